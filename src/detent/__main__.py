@@ -1,0 +1,5 @@
+"""`python -m detent` is the same as `detent`."""
+
+from detent.cli.main import main
+
+main()

@@ -1,0 +1,200 @@
+"""`detent lifecycle`: show, draw, export, check and simulate the lifecycles.
+
+Reads tables, changes nothing.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO, NamedTuple
+
+import click
+
+from detent.cli.output import Cell, Styled, json_option, print_json, say, state_cell, table
+from detent.errors import Invalid, Refused, TooLarge
+from detent.kernel import exchange
+from detent.kernel.diagram import Format, diagram
+from detent.kernel.lifecycle import Lifecycle, normalise
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.lifecycles import lifecycle as find
+
+FILE_LIMIT_BYTES = 1_000_000
+REFUSED = "refused"
+IGNORED = "ignored"
+
+
+@click.group()
+def lifecycle() -> None:
+    """Show, draw, export, check and simulate the lifecycles."""
+
+
+@lifecycle.command("list")
+@json_option
+def list_them(as_json: bool) -> None:
+    """List the lifecycles."""
+    if as_json:
+        print_json([{"name": each.name, "title": each.title} for each in LIFECYCLES.values()])
+        return
+    table(
+        ("name", "states", "rows", "title"),
+        [
+            (each.name, str(len(each.states)), str(len(each.rows)), each.title)
+            for each in LIFECYCLES.values()
+        ],
+    )
+
+
+@lifecycle.command()
+@click.argument("name")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show the states and rows of one lifecycle."""
+    found = find(name)
+    if as_json:
+        print_json(exchange.export(found))
+        return
+    say(f"{found.title}\n")
+    table(
+        ("state", "meaning", "mark"),
+        [(state_cell(state), state.meaning, _marks(found, state.name)) for state in found.states],
+    )
+    say("")
+    table(("from", "event", "to", "who", "why", "mark"), _row_cells(found))
+
+
+@lifecycle.command("diagram")
+@click.argument("name")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice([kind.value for kind in Format]),
+    default=Format.MERMAID.value,
+    show_default=True,
+    help="What to draw it as.",
+)
+@json_option
+def draw(name: str, kind: str, as_json: bool) -> None:
+    """Draw one lifecycle as text for another program, or as a picture."""
+    text = diagram(find(name), Format(kind))
+    if as_json:
+        print_json({"name": find(name).name, "format": kind, "text": text})
+    else:
+        click.echo(text, nl=False)
+
+
+@lifecycle.command()
+@json_option
+def export(as_json: bool) -> None:
+    """Print every lifecycle as JSON, with or without --json."""
+    del as_json  # accepted because every command takes it
+    print_json([exchange.export(each) for each in LIFECYCLES.values()])
+
+
+@lifecycle.command()
+@click.argument("file", type=click.File("rb"))
+@json_option
+@click.pass_context
+def check(ctx: click.Context, file: BinaryIO, as_json: bool) -> None:
+    """Look for flaws in the lifecycles of a JSON file (- for stdin) as export prints them.
+
+    Exit code 1 if there are any.
+    """
+    found = [(each.name, each.flaws()) for each in _read(file)]
+    if as_json:
+        print_json({"lifecycles": [{"name": name, "flaws": flaws} for name, flaws in found]})
+    else:
+        for name, flaws in found:
+            say("\n".join(f"{name}: {flaw}" for flaw in flaws) or f"{name}: no flaws")
+    ctx.exit(1 if any(flaws for _, flaws in found) else 0)
+
+
+@lifecycle.command()
+@click.argument("name")
+@click.argument("events", nargs=-1, required=True, metavar="EVENT...")
+@json_option
+@click.pass_context
+def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bool) -> None:
+    """Go through events and show the state after each, by the strict and by the lenient fold.
+
+    A refused event leaves the strict state as it is; an event outside the table is ignored by both.
+    Exit code 1 if the strict fold refused one.
+    """
+    found = find(name)
+    steps = _simulate(found, events)
+    if as_json:
+        keys = ("event", "strict", "lenient")
+        print_json({"steps": [dict(zip(keys, step, strict=False)) for step in steps]})
+    else:
+        table(("event", "strict", "lenient", "legal instead"), _step_cells(found, steps))
+    ctx.exit(1 if any(step.strict == REFUSED for step in steps) else 0)
+
+
+class Step(NamedTuple):
+    """One simulated event: what each fold made of it, and what would have been legal."""
+
+    event: str
+    strict: str
+    lenient: str
+    legal: tuple[str, ...] = ()
+
+
+def _simulate(found: Lifecycle, events: Iterable[str]) -> list[Step]:
+    steps = []
+    state: str | None = None
+    for event in map(normalise, events):
+        if event not in found.targets:
+            steps.append(Step(event, IGNORED, IGNORED))
+            continue
+        lenient = found.targets[event]
+        try:
+            state = found.next(state, event)
+            steps.append(Step(event, state, lenient))
+        except Refused as refusal:
+            steps.append(Step(event, REFUSED, lenient, refusal.legal))
+    return steps
+
+
+def _step_cells(found: Lifecycle, steps: Iterable[Step]) -> list[tuple[Cell, ...]]:
+    signs: dict[str, Cell] = {state.name: state_cell(state) for state in found.states}
+    signs |= {REFUSED: Styled(REFUSED, "bold red"), IGNORED: Styled(IGNORED, "dim")}
+    return [
+        (step.event, signs[step.strict], signs[step.lenient], ", ".join(step.legal))
+        for step in steps
+    ]
+
+
+def _marks(found: Lifecycle, state: str) -> str:
+    return _listed(("initial", state == found.initial), ("terminal", state in found.terminal))
+
+
+def _listed(*marks: tuple[str, bool]) -> str:
+    return ", ".join(word for word, holds in marks if holds)
+
+
+def _row_cells(found: Lifecycle) -> list[Sequence[Cell]]:
+    return [
+        (
+            row.source or "–",
+            row.event,
+            state_cell(found.state(row.target)),
+            row.who,
+            row.why,
+            _listed(("ext", row.extension), ("reopens", row.reopens)),
+        )
+        for row in found.rows
+    ]
+
+
+def _read(file: BinaryIO) -> list[Lifecycle]:
+    """The lifecycles of a file: one object, or a list of them."""
+    text = file.read(FILE_LIMIT_BYTES + 1)
+    if len(text) > FILE_LIMIT_BYTES:
+        raise TooLarge(f"The file is over {FILE_LIMIT_BYTES} bytes.", limit=FILE_LIMIT_BYTES)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"The file is no JSON: {error}.", code="unreadable", field="file") from None
+    if not isinstance(value, list):
+        return [exchange.read(value)]
+    if not value:
+        raise Invalid("The file holds no lifecycle.", field="file")
+    return [exchange.read(each, f"[{index}]") for index, each in enumerate(value)]

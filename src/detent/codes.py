@@ -1,0 +1,355 @@
+"""The table of error codes: HTTP status, exit code, and words for people.
+
+A new code is a new row here; the reference page is generated from it. Standard library only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One row of the table: what an error code means, over HTTP, in a shell, and for a person."""
+
+    status: int
+    exit_code: int
+    meaning: str
+    why: str
+    remedy: str
+
+
+# Exit codes, one for each answer to "whose fault": 1 refused, 2 invalid input (as click's own usage
+# errors), 3 not found, 4 not allowed, 5 over a limit, 6 unavailable, 7 misconfigured, 70 broken
+# (EX_SOFTWARE of sysexits). 0 is success.
+CODES: Mapping[str, Code] = {
+    # Refused
+    "refused": Code(
+        409,
+        1,
+        "The request conflicts with the present state.",
+        "The rules do not allow this here and now. Nothing was changed.",
+        "Look at the present state and at the legal actions that the answer lists.",
+    ),
+    "illegal_transition": Code(
+        409,
+        1,
+        "The event is not legal from the present state.",
+        "A transition stands in the lifecycle's table or it does not exist. Nothing was changed.",
+        "Send one of the legal events that the answer lists, or reload: somebody may be ahead.",
+    ),
+    "stale_fence": Code(
+        409,
+        1,
+        "The write carries the fence of an older claim.",
+        "The lease ended, the job was claimed again, or it has ended. Nothing was changed.",
+        "Stop working on this job; whoever holds the newest fence goes on with it.",
+    ),
+    "idempotency_conflict": Code(
+        409,
+        1,
+        "The idempotency key was used before with another body.",
+        "The same key with the same body returns the first result; another body cannot be meant.",
+        "Send the first body again, or take a new key for new work.",
+    ),
+    "version_conflict": Code(
+        409,
+        1,
+        "Somebody has changed it since you looked.",
+        "A verdict is bound to what was looked at. Nothing was changed.",
+        "Look again and decide anew.",
+    ),
+    "task_exists": Code(
+        409,
+        1,
+        "There is a task with that id already.",
+        "Ids are given once.",
+        "Take another id, or act on the task that is there.",
+    ),
+    "job_exists": Code(
+        409,
+        1,
+        "There is a job with that id already.",
+        "Ids are given once.",
+        "Take another id, or act on the job that is there.",
+    ),
+    "parent_ended": Code(
+        409,
+        1,
+        "The parent has ended and takes no more subtasks.",
+        "What has ended stays as it is.",
+        "Submit the work on its own.",
+    ),
+    "task_ended": Code(
+        409,
+        1,
+        "The task has ended and is not changed any more.",
+        "What has ended stays as it is.",
+        "Submit a new task.",
+    ),
+    "job_ended": Code(
+        409,
+        1,
+        "The job has ended and hears no more signals.",
+        "What has ended stays as it is.",
+        "Look at the job; it may have finished without the signal.",
+    ),
+    "open_question": Code(
+        409,
+        1,
+        "The task waits for an answer.",
+        "An open question is not passed over.",
+        "Answer it, or cancel the task.",
+    ),
+    "no_question": Code(
+        409,
+        1,
+        "The task has no open question.",
+        "It was answered, has expired, or was never asked.",
+        "Look at the task to see where it stands.",
+    ),
+    "already_answered": Code(
+        409,
+        1,
+        "The question was answered before, differently.",
+        "The first answer stands; the work goes on with it.",
+        "Look at the first answer, which this one carries.",
+    ),
+    "not_an_option": Code(
+        409,
+        1,
+        "The question allows only certain answers.",
+        "The asker listed the options.",
+        "Give one of the options that the answer lists.",
+    ),
+    "rounds_used": Code(
+        409,
+        1,
+        "The task was rejected as often as it may be.",
+        "The number of review rounds is capped for this task.",
+        "Raise max_rounds, or cancel the task.",
+    ),
+    "budget_too_small": Code(
+        409,
+        1,
+        "The new budget is not above what was spent.",
+        "Money once spent stays spent.",
+        "Set a budget above the amount that was spent.",
+    ),
+    "still_needed": Code(
+        409,
+        1,
+        "It cannot be deleted while something needs it.",
+        "It is live, or something that is live depends on it.",
+        "Cancel it first, or delete what needs it.",
+    ),
+    "name_used_twice": Code(
+        409,
+        1,
+        "A step, effect or wait name was used twice in one job.",
+        "Recorded results are found by name.",
+        "Give each one a name of its own; a loop puts its index into it.",
+    ),
+    "not_claimable": Code(
+        409,
+        1,
+        "The job cannot be claimed now.",
+        "It is not queued, or waits for a dependency.",
+        "Claim another one.",
+    ),
+    "not_due": Code(
+        409,
+        1,
+        "Nothing is due.",
+        "The time has not come, or somebody else has dealt with it.",
+        "Nothing; duties are safe to repeat.",
+    ),
+    "not_cancelling": Code(
+        409,
+        1,
+        "Nobody asked to cancel the job.",
+        "A cancel is confirmed only after it was asked for.",
+        "Report how the run ended instead.",
+    ),
+    "step_not_startable": Code(
+        409,
+        1,
+        "The step cannot start now.",
+        "It waits for other steps, a person or a time, or has started already.",
+        "Start one of the steps that the answer lists.",
+    ),
+    "no_resource": Code(
+        409,
+        1,
+        "No fitting resource is free.",
+        "All that fit are in use, unhealthy, or to be avoided.",
+        "Wait; the job rests until one is free. See `detent resources`.",
+    ),
+    "still_running": Code(
+        409,
+        1,
+        "The job has live runs.",
+        "It rests only when nothing of it runs.",
+        "Report the ends of its runs first.",
+    ),
+    "plan_not_wanted": Code(
+        409,
+        1,
+        "The job has a plan and asked for no other.",
+        "A new plan version is made only when a critic asks for one.",
+        "Go on with the plan that is there.",
+    ),
+    "nothing_to_wait_for": Code(
+        409,
+        1,
+        "The plan has nothing to wait for.",
+        "Every step has ended or can start.",
+        "Start a step, or look at the job with `detent show`.",
+    ),
+    "own_work": Code(
+        403,
+        4,
+        "A run may not judge or widen its own work.",
+        "Whoever produces work does not accept it, nor raise its own limits.",
+        "A person, or an agent that works on something else, must act.",
+    ),
+    "too_deep": Code(
+        429,
+        5,
+        "Subtasks are nested too deeply.",
+        "Depth is bounded so that work cannot multiply without end.",
+        "Do the work in the subtask itself.",
+    ),
+    "too_many_subtasks": Code(
+        429,
+        5,
+        "The task tree has as many subtasks as it may have.",
+        "Their number is bounded so that work cannot multiply without end.",
+        "Do the work in fewer subtasks.",
+    ),
+    "too_many_signals": Code(
+        429,
+        5,
+        "The job has too many signals that nothing waited for yet.",
+        "Early signals are kept, up to a bound.",
+        "Send a signal when the job waits for it.",
+    ),
+    # Invalid
+    "invalid": Code(
+        422,
+        2,
+        "The input is not valid.",
+        "A field is missing, of the wrong type, or outside what is allowed. Nothing was stored.",
+        "Correct the field that the answer names and send the request again.",
+    ),
+    "unreadable": Code(
+        400,
+        2,
+        "The input cannot be read as JSON.",
+        "The text is cut, wrongly encoded, nested too deeply, or no JSON. Nothing was stored.",
+        "Send one well-formed JSON document in UTF-8.",
+    ),
+    "unknown_state": Code(
+        422,
+        2,
+        "The lifecycle has no state of that name.",
+        "The name is misspelt or belongs to another lifecycle.",
+        "Use one of the states that the answer lists.",
+    ),
+    "unknown_event": Code(
+        422,
+        2,
+        "The lifecycle has no event of that name.",
+        "The name is misspelt or belongs to another lifecycle.",
+        "Use one of the events that the answer lists.",
+    ),
+    "unknown_intent": Code(
+        422,
+        2,
+        "No intent of that name is known.",
+        "It is neither in the configuration nor was it ever registered by a worker.",
+        "Use one of the known intents, or configure the new one and start its worker.",
+    ),
+    # NotFound
+    "not_found": Code(
+        404,
+        3,
+        "There is no such thing.",
+        "The name or id is wrong, or the thing was removed.",
+        "Check the name or id.",
+    ),
+    "unknown_lifecycle": Code(
+        404,
+        3,
+        "There is no lifecycle of that name.",
+        "The lifecycles are fixed and few.",
+        "Use one of the lifecycles that the answer lists.",
+    ),
+    "unknown_task": Code(
+        404,
+        3,
+        "There is no task with that id.",
+        "The id is wrong, the task is in another project, or retention has removed it.",
+        "Check the id with `detent tasks`.",
+    ),
+    "unknown_job": Code(
+        404,
+        3,
+        "There is no job with that id.",
+        "The id is wrong, the job is in another project, or retention has removed it.",
+        "Check the id with `detent show` of its task.",
+    ),
+    # Unauthorized, Forbidden
+    "unauthorized": Code(
+        401,
+        4,
+        "No valid token came with the request.",
+        "The token is missing, unknown, expired or revoked.",
+        "Send the token in the header `Authorization: Bearer …`.",
+    ),
+    "forbidden": Code(
+        403,
+        4,
+        "The token does not allow this.",
+        "Its scopes, as the server has recorded them, do not cover the action.",
+        "Use a token with the scope that the answer names, or ask somebody who has one.",
+    ),
+    # TooLarge, TooMany
+    "too_large": Code(
+        413,
+        5,
+        "The input is larger than the limit.",
+        "Sizes, depths and lengths are bounded so that one request cannot hold up the others.",
+        "Send less at once; the answer names the limit.",
+    ),
+    "too_many": Code(
+        429,
+        5,
+        "Too many requests or too many things at once.",
+        "A rate, quota or queue limit was reached. Nothing was stored.",
+        "Wait as long as the answer says, then try again.",
+    ),
+    # Unavailable
+    "unavailable": Code(
+        503,
+        6,
+        "The service cannot answer at the moment.",
+        "The store is busy, full or away, or the process is stopping. Nothing was acknowledged.",
+        "Try again later; with the same idempotency key nothing is done twice.",
+    ),
+    # Misconfigured
+    "misconfigured": Code(
+        500,
+        7,
+        "A setting is missing or wrong.",
+        "detent does not start on a configuration with which it cannot keep its promises.",
+        "Set what the message names.",
+    ),
+    # Broken
+    "broken": Code(
+        500,
+        70,
+        "An invariant does not hold.",
+        "The data or the program is not what it must be; going on could make it worse.",
+        "Stop, keep the data directory as it is, run `detent verify`, and report what it says.",
+    ),
+}

@@ -1,0 +1,187 @@
+"""Money that agents spend: reading amounts, settling reports, limits on a task and its tree.
+
+All amounts are whole micro-dollars, so that sums are exact. A purse is one limit with what was
+spent and reserved under it; a run draws on its task's purse and on each ancestor's. Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+from enum import StrEnum
+
+from detent.errors import Invalid
+from detent.kernel import fields
+
+MICRO_USD = 1_000_000
+MOST_USD = 1_000_000_000
+LONGEST_AMOUNT = 40
+WARN_AT_PERCENT = 80
+
+
+class OnExceeded(StrEnum):
+    """What an exceeded budget does."""
+
+    STOP = "stop"
+    ASK = "ask"
+
+
+DEFAULT_ON_EXCEEDED = OnExceeded.STOP
+
+
+def on_exceeded_from(given: object, where: str = "on_budget_exceeded") -> OnExceeded:
+    """The policy named by `given`, in any letter case."""
+    return fields.choice(given, where, OnExceeded)
+
+
+def budget_from(given: object, where: str = "max_budget_usd") -> int:
+    """A budget in dollars (number or text) as micro-dollars; it must be more than nothing."""
+    amount = _micro_usd(given, where)
+    if amount <= 0:
+        raise fields.wrong(where, "more than 0 dollars (at least 0.000001)", given)
+    return amount
+
+
+def cost_from(given: object, where: str = "total_cost_usd") -> int:
+    """A reported cost in dollars as micro-dollars; nothing is fine, less than nothing is not."""
+    amount = _micro_usd(given, where)
+    if amount < 0:
+        raise fields.wrong(where, "0 dollars or more", given)
+    return amount
+
+
+def _micro_usd(given: object, where: str) -> int:
+    number = _decimal(given)
+    if number is None or not number.is_finite() or not -MOST_USD <= number <= MOST_USD:
+        raise fields.wrong(where, f"an amount of at most {MOST_USD} dollars", given)
+    # A context of its own: the thread's could be set to round otherwise, or to raise.
+    exactly = Context(prec=2 * LONGEST_AMOUNT, rounding=ROUND_HALF_EVEN, traps=[])
+    return int(exactly.multiply(number, Decimal(MICRO_USD)).to_integral_value(context=exactly))
+
+
+def _decimal(given: object) -> Decimal | None:
+    if isinstance(given, bool) or not isinstance(given, int | float | str | Decimal):
+        return None
+    try:
+        # By way of its text a float is the number that was written: 0.1 is a tenth.
+        written = str(given)
+        plain = len(written) <= LONGEST_AMOUNT and written.isascii() and "_" not in written
+        return Decimal(written) if plain else None
+    except (InvalidOperation, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a report of a session's total cost adds. `went_back`: it claimed less than before."""
+
+    total: int
+    added: int
+    went_back: bool
+
+
+def settle(highest_total: int, reported_total: int) -> Settled:
+    """Settle a cumulative total against the highest one that the same session has reported.
+
+    Money once spent stays spent: a total that goes back adds nothing and is not believed.
+    """
+    total = max(highest_total, reported_total)
+    return Settled(total, total - highest_total, reported_total < highest_total)
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """One limit in micro-dollars (None: no limit) with what was spent and is reserved under it."""
+
+    name: str
+    limit: int | None
+    spent: int = 0
+    reserved: int = 0
+
+    @property
+    def remaining(self) -> int | None:
+        """What may still be reserved; None without a limit."""
+        return None if self.limit is None else max(0, self.limit - self.spent - self.reserved)
+
+    @property
+    def exceeded(self) -> bool:
+        """More was spent than the limit; spending exactly the limit is allowed."""
+        return self.limit is not None and self.spent > self.limit
+
+    @property
+    def overshoot(self) -> int:
+        """How much more: agents look at their budget after a call, so the last one may pass it."""
+        return 0 if self.limit is None else max(0, self.spent - self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The run may start and spend `amount`; None means without limit."""
+
+    amount: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """The run may not start: this purse is empty. `spent`: for good, until its limit is raised;
+    otherwise others hold reservations, and what they do not spend comes back."""
+
+    purse: str
+    spent: bool
+
+
+def reserve(purses: Iterable[Purse]) -> Reserved | Short:
+    """What a run may spend, before it starts: the least that any purse of its line has left."""
+    limited = [purse for purse in purses if purse.limit is not None]
+    if not limited:
+        return Reserved(None)
+    least = min(limited, key=lambda purse: purse.remaining or 0)
+    if least.remaining == 0:
+        return Short(least.name, least.limit is not None and least.spent >= least.limit)
+    return Reserved(least.remaining)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The purses after a cost, the names of those just warned about, and of those exceeded."""
+
+    purses: tuple[Purse, ...]
+    warned: tuple[str, ...]
+    exceeded: tuple[str, ...]
+
+
+def spend(purses: Sequence[Purse], added: int, reservation: int = 0) -> Spent:
+    """Charge a cost to every purse of the line; it first uses up the run's own reservation."""
+    freed = min(added, reservation)
+    after = tuple(
+        replace(purse, spent=purse.spent + added, reserved=purse.reserved - freed)
+        for purse in purses
+    )
+    pairs = zip(purses, after, strict=True)
+    return Spent(
+        after,
+        warned=tuple(new.name for old, new in pairs if crosses_warning(old, new.spent)),
+        exceeded=tuple(purse.name for purse in after if purse.exceeded),
+    )
+
+
+def crosses_warning(purse: Purse, spent: int) -> bool:
+    """Whether going from the purse's spending to `spent` reaches 80 % of the limit."""
+    if purse.limit is None:
+        return False
+    return 100 * purse.spent < WARN_AT_PERCENT * purse.limit <= 100 * spent
+
+
+def raise_limit(purse: Purse, limit: int, where: str = "max_budget_usd") -> Purse:
+    """The purse with a higher limit; one that what was spent has used up would help nobody."""
+    least = max(purse.spent, purse.limit or 0)
+    if limit <= least:
+        message = f"{where} must be raised over {dollars(least)}, not to {dollars(limit)}."
+        raise Invalid(message, field=where, given=dollars(limit), allowed=(f"> {dollars(least)}",))
+    return replace(purse, limit=limit)
+
+
+def dollars(amount: int) -> str:
+    """Micro-dollars as people write dollars: two decimals, more only where they matter."""
+    whole, micro = divmod(abs(amount), MICRO_USD)
+    decimals = f"{micro:06d}".rstrip("0").ljust(2, "0")
+    return f"{'-' if amount < 0 else ''}{whole}.{decimals}"

@@ -1,0 +1,356 @@
+"""What may be asked: every command as a frozen type, imperative. Who asks stands beside it, in `Actor`.
+
+Reports of a worker carry the grant that its claim gave it; a report with another grant is refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Actor(NamedTuple):
+    """Who asks. An agent acts for a run, and `root_id` is the root of the task tree that it works on."""
+
+    name: str
+    root_id: str | None = None
+
+
+class Grant(NamedTuple):
+    """What a claim gives: the right to report about one job until the next claim of it."""
+
+    job_id: str
+    fence: int
+    nonce: str
+
+
+class Command:
+    """One thing that may be asked for."""
+
+    __slots__ = ()
+
+
+class TaskCommand(Command):
+    __slots__ = ()
+    task_id: str
+
+
+class JobCommand(Command):
+    __slots__ = ()
+    job_id: str
+
+
+class Report(Command):
+    """A worker's report under its grant."""
+
+    __slots__ = ()
+    grant: Grant
+
+
+# ---- people and programs ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTask(TaskCommand):
+    task_id: str
+    project: str
+    lifecycle: str
+    intent: str
+    source: str
+    priority: str = "P2"
+    title: str = ""
+    payload: Any = None
+    tags: tuple[str, ...] = ()
+    parent_id: str | None = None
+    depends_on: tuple[str, ...] = ()
+    budget: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    queue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJob(JobCommand):
+    job_id: str
+    project: str
+    intent: str
+    priority: str = "P2"
+    payload: Any = None
+    parent_job_id: str | None = None
+    concurrency_key: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTask(TaskCommand):
+    """`run`: queue a task that is not queued yet, or again after a failure."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryTask(TaskCommand):
+    """Run again with new counts, also a blocked board task with no retry left."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeTask(TaskCommand):
+    """Go on with a timed-out task in its agent session."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask(TaskCommand):
+    task_id: str
+    reason: str = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptTask(TaskCommand):
+    task_id: str
+    comment: str | None = None
+    #: The version of the task that was looked at; another one is refused.
+    seen: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectTask(TaskCommand):
+    task_id: str
+    comment: str | None = None
+    seen: int | None = None
+    run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTask(TaskCommand):
+    task_id: str
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class UnblockTask(TaskCommand):
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditTask(TaskCommand):
+    task_id: str
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseBudget(TaskCommand):
+    task_id: str
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTask(TaskCommand):
+    task_id: str
+    reason: str = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class CancelJob(JobCommand):
+    job_id: str
+    reason: str = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryJob(JobCommand):
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob(JobCommand):
+    job_id: str
+    reason: str = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class SendSignal(JobCommand):
+    job_id: str
+    name: str
+    value: Any = None
+
+
+# ---- workers ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimJob(JobCommand):
+    job_id: str
+    worker: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCheckpoint(Report):
+    grant: Grant
+    name: str
+    value: Any = None
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEffect(Report):
+    grant: Grant
+    name: str
+    policy: str
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendRun(Report):
+    """End a run without ending its attempt: it goes on when the wait is over."""
+
+    grant: Grant
+    run_id: str
+    wait: str
+    kind: str
+    needs: tuple[str, ...] = ()
+    due_at: int | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    hold_resource_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteRun(Report):
+    grant: Grant
+    run_id: str
+    result: Any = None
+    exit_code: int | None = None
+    #: The critic's word on a step; without one the default critic decides.
+    decision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FailRun(Report):
+    grant: Grant
+    run_id: str
+    error_class: str
+    error: str
+    exit_code: int | None = None
+    reset_at: int | None = None
+    decision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOutRun(Report):
+    grant: Grant
+    run_id: str
+    limit: str = "run"
+    error: str = "the run was over its time limit"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmCancel(Report):
+    """The work has really stopped, as a cancel asked."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class HandBack(Report):
+    """A stopping worker gives the job back, without penalty."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class ChargeRun(Report):
+    """Totals of this run so far."""
+
+    grant: Grant
+    run_id: str
+    cost: int
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportProgress(Report):
+    grant: Grant
+    run_id: str
+    progress: float | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddEvidence(Report):
+    grant: Grant
+    run_id: str
+    file: str
+    kind: str
+    sha256: str
+    size: int
+    media_type: str = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession(Report):
+    grant: Grant
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlan(Report):
+    """The planner's answer: the first plan of a job, or its next version."""
+
+    grant: Grant
+    plan: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StartStep(Report):
+    grant: Grant
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestPlan(Report):
+    """Nothing of the plan can run now: wait for what it lacks, or end."""
+
+    grant: Grant
+
+
+# ---- due times -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimJob(JobCommand):
+    """The lease under this fence has run out."""
+
+    job_id: str
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueJob(JobCommand):
+    """A retry is due."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeJob(JobCommand):
+    """A wait's time is over."""
+
+    job_id: str
+    wait: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireJob(JobCommand):
+    """The limit on its queue wait, or on the whole job, has passed."""
+
+    job_id: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask(TaskCommand):
+    """Look at a blocked task again and re-queue it if its reason is gone."""
+
+    task_id: str

@@ -1,0 +1,87 @@
+"""How the levels pull on each other, as data: which event, under which predicate, has which consequence.
+
+`UP` is what a child's event does to its parent, `DOWN` what a parent's event does to its child. All of it happens in
+the command's own transaction, in the order of the rows.
+"""
+
+from collections import defaultdict
+
+from detent.kernel import consequences as then
+from detent.kernel import events as e
+from detent.kernel import planned
+from detent.kernel import predicates as given
+from detent.kernel.draft import Coupling, Couplings
+
+UP: tuple[Coupling, ...] = (
+    # A run, and its job and task.
+    Coupling(e.RunStarted, given.task_awaits_start, then.start_task),
+    Coupling(e.RunSucceeded, given.suspended_alone, then.rest_job),
+    Coupling(e.RunFailed, given.attempt_is_left, then.retry_job),
+    Coupling(e.RunFailed, given.no_attempt_is_left, then.fail_job),
+    Coupling(e.RunTimedOut, given.attempt_is_left, then.retry_job),
+    Coupling(e.RunTimedOut, given.no_attempt_is_left, then.fail_job),
+    Coupling(e.RunCancelled, given.attempt_is_left, then.retry_job),
+    Coupling(e.RunCancelled, given.no_attempt_is_left, then.fail_job),
+    Coupling(e.RunCancelled, given.was_handed_back, then.requeue_job),
+    # A step, and its job.
+    Coupling(e.StepSucceeded, planned.plan_is_over, planned.end_plan),
+    Coupling(e.StepFailed, planned.plan_is_over, planned.end_plan),
+    # A job, and its task or its parent job.
+    Coupling(e.JobRequeued, given.task_waits_for_retry, then.unblock_task),
+    Coupling(e.JobCompleted, given.has_task, then.finish_task),
+    Coupling(e.JobFailed, given.has_task, then.fail_task),
+    Coupling(e.JobCompleted, given.has_parent_job, then.tell_parent_job),
+    Coupling(e.JobFailed, given.has_parent_job, then.tell_parent_job),
+    # A task, and the tasks above it.
+    Coupling(e.TaskCompleted, given.is_subtask, then.subtask_is_done),
+    Coupling(e.TaskFailed, given.is_subtask, then.subtask_has_failed),
+    Coupling(e.TaskTimedOut, given.is_subtask, then.subtask_has_failed),
+    Coupling(e.TaskBudgetExceeded, given.is_subtask, then.subtask_has_failed),
+    Coupling(e.TaskCancelled, given.is_subtask, then.subtask_has_failed),
+    Coupling(e.TaskBlocked, given.stuck_subtask, then.subtask_has_failed),
+    Coupling(e.SubtaskDone, given.was_the_last_subtask, then.close_parent),
+    # A task, and the tasks that depend on it.
+    Coupling(e.TaskCompleted, given.has_dependents, then.release_dependents),
+    Coupling(e.TaskAccepted, given.has_dependents, then.release_dependents),
+    Coupling(e.TaskFailed, given.has_dependents, then.warn_dependents),
+    Coupling(e.TaskTimedOut, given.has_dependents, then.warn_dependents),
+    Coupling(e.TaskBudgetExceeded, given.has_dependents, then.warn_dependents),
+    Coupling(e.TaskCancelled, given.has_dependents, then.warn_dependents),
+    Coupling(e.TaskBlocked, given.stuck_with_dependents, then.warn_dependents),
+    Coupling(e.DependencyDone, given.dependencies_are_done, then.release_task),
+    Coupling(e.DependencyFailed, given.a_dependency_has_failed, then.fail_waiting_task),
+)
+
+DOWN: tuple[Coupling, ...] = (
+    # A task, and its job.
+    Coupling(e.TaskQueued, given.always, then.create_job),
+    Coupling(e.TaskRetried, given.calls_for_a_job, then.create_job),
+    Coupling(e.TaskResumed, given.calls_for_a_job, then.create_job),
+    Coupling(e.TaskUnblocked, given.calls_for_a_job, then.create_job),
+    Coupling(e.TaskRetried, given.has_its_job_still, then.wake_job),
+    Coupling(e.TaskResumed, given.has_its_job_still, then.wake_job),
+    Coupling(e.TaskUnblocked, given.has_its_job_still, then.wake_job),
+    Coupling(e.TaskAnswered, given.always, then.wake_job),
+    # A queued task, and what it depends on.
+    Coupling(e.TaskQueued, given.a_dependency_is_open, then.block_on_dependency),
+    Coupling(e.TaskQueued, given.a_dependency_has_failed, then.fail_waiting_task),
+    # A job, and its plan.
+    Coupling(e.JobCreated, planned.brings_a_plan, planned.lay_out_plan),
+    Coupling(e.JobRequeued, given.was_retried_with_a_plan, planned.plan_again),
+    # A job, and its runs and steps; then, upwards again, its task and parent.
+    Coupling(e.JobCancelled, given.always, then.cancel_runs),
+    Coupling(e.JobCancelled, planned.has_plan, planned.abandon_steps),
+    Coupling(e.JobCancelled, given.has_task, then.cancel_task),
+    Coupling(e.JobCancelled, given.has_parent_job, then.tell_parent_job),
+)
+
+
+def by_event(rows: tuple[Coupling, ...]) -> Couplings:
+    """The rows of each event, in order: what the draft looks up."""
+    found: dict[type[e.Event], list[Coupling]] = defaultdict(list)
+    for row in rows:
+        found[row.when].append(row)
+    return {event: tuple(rows) for event, rows in found.items()}
+
+
+COUPLINGS: Couplings = by_event(UP + DOWN)

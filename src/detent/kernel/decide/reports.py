@@ -1,0 +1,176 @@
+"""What workers report: a claim, and then under its grant everything that happens to the run."""
+
+from detent.errors import Refused
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel import steps
+from detent.kernel.budget import WARN_AT_PERCENT
+from detent.kernel.decide.guards import held, held_run
+from detent.kernel.draft import Draft
+from detent.kernel.resting import give_up, settle
+from detent.kernel.state import Checkpoint, Job, Run, Task
+from detent.kernel.world import CHECKPOINTS, WAITS
+
+# ---- claiming --------------------------------------------------------------------------------
+
+
+def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant:
+    """Take a queued job, or one whose retry is due; the new fence shuts out every earlier claim."""
+    job = draft.job(command.job_id)
+    if job.state == "retrying" and job.not_before <= draft.now:
+        draft.emit(job.id, e.JobRequeued("due"))
+        job = draft.job(job.id)
+    if job.state != "queued" or _held_back(draft, job):
+        raise Refused(
+            f"job {job.id} is {job.state} and cannot be claimed now", code="not_claimable"
+        )
+    fence = job.fence + 1
+    attempt = job.attempt if job.resuming else job.attempt + 1
+    planless = job.plan_version == 0 and not job.options.get("planner")
+    run_id = f"{job.id}-r{job.runs + 1}" if planless else None
+    draft.emit(job.id, e.JobRunning(command.worker, command.nonce, fence, attempt, run_id))
+    if run_id is not None:
+        draft.emit(job.id, e.RunQueued(command.worker, fence, attempt), run_id)
+        draft.emit(job.id, e.RunStarted(), run_id)
+    return c.Grant(job.id, fence, command.nonce)
+
+
+def _held_back(draft: Draft, job: Job) -> bool:
+    task = draft.task_of(job)
+    return task is not None and task.open_dependencies > 0
+
+
+# ---- on the way ------------------------------------------------------------------------------
+
+
+def record_checkpoint(draft: Draft, command: c.RecordCheckpoint) -> None:
+    job = held(draft, command.grant)
+    known: Checkpoint | None = draft.part(CHECKPOINTS, job.id, command.name)
+    if known is not None and (known.done or known.kind != "effect"):
+        raise _used_twice(command.name)
+    kind = "step" if known is None else known.kind
+    draft.emit(job.id, e.CheckpointRecorded(kind, command.value, command.step), command.name)
+
+
+def begin_effect(draft: Draft, command: c.BeginEffect) -> None:
+    job = held(draft, command.grant)
+    if draft.part(CHECKPOINTS, job.id, command.name) is not None:
+        raise _used_twice(command.name)
+    draft.emit(job.id, e.EffectBegun(command.policy, command.step), command.name)
+
+
+def _used_twice(name: str) -> Refused:
+    return Refused(
+        f"the name {name!r} was used before in this job",
+        code="name_used_twice",
+        hint="Give every step, effect and wait a name of its own; a loop puts its index into it.",
+    )
+
+
+def report_progress(draft: Draft, command: c.ReportProgress) -> None:
+    job, run = held_run(draft, command.grant, command.run_id)
+    draft.emit(job.id, e.RunProgressed(command.progress, command.note), run.id)
+
+
+def add_evidence(draft: Draft, command: c.AddEvidence) -> None:
+    job, run = held_run(draft, command.grant, command.run_id)
+    added = e.EvidenceAdded(
+        command.file, command.kind, command.sha256, command.size, command.media_type
+    )
+    draft.emit(job.id, added, run.id)
+
+
+def open_session(draft: Draft, command: c.OpenSession) -> None:
+    job = held(draft, command.grant)
+    task = draft.task_of(job)
+    if task is not None and task.session_id != command.session_id:
+        draft.emit(task.id, e.SessionOpened(command.session_id))
+
+
+def charge_run(draft: Draft, command: c.ChargeRun) -> str:
+    """Settle what the run has cost so far; `exceeded` if it, or a task above it, is over its budget."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    added = max(0, command.cost - run.cost)
+    charged = e.RunCharged(
+        run.cost + added,
+        max(command.tokens_in, run.tokens_in),
+        max(command.tokens_out, run.tokens_out),
+    )
+    draft.emit(job.id, charged, run.id)
+    task = draft.task_of(job)
+    if task is None:
+        return "ok"
+    payers = [task, *draft.ancestors(task)]
+    for payer in payers if added else ():
+        _charge(draft, payer, added, run)
+    return "exceeded" if any(_over_budget(draft.task(payer.id)) for payer in payers) else "ok"
+
+
+def _charge(draft: Draft, task: Task, amount: int, run: Run) -> None:
+    draft.emit(task.id, e.TaskCharged(amount, run.id))
+    spent = task.spent + amount
+    if task.budget is not None and task.spent * 100 < task.budget * WARN_AT_PERCENT <= spent * 100:
+        draft.emit(task.id, e.BudgetWarned(spent, task.budget))
+
+
+def _over_budget(task: Task) -> bool:
+    return task.budget is not None and task.spent > task.budget
+
+
+# ---- the end of a run ------------------------------------------------------------------------
+
+
+def complete_run(draft: Draft, command: c.CompleteRun) -> str:
+    """A success that is being reported beats a cancel that was asked for meanwhile."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    draft.emit(job.id, e.RunSucceeded(exit_code=command.exit_code), run.id)
+    if run.step is None:
+        draft.emit(job.id, e.JobCompleted(command.result))
+    else:
+        steps.judge(draft, job, run, command.decision, None, command.result)
+    return settle(draft, job.id)
+
+
+def fail_run(draft: Draft, command: c.FailRun) -> str:
+    job, run = held_run(draft, command.grant, command.run_id)
+    failed = e.RunFailed(command.error_class, command.error, command.exit_code, command.reset_at)
+    return _end_badly(draft, job, run, failed, failed, command.decision)
+
+
+def time_out_run(draft: Draft, command: c.TimeOutRun) -> str:
+    job, run = held_run(draft, command.grant, command.run_id)
+    failure = e.RunFailed("timeout", command.error)
+    return _end_badly(draft, job, run, e.RunTimedOut(command.limit, command.error), failure, None)
+
+
+def _end_badly(
+    draft: Draft, job: Job, run: Run, event: e.Event, failure: e.RunFailed, decision: str | None
+) -> str:
+    draft.emit(job.id, event, run.id)
+    if run.step is not None:
+        steps.judge(draft, job, run, decision, failure, None)
+    return settle(draft, job.id)
+
+
+def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
+    job, run = held_run(draft, command.grant, command.run_id)
+    if draft.part(CHECKPOINTS, job.id, command.wait) or draft.part(WAITS, job.id, command.wait):
+        raise _used_twice(command.wait)
+    begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
+    draft.emit(job.id, begun, command.wait)
+    held_until = draft.now + command.hold_resource_us if command.hold_resource_us else None
+    draft.emit(job.id, e.RunSucceeded("suspended", None, command.wait, held_until), run.id)
+    return settle(draft, job.id)
+
+
+def confirm_cancel(draft: Draft, command: c.ConfirmCancel) -> str:
+    job = held(draft, command.grant)
+    if job.cancel_reason is None:
+        raise Refused(f"nobody asked to cancel job {job.id}", code="not_cancelling")
+    for run in draft.live_runs(job.id):
+        draft.emit(job.id, e.RunCancelled("cancelled"), run.id)
+    return settle(draft, job.id)
+
+
+def hand_back(draft: Draft, command: c.HandBack) -> str:
+    return give_up(draft, held(draft, command.grant), "handed_back")

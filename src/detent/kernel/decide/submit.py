@@ -1,0 +1,116 @@
+"""Taking work in: a task with its place in a tree and among dependencies, or a job alone."""
+
+from detent.errors import Invalid, Refused
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.draft import Draft
+from detent.kernel.lifecycles import lifecycle
+from detent.kernel.predicates import DONE_TASK, ENDED_JOB
+from detent.kernel.state import Task
+
+MOST_DEPTH = 5
+MOST_SUBTASKS = 10_000
+
+
+def submit_task(draft: Draft, command: c.SubmitTask) -> str:
+    if draft.find_task(command.task_id) is not None:
+        raise Refused(f"there is a task {command.task_id} already", code="task_exists")
+    lifecycle(command.lifecycle)
+    parent = None if command.parent_id is None else draft.task(command.parent_id)
+    if parent is not None:
+        _room_below(draft, parent)
+    draft.emit(command.task_id, _created(draft, command, parent))
+    task = draft.task(command.task_id)
+    for ancestor in draft.ancestors(task):
+        draft.emit(ancestor.id, e.SubtaskAdded(task.id))
+    _note_failed_dependencies(draft, command)
+    if parent is not None and parent.cancel_reason is not None:
+        draft.emit(task.id, e.TaskCancelled(parent.cancel_reason))
+    elif command.queue or parent is not None:
+        draft.emit(task.id, e.TaskQueued(f"{task.id}-j1"))
+    return task.id
+
+
+def _created(draft: Draft, command: c.SubmitTask, parent: Task | None) -> e.TaskCreated:
+    return e.TaskCreated(
+        project=command.project,
+        lifecycle=command.lifecycle,
+        intent=command.intent,
+        source=command.source,
+        priority=command.priority,
+        root_id=command.task_id if parent is None else parent.root_id,
+        parent_id=command.parent_id,
+        depth=0 if parent is None else parent.depth + 1,
+        title=command.title,
+        payload=command.payload,
+        tags=command.tags,
+        depends_on=command.depends_on,
+        open_dependencies=_open_dependencies(draft, command),
+        budget=command.budget,
+        options=command.options,
+    )
+
+
+def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
+    still_open = 0
+    for name in command.depends_on:
+        if name == command.task_id:
+            raise Invalid(f"task {name} cannot depend on itself", field="depends_on", given=name)
+        dependency = draft.find_task(name)
+        if dependency is None or dependency.project != command.project:
+            raise Invalid(f"there is no task {name} to depend on", field="depends_on", given=name)
+        still_open += dependency.state not in DONE_TASK
+    return still_open
+
+
+def _note_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
+    for name in command.depends_on:
+        dependency = draft.task(name)
+        if has_failed(dependency):
+            draft.emit(command.task_id, e.DependencyFailed(name, dependency.state))
+
+
+def has_failed(task: Task) -> bool:
+    """Ended in failure, as seen by a task that depends on it."""
+    if task.lifecycle == "review":
+        return task.state in ("failed", "timed_out", "cancelled", "budget_exceeded")
+    return task.state == "cancelled" or (task.state == "blocked" and task.retries_left == 0)
+
+
+def _room_below(draft: Draft, parent: Task) -> None:
+    root = draft.task(parent.root_id)
+    if parent.depth >= MOST_DEPTH:
+        raise Refused(f"subtasks may be nested {MOST_DEPTH} deep, not deeper", code="too_deep")
+    if root.subtasks >= MOST_SUBTASKS:
+        raise Refused(
+            f"task {root.id} has {root.subtasks} subtasks, which is the limit",
+            code="too_many_subtasks",
+        )
+    if parent.state in DONE_TASK or parent.state in ("cancelled", "budget_exceeded"):
+        raise Refused(
+            f"task {parent.id} is {parent.state} and takes no more subtasks", code="parent_ended"
+        )
+
+
+def submit_job(draft: Draft, command: c.SubmitJob) -> str:
+    if draft.find_job(command.job_id) is not None:
+        raise Refused(f"there is a job {command.job_id} already", code="job_exists")
+    parent = None if command.parent_job_id is None else draft.job(command.parent_job_id)
+    if parent is not None and parent.state in ENDED_JOB:
+        raise Refused(
+            f"job {parent.id} is {parent.state} and takes no more jobs", code="parent_ended"
+        )
+    created = e.JobCreated(
+        project=command.project,
+        intent=command.intent,
+        priority=command.priority,
+        root_id=command.job_id if parent is None else parent.root_id,
+        parent_job_id=command.parent_job_id,
+        payload=command.payload,
+        concurrency_key=command.concurrency_key,
+        options=command.options,
+    )
+    draft.emit(command.job_id, created)
+    if parent is not None and parent.cancel_reason is not None:
+        draft.emit(command.job_id, e.JobCancelled(parent.cancel_reason))
+    return command.job_id

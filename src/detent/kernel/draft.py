@@ -1,0 +1,70 @@
+"""A command's work in progress: it collects events, evolves the entities, and lets each event pull on its neighbours.
+
+A draft lies over a world and changes only itself. If the command is refused half way, the draft is dropped and
+nothing has happened.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from detent.kernel import events as e
+from detent.kernel.commands import Actor
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.state import Job, Run, Task
+from detent.kernel.world import RUNS, World
+
+
+class Coupling(NamedTuple):
+    """One row: when this event has happened, and this holds, then do that."""
+
+    when: type[e.Event]
+    given: Callable[["Draft", e.Record], bool]
+    then: Callable[["Draft", e.Record], None]
+
+
+Couplings = Mapping[type[e.Event], tuple[Coupling, ...]]
+
+
+class Draft(World):
+    """What one command would do."""
+
+    def __init__(self, base: World, couplings: Couplings, now: int, actor: Actor) -> None:
+        super().__init__(base)
+        self.couplings = couplings
+        self.now = now
+        self.actor = actor
+        self.records: list[e.Record] = []
+        #: What the one who asked is told.
+        self.answer: Any = None
+
+    def emit(self, stream: str, event: e.Event, subject: str | None = None) -> None:
+        """Let one event happen, and everything that it pulls along."""
+        record = e.Record(stream, subject, event, self.now, self.actor.name)
+        self.apply(record)
+        self.records.append(record)
+        for coupling in self.couplings.get(type(event), ()):
+            if coupling.given(self, record):
+                coupling.then(self, record)
+
+    def may(self, task: Task, event: type[e.Event]) -> bool:
+        """Whether the task's lifecycle has this event from its present state."""
+        return (task.state, event.name) in LIFECYCLES[task.lifecycle].move
+
+    def task_of(self, job: Job) -> Task | None:
+        """The task of a job, if this is the job that the task now has."""
+        task = None if job.task_id is None else self.find_task(job.task_id)
+        return task if task is not None and task.job_id == job.id else None
+
+    def live_runs(self, job_id: str) -> list[Run]:
+        runs = self.parts_of(RUNS, job_id).values()
+        return [run for run in runs if run.state in ("queued", "running")]
+
+    def ancestors(self, task: Task) -> list[Task]:
+        """Its parent, its parent's parent, up to the root."""
+        found = []
+        parent_id = task.parent_id
+        while parent_id is not None:
+            parent = self.task(parent_id)
+            found.append(parent)
+            parent_id = parent.parent_id
+        return found

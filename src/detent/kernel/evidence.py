@@ -1,0 +1,51 @@
+"""What a file that a run left behind is: its evidence type by name, and question or summary.
+
+The table is ordered and its first match wins. Pure: names and texts only, no file is opened here.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+
+class EvidenceType(StrEnum):
+    """What a piece of evidence shows."""
+
+    QA_REPORT = "qa_report"
+    AUDIT_REPORT = "audit_report"
+    LOG = "log"
+    TEST_RESULT = "test_result"
+    SCREENSHOT = "screenshot"
+    ARTIFACT = "artifact"
+    UNKNOWN = "unknown"
+
+
+IMAGE_ENDINGS = ("png", "jpg", "jpeg", "gif", "webp", "bmp", "svg", "tif", "tiff", "avif", "heic")
+
+# Patterns are lower-case: names are compared without regard to letter case.
+TYPES_BY_NAME: tuple[tuple[str, EvidenceType], ...] = (
+    ("qa-decision.md", EvidenceType.QA_REPORT),
+    ("audit-report.md", EvidenceType.AUDIT_REPORT),
+    ("*.log", EvidenceType.LOG),
+    ("test-results.*", EvidenceType.TEST_RESULT),
+    ("coverage.*", EvidenceType.TEST_RESULT),
+    *((f"*.{ending}", EvidenceType.SCREENSHOT) for ending in IMAGE_ENDINGS),
+    ("*.json", EvidenceType.ARTIFACT),
+)
+
+# The second is the full-width mark of Chinese and Japanese text.
+QUESTION_MARKS = ("?", "\uff1f")
+
+
+def type_of(file_name: str) -> EvidenceType:
+    """The type of a file by its own name; the directories before it do not matter."""
+    name = file_name.rpartition("/")[2].lower()
+    for pattern, evidence_type in TYPES_BY_NAME:
+        if fnmatchcase(name, pattern):
+            return evidence_type
+    return EvidenceType.UNKNOWN
+
+
+def is_question(text: str, options: Sequence[object] = ()) -> bool:
+    """Whether a question file asks anything; without a mark and without options it is a summary."""
+    return bool(options) or any(mark in text for mark in QUESTION_MARKS)

@@ -1,0 +1,261 @@
+"""The plan of a job: a graph of steps, checked as a whole, and what its steps' states allow next.
+
+`validate` reads a document; every other function is a question about a plan and the states of its
+steps (by name; a step without an entry is pending). Pure.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from detent.errors import Invalid
+from detent.kernel import fields
+from detent.kernel.lifecycles.step import STEP
+from detent.kernel.retry import MOST_RETRIES
+
+MOST_STEPS = 1_000
+LONGEST_NAME = 100
+LONGEST_TIME_MS = 365 * 24 * 3_600 * 1_000
+DEFAULT_MAX_RETRIES = 3
+
+SUCCEEDED = "succeeded"
+ENDED = frozenset(STEP.terminal)
+NOT_STARTED = frozenset({"pending", "waiting_deps"})
+
+
+class When(StrEnum):
+    """What a step asks of the steps that it needs."""
+
+    ALL_SUCCEEDED = "all_succeeded"
+    # Ended well or badly, or made unreachable by a failure: for reports and cleaning up.
+    ALL_DONE = "all_done"
+
+
+class PlanEnd(StrEnum):
+    """How a plan has ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One node: what to do (`intent`), after what (`needs`, `when`), with what, and within what."""
+
+    name: str
+    intent: str
+    needs: tuple[str, ...] = ()
+    when: When = When.ALL_SUCCEEDED
+    capabilities_required: tuple[str, ...] = ()
+    label_selector: Mapping[str, str] = field(default_factory=dict)
+    avoid: tuple[str, ...] = ()
+    max_retries: int = DEFAULT_MAX_RETRIES
+    timeout_ms: int | None = None
+    hold_resource_ms: int = 0
+    critic: str | None = None
+    input: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps in the order of the document, with different names, and without a cycle."""
+
+    steps: tuple[PlanStep, ...]
+
+    def step(self, name: str) -> PlanStep:
+        """The step of that name; the name must be one of the plan's."""
+        return next(step for step in self.steps if step.name == name)
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+STEP_FIELDS = tuple(PlanStep.__dataclass_fields__)
+
+
+def validate(document: object, where: str = "plan") -> Plan:
+    """The plan that a document describes: `{"steps": [{"name": …, "needs": […], …}, …]}`."""
+    rows = fields.table(document, where, ("steps",)).get("steps")
+    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MOST_STEPS:
+        wanted = f"a list of 1 to {MOST_STEPS} steps"
+        given = len(rows) if isinstance(rows, list | tuple) else rows
+        raise fields.wrong(f"{where}.steps", wanted, given)
+    steps = tuple(_step(row, f"{where}.steps[{index}]") for index, row in enumerate(rows))
+    _check_names(steps, where)
+    _check_needs(steps, where)
+    _check_cycles(steps, where)
+    return Plan(steps)
+
+
+def _step(row: object, where: str) -> PlanStep:
+    given = fields.table(row, where, STEP_FIELDS)
+    if "name" not in given:
+        raise Invalid(f"{where}.name is missing.", field=f"{where}.name")
+    name = fields.text(given["name"], f"{where}.name", LONGEST_NAME)
+    critic = given.get("critic")
+    timeout_ms = given.get("timeout_ms")
+    return PlanStep(
+        name=name,
+        # A step that says nothing else does the intent of its own name.
+        intent=fields.text(given.get("intent", name), f"{where}.intent", LONGEST_NAME),
+        needs=fields.texts(given.get("needs", ()), f"{where}.needs", LONGEST_NAME),
+        when=fields.choice(given.get("when", When.ALL_SUCCEEDED), f"{where}.when", When),
+        capabilities_required=fields.texts(
+            given.get("capabilities_required", ()), f"{where}.capabilities_required", LONGEST_NAME
+        ),
+        label_selector=_labels(given.get("label_selector", {}), f"{where}.label_selector"),
+        avoid=fields.texts(given.get("avoid", ()), f"{where}.avoid", LONGEST_NAME),
+        max_retries=fields.whole_number(
+            given.get("max_retries", DEFAULT_MAX_RETRIES), f"{where}.max_retries", 0, MOST_RETRIES
+        ),
+        timeout_ms=None
+        if timeout_ms is None
+        else fields.whole_number(timeout_ms, f"{where}.timeout_ms", 1, LONGEST_TIME_MS),
+        hold_resource_ms=fields.whole_number(
+            given.get("hold_resource_ms", 0), f"{where}.hold_resource_ms", 0, LONGEST_TIME_MS
+        ),
+        critic=None if critic is None else fields.text(critic, f"{where}.critic", LONGEST_NAME),
+        input=_json(given.get("input"), f"{where}.input"),
+    )
+
+
+def _labels(given: object, where: str) -> Mapping[str, str]:
+    return {
+        fields.text(label, f"{where}.{label}", LONGEST_NAME): fields.text(
+            value, f"{where}.{label}", LONGEST_NAME
+        )
+        for label, value in fields.table(given, where).items()
+    }
+
+
+def _json(given: object, where: str) -> object:
+    try:
+        _canonical(given)
+    except (TypeError, ValueError, RecursionError):
+        raise fields.wrong(where, "a JSON value", given) from None
+    return given
+
+
+def _canonical(value: object) -> str:
+    """One text for one JSON value. Python's own == takes true for 1."""
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _check_names(steps: tuple[PlanStep, ...], where: str) -> None:
+    first: dict[str, int] = {}
+    for index, step in enumerate(steps):
+        if step.name in first:
+            field = f"{where}.steps[{index}].name"
+            earlier = f"steps[{first[step.name]}]"
+            message = f"{field}: step {step.name!r} stands in the plan twice, first as {earlier}."
+            raise Invalid(message, field=field, given=step.name)
+        first[step.name] = index
+
+
+def _check_needs(steps: tuple[PlanStep, ...], where: str) -> None:
+    names = {step.name: None for step in steps}
+    for index, step in enumerate(steps):
+        for position, need in enumerate(step.needs):
+            field = f"{where}.steps[{index}].needs[{position}]"
+            if need == step.name:
+                message = f"{field}: step {step.name!r} depends on itself."
+                raise Invalid(message, field=field, given=need)
+            if need not in names:
+                message = f"{field}: step {step.name!r} needs {need!r}, which is not in the plan."
+                raise Invalid(message, field=field, given=need, allowed=names)
+
+
+def _check_cycles(steps: tuple[PlanStep, ...], where: str) -> None:
+    try:
+        TopologicalSorter({step.name: step.needs for step in steps}).prepare()
+    except CycleError as error:
+        path = " -> ".join(error.args[1])
+        message = f"{where}.steps: each of these steps waits for the one before it: {path}."
+        raise Invalid(message, field=f"{where}.steps", given=path) from None
+
+
+# ---- asking ----------------------------------------------------------------------------------
+
+
+def levels(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    """The steps in layers: each as early as the steps it needs allow."""
+    depth: dict[str, int] = {}
+    for step in _in_order(plan):
+        depth[step.name] = max((depth[need] + 1 for need in step.needs), default=0)
+    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for step in plan.steps:
+        layers[depth[step.name]].append(step.name)
+    return tuple(tuple(layer) for layer in layers)
+
+
+def frontier(plan: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
+    """The steps that may start now, in the order of the document."""
+    lost = unreachable(plan, states)
+    return tuple(
+        step.name
+        for step in plan.steps
+        if step.name not in lost and _not_started(step, states) and not _open(step, states, lost)
+    )
+
+
+def waiting(plan: Plan, states: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The steps that may not start yet, each with the steps that it waits for."""
+    lost = unreachable(plan, states)
+    return {
+        step.name: still
+        for step in plan.steps
+        if step.name not in lost and _not_started(step, states)
+        if (still := _open(step, states, lost))
+    }
+
+
+def unreachable(plan: Plan, states: Mapping[str, str]) -> dict[str, str]:
+    """The steps that will never start because a step failed, each with that step."""
+    cause: dict[str, str] = {}
+    for step in _in_order(plan):
+        if not _not_started(step, states) or step.when is When.ALL_DONE:
+            continue
+        for need in step.needs:
+            if need in cause or states.get(need) == "failed":
+                cause[step.name] = cause.get(need, need)
+                break
+    return cause
+
+
+def finished(plan: Plan, states: Mapping[str, str]) -> PlanEnd | None:
+    """How the plan ended; None while a step is live or can still start."""
+    lost = unreachable(plan, states)
+    if any(step.name not in lost and states.get(step.name) not in ENDED for step in plan.steps):
+        return None
+    failed = any(states.get(step.name) == "failed" for step in plan.steps)
+    return PlanEnd.FAILED if failed else PlanEnd.COMPLETED
+
+
+def carry_over(old: Plan, new: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
+    """The steps of a new plan version whose results are kept: succeeded, same work, same input."""
+    done = {
+        (step.name, step.intent, _canonical(step.input))
+        for step in old.steps
+        if states.get(step.name) == SUCCEEDED
+    }
+    return tuple(
+        step.name for step in new.steps if (step.name, step.intent, _canonical(step.input)) in done
+    )
+
+
+def _in_order(plan: Plan) -> Iterator[PlanStep]:
+    """The steps, each after the ones it needs."""
+    by_name = {step.name: step for step in plan.steps}
+    order = TopologicalSorter({step.name: step.needs for step in plan.steps})
+    return (by_name[name] for name in order.static_order())
+
+
+def _not_started(step: PlanStep, states: Mapping[str, str]) -> bool:
+    return states.get(step.name, STEP.initial) in NOT_STARTED
+
+
+def _open(step: PlanStep, states: Mapping[str, str], lost: Mapping[str, str]) -> tuple[str, ...]:
+    """What a reachable step still waits for."""
+    return tuple(n for n in step.needs if states.get(n) not in ENDED and n not in lost)

@@ -1,0 +1,163 @@
+"""The named conditions of the couplings: each looks at the draft after an event and says yes or no."""
+
+from typing import cast
+
+from detent.kernel import events as e
+from detent.kernel.draft import Draft
+from detent.kernel.retry import Again, Exhausted, FailureClass, policy_from, verdict
+from detent.kernel.state import Job, Run, Task
+from detent.kernel.world import RUNS
+
+ENDED_JOB = frozenset({"completed", "failed", "cancelled"})
+FAILED_TASK = frozenset({"failed", "timed_out", "budget_exceeded", "cancelled"})
+DONE_TASK = frozenset({"completed", "done"})
+
+
+def always(draft: Draft, record: e.Record) -> bool:
+    return True
+
+
+# ---- of a run --------------------------------------------------------------------------------
+
+
+def task_awaits_start(draft: Draft, record: e.Record) -> bool:
+    task = draft.task_of(draft.job(record.stream))
+    return task is not None and draft.may(task, e.TaskStarted)
+
+
+def suspended_alone(draft: Draft, record: e.Record) -> bool:
+    """The run went to sleep, and a job without a plan has no other."""
+    return cast(e.RunSucceeded, record.event).outcome == "suspended" and goes_on(draft, record)
+
+
+def attempt_is_left(draft: Draft, record: e.Record) -> bool:
+    return ends_an_attempt(draft, record) and isinstance(judged(draft, record), Again)
+
+
+def no_attempt_is_left(draft: Draft, record: e.Record) -> bool:
+    return ends_an_attempt(draft, record) and isinstance(judged(draft, record), Exhausted)
+
+
+def was_handed_back(draft: Draft, record: e.Record) -> bool:
+    return cast(e.RunCancelled, record.event).reason == "handed_back" and goes_on(draft, record)
+
+
+def goes_on(draft: Draft, record: e.Record) -> bool:
+    """The run is its job's only one, and nobody asked to cancel the job."""
+    run = cast(Run, draft.part(RUNS, record.stream, record.subject or ""))
+    return run.step is None and draft.job(record.stream).cancel_reason is None
+
+
+def ends_an_attempt(draft: Draft, record: e.Record) -> bool:
+    """A failure, a time limit or a lost worker; not a cancel, not a hand-back."""
+    event = record.event
+    if isinstance(event, e.RunCancelled) and event.reason != "worker_lost":
+        return False
+    return goes_on(draft, record)
+
+
+def failure_class(event: e.Event) -> FailureClass:
+    if isinstance(event, e.RunFailed):
+        return FailureClass(event.error_class)
+    return FailureClass.TIMEOUT if isinstance(event, e.RunTimedOut) else FailureClass.LOST
+
+
+def judged(draft: Draft, record: e.Record) -> Again | Exhausted:
+    """What the retry rules say to the failure in this record."""
+    job = draft.job(record.stream)
+    event = record.event
+    reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
+    policy = policy_from(job.options.get("retry", {}), retry_defaults(draft, job))
+    return verdict(policy, failure_class(event), job.failures, job.lost, draft.now, reset_at)
+
+
+def retry_defaults(draft: Draft, job: Job) -> str:
+    task = draft.task_of(job)
+    return "job" if task is None else task.lifecycle
+
+
+# ---- of a job --------------------------------------------------------------------------------
+
+
+def has_task(draft: Draft, record: e.Record) -> bool:
+    return draft.task_of(draft.job(record.stream)) is not None
+
+
+def has_parent_job(draft: Draft, record: e.Record) -> bool:
+    return draft.job(record.stream).parent_job_id is not None
+
+
+def task_waits_for_retry(draft: Draft, record: e.Record) -> bool:
+    task = draft.task_of(draft.job(record.stream))
+    return (
+        task is not None and task.state == "blocked" and task.blocked_by in ("retry", "rate_limit")
+    )
+
+
+def in_work(task: Task) -> bool:
+    """A run of it has started: only then can a failure show on it."""
+    return task.state in ("doing", "running")
+
+
+def was_retried_with_a_plan(draft: Draft, record: e.Record) -> bool:
+    asked = cast(e.JobRequeued, record.event).reason == "retried"
+    return asked and draft.job(record.stream).plan_version > 0
+
+
+# ---- of a task -------------------------------------------------------------------------------
+
+
+def is_subtask(draft: Draft, record: e.Record) -> bool:
+    return draft.task(record.stream).parent_id is not None
+
+
+def was_the_last_subtask(draft: Draft, record: e.Record) -> bool:
+    """The parent waits for nothing but its subtasks, and none is left."""
+    task = draft.task(record.stream)
+    if task.open_subtasks > 0 or task.job_id is None:
+        return False
+    if task.lifecycle == "review":
+        return task.state == "blocked" and task.blocked_by == "subtasks"
+    return task.state == "doing" and draft.job(task.job_id).state == "completed"
+
+
+def has_dependents(draft: Draft, record: e.Record) -> bool:
+    return bool(draft.dependents.get(record.stream))
+
+
+def stuck_subtask(draft: Draft, record: e.Record) -> bool:
+    """A board subtask that a failure has blocked until a person acts."""
+    return _stuck(record) and is_subtask(draft, record)
+
+
+def stuck_with_dependents(draft: Draft, record: e.Record) -> bool:
+    return _stuck(record) and has_dependents(draft, record)
+
+
+def _stuck(record: e.Record) -> bool:
+    return cast(e.TaskBlocked, record.event).retries_left == 0
+
+
+def a_dependency_is_open(draft: Draft, record: e.Record) -> bool:
+    task = draft.task(record.stream)
+    return task.open_dependencies > 0 and draft.may(task, e.TaskBlocked)
+
+
+def dependencies_are_done(draft: Draft, record: e.Record) -> bool:
+    task = draft.task(record.stream)
+    return (
+        task.open_dependencies == 0 and task.state == "blocked" and task.blocked_by == "dependency"
+    )
+
+
+def a_dependency_has_failed(draft: Draft, record: e.Record) -> bool:
+    task = draft.task(record.stream)
+    return task.failed_dependency is not None and task.state in ("queued", "todo", "blocked")
+
+
+def calls_for_a_job(draft: Draft, record: e.Record) -> bool:
+    return cast(e.TaskUnblocked, record.event).job_id is not None
+
+
+def has_its_job_still(draft: Draft, record: e.Record) -> bool:
+    return not calls_for_a_job(draft, record) and draft.task(record.stream).job_id is not None

@@ -1,0 +1,279 @@
+"""When a failed attempt is tried again, by class of failure: the table of numbers, the verdict.
+
+An intent overrides single numbers by a plain mapping (`policy_from`); the rest of the table stays.
+Pure: the caller brings the counts and the time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from detent.errors import Invalid
+from detent.kernel import fields
+
+MS_US = 1_000
+S_US = 1_000_000
+MIN_US = 60 * S_US
+
+# Bounds on what an intent may ask for, so that a slip of the pen is seen at intake.
+MOST_RETRIES = 1_000
+LONGEST_DELAY_MS = 30 * 24 * 3_600 * 1_000
+# A rate limit whose stated reset has passed already is no licence to call again in a tight loop.
+LEAST_RATE_LIMIT_WAIT_US = S_US
+
+
+class FailureClass(StrEnum):
+    """Why an attempt failed; decides whether and when there is another."""
+
+    NETWORK = "network"
+    TIMEOUT = "timeout"
+    DEPENDENCY = "dependency"
+    CANCELLED = "cancelled"
+    BUDGET = "budget"
+    LOST = "lost"
+    RATE_LIMIT = "rate_limit"
+    ERROR = "error"
+    # A critic tells these two from other errors: it switches the resource, or asks a person.
+    RESOURCE = "resource"
+    NEEDS_USER = "needs_user"
+
+
+class Backoff(StrEnum):
+    """How the delay grows with n, the number of retries before this one, counted from 0."""
+
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """One row of the table. `retries` None means without limit."""
+
+    retries: int | None
+    backoff: Backoff = Backoff.FIXED
+    first_us: int = 0
+    cap_us: int = 0
+
+    def delay_us(self, n: int) -> int:
+        """The wait before retry n (from 0): d·2^n, d·(n+1) or d, never over the cap."""
+        if self.backoff is Backoff.EXPONENTIAL:
+            grown = self.first_us << min(n, 62)  # far past any cap; keeps the number small
+        elif self.backoff is Backoff.LINEAR:
+            grown = self.first_us * (n + 1)
+        else:
+            grown = self.first_us
+        return min(grown, self.cap_us)
+
+
+def _fixed(retries: int | None, delay_us: int) -> RetryRule:
+    return RetryRule(retries, Backoff.FIXED, delay_us, delay_us)
+
+
+NEVER = _fixed(0, 0)
+OTHER_ERROR = RetryRule(3, Backoff.EXPONENTIAL, 1 * S_US, 30 * S_US)
+
+CLASS_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
+    {
+        # 30 s, 60 s, 120 s.
+        FailureClass.NETWORK: RetryRule(3, Backoff.EXPONENTIAL, 30 * S_US, 120 * S_US),
+        FailureClass.TIMEOUT: _fixed(1, 5 * MIN_US),
+        # Released at once when the dependency changes; this is how often the keeper looks besides.
+        FailureClass.DEPENDENCY: _fixed(None, 5 * MIN_US),
+        FailureClass.CANCELLED: NEVER,
+        # Whether an exceeded budget stops or asks is the budget's own policy, not a retry.
+        FailureClass.BUDGET: NEVER,
+        # At once; counted since the last progress, and then quarantined.
+        FailureClass.LOST: _fixed(3, 0),
+        # The stated reset decides; the minute is for services that state none.
+        FailureClass.RATE_LIMIT: _fixed(None, 1 * MIN_US),
+        FailureClass.ERROR: OTHER_ERROR,
+        # Without a critic that switches, a resource error is an error like any other.
+        FailureClass.RESOURCE: OTHER_ERROR,
+        FailureClass.NEEDS_USER: NEVER,
+    }
+)
+
+# A review task is run again by a person, who sees what went wrong, not by the table.
+REVIEW_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
+    {
+        **CLASS_RULES,
+        FailureClass.TIMEOUT: replace(CLASS_RULES[FailureClass.TIMEOUT], retries=0),
+        FailureClass.ERROR: replace(OTHER_ERROR, retries=0),
+        FailureClass.RESOURCE: replace(OTHER_ERROR, retries=0),
+    }
+)
+
+# What an intent's own retry policy is about; every other class has its own row and its own number.
+INTENT_CLASSES = (FailureClass.ERROR, FailureClass.RESOURCE)
+# Not the work's fault: never counted against `max_attempts`.
+UNCAPPED = frozenset({FailureClass.LOST, FailureClass.RATE_LIMIT, FailureClass.DEPENDENCY})
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The table as one intent has it. `max_attempts` counts the first attempt; None: no cap."""
+
+    rules: Mapping[FailureClass, RetryRule]
+    max_attempts: int | None = None
+
+
+# Jobs without a task follow the plain table, as board tasks do.
+DEFAULT_POLICIES: Mapping[str, RetryPolicy] = MappingProxyType(
+    {
+        "board": RetryPolicy(CLASS_RULES),
+        "review": RetryPolicy(REVIEW_RULES),
+        "job": RetryPolicy(CLASS_RULES),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try again at `not_before`. `counted`: the next claim is a new attempt, not the same one."""
+
+    not_before: int
+    immediate: bool
+    counted: bool
+
+
+class Why(StrEnum):
+    """Why there is no further attempt."""
+
+    NOT_RETRIED = "not_retried"
+    RETRIES_USED = "retries_used"
+    ATTEMPTS_USED = "attempts_used"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """No attempt is left."""
+
+    reason: Why
+
+
+def failure_class_from(given: object, where: str = "error_class") -> FailureClass:
+    """The class named by `given`, in any letter case."""
+    return fields.choice(given, where, FailureClass)
+
+
+def verdict(
+    policy: RetryPolicy,
+    failure_class: FailureClass,
+    failures: Mapping[str, int],
+    lost: int,
+    now: int,
+    reset_at: int | None = None,
+) -> Again | Exhausted:
+    """Judge one failure. `failures` by class and `lost` (since progress) do not include it yet."""
+    rule = policy.rules[failure_class]
+    if failure_class == FailureClass.RATE_LIMIT:
+        stated = now + rule.delay_us(0) if reset_at is None else reset_at
+        return Again(max(stated, now + LEAST_RATE_LIMIT_WAIT_US), immediate=False, counted=False)
+    if retries_left(policy, failure_class, failures, lost) == 0:
+        return Exhausted(_why(rule, failure_class, failures))
+    delay = rule.delay_us(_used(failure_class, failures, lost))
+    return Again(now + delay, immediate=delay == 0, counted=True)
+
+
+def retries_left(
+    policy: RetryPolicy, failure_class: FailureClass, failures: Mapping[str, int], lost: int
+) -> int | None:
+    """How often this class may still be retried; None means without limit."""
+    rule = policy.rules[failure_class]
+    if rule.retries is None:
+        return None
+    left = rule.retries - _used(failure_class, failures, lost)
+    if policy.max_attempts is not None and failure_class not in UNCAPPED:
+        ended = sum(count for name, count in failures.items() if name not in UNCAPPED)
+        left = min(left, policy.max_attempts - 1 - ended)
+    return max(left, 0)
+
+
+def _used(failure_class: FailureClass, failures: Mapping[str, int], lost: int) -> int:
+    return lost if failure_class == FailureClass.LOST else failures.get(failure_class, 0)
+
+
+def _why(rule: RetryRule, failure_class: FailureClass, failures: Mapping[str, int]) -> Why:
+    if failure_class == FailureClass.LOST:
+        return Why.QUARANTINED
+    if rule.retries == 0:
+        return Why.NOT_RETRIED
+    used = failures.get(failure_class, 0)
+    return Why.RETRIES_USED if used >= (rule.retries or 0) else Why.ATTEMPTS_USED
+
+
+# ---- reading a policy from configuration or from a task's options ----------------------------
+
+RULE_FIELDS = ("retries", "backoff", "delay_ms", "max_delay_ms")
+# Which numbers an intent may change for which class. Cancelled, budget and needs_user are not
+# retried whatever anybody sets, and `error` is what the fields of the policy itself are about.
+CLASS_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        FailureClass.NETWORK: RULE_FIELDS,
+        FailureClass.TIMEOUT: RULE_FIELDS,
+        FailureClass.LOST: ("retries",),
+        FailureClass.DEPENDENCY: ("delay_ms",),
+        FailureClass.RATE_LIMIT: ("delay_ms",),
+    }
+)
+
+
+def policy_from(given: object, lifecycle: str = "board", where: str = "retry") -> RetryPolicy:
+    """The lifecycle's default policy with what `given` overrides.
+
+    `max_attempts`, `retries`, `backoff`, `delay_ms` and `max_delay_ms` set the intent's own policy
+    (class `error`); `classes` holds the same fields for other classes. `max_attempts` alone also
+    gives `error` as many retries as fit below it.
+    """
+    named = fields.table(given, where, (*RULE_FIELDS, "max_attempts", "classes"))
+    rules = dict(DEFAULT_POLICIES[lifecycle].rules)
+    own = {name: value for name, value in named.items() if name in RULE_FIELDS}
+    max_attempts = None
+    if "max_attempts" in named:
+        max_attempts = fields.whole_number(
+            named["max_attempts"], f"{where}.max_attempts", 1, MOST_RETRIES + 1
+        )
+        own.setdefault("retries", max_attempts - 1)
+    for failure_class in INTENT_CLASSES:
+        rules[failure_class] = _rule_from(own, rules[failure_class], where)
+    rules.update(_class_rules_from(named.get("classes", {}), rules, f"{where}.classes"))
+    return RetryPolicy(MappingProxyType(rules), max_attempts)
+
+
+def _class_rules_from(
+    given: object, rules: Mapping[FailureClass, RetryRule], where: str
+) -> dict[FailureClass, RetryRule]:
+    changed = {}
+    for name, row in fields.table(given, where, CLASS_FIELDS).items():
+        failure_class = FailureClass(name)
+        changes = fields.table(row, f"{where}.{name}", CLASS_FIELDS[name])
+        changed[failure_class] = _rule_from(changes, rules[failure_class], f"{where}.{name}")
+    return changed
+
+
+def _rule_from(changes: Mapping[str, object], rule: RetryRule, where: str) -> RetryRule:
+    if "retries" in changes:
+        retries = fields.whole_number(changes["retries"], f"{where}.retries", 0, MOST_RETRIES)
+        rule = replace(rule, retries=retries)
+    if "backoff" in changes:
+        backoff = fields.choice(changes["backoff"], f"{where}.backoff", Backoff)
+        rule = replace(rule, backoff=backoff)
+    if "delay_ms" in changes:
+        first_us = _delay_us(changes["delay_ms"], f"{where}.delay_ms")
+        # A first delay over the default cap means what it says.
+        rule = replace(rule, first_us=first_us, cap_us=max(rule.cap_us, first_us))
+    if "max_delay_ms" in changes:
+        field = f"{where}.max_delay_ms"
+        rule = replace(rule, cap_us=_delay_us(changes["max_delay_ms"], field))
+        if rule.cap_us < rule.first_us:
+            least = f"at least {rule.first_us // MS_US}, the first delay in ms"
+            message = f"{field} must be {least}, not {changes['max_delay_ms']}."
+            raise Invalid(message, field=field, given=changes["max_delay_ms"], allowed=(least,))
+    return rule
+
+
+def _delay_us(given: object, where: str) -> int:
+    return fields.whole_number(given, where, 0, LONGEST_DELAY_MS) * MS_US

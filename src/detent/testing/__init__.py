@@ -1,0 +1,1 @@
+"""What users may import to test their own use of detent."""

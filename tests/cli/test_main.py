@@ -1,0 +1,65 @@
+"""The root command: its table, its speed by not importing, and errors as one message."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from detent.cli import main
+from detent.errors import Refused
+
+
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_command_of_the_table_exists_and_its_help_begins_with_the_tables(name: str) -> None:
+    command = main.cli.get_command(click.Context(main.cli), name)
+    assert command is not None
+    assert command.name == name
+    assert (command.help or "").startswith(main.COMMANDS[name].help)
+
+
+def test_help_lists_the_commands_without_importing_them() -> None:
+    program = (
+        "import sys; from detent.cli.main import cli;"
+        "cli(['--help'], standalone_mode=False);"
+        "print(*sorted(m for m in sys.modules if m.startswith(('detent.cli.', 'rich'))))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    for name, command in main.COMMANDS.items():
+        assert f"  {name} " in shown
+        assert command.help.split()[0] in shown
+    assert shown.splitlines()[-1] == "detent.cli.main detent.cli.output"
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    result = CliRunner().invoke(main.cli, ["lifecicle"])
+    assert result.exit_code == 2
+    assert "No such command 'lifecicle'" in result.stderr
+
+
+def test_an_error_is_one_message_with_its_code_and_what_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @click.command()
+    def fail() -> None:
+        raise Refused("It is \x1b[31mtaken.", code="stale_fence", hint="Let it go.")
+
+    monkeypatch.setitem(main.cli.commands, "fail", fail)
+    result = CliRunner().invoke(main.cli, ["fail"])
+    assert result.stdout == ""
+    assert result.stderr == "detent: It is taken. [stale_fence]\n  Let it go.\n"
+    assert result.exit_code == 1
+
+
+def test_the_module_is_the_program() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "detent", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    assert shown.startswith("detent, version ")

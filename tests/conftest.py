@@ -1,0 +1,12 @@
+"""What every test has: asyncio as the one event loop, and properties that try the same cases."""
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("detent", derandomize=True, deadline=None, print_blob=True)
+settings.load_profile("detent")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"

@@ -1,0 +1,227 @@
+"""Budgets: amounts read exactly, totals that lie, reservations along a tree, warning and excess."""
+
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detent.errors import Invalid
+from detent.kernel.budget import (
+    DEFAULT_ON_EXCEEDED,
+    Purse,
+    Reserved,
+    Short,
+    budget_from,
+    cost_from,
+    dollars,
+    on_exceeded_from,
+    raise_limit,
+    reserve,
+    settle,
+    spend,
+)
+
+
+@pytest.mark.parametrize(
+    ("amount", "micro"),
+    [
+        (5, 5_000_000),
+        (0.1, 100_000),
+        (0.1 + 0.2, 300_000),
+        ("2.50", 2_500_000),
+        ("1e2", 100_000_000),
+        (" 3 ", 3_000_000),
+        (Decimal("0.000001"), 1),
+        (0.0000014, 1),
+        (1_000_000_000, 10**15),
+    ],
+)
+def test_amounts_become_whole_micro_dollars(amount: object, micro: int) -> None:
+    assert budget_from(amount) == cost_from(amount) == micro
+
+
+@pytest.mark.parametrize("amount", [0, 0.0, "0", -0.0, 0.0000001, "1e-999999999"])
+def test_nothing_is_a_cost_but_no_budget(amount: object) -> None:
+    assert cost_from(amount) == 0
+    with pytest.raises(Invalid) as caught:
+        budget_from(amount)
+    assert caught.value.field == "max_budget_usd"
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        -1,
+        -0.5,
+        "-3",
+        math.nan,
+        math.inf,
+        -math.inf,
+        "NaN",
+        "sNaN",
+        "Infinity",
+        1_000_000_001,
+        "1e999999999",
+        pytest.param(10**5_000, id="more digits than Python prints"),
+        "9" * 41,
+        True,
+        None,
+        "",
+        "five",
+        "1_000",
+        "１２",
+        "$5",
+        [5],
+        {"usd": 5},
+    ],
+)
+def test_what_is_no_amount_is_refused_by_name(amount: object) -> None:
+    for read in (budget_from, cost_from):
+        with pytest.raises(Invalid) as caught:
+            read(amount, "tasks[2].max_budget_usd")
+        assert caught.value.field == "tasks[2].max_budget_usd"
+
+
+@given(st.integers(1, 10**15))
+def test_a_written_amount_is_read_back(micro: int) -> None:
+    assert budget_from(dollars(micro)) == micro
+
+
+@pytest.mark.parametrize(
+    ("micro", "written"),
+    [(0, "0.00"), (5_000_000, "5.00"), (1_500_000, "1.50"), (1, "0.000001"), (-250_000, "-0.25")],
+)
+def test_amounts_are_written_as_dollars(micro: int, written: str) -> None:
+    assert dollars(micro) == written
+
+
+def test_what_an_exceeded_budget_does() -> None:
+    assert DEFAULT_ON_EXCEEDED == "stop"
+    assert on_exceeded_from("Ask") == "ask"
+    with pytest.raises(Invalid) as caught:
+        on_exceeded_from("ignore")
+    assert caught.value.allowed == ("stop", "ask")
+
+
+# ---- settling ---------------------------------------------------------------------------------
+
+
+def test_a_total_that_goes_back_adds_nothing_and_is_noticed() -> None:
+    first = settle(0, 500)
+    assert (first.total, first.added, first.went_back) == (500, 500, False)
+    lie = settle(500, 100)
+    assert (lie.total, lie.added, lie.went_back) == (500, 0, True)
+    later = settle(lie.total, 650)
+    assert (later.total, later.added, later.went_back) == (650, 150, False)
+    assert settle(650, 650).went_back is False
+
+
+@given(st.lists(st.integers(0, 10**9)))
+def test_what_is_added_in_all_is_the_highest_total_ever_reported(reports: list[int]) -> None:
+    total, added = 0, 0
+    for reported in reports:
+        settled = settle(total, reported)
+        total, added = settled.total, added + settled.added
+        assert settled.added >= 0
+    assert added == total == max(reports, default=0)
+
+
+# ---- reserving --------------------------------------------------------------------------------
+
+
+def test_a_run_gets_the_least_that_is_left_from_itself_to_the_root() -> None:
+    own, parent = Purse("own", 500, spent=100), Purse("parent", None, spent=10_000)
+    root = Purse("root", 1_000, spent=700, reserved=50)
+    assert reserve([own, parent]) == Reserved(400)
+    assert reserve([own, parent, root]) == Reserved(250)
+    assert reserve([parent]) == Reserved(None)
+    assert reserve([]) == Reserved(None)
+
+
+def test_a_run_does_not_start_on_an_empty_purse() -> None:
+    full = Purse("own", 500)
+    assert reserve([full, Purse("root", 100, spent=100)]) == Short("root", spent=True)
+    assert reserve([full, Purse("root", 100, spent=130)]) == Short("root", spent=True)
+
+
+def test_what_others_have_reserved_may_come_back() -> None:
+    assert reserve([Purse("root", 100, spent=40, reserved=60)]) == Short("root", spent=False)
+
+
+@given(st.integers(1, 1_000), st.lists(st.integers(0, 400), max_size=20))
+def test_runs_that_keep_to_their_reservations_never_exceed_the_tree(
+    limit: int, wishes: list[int]
+) -> None:
+    root = Purse("root", limit)
+    for wish in wishes:
+        got = reserve([root])
+        if isinstance(got, Short):
+            break
+        assert got.amount is not None
+        root = Purse("root", limit, root.spent, root.reserved + got.amount)
+        cost = min(wish, got.amount)
+        (root,) = spend([root], cost, got.amount).purses
+        assert root.remaining is not None
+        assert root.spent + root.reserved <= limit
+        root = Purse("root", limit, root.spent, root.reserved - (got.amount - cost))
+        assert (root.reserved, root.exceeded) == (0, False)
+
+
+# ---- spending ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "added", "warned", "exceeded"),
+    [
+        (0, 799, False, False),
+        (0, 800, True, False),
+        (799, 1, True, False),
+        (800, 1, False, False),
+        (799, 201, True, False),
+        (999, 1, False, False),
+        (999, 2, False, True),
+        (0, 1_001, True, True),
+        (1_001, 0, False, True),
+    ],
+)
+def test_eighty_percent_warns_once_and_over_the_limit_is_exceeded(
+    before: int, added: int, warned: bool, exceeded: bool
+) -> None:
+    spent = spend([Purse("own", 1_000, spent=before)], added)
+    assert spent.warned == (("own",) if warned else ())
+    assert spent.exceeded == (("own",) if exceeded else ())
+
+
+def test_a_cost_is_charged_to_the_task_and_to_each_ancestor() -> None:
+    line = [Purse("own", None, 5), Purse("parent", 100, 70), Purse("root", 90, 70)]
+    spent = spend(line, 25)
+    assert [purse.spent for purse in spent.purses] == [30, 95, 95]
+    assert spent.warned == ("parent", "root")
+    assert spent.exceeded == ("root",)
+    assert [purse.overshoot for purse in spent.purses] == [0, 0, 5]
+
+
+@pytest.mark.parametrize(("added", "reserved_after"), [(0, 60), (25, 35), (40, 20), (55, 20)])
+def test_a_cost_uses_up_the_runs_own_reservation_first(added: int, reserved_after: int) -> None:
+    (after,) = spend([Purse("root", 1_000, reserved=60)], added, reservation=40).purses
+    assert (after.spent, after.reserved) == (added, reserved_after)
+
+
+def test_the_last_call_may_overshoot() -> None:
+    purse = Purse("own", 1_000, spent=1_250)
+    assert (purse.exceeded, purse.overshoot, purse.remaining) == (True, 250, 0)
+    exact = Purse("own", 1_000, spent=1_000)
+    assert (exact.exceeded, exact.overshoot, exact.remaining) == (False, 0, 0)
+    assert Purse("own", None, spent=10**9).overshoot == 0
+
+
+def test_raising_a_budget_must_leave_something_to_spend() -> None:
+    purse = Purse("own", 1_000_000, spent=1_250_000)
+    assert raise_limit(purse, 1_250_001).remaining == 1
+    for limit in (1_250_000, 1_100_000, 1_000_000, 10):
+        with pytest.raises(Invalid, match=r"over 1\.25"):
+            raise_limit(purse, limit)
+    with pytest.raises(Invalid, match=r"over 1\.00"):
+        raise_limit(Purse("own", 1_000_000, spent=5), 900_000)

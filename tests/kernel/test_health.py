@@ -1,0 +1,122 @@
+"""Health: the three ranges with their edges, the worst of three, reasons every time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detent.errors import Invalid
+from detent.kernel.health import WORST_LAST, Figures, Thresholds, judge
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "failed", "verdict"),
+    [
+        (0, 0, "ok"),
+        (1, 0, "ok"),
+        (951, 49, "ok"),
+        (950, 50, "degraded"),
+        (19, 1, "degraded"),
+        (949, 51, "degraded"),
+        (80, 20, "degraded"),
+        (4, 1, "degraded"),
+        (799, 201, "unhealthy"),
+        (0, 1, "unhealthy"),
+    ],
+)
+def test_success_rate(succeeded: int, failed: int, verdict: str) -> None:
+    assert judge(Figures(succeeded=succeeded, failed=failed)).verdict == verdict
+    assert judge(Figures(succeeded=succeeded, timed_out=failed)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("queue", "verdict"),
+    [(0, "ok"), (9, "ok"), (10, "degraded"), (50, "degraded"), (51, "unhealthy")],
+)
+def test_queue(queue: int, verdict: str) -> None:
+    assert judge(Figures(queue=queue)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("blocked", "verdict"),
+    [(0, "ok"), (2, "ok"), (3, "degraded"), (10, "degraded"), (11, "unhealthy")],
+)
+def test_blocked(blocked: int, verdict: str) -> None:
+    assert judge(Figures(blocked=blocked)).verdict == verdict
+
+
+def test_what_waits_for_people_is_shown_and_not_judged() -> None:
+    health = judge(Figures(waiting_for_people=1_000))
+    assert (health.verdict, health.waiting_for_people) == ("ok", 1_000)
+
+
+def test_the_reasons_say_what_was_measured_and_against_what() -> None:
+    health = judge(Figures(succeeded=90, failed=6, timed_out=4, queue=51, blocked=2))
+    assert health.verdict == "unhealthy"
+    assert [(each.figure, each.verdict, each.text) for each in health.reasons] == [
+        ("success_rate", "degraded", "90 of 100 runs succeeded in the last 24 h: 80 to 95 %"),
+        ("queue", "unhealthy", "51 queued: over 50"),
+        ("blocked", "ok", "2 blocked: below 3"),
+    ]
+
+
+def test_without_runs_the_reason_says_so() -> None:
+    assert judge(Figures()).reasons[0].text == "no run ended in the last 24 h"
+
+
+@given(
+    st.builds(
+        Figures,
+        succeeded=st.integers(0, 200),
+        failed=st.integers(0, 20),
+        timed_out=st.integers(0, 20),
+        queue=st.integers(0, 60),
+        blocked=st.integers(0, 15),
+    )
+)
+def test_the_verdict_is_the_worst_of_three_reasons(figures: Figures) -> None:
+    health = judge(figures)
+    assert [reason.figure for reason in health.reasons] == ["success_rate", "queue", "blocked"]
+    worst = max(WORST_LAST.index(reason.verdict) for reason in health.reasons)
+    assert WORST_LAST.index(health.verdict) == worst
+
+
+@pytest.mark.parametrize(
+    ("figures", "within"),
+    [
+        (Figures(), (True, True)),
+        (Figures(succeeded=99, failed=3, timed_out=1, mean_duration_ms=299_999), (True, True)),
+        (Figures(succeeded=999, failed=3, timed_out=2, mean_duration_ms=300_000), (False, False)),
+    ],
+)
+def test_mean_duration_and_failures_are_shown_only(
+    figures: Figures, within: tuple[bool, bool]
+) -> None:
+    health = judge(figures)
+    assert health.verdict == "ok"
+    assert [(each.figure, each.value, each.limit) for each in health.shown] == [
+        ("mean_duration_ms", figures.mean_duration_ms, 300_000),
+        ("failures_24h", figures.failures, 5),
+    ]
+    assert tuple(each.within for each in health.shown) == within
+
+
+def test_thresholds_are_settings() -> None:
+    strict = Thresholds(queue_ok_below=1, queue_degraded_to=1)
+    assert judge(Figures(queue=1), strict).verdict == "degraded"
+    assert judge(Figures(queue=2), strict).verdict == "unhealthy"
+    lenient = Thresholds(success_ok_over_percent=50, success_degraded_from_percent=10)
+    assert judge(Figures(succeeded=6, failed=4), lenient).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"success_ok_over_percent": 79}, "health.success_degraded_from_percent"),
+        ({"queue_ok_below": 51}, "health.queue_ok_below"),
+        ({"blocked_degraded_to": 2}, "health.blocked_ok_below"),
+    ],
+)
+def test_thresholds_that_cross_are_refused(wrong: dict[str, int], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        Thresholds(**wrong)
+    assert caught.value.field == field

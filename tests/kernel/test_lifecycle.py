@@ -1,0 +1,274 @@
+"""The machine that all lifecycles share: lookups, refusals, both folds, flaws, export and back."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detent.errors import Invalid, NotFound, Refused
+from detent.kernel.exchange import export, read
+from detent.kernel.lifecycle import Lifecycle, Row, State, normalise, rows_from
+from detent.kernel.lifecycles import LIFECYCLES, lifecycle
+from detent.kernel.look import APPEARANCES, Look
+
+DOOR = Lifecycle(
+    name="door",
+    title="A door",
+    states=(
+        State("shut", "nobody can pass", Look.WAITING),
+        State("open", "anybody can pass", Look.ACTIVE),
+        State("gone", "there is no door any more", Look.ENDED),
+    ),
+    initial="shut",
+    terminal=("gone",),
+    rows=(
+        Row(None, "door_built", "shut", "person", "a room needs one"),
+        Row("shut", "door_opened", "open", "person", "somebody came"),
+        Row("open", "door_shut", "shut", "system", "the wind", extension=True),
+        *rows_from(("shut", "open"), "door_removed", "gone", "person", "the room is gone"),
+    ),
+)
+FOREIGN = ("plan_generated", "node_started", "door_painted", "")
+EVERY = [*LIFECYCLES.values(), DOOR]
+
+
+@st.composite
+def legal_streams(draw: st.DrawFn) -> tuple[Lifecycle, list[str], str]:
+    """A walk along the rows, with foreign events and letter cases mixed in, and where it ends."""
+    chosen = draw(st.sampled_from(EVERY))
+    events: list[str] = []
+    state: str | None = None
+    for _ in range(draw(st.integers(0, 30))):
+        events += draw(st.lists(st.sampled_from(FOREIGN), max_size=2))
+        ways = [row for row in chosen.rows if row.source == state]
+        if not ways:
+            break
+        row = draw(st.sampled_from(ways))
+        events.append(draw(st.sampled_from([row.event, row.event.upper(), row.event.title()])))
+        state = row.target
+    return chosen, events, state or chosen.initial
+
+
+@given(legal_streams())
+def test_both_folds_end_where_a_legal_walk_ends(walk: tuple[Lifecycle, list[str], str]) -> None:
+    chosen, events, end = walk
+    assert chosen.fold(events) == end
+    assert chosen.derive(events) == end
+
+
+@st.composite
+def any_streams(draw: st.DrawFn) -> tuple[Lifecycle, list[str]]:
+    """Events of one lifecycle in any order, foreign ones among them."""
+    chosen = draw(st.sampled_from(EVERY))
+    return chosen, draw(st.lists(st.sampled_from([*chosen.events, *FOREIGN]), max_size=12))
+
+
+@given(any_streams())
+def test_the_lenient_fold_is_decided_by_the_last_state_event(
+    case: tuple[Lifecycle, list[str]],
+) -> None:
+    chosen, events = case
+    target_of = {row.event: row.target for row in chosen.rows}
+    targets = [target_of[event] for event in events if event in target_of]
+    assert chosen.derive(events) == (targets[-1] if targets else chosen.initial)
+
+
+@given(any_streams())
+def test_the_strict_fold_stops_at_the_first_event_without_a_row(
+    case: tuple[Lifecycle, list[str]],
+) -> None:
+    chosen, events = case
+    state: str | None = None
+    first_illegal = None
+    for position, event in enumerate(events):
+        if event in FOREIGN:
+            continue
+        ways = [r.target for r in chosen.rows if (r.source, r.event) == (state, event)]
+        if not ways:
+            first_illegal = position
+            break
+        state = ways[0]
+    if first_illegal is None:
+        assert chosen.fold(events) == (state or chosen.initial)
+        return
+    with pytest.raises(Refused) as refusal:
+        chosen.fold(iter(events))
+    assert refusal.value.details["position"] == first_illegal
+    assert f"position {first_illegal} " in str(refusal.value)
+
+
+def test_next_moves_in_any_letter_case() -> None:
+    assert DOOR.next(None, "door_built") == "shut"
+    assert DOOR.next("SHUT", "Door_Opened") == "open"
+    assert DOOR.move[("shut", "door_opened")] == "open"
+
+
+def test_only_ascii_letters_have_cases() -> None:
+    kelvin_sign = "\u212a"
+    assert kelvin_sign.lower() == "k"
+    assert normalise(f"task_bloc{kelvin_sign}ed") != "task_blocked"
+    assert normalise("TASK_BLOCKED") == "task_blocked"
+
+
+def test_an_illegal_event_is_refused_with_what_is_legal() -> None:
+    with pytest.raises(Refused) as refusal:
+        DOOR.next("shut", "door_shut")
+    assert refusal.value.code == "illegal_transition"
+    assert refusal.value.legal == ("door_opened", "door_removed")
+    for word in ("door lifecycle", "state shut", "door_opened, door_removed"):
+        assert word in refusal.value.message
+    assert "position" not in refusal.value.details
+
+
+def test_before_creation_only_creation_is_legal() -> None:
+    with pytest.raises(Refused, match=r"before creation .* Legal: door_built\.") as refusal:
+        DOOR.next(None, "door_opened")
+    assert refusal.value.legal == DOOR.legal(None) == ("door_built",)
+
+
+def test_a_terminal_state_says_that_it_is_final() -> None:
+    with pytest.raises(Refused, match="Legal: none, it is final"):
+        DOOR.next("gone", "door_opened")
+    assert DOOR.legal("gone") == ()
+    assert DOOR.is_terminal("Gone")
+    assert not DOOR.is_terminal("open")
+
+
+def test_an_unknown_state_or_event_is_invalid_and_names_the_known_ones() -> None:
+    with pytest.raises(Invalid) as state:
+        DOOR.next("ajar", "door_opened")
+    assert (state.value.code, state.value.field, state.value.given) == (
+        "unknown_state",
+        "state",
+        "ajar",
+    )
+    assert state.value.allowed == ("shut", "open", "gone")
+    with pytest.raises(Invalid, match="door_built, door_opened, door_shut, door_removed") as event:
+        DOOR.next("shut", "door_painted")
+    assert event.value.code == "unknown_event"
+    with pytest.raises(Invalid):
+        DOOR.legal("ajar")
+    with pytest.raises(Invalid):
+        DOOR.is_terminal("ajar")
+
+
+def test_a_lifecycle_is_found_by_name_in_any_case_and_an_unknown_one_lists_the_known() -> None:
+    assert lifecycle("JOB") is LIFECYCLES["job"]
+    with pytest.raises(NotFound, match="board, review, job, step, run") as missing:
+        lifecycle("door")
+    assert missing.value.known == ("board", "review", "job", "step", "run")
+
+
+def test_a_lifecycle_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        DOOR.initial = "open"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("each", EVERY, ids=lambda each: str(each.name))
+def test_the_lifecycles_have_no_flaws(each: Lifecycle) -> None:
+    assert each.flaws() == []
+
+
+def test_every_state_says_what_it_means_and_has_a_look() -> None:
+    for each in LIFECYCLES.values():
+        assert all(state.meaning and state.look in APPEARANCES for state in each.states)
+    shapes = [(look.shape, look.glyph) for look in APPEARANCES.values()]
+    assert len(set(shapes)) == len(Look)  # told apart without colour
+
+
+OPENED = Row("shut", "door_opened", "open", "person", "somebody came")
+FLAWED = {
+    "The lifecycle name 'Door' is not lower-case": replace(DOOR, name="Door"),
+    "The state name 'a b' is not lower-case": replace(
+        DOOR, states=(*DOOR.states, State("a b", "", Look.BAD))
+    ),
+    "The event name 'doorOpened' is not": replace(
+        DOOR, rows=(*DOOR.rows, replace(OPENED, event="doorOpened"))
+    ),
+    "There are no states.": replace(DOOR, states=()),
+    "The initial state 'ajar' is not": replace(DOOR, initial="ajar"),
+    "The state shut is declared 2 times.": replace(DOOR, states=(*DOOR.states, DOOR.states[0])),
+    "There is no terminal state.": replace(DOOR, terminal=()),
+    "The terminal state 'over' is not": replace(DOOR, terminal=("gone", "over")),
+    "The terminal state gone is named 2": replace(DOOR, terminal=("gone", "gone")),
+    "names the unknown state 'ajar'": replace(
+        DOOR, rows=(*DOOR.rows, Row("open", "door_pushed", "ajar", "person", "the wind"))
+    ),
+    "No row creates it": replace(DOOR, rows=DOOR.rows[1:]),
+    "(creation) → door_found → open creates it in another": replace(
+        DOOR, rows=(*DOOR.rows, Row(None, "door_found", "open", "person", "it was there"))
+    ),
+    "There are 2 rows for door_opened from shut.": replace(DOOR, rows=(*DOOR.rows, OPENED)),
+    "door_opened leads to several states (open, shut)": replace(
+        DOOR, rows=(*DOOR.rows, Row("open", "door_opened", "shut", "person", "a mistake"))
+    ),
+    "gone → door_built → shut leads out of a terminal": replace(
+        DOOR, rows=(*DOOR.rows, Row("gone", "door_built", "shut", "person", "a new one"))
+    ),
+    "shut → door_opened → open is declared to reopen": replace(
+        DOOR, rows=(DOOR.rows[0], replace(OPENED, reopens=True), *DOOR.rows[2:])
+    ),
+    "The state lost cannot be reached.": replace(
+        DOOR, states=(*DOOR.states, State("lost", "nobody knows", Look.BAD))
+    ),
+    "No terminal state can be reached from stuck.": replace(
+        DOOR,
+        states=(*DOOR.states, State("stuck", "it does not move", Look.BAD)),
+        rows=(*DOOR.rows, Row("open", "door_stuck", "stuck", "system", "rust")),
+    ),
+    "shut → door_opened → open does not say why.": replace(
+        DOOR, rows=(DOOR.rows[0], replace(OPENED, why=" "), *DOOR.rows[2:])
+    ),
+    "shut → door_opened → open does not say who.": replace(
+        DOOR, rows=(DOOR.rows[0], replace(OPENED, who=""), *DOOR.rows[2:])
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "flawed"), FLAWED.items(), ids=list(FLAWED))
+def test_flaws_finds(words: str, flawed: Lifecycle) -> None:
+    assert [flaw for flaw in flawed.flaws() if words in flaw]
+
+
+def test_a_declared_way_out_of_a_terminal_state_is_no_flaw() -> None:
+    rebuilt = Row("gone", "door_built", "shut", "person", "a new one", reopens=True)
+    assert replace(DOOR, rows=(*DOOR.rows, rebuilt)).flaws() == []
+
+
+@pytest.mark.parametrize("each", EVERY, ids=lambda each: str(each.name))
+def test_an_export_reads_back_as_the_same_lifecycle(each: Lifecycle) -> None:
+    assert read(json.loads(json.dumps(export(each)))) == each
+
+
+def test_an_export_needs_no_more_than_the_table() -> None:
+    table = {key: export(DOOR)[key] for key in ("name", "states", "initial", "terminal", "rows")}
+    assert read(table).move == DOOR.move
+    assert read(table).flaws() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"name": 3}, "lifecycle.name"),
+        ({"states": "shut"}, "lifecycle.states"),
+        ({"states": ["shut", None]}, "lifecycle.states[1]"),
+        ({"terminal": {}}, "lifecycle.terminal"),
+        ({"rows": [3]}, "lifecycle.rows[0]"),
+        ({"rows": [{"source": None, "target": "shut"}]}, "lifecycle.rows[0].event"),
+        ({"rows": [{"event": "door_built", "target": "shut"}]}, "lifecycle.rows[0].source"),
+        ({"rows": [export(DOOR)["rows"]]}, "lifecycle.rows[0]"),
+        (
+            {"rows": [{"source": None, "event": "e", "target": "shut", "extension": "no"}]},
+            "lifecycle.rows[0].extension",
+        ),
+        ({"looks": {"shut": "pretty"}}, "lifecycle.looks.shut"),
+        ({"meanings": []}, "lifecycle.meanings"),
+    ],
+)
+def test_reading_the_wrong_type_names_the_place(change: dict[str, object], place: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read({**export(DOOR), **change})
+    assert refusal.value.field == place
+    assert place in refusal.value.message

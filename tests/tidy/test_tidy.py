@@ -1,0 +1,126 @@
+"""The repository keeps its own rules, and each rule notices when it is broken."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools import architecture, layers, site, tidy
+
+Write = Callable[[str, str], None]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Puts a file into a small tree of its own."""
+
+    def put(path: str, text: str) -> None:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+
+    return put
+
+
+@pytest.mark.parametrize("rule", tidy.RULES, ids=lambda rule: rule.__name__)
+def test_the_repository_keeps_the_rule(rule: Callable[[], list[str]]) -> None:
+    flaws = rule()
+    assert not flaws, "\n".join(flaws)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("detent.kernel.decide", "from detent.store.port import Store"),
+        ("detent.kernel.decide", "from detent import settings"),
+        ("detent.kernel.decide", "import msgspec"),
+        ("detent.kernel.decide", "import time"),
+        ("detent.kernel.__init__", "from ..engine import Engine"),
+        ("detent.errors", "import click"),
+        ("detent.store.port", "def late():\n    import detent.engine"),
+        ("detent.store.sqlite.store", "from detent.store.postgres import connection"),
+        ("detent.store.postgres.store", "from ..sqlite.connection import open_file"),
+        ("detent.worker.loop", "from detent.keeper import reclaim"),
+        ("detent.feed", "from detent.views import Task"),
+        ("detent.gateway.app", "from detent import Refused"),
+        ("detent.gateway.app", "import detent"),
+        ("detent.surprise", ""),
+    ],
+)
+def test_an_import_that_is_not_downward_is_found(module: str, source: str) -> None:
+    assert len(list(layers.flaws(module, ast.parse(source)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("detent.__init__", "from detent.operations import submit"),
+        ("detent.cli.main", "import click\nfrom detent import service"),
+        ("detent.engine", "from detent.kernel.decide import decide\nfrom detent import settings"),
+        ("detent.kernel.decide", "from dataclasses import dataclass\nfrom . import plan"),
+        ("detent.kernel.lifecycles.__init__", "from . import board"),
+        ("detent.store.sqlite.store", "import apsw\nfrom ..port import Store"),
+    ],
+)
+def test_an_import_that_is_downward_passes(module: str, source: str) -> None:
+    assert list(layers.flaws(module, ast.parse(source))) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "text"),
+    [
+        (tidy.layer_flaws, "src/detent/kernel/a.py", "import os\n"),
+        (tidy.docstring_flaws, "src/detent/a.py", "a = 1\n"),
+        (tidy.name_flaws, "src/detent/utils.py", ""),
+        (tidy.name_flaws, "src/detent/common/a.py", ""),
+        (tidy.module_size_flaws, "tests/a.py", "a = 1\n" * 451),
+        (tidy.function_size_flaws, "tools/a.py", "def f():\n" + "    a = 1\n" * 60),
+        (tidy.function_size_flaws, "src/detent/a.py", "def f():\n" + "    a = 1\n" * 9),
+        (tidy.word_flaws, "docs/a.md", "see /" + "work/main\n"),
+        (tidy.word_flaws, "docs/a.md", "as Seed" + " 003 has it\n"),
+        (tidy.lock_flaws, "uv.lock", 'registry = "https://mirror.example/simple"\n'),
+    ],
+)
+def test_a_broken_rule_is_noticed(
+    tmp_path: Path, write: Write, rule: Callable[[Path], list[str]], path: str, text: str
+) -> None:
+    write(path, text)
+    assert len(rule(tmp_path)) == 1
+
+
+def test_more_than_one_long_function_in_twenty_is_noticed(tmp_path: Path, write: Write) -> None:
+    small, long = "def f():\n    pass\n", "def g():\n" + "    a = 1\n" * 50
+    write("src/detent/a.py", small * 19 + long)
+    assert tidy.function_size_flaws(tmp_path) == []
+    write("src/detent/a.py", small * 18 + long)
+    assert tidy.function_size_flaws(tmp_path) == ["src: 94.7% of functions under 50 lines"]
+
+
+def test_ignored_directories_are_not_searched_for_words(tmp_path: Path, write: Write) -> None:
+    write(".gitignore", "# why\nsite/\n*.pyc\n")
+    write("site/a.md", "../" + "shared\n")
+    assert tidy.word_flaws(tmp_path) == []
+
+
+def test_the_tree_is_drawn_from_docstrings(tmp_path: Path, write: Write) -> None:
+    write("detent/__init__.py", '"""The public names."""\n')
+    write("detent/kernel/__init__.py", '"""Pure rules.\n\nMore.\n"""\n')
+    write("detent/kernel/decide.py", '"""Decides."""\n')
+    write("detent/sql/a.sql", "SELECT 1")
+    assert [line.split() for line in architecture.draw(tmp_path / "detent")] == [
+        ["├──", "__init__.py", "The", "public", "names"],
+        ["└──", "kernel/", "Pure", "rules"],
+        ["└──", "decide.py", "Decides"],
+    ]
+
+
+def test_a_page_that_loads_from_elsewhere_is_found(tmp_path: Path, write: Write) -> None:
+    write("a.html", '<script src="https://cdn.example/x.js"></script><a href="https://x.example">')
+    write("b.html", '<link rel="stylesheet" href="//fonts.example/css"><img src="local.png">')
+    assert [load.partition(":")[0] for load in site.foreign_loads(tmp_path)] == ["a.html", "b.html"]
+
+
+def test_a_page_that_only_the_navigation_knows_is_found(tmp_path: Path, write: Write) -> None:
+    write("mkdocs.yml", "nav:\n  - Start: index.md\n  - Gone: decisions/gone.md\n")
+    write("docs/index.md", "# Start\n")
+    assert site.missing_pages(tmp_path) == ["decisions/gone.md"]

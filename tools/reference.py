@@ -1,0 +1,116 @@
+"""Writes the reference pages that come from tables: the lifecycles with pictures, and the errors.
+
+`tools.generate` writes what PAGES names; nothing here touches a file.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from detent.errors import CODES, Code
+from detent.kernel.diagram import Format, diagram
+from detent.kernel.lifecycle import Lifecycle
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.look import APPEARANCES
+
+LIFECYCLES_INTRODUCTION = """\
+# Lifecycles
+
+Five tables decide every change of state. A transition stands in a table or it does not exist; code
+may refuse more, never allow more. An illegal event changes nothing, and the refusal names the legal
+ones. Every transition is one event of the log, and the state of a thing is the fold of its events.
+
+Two folds are public. The strict one follows the table and names the position of the first illegal
+event. The lenient one is decided by the last event that is in the table, legal or not; it is for
+the audit of foreign streams. On every legal stream they agree. Events outside a table move nothing.
+
+A row marked **ext** goes beyond the models that these lifecycles follow and says why it was added.
+A row marked **reopens** is a declared way out of a terminal state. In the pictures extensions are
+dashed and terminal states have a double border. `detent lifecycle` shows, draws, exports, checks
+and simulates all of this.
+"""
+
+ERRORS_INTRODUCTION = """\
+# Errors
+
+Every error has a code. It decides the HTTP status of an answer and the exit code of a command, and
+it does not change between versions; messages may. A refused request has changed nothing.
+"""
+
+
+def lifecycles() -> str:
+    """The page of all lifecycles: states, rows, pictures, and Mermaid text at the end."""
+    sections = [LIFECYCLES_INTRODUCTION, *(_lifecycle(each) for each in LIFECYCLES.values())]
+    sections.append("## As Mermaid text\n")
+    for each in LIFECYCLES.values():
+        sections.append(
+            f"### Mermaid: {each.name}\n\n```mermaid\n{diagram(each, Format.MERMAID)}```\n"
+        )
+    return "\n".join(sections)
+
+
+def errors() -> str:
+    """The page of all error codes: what happened, why, what to do."""
+    rows = [(f"[`{code}`](#{code})", row.status, row.exit_code) for code, row in CODES.items()]
+    overview = _table(("code", "HTTP status", "exit code"), rows)
+    sections = [_error(code, row) for code, row in CODES.items()]
+    return "\n".join([ERRORS_INTRODUCTION, overview, *sections])
+
+
+def _error(code: str, row: Code) -> str:
+    return (
+        f"## {code}\n\n"
+        f"**What happened.** {row.meaning}\n\n"
+        f"**Why.** {row.why}\n\n"
+        f"**What to do.** {row.remedy}\n\n"
+        f"HTTP status {row.status}, exit code {row.exit_code}.\n"
+    )
+
+
+def _lifecycle(each: Lifecycle) -> str:
+    states = [
+        (f"{APPEARANCES[state.look].glyph} `{state.name}`", state.meaning, _marks(each, state.name))
+        for state in each.states
+    ]
+    rows = [
+        (
+            f"`{row.source}`" if row.source else "–",
+            f"`{row.event}`",
+            f"`{row.target}`",
+            row.who,
+            row.why,
+            "**ext**" if row.extension else "**reopens**" if row.reopens else "",
+        )
+        for row in each.rows
+    ]
+    return "\n".join(
+        [
+            f"## {each.name}\n",
+            f"{each.title}.\n",
+            f"![The {each.name} lifecycle]({_picture_name(each)})\n",
+            _table(("state", "meaning", ""), states),
+            _table(("from", "event", "to", "who", "why", ""), rows),
+        ]
+    )
+
+
+def _marks(each: Lifecycle, state: str) -> str:
+    return "initial" if state == each.initial else "terminal" if state in each.terminal else ""
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def _picture_name(each: Lifecycle) -> str:
+    return f"lifecycle-{each.name}.svg"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/reference/lifecycles.md": lifecycles,
+    "docs/reference/errors.md": errors,
+    **{
+        f"docs/reference/{_picture_name(each)}": partial(diagram, each, Format.SVG)
+        for each in LIFECYCLES.values()
+    },
+}

@@ -1,0 +1,203 @@
+"""The rules of the house that a program can check: layers, sizes, names, words, generated pages.
+
+Each rule returns the flaws of a tree, by default this repository, as lines; none means tidy.
+Reads files, imports nothing of detent.
+"""
+
+import ast
+import os
+import re
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from tools import generate, layers
+
+ROOT = generate.ROOT
+SOURCES = ("src", "tests", "tools", "bench", "examples")
+MODULE_LINES = 450
+FUNCTION_LINES = 60
+FUNCTION_LINES_95_PERCENT = 50
+FUNCTION_LINES_MEDIAN = 10
+VAGUE_NAMES = {"utils", "helpers", "common", "manager", "base"}
+LOCKED_HOSTS = {"pypi.org", "files.pythonhosted.org", "registry.npmjs.org"}
+LOCKS = {"uv.lock", "package-lock.json"}
+# The repository speaks of the project alone, and works on any machine.
+FORBIDDEN_WORDS = (
+    re.compile(r"\bseeds? 00\d", re.IGNORECASE),
+    re.compile(r"\.\./shared\b"),
+    re.compile(r"(?<![\w.-])/work/"),
+    re.compile(r"(?:index|registry)[-_ ]?url\s*[=:]", re.IGNORECASE),
+)
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file of the tree, parsed when first looked at."""
+
+    root: Path
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=str(self.path))
+
+    @property
+    def place(self) -> str:
+        return str(self.path.relative_to(self.root))
+
+
+class Function(NamedTuple):
+    """Where a function stands and how long it is, decorators left out."""
+
+    place: str
+    lines: int
+
+
+def modules(root: Path, *folders: str) -> Iterator[Module]:
+    """Every Python file below the folders; a folder that is not there yet has none."""
+    for folder in folders or SOURCES:
+        for path in sorted((root / folder).rglob("*.py")):
+            yield Module(root, path)
+
+
+def layer_flaws(root: Path = ROOT) -> list[str]:
+    """Imports that do not go downward, and a kernel that is not pure."""
+    return [
+        f"{module.place}:{flaw}"
+        for module in modules(root, "src")
+        for flaw in layers.flaws(layers.dotted_name(root / "src", module.path), module.tree)
+    ]
+
+
+def docstring_flaws(root: Path = ROOT) -> list[str]:
+    """Modules that do not say what they are for."""
+    return [
+        f"{module.place}: no docstring that says what it is for and what it may touch"
+        for module in modules(root)
+        if not ast.get_docstring(module.tree)
+    ]
+
+
+def name_flaws(root: Path = ROOT) -> list[str]:
+    """Modules and packages whose name says nothing."""
+    return [
+        f"{module.place}: name it after what it does"
+        for module in modules(root)
+        if VAGUE_NAMES & {part.removesuffix(".py") for part in Path(module.place).parts}
+    ]
+
+
+def module_size_flaws(root: Path = ROOT) -> list[str]:
+    """Modules that nobody reads in one sitting."""
+    return [
+        f"{module.place}: {lines} lines, at most {MODULE_LINES}"
+        for module in modules(root)
+        if (lines := module.text.count("\n")) > MODULE_LINES
+    ]
+
+
+def function_size_flaws(root: Path = ROOT) -> list[str]:
+    """Functions that do not fit a screen anywhere, and the spread of sizes in the package."""
+    flaws = [
+        f"{function.place}: {function.lines} lines, at most {FUNCTION_LINES}"
+        for function in functions(modules(root))
+        if function.lines > FUNCTION_LINES
+    ]
+    return flaws + _spread_flaws([each.lines for each in functions(modules(root, "src"))])
+
+
+def functions(among: Iterator[Module]) -> Iterator[Function]:
+    """Every function and method of the modules, nested ones too."""
+    for module in among:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                yield Function(f"{module.place}:{node.lineno} {node.name}", lines)
+
+
+def _spread_flaws(sizes: list[int]) -> list[str]:
+    if not sizes:
+        return []
+    flaws = []
+    if (median := statistics.median(sizes)) >= FUNCTION_LINES_MEDIAN:
+        flaws.append(f"src: median function {median:g} lines, under {FUNCTION_LINES_MEDIAN}")
+    small = sum(lines < FUNCTION_LINES_95_PERCENT for lines in sizes) / len(sizes)
+    if small < 0.95:
+        flaws.append(f"src: {small:.1%} of functions under {FUNCTION_LINES_95_PERCENT} lines")
+    return flaws
+
+
+def word_flaws(root: Path = ROOT) -> list[str]:
+    """Words that belong to one machine or to how the project came about."""
+    return [
+        f"{path.relative_to(root)}:{number}: {match[0]!r} does not belong here"
+        for path, text in texts(root)
+        if path != Path(__file__).resolve()
+        for number, line in enumerate(text.splitlines(), start=1)
+        for pattern in FORBIDDEN_WORDS
+        if (match := pattern.search(line))
+    ]
+
+
+def lock_flaws(root: Path = ROOT) -> list[str]:
+    """Lock files that name a host other than the public registries."""
+    return [
+        f"{path.relative_to(root)}: {host} is not a public registry"
+        for path, text in texts(root)
+        if path.name in LOCKS
+        for host in sorted(set(re.findall(r"https?://([^/\"\s]+)", text)) - LOCKED_HOSTS)
+    ]
+
+
+def texts(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every text file of the tree except below directories that .gitignore names."""
+    ignored = {".git", *_ignored_directories(root)}
+    for directory, folders, names in os.walk(root):
+        folders[:] = sorted(set(folders) - ignored)
+        for path in (Path(directory, name) for name in sorted(names)):
+            try:
+                yield path, path.read_text(encoding="utf-8")
+            except (UnicodeDecodeError, OSError):
+                continue  # no text, or something that is not a file
+
+
+def _ignored_directories(root: Path) -> set[str]:
+    listed = root / ".gitignore"
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
+    return {line.removesuffix("/") for line in lines if line.endswith("/")}
+
+
+def generated_flaws() -> list[str]:
+    """Generated pages that are not what the code would write today."""
+    return [f"{path} is stale: run ./dev generate" for path in generate.stale()]
+
+
+RULES: tuple[Callable[[], list[str]], ...] = (
+    layer_flaws,
+    docstring_flaws,
+    name_flaws,
+    module_size_flaws,
+    function_size_flaws,
+    word_flaws,
+    lock_flaws,
+    generated_flaws,
+)
+
+
+def main() -> int:
+    flaws = [flaw for rule in RULES for flaw in rule()]
+    print("\n".join(flaws) or "tidy", file=sys.stderr if flaws else sys.stdout)
+    return 1 if flaws else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
