@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["tests.plugins.postgres"]
+
 settings.register_profile("detent", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("detent")
 

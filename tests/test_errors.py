@@ -3,8 +3,8 @@
 import pytest
 
 from detent import errors
+from detent.codes import CODES
 from detent.errors import (
-    CODES,
     DetentError,
     Invalid,
     Misconfigured,

@@ -21,11 +21,12 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"kernel"}),
     frozenset({"settings"}),
     frozenset({"errors"}),
+    frozenset({"codes"}),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 # Packages inside one part that must not know each other.
 STRANGERS = (("detent.store.sqlite", "detent.store.postgres"),)
-PURE_PARTS = frozenset({"kernel", "errors"})
+PURE_PARTS = frozenset({"kernel", "errors", "codes"})
 # Clocks, randomness, input and output, logging, threads: what a pure module does without.
 IMPURE = frozenset(
     [

@@ -135,6 +135,34 @@ CODES: Mapping[str, Code] = {
         "Money once spent stays spent.",
         "Set a budget above the amount that was spent.",
     ),
+    "budget_spent": Code(
+        409,
+        1,
+        "The task has spent its budget, or a task above it has.",
+        "It would be stopped again at once.",
+        "Raise the budget, which lets it go on, or cancel the task.",
+    ),
+    "dependency_failed": Code(
+        409,
+        1,
+        "A task that it depends on has failed.",
+        "It would fail again at once.",
+        "Run the task that the answer names again first.",
+    ),
+    "dependency_open": Code(
+        409,
+        1,
+        "The tasks that it depends on are not done yet.",
+        "It goes on by itself when they are.",
+        "Wait, or cancel the task.",
+    ),
+    "not_failed": Code(
+        409,
+        1,
+        "The job has not failed.",
+        "Only a failed job is run again; every other one is live, or has ended for good.",
+        "Look at the job, or submit a new one.",
+    ),
     "still_needed": Code(
         409,
         1,
@@ -176,6 +204,13 @@ CODES: Mapping[str, Code] = {
         "The step cannot start now.",
         "It waits for other steps, a person or a time, or has started already.",
         "Start one of the steps that the answer lists.",
+    ),
+    "step_can_start": Code(
+        409,
+        1,
+        "The plan cannot rest: a step can start.",
+        "A resource may have been freed since the worker looked.",
+        "Start the step that the answer names.",
     ),
     "no_resource": Code(
         409,

@@ -36,6 +36,7 @@ from detent.kernel.budget import (
         (Decimal("0.000001"), 1),
         (0.0000014, 1),
         (1_000_000_000, 10**15),
+        ("0." + "1" * 38, 111_111),
     ],
 )
 def test_amounts_become_whole_micro_dollars(amount: object, micro: int) -> None:
@@ -65,7 +66,7 @@ def test_nothing_is_a_cost_but_no_budget(amount: object) -> None:
         1_000_000_001,
         "1e999999999",
         pytest.param(10**5_000, id="more digits than Python prints"),
-        "9" * 41,
+        "1." + "0" * 39,
         True,
         None,
         "",
@@ -146,6 +147,11 @@ def test_a_run_does_not_start_on_an_empty_purse() -> None:
     assert reserve([full, Purse("root", 100, spent=130)]) == Short("root", spent=True)
 
 
+def test_the_emptiest_purse_decides_wherever_it_stands() -> None:
+    line = [Purse("own", 1), Purse("parent", 100, spent=100), Purse("root", 1)]
+    assert reserve(line) == Short("parent", spent=True)
+
+
 def test_what_others_have_reserved_may_come_back() -> None:
     assert reserve([Purse("root", 100, spent=40, reserved=60)]) == Short("root", spent=False)
 
@@ -197,6 +203,7 @@ def test_eighty_percent_warns_once_and_over_the_limit_is_exceeded(
 def test_a_cost_is_charged_to_the_task_and_to_each_ancestor() -> None:
     line = [Purse("own", None, 5), Purse("parent", 100, 70), Purse("root", 90, 70)]
     spent = spend(line, 25)
+    assert [purse.reserved for purse in spent.purses] == [0, 0, 0]
     assert [purse.spent for purse in spent.purses] == [30, 95, 95]
     assert spent.warned == ("parent", "root")
     assert spent.exceeded == ("root",)
@@ -223,5 +230,6 @@ def test_raising_a_budget_must_leave_something_to_spend() -> None:
     for limit in (1_250_000, 1_100_000, 1_000_000, 10):
         with pytest.raises(Invalid, match=r"over 1\.25"):
             raise_limit(purse, limit)
+    assert raise_limit(Purse("own", None), 1).limit == 1
     with pytest.raises(Invalid, match=r"over 1\.00"):
         raise_limit(Purse("own", 1_000_000, spent=5), 900_000)

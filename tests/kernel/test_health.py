@@ -59,8 +59,14 @@ def test_the_reasons_say_what_was_measured_and_against_what() -> None:
     ]
 
 
-def test_without_runs_the_reason_says_so() -> None:
-    assert judge(Figures()).reasons[0].text == "no run ended in the last 24 h"
+def test_with_nothing_to_do_the_reasons_say_so() -> None:
+    health = judge(Figures())
+    assert [reason.text for reason in health.reasons] == [
+        "no run ended in the last 24 h",
+        "0 queued: below 10",
+        "0 blocked: below 3",
+    ]
+    assert health.waiting_for_people == 0
 
 
 @given(

@@ -83,6 +83,13 @@ def test_a_step_with_everything() -> None:
             assert (list(found) if isinstance(found, tuple) else found) == value
 
 
+def test_the_most_that_a_step_may_ask_for() -> None:
+    year_ms = 31_536_000_000
+    row = {"timeout_ms": year_ms, "hold_resource_ms": year_ms, "max_retries": 1_000}
+    (step,) = validate({"steps": [{"name": "n" * 100, **row}]}).steps
+    assert (step.timeout_ms, step.hold_resource_ms, step.max_retries) == (year_ms, year_ms, 1_000)
+
+
 def with_step(**fields: Any) -> dict[str, Any]:
     return {"steps": [{"name": "a"}, {"name": "b", **fields}]}
 
@@ -132,6 +139,8 @@ def deep(levels: int) -> list[Any]:
         (with_step(max_retries=True), "plan.steps[1].max_retries"),
         (with_step(max_retries=1_001), "plan.steps[1].max_retries"),
         (with_step(timeout_ms=0), "plan.steps[1].timeout_ms"),
+        (with_step(timeout_ms=31_536_000_001), "plan.steps[1].timeout_ms"),
+        (with_step(hold_resource_ms=31_536_000_001), "plan.steps[1].hold_resource_ms"),
         (with_step(timeout_ms=1.5), "plan.steps[1].timeout_ms"),
         (with_step(hold_resource_ms=-1), "plan.steps[1].hold_resource_ms"),
         (with_step(critic=3), "plan.steps[1].critic"),

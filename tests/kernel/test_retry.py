@@ -129,6 +129,7 @@ def test_a_rate_limit_waits_for_its_reset_and_goes_on_with_the_same_attempt(
         ("error", {}, REVIEW, Why.NOT_RETRIED),
         ("network", {"network": 3}, BOARD, Why.RETRIES_USED),
         ("network", {"error": 1}, policy_from({"max_attempts": 2}), Why.ATTEMPTS_USED),
+        ("timeout", {"error": 1}, policy_from({"max_attempts": 2}), Why.ATTEMPTS_USED),
     ],
 )
 def test_why_no_attempt_is_left(
@@ -214,6 +215,16 @@ def test_an_intent_overrides_single_classes() -> None:
     assert verdict(policy, FailureClass.RATE_LIMIT, {}, 0, NOW) == Again(NOW + 5 * S, False, False)
 
 
+def test_the_most_that_an_intent_may_ask_for() -> None:
+    month_ms = 2_592_000_000
+    given = {"max_attempts": 1_001, "delay_ms": month_ms, "max_delay_ms": month_ms}
+    policy = policy_from({**given, "classes": {"network": {"retries": 1_000}}})
+    assert retries_left(policy, FailureClass.ERROR, {}, 0) == 1_000
+    assert retries_left(policy, FailureClass.NETWORK, {}, 0) == 1_000
+    found = verdict(policy, FailureClass.ERROR, {}, 0, NOW)
+    assert found == Again(NOW + month_ms * 1_000, immediate=False, counted=True)
+
+
 def test_a_delay_of_zero_is_due_now() -> None:
     found = verdict(policy_from({"delay_ms": 0}), FailureClass.ERROR, {}, 0, NOW)
     assert found == Again(NOW, immediate=True, counted=True)
@@ -236,7 +247,7 @@ def test_a_delay_of_zero_is_due_now() -> None:
         ({"backoff": "random"}, "retry.backoff"),
         ({"backoff": 2}, "retry.backoff"),
         ({"delay_ms": -1}, "retry.delay_ms"),
-        ({"delay_ms": 31 * 24 * 3_600_000}, "retry.delay_ms"),
+        ({"delay_ms": 2_592_000_001}, "retry.delay_ms"),
         ({"max_delay_ms": 999}, "retry.max_delay_ms"),
         ({"delay_ms": 50, "max_delay_ms": 49}, "retry.max_delay_ms"),
         ({"classes": []}, "retry.classes"),

@@ -103,6 +103,11 @@ class Purse:
         return None if self.limit is None else max(0, self.limit - self.spent - self.reserved)
 
     @property
+    def used_up(self) -> bool:
+        """All of the limit was spent: nothing comes back to it."""
+        return self.limit is not None and self.spent >= self.limit
+
+    @property
     def exceeded(self) -> bool:
         """More was spent than the limit; spending exactly the limit is allowed."""
         return self.limit is not None and self.spent > self.limit
@@ -131,13 +136,11 @@ class Short:
 
 def reserve(purses: Iterable[Purse]) -> Reserved | Short:
     """What a run may spend, before it starts: the least that any purse of its line has left."""
-    limited = [purse for purse in purses if purse.limit is not None]
-    if not limited:
+    lefts = [(left, purse) for purse in purses if (left := purse.remaining) is not None]
+    if not lefts:
         return Reserved(None)
-    least = min(limited, key=lambda purse: purse.remaining or 0)
-    if least.remaining == 0:
-        return Short(least.name, least.limit is not None and least.spent >= least.limit)
-    return Reserved(least.remaining)
+    least, purse = min(lefts, key=lambda each: each[0])
+    return Reserved(least) if least else Short(purse.name, purse.used_up)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What may be asked: every command as a frozen type, imperative. Who asks stands beside it, in `Actor`.
+"""What may be asked: every command as a frozen type, imperative; `Actor` says who asks.
 
 Reports of a worker carry the grant that its claim gave it; a report with another grant is refused.
 """
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Actor(NamedTuple):
-    """Who asks. An agent acts for a run, and `root_id` is the root of the task tree that it works on."""
+    """Who asks. An agent acts for a run: `root_id` is the root of the tree that it works on."""
 
     name: str
     root_id: str | None = None
@@ -88,7 +88,7 @@ class QueueTask(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class RetryTask(TaskCommand):
-    """Run again with new counts, also a blocked board task with no retry left."""
+    """Run again: what has failed with new counts, what waits for its next attempt at once."""
 
     task_id: str
 
@@ -126,6 +126,8 @@ class RejectTask(TaskCommand):
 class AnswerTask(TaskCommand):
     task_id: str
     answer: Any
+    #: Which question, by the name of its wait; without it the one that blocks the task.
+    wait: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,15 @@ class CancelJob(JobCommand):
 @dataclass(frozen=True, slots=True)
 class RetryJob(JobCommand):
     job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerJob(JobCommand):
+    """Answer a question of a job alone, or let it go on with its budget."""
+
+    job_id: str
+    answer: Any
+    wait: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +253,7 @@ class TimeOutRun(Report):
     run_id: str
     limit: str = "run"
     error: str = "the run was over its time limit"
+    decision: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +315,15 @@ class RecordPlan(Report):
 
 
 @dataclass(frozen=True, slots=True)
+class FailPlan(Report):
+    """The planner failed: there is no plan, or no next one."""
+
+    grant: Grant
+    error_class: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartStep(Report):
     grant: Grant
     step: str
@@ -347,6 +368,14 @@ class ExpireJob(JobCommand):
 
     job_id: str
     limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndHold(JobCommand):
+    """A suspended step has kept its resource as long as it may."""
+
+    job_id: str
+    step: str
 
 
 @dataclass(frozen=True, slots=True)

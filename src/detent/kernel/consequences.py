@@ -1,14 +1,25 @@
-"""What the couplings bring about: each takes the draft and the event that caused it, and emits what follows."""
+"""What the couplings bring about: each takes the draft and the event that caused it."""
 
 from typing import Any, cast
 
 from detent.kernel import events as e
+from detent.kernel.acts import (
+    cancel,
+    cancel_job,
+    end_wait,
+    fail_job,
+    hand_back,
+    signal,
+    signalled,
+    try_again,
+    unblock,
+)
 from detent.kernel.draft import Draft
-from detent.kernel.predicates import ENDED_JOB, failure_class, in_work, judged, retry_defaults
-from detent.kernel.retry import Again, FailureClass, policy_from, retries_left
-from detent.kernel.state import Job, Task, Wait
+from detent.kernel.predicates import ENDED_JOB, failure_class, in_work, judged
+from detent.kernel.retry import Again, FailureClass
+from detent.kernel.state import Task, Wait
 from detent.kernel.waits import blocks, parks, satisfied
-from detent.kernel.world import SIGNALS, WAITS
+from detent.kernel.world import WAITS
 
 # ---- up: from a run to its job and task ------------------------------------------------------
 
@@ -45,79 +56,58 @@ def _shown(wait: Wait) -> dict[str, Any]:
     return {**wait.detail, "wait": wait.name, **due}
 
 
-def signalled(draft: Draft, wait: Wait) -> Any:
-    """The values of the signals that ended a wait, by name."""
-    return {name: draft.part(SIGNALS, wait.job_id, name).value for name in wait.needs}
-
-
 def retry_job(draft: Draft, record: e.Record) -> None:
     again = cast(Again, judged(draft, record))
-    kind = failure_class(record.event)
-    job = draft.job(record.stream)
-    if again.immediate:
-        draft.emit(job.id, e.JobRequeued(kind.value))
-    else:
-        draft.emit(job.id, e.JobRetrying(kind.value, again.not_before))
-    block_for_retry(draft, job, kind, again, getattr(record.event, "error", ""))
+    job, kind = draft.job(record.stream), failure_class(record.event)
+    try_again(draft, job, kind, _error(record.event), again)
 
 
-def block_for_retry(draft: Draft, job: Job, kind: FailureClass, again: Again, error: str) -> None:
-    """The task shows that its work failed and will be tried again; at once means at once."""
-    task = draft.task_of(job)
-    if task is None or not in_work(task):
-        return
-    policy = policy_from(job.options.get("retry", {}), retry_defaults(draft, job))
-    left = retries_left(policy, kind, job.failures, job.lost)
-    reason = "rate_limit" if kind is FailureClass.RATE_LIMIT else "retry"
-    detail = {"error_class": kind.value, "error": error, "due_at": again.not_before}
-    draft.emit(task.id, e.TaskBlocked(reason, detail, left))
-    if again.immediate:
-        draft.emit(task.id, e.TaskUnblocked(reason))
+def give_job_up(draft: Draft, record: e.Record) -> None:
+    job, kind = draft.job(record.stream), failure_class(record.event)
+    fail_job(draft, job, kind, _error(record.event))
 
 
-def fail_job(draft: Draft, record: e.Record) -> None:
-    kind = failure_class(record.event)
-    error = getattr(record.event, "error", "its worker was lost")
-    draft.emit(record.stream, e.JobFailed(kind.value, error, kind is FailureClass.LOST))
+def _error(event: e.Event) -> str:
+    if isinstance(event, e.RunFailed | e.RunTimedOut):
+        return event.error
+    return "its worker was lost"
 
 
-def requeue_job(draft: Draft, record: e.Record) -> None:
-    """A hand-back: the task shows it, and is queued again in the same breath."""
-    draft.emit(record.stream, e.JobRequeued("handed_back"))
-    requeue_task(draft, draft.job(record.stream))
-
-
-def requeue_task(draft: Draft, job: Job) -> None:
-    task = draft.task_of(job)
-    if task is not None and in_work(task):
-        draft.emit(task.id, e.TaskBlocked("retry", {"due_at": draft.now}))
-        draft.emit(task.id, e.TaskUnblocked("retry"))
+def hand_job_back(draft: Draft, record: e.Record) -> None:
+    hand_back(draft, draft.job(record.stream))
 
 
 # ---- up: from a job to its task and its parent job -------------------------------------------
 
 
 def unblock_task(draft: Draft, record: e.Record) -> None:
-    task = draft.task(cast(str, draft.job(record.stream).task_id))
+    task = _task(draft, record)
     draft.emit(task.id, e.TaskUnblocked(task.blocked_by))
 
 
 def finish_task(draft: Draft, record: e.Record) -> None:
-    task = draft.task(cast(str, draft.job(record.stream).task_id))
-    if task.lifecycle == "board" or task.parent_id is not None:
-        if task.lifecycle == "review" or task.open_subtasks == 0:
+    task = _task(draft, record)
+    if task.lifecycle == "board":
+        if task.open_subtasks == 0:
             draft.emit(task.id, e.TaskCompleted())
+    elif task.parent_id is not None:
+        draft.emit(task.id, e.TaskCompleted())
     elif task.subtasks == 0:
         draft.emit(task.id, e.TaskReady())
     else:
-        draft.emit(task.id, e.TaskBlocked("subtasks", {"open": task.open_subtasks}))
+        draft.emit(task.id, e.TaskBlocked("subtasks", _subtasks(task)))
         if task.open_subtasks == 0:
             draft.emit(task.id, e.TaskReady())
 
 
+def _subtasks(task: Task) -> dict[str, Any]:
+    failed = {"failed": task.failed_subtask} if task.failed_subtask else {}
+    return {"open": task.open_subtasks, **failed}
+
+
 def fail_task(draft: Draft, record: e.Record) -> None:
     event = cast(e.JobFailed, record.event)
-    task = draft.task(cast(str, draft.job(record.stream).task_id))
+    task = _task(draft, record)
     if task.lifecycle == "board":
         reason = "budget" if event.error_class == FailureClass.BUDGET else "error"
         detail = {"error_class": event.error_class, "error": event.error}
@@ -132,16 +122,19 @@ def fail_task(draft: Draft, record: e.Record) -> None:
 
 def cancel_task(draft: Draft, record: e.Record) -> None:
     reason = cast(e.JobCancelled, record.event).reason
-    task = draft.task(cast(str, draft.job(record.stream).task_id))
+    task = _task(draft, record)
     if reason != "dependency":
         draft.emit(task.id, e.TaskCancelled(reason))
     elif task.lifecycle == "review":
         error = f"the task {task.failed_dependency} that it depends on has failed"
         draft.emit(task.id, e.TaskFailed(FailureClass.DEPENDENCY.value, error))
     elif draft.may(task, e.TaskBlocked):
-        draft.emit(
-            task.id, e.TaskBlocked("dependency", {"failed": task.failed_dependency}, retries_left=0)
-        )
+        detail = {"on": list(task.depends_on), "failed": task.failed_dependency}
+        draft.emit(task.id, e.TaskBlocked("dependency", detail))
+
+
+def _task(draft: Draft, record: e.Record) -> Task:
+    return draft.task(cast(str, draft.job(record.stream).task_id))
 
 
 def tell_parent_job(draft: Draft, record: e.Record) -> None:
@@ -183,14 +176,19 @@ def close_parent(draft: Draft, record: e.Record) -> None:
 
 
 def release_dependents(draft: Draft, record: e.Record) -> None:
-    for dependent in draft.dependents[record.stream]:
-        draft.emit(dependent, e.DependencyDone(record.stream))
+    for dependent in _dependents(draft, record):
+        draft.emit(dependent.id, e.DependencyDone(record.stream))
 
 
 def warn_dependents(draft: Draft, record: e.Record) -> None:
     state = draft.task(record.stream).state
-    for dependent in draft.dependents[record.stream]:
-        draft.emit(dependent, e.DependencyFailed(record.stream, state))
+    for dependent in _dependents(draft, record):
+        draft.emit(dependent.id, e.DependencyFailed(record.stream, state))
+
+
+def _dependents(draft: Draft, record: e.Record) -> list[Task]:
+    found = (draft.find_task(each) for each in draft.dependents[record.stream])
+    return [each for each in found if each is not None]
 
 
 def fail_waiting_task(draft: Draft, record: e.Record) -> None:
@@ -226,75 +224,58 @@ def block_on_dependency(draft: Draft, record: e.Record) -> None:
     draft.emit(task.id, e.TaskBlocked("dependency", {"on": list(task.depends_on)}))
 
 
+def requeue_job(draft: Draft, record: e.Record) -> None:
+    """A person's retry: the failed job once more."""
+    draft.emit(cast(str, draft.task(record.stream).job_id), e.JobRequeued("retried"))
+
+
 def wake_job(draft: Draft, record: e.Record) -> None:
     """The task goes on: so does its job, from wherever it stands."""
-    event = record.event
+    event = cast(e.TaskUnblocked, record.event)
     job = draft.job(cast(str, draft.task(record.stream).job_id))
-    if job.state == "retrying":
-        draft.emit(job.id, e.JobRequeued("due"))
+    wait: Wait | None = draft.part(WAITS, job.id, event.wait or "")
+    if wait is not None:
+        end_wait(draft, wait, event.outcome, event.value)
+    elif job.state == "retrying":
+        draft.emit(job.id, e.JobRequeued("released"))
     elif job.state == "failed":
         draft.emit(job.id, e.JobRequeued("retried"))
-    elif job.state in ("waiting", "parked") and isinstance(event, e.TaskUnblocked):
-        draft.emit(
-            job.id,
-            e.WaitCompleted(event.wait or _only_wait(draft, job), event.outcome, event.value),
-        )
-    elif job.state in ("waiting", "parked") and isinstance(event, e.TaskAnswered):
-        draft.emit(job.id, e.WaitCompleted(event.question, event.outcome, event.answer))
 
 
-def _only_wait(draft: Draft, job: Job) -> str:
-    waits: list[Wait] = list(draft.parts_of(WAITS, job.id).values())
-    return next(filter(blocks, waits), waits[0]).name
+def pass_answer(draft: Draft, record: e.Record) -> None:
+    event = cast(e.TaskAnswered, record.event)
+    job_id = cast(str, draft.task(record.stream).job_id)
+    wait: Wait = draft.part(WAITS, job_id, event.question)
+    end_wait(draft, wait, event.outcome, event.answer)
 
 
-# ---- down: from a job to its runs ------------------------------------------------------------
+# ---- down: from a task to its subtasks, from a job to its runs and jobs ----------------------
+
+
+def cancel_subtasks(draft: Draft, record: e.Record) -> None:
+    """All of them, also those below one that has ended."""
+    event = cast(e.TaskCancelled, record.event)
+    for child in draft.subtasks(record.stream):
+        _cancel_below(draft, child, event.reason)
+
+
+def _cancel_below(draft: Draft, task: Task, reason: str) -> None:
+    if draft.may(task, e.TaskCancelled):
+        cancel(draft, task, reason)  # and so, by this coupling, what is below it
+        return
+    for child in draft.subtasks(task.id):
+        _cancel_below(draft, child, reason)
+
+
+def cancel_child_jobs(draft: Draft, record: e.Record) -> None:
+    event = cast(e.JobCancelled, record.event)
+    for child_id in draft.children[record.stream]:
+        child = draft.find_job(child_id)
+        if child is not None and child.state not in ENDED_JOB:
+            cancel_job(draft, child, event.reason)
 
 
 def cancel_runs(draft: Draft, record: e.Record) -> None:
+    reason = cast(e.JobCancelled, record.event).reason
     for run in draft.live_runs(record.stream):
-        draft.emit(record.stream, e.RunCancelled("cancelled"), run.id)
-
-
-# ---- acts that commands and consequences share -----------------------------------------------
-
-
-def unblock(
-    draft: Draft, task: Task, wait: str | None = None, outcome: str = "unblocked", value: Any = None
-) -> None:
-    """Let a blocked task go on, with a new job if its last one can do nothing more."""
-    draft.emit(
-        task.id, e.TaskUnblocked(task.blocked_by, wait, outcome, value, new_job(draft, task))
-    )
-
-
-def new_job(draft: Draft, task: Task) -> str | None:
-    """The id of the job to make, or None if the task's last job can be taken up again."""
-    last = None if task.job_id is None else draft.job(task.job_id)
-    if last is None or last.state in ("completed", "cancelled"):
-        return f"{task.id}-j{task.jobs + 1}"
-    return None
-
-
-def signal(draft: Draft, job_id: str, name: str, value: Any) -> bool:
-    """Deliver a signal once; True if it was new. A waiting job goes on if that was all it needed."""
-    job = draft.job(job_id)
-    if job.state in ENDED_JOB or draft.part(SIGNALS, job_id, name) is not None:
-        return False
-    draft.emit(job_id, e.SignalReceived(value), name)
-    if job.state in ("waiting", "parked"):
-        ready = next(filter(satisfied, draft.parts_of(WAITS, job_id).values()), None)
-        if ready is not None:
-            complete_wait(draft, ready, "signalled", signalled(draft, ready))
-    return True
-
-
-def complete_wait(draft: Draft, wait: Wait, outcome: str, value: Any = None) -> None:
-    """End a wait: through the task if the task is blocked by it, else straight on the job."""
-    task = draft.task_of(draft.job(wait.job_id))
-    if task is None or task.state != "blocked" or task.blocked_detail.get("wait") != wait.name:
-        draft.emit(wait.job_id, e.WaitCompleted(wait.name, outcome, value))
-    elif task.lifecycle == "review" and task.blocked_by in ("question", "needs_user"):
-        draft.emit(task.id, e.TaskAnswered(value, wait.name, outcome))
-    else:
-        unblock(draft, task, wait.name, outcome, value)
+        draft.emit(record.stream, e.RunCancelled(reason), run.id)

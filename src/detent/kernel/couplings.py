@@ -1,7 +1,7 @@
-"""How the levels pull on each other, as data: which event, under which predicate, has which consequence.
+"""How the levels pull on each other, as data: which event, under which predicate, does what.
 
-`UP` is what a child's event does to its parent, `DOWN` what a parent's event does to its child. All of it happens in
-the command's own transaction, in the order of the rows.
+`UP` is what a child's event does to its parent, `DOWN` what a parent's event does to its child.
+All of it happens in the command's own transaction, in the order of the rows.
 """
 
 from collections import defaultdict
@@ -17,12 +17,12 @@ UP: tuple[Coupling, ...] = (
     Coupling(e.RunStarted, given.task_awaits_start, then.start_task),
     Coupling(e.RunSucceeded, given.suspended_alone, then.rest_job),
     Coupling(e.RunFailed, given.attempt_is_left, then.retry_job),
-    Coupling(e.RunFailed, given.no_attempt_is_left, then.fail_job),
+    Coupling(e.RunFailed, given.no_attempt_is_left, then.give_job_up),
     Coupling(e.RunTimedOut, given.attempt_is_left, then.retry_job),
-    Coupling(e.RunTimedOut, given.no_attempt_is_left, then.fail_job),
+    Coupling(e.RunTimedOut, given.no_attempt_is_left, then.give_job_up),
     Coupling(e.RunCancelled, given.attempt_is_left, then.retry_job),
-    Coupling(e.RunCancelled, given.no_attempt_is_left, then.fail_job),
-    Coupling(e.RunCancelled, given.was_handed_back, then.requeue_job),
+    Coupling(e.RunCancelled, given.no_attempt_is_left, then.give_job_up),
+    Coupling(e.RunCancelled, given.was_handed_back, then.hand_job_back),
     # A step, and its job.
     Coupling(e.StepSucceeded, planned.plan_is_over, planned.end_plan),
     Coupling(e.StepFailed, planned.plan_is_over, planned.end_plan),
@@ -58,13 +58,16 @@ DOWN: tuple[Coupling, ...] = (
     Coupling(e.TaskRetried, given.calls_for_a_job, then.create_job),
     Coupling(e.TaskResumed, given.calls_for_a_job, then.create_job),
     Coupling(e.TaskUnblocked, given.calls_for_a_job, then.create_job),
-    Coupling(e.TaskRetried, given.has_its_job_still, then.wake_job),
-    Coupling(e.TaskResumed, given.has_its_job_still, then.wake_job),
+    Coupling(e.TaskRetried, given.has_its_job_still, then.requeue_job),
+    Coupling(e.TaskResumed, given.has_its_job_still, then.requeue_job),
     Coupling(e.TaskUnblocked, given.has_its_job_still, then.wake_job),
-    Coupling(e.TaskAnswered, given.always, then.wake_job),
+    Coupling(e.TaskAnswered, given.always, then.pass_answer),
     # A queued task, and what it depends on.
     Coupling(e.TaskQueued, given.a_dependency_is_open, then.block_on_dependency),
     Coupling(e.TaskQueued, given.a_dependency_has_failed, then.fail_waiting_task),
+    # A task, and its subtasks.
+    Coupling(e.TaskCancelRequested, given.has_subtasks, then.cancel_subtasks),
+    Coupling(e.TaskCancelled, given.has_subtasks, then.cancel_subtasks),
     # A job, and its plan.
     Coupling(e.JobCreated, planned.brings_a_plan, planned.lay_out_plan),
     Coupling(e.JobRequeued, given.was_retried_with_a_plan, planned.plan_again),
@@ -73,6 +76,9 @@ DOWN: tuple[Coupling, ...] = (
     Coupling(e.JobCancelled, planned.has_plan, planned.abandon_steps),
     Coupling(e.JobCancelled, given.has_task, then.cancel_task),
     Coupling(e.JobCancelled, given.has_parent_job, then.tell_parent_job),
+    # A job, and the jobs below it.
+    Coupling(e.JobCancelRequested, given.has_child_jobs, then.cancel_child_jobs),
+    Coupling(e.JobCancelled, given.has_child_jobs, then.cancel_child_jobs),
 )
 
 

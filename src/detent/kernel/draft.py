@@ -1,10 +1,10 @@
-"""A command's work in progress: it collects events, evolves the entities, and lets each event pull on its neighbours.
+"""A command's work in progress: it collects events, and lets each one pull on its neighbours.
 
-A draft lies over a world and changes only itself. If the command is refused half way, the draft is dropped and
-nothing has happened.
+A draft lies over a world and changes only itself. If the command is refused half way, the draft
+is dropped and nothing has happened.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from detent.kernel import events as e
@@ -55,6 +55,10 @@ class Draft(World):
         task = None if job.task_id is None else self.find_task(job.task_id)
         return task if task is not None and task.job_id == job.id else None
 
+    def job_of(self, task: Task) -> Job | None:
+        """The job that the task now has."""
+        return None if task.job_id is None else self.job(task.job_id)
+
     def live_runs(self, job_id: str) -> list[Run]:
         runs = self.parts_of(RUNS, job_id).values()
         return [run for run in runs if run.state in ("queued", "running")]
@@ -68,3 +72,14 @@ class Draft(World):
             found.append(parent)
             parent_id = parent.parent_id
         return found
+
+    def subtasks(self, task_id: str) -> list[Task]:
+        """Its direct subtasks, in the order in which they were made."""
+        found = (self.find_task(child) for child in self.children.get(task_id, ()))
+        return [child for child in found if child is not None]
+
+    def tree(self, task: Task) -> Iterator[Task]:
+        """The task and everything below it, parents first."""
+        yield task
+        for child in self.subtasks(task.id):
+            yield from self.tree(child)

@@ -106,7 +106,7 @@ class Lifecycle:
             raise self._unknown("event", event, self.events)
         target = self.move.get((source, known))
         if target is None:
-            raise self._illegal(source, known)
+            raise self.illegal(source, known)
         return target
 
     def fold(self, events: Iterable[str]) -> str:
@@ -141,10 +141,11 @@ class Lifecycle:
             return state
         target = self.move.get((state, known))
         if target is None:
-            raise self._illegal(state, known, position)
+            raise self.illegal(state, known, position)
         return target
 
-    def _illegal(self, state: str | None, event: str, position: int | None = None) -> Refused:
+    def illegal(self, state: str | None, event: str, position: int | None = None) -> Refused:
+        """The refusal of an event, naming what would be legal."""
         legal = self.legal(state)
         place = "" if position is None else f" at position {position}"
         origin = "before creation" if state is None else f"from state {state}"

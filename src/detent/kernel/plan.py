@@ -184,7 +184,7 @@ def levels(plan: Plan) -> tuple[tuple[str, ...], ...]:
     depth: dict[str, int] = {}
     for step in _in_order(plan):
         depth[step.name] = max((depth[need] + 1 for need in step.needs), default=0)
-    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    layers: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     for step in plan.steps:
         layers[depth[step.name]].append(step.name)
     return tuple(tuple(layer) for layer in layers)

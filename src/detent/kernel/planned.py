@@ -1,11 +1,13 @@
-"""The plan of a job as it lives: where it comes from, how its steps are laid out, and when it is over."""
+"""The plan of a job as it lives: where it comes from, how it is laid out, when it is over."""
 
 from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.kernel import events as e
+from detent.kernel.acts import fail_job
 from detent.kernel.draft import Draft
 from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, validate
+from detent.kernel.retry import FailureClass
 from detent.kernel.state import Job, Step
 from detent.kernel.steps import fail, states_of, steps_of, unlease
 
@@ -24,6 +26,8 @@ def plan_from(options: Mapping[str, Any], intent: str) -> Mapping[str, Any] | No
     """The plan that options bring along, or one step if they ask for resources or a critic."""
     if "plan" in options:
         return cast(Mapping[str, Any], options["plan"])
+    if options.get("planner"):
+        return None
     asked = {name: options[name] for name in ONE_STEP if name in options}
     return {"steps": [{"name": intent, "intent": intent, **asked}]} if asked else None
 
@@ -64,17 +68,25 @@ def plan_is_over(draft: Draft, record: e.Record) -> bool:
 def end_plan(draft: Draft, record: e.Record) -> None:
     job = draft.job(record.stream)
     steps = steps_of(draft, job.id)
-    failed = next((step for step in steps.values() if step.state == "failed"), None)
+    failed = _last_failure(steps, record)
     if failed is not None:
-        error = f"step {failed.name} failed: {failed.error}"
-        draft.emit(job.id, e.JobFailed(failed.error_class or "error", error))
+        kind = FailureClass(failed.error_class or FailureClass.ERROR)
+        fail_job(draft, job, kind, f"step {failed.name} failed: {failed.error}")
         return
     results = {step.name: steps[step.name].result for step in draft.plan(job.id).steps}
     draft.emit(job.id, e.JobCompleted(results))
 
 
+def _last_failure(steps: Mapping[str, Step], record: e.Record) -> Step | None:
+    """The failure that the job's end is named after."""
+    if isinstance(record.event, e.StepFailed):
+        return steps[record.subject or ""]
+    failed = [step for step in steps.values() if step.state == "failed"]
+    return max(failed, key=lambda step: step.state_at, default=None)
+
+
 def abandon_steps(draft: Draft, record: e.Record) -> None:
-    """A cancelled job: running steps fail, leased ones give their lease back, the rest stay as they are."""
+    """A cancelled job: running steps fail, leased ones give their lease back, the rest stay."""
     for step in steps_of(draft, record.stream).values():
         if step.state == "running":
             fail(draft, step, "cancelled", "its job was cancelled", "cancelled")

@@ -1,14 +1,23 @@
-"""The named conditions of the couplings: each looks at the draft after an event and says yes or no."""
+"""The named conditions of the couplings: each looks at the draft after an event."""
 
 from typing import cast
 
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
-from detent.kernel.retry import Again, Exhausted, FailureClass, policy_from, verdict
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.retry import (
+    Again,
+    Exhausted,
+    FailureClass,
+    RetryPolicy,
+    policy_from,
+    verdict,
+)
 from detent.kernel.state import Job, Run, Task
 from detent.kernel.world import RUNS
 
 ENDED_JOB = frozenset({"completed", "failed", "cancelled"})
+RESTING_JOB = frozenset({"waiting", "parked"})
 FAILED_TASK = frozenset({"failed", "timed_out", "budget_exceeded", "cancelled"})
 DONE_TASK = frozenset({"completed", "done"})
 
@@ -51,6 +60,8 @@ def goes_on(draft: Draft, record: e.Record) -> bool:
 def ends_an_attempt(draft: Draft, record: e.Record) -> bool:
     """A failure, a time limit or a lost worker; not a cancel, not a hand-back."""
     event = record.event
+    if draft.job(record.stream).state != "running":
+        return False  # a row before this one has dealt with it
     if isinstance(event, e.RunCancelled) and event.reason != "worker_lost":
         return False
     return goes_on(draft, record)
@@ -64,16 +75,21 @@ def failure_class(event: e.Event) -> FailureClass:
 
 def judged(draft: Draft, record: e.Record) -> Again | Exhausted:
     """What the retry rules say to the failure in this record."""
-    job = draft.job(record.stream)
     event = record.event
     reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
-    policy = policy_from(job.options.get("retry", {}), retry_defaults(draft, job))
-    return verdict(policy, failure_class(event), job.failures, job.lost, draft.now, reset_at)
+    return judge_attempt(draft, draft.job(record.stream), failure_class(event), reset_at)
 
 
-def retry_defaults(draft: Draft, job: Job) -> str:
+def judge_attempt(
+    draft: Draft, job: Job, kind: FailureClass, reset_at: int | None = None
+) -> Again | Exhausted:
+    policy = policy_of(draft, job)
+    return verdict(policy, kind, job.failures, job.lost, draft.now, reset_at)
+
+
+def policy_of(draft: Draft, job: Job) -> RetryPolicy:
     task = draft.task_of(job)
-    return "job" if task is None else task.lifecycle
+    return policy_from(job.options.get("retry", {}), "job" if task is None else task.lifecycle)
 
 
 # ---- of a job --------------------------------------------------------------------------------
@@ -85,6 +101,10 @@ def has_task(draft: Draft, record: e.Record) -> bool:
 
 def has_parent_job(draft: Draft, record: e.Record) -> bool:
     return draft.job(record.stream).parent_job_id is not None
+
+
+def has_child_jobs(draft: Draft, record: e.Record) -> bool:
+    return bool(draft.children.get(record.stream))
 
 
 def task_waits_for_retry(draft: Draft, record: e.Record) -> bool:
@@ -109,6 +129,10 @@ def was_retried_with_a_plan(draft: Draft, record: e.Record) -> bool:
 
 def is_subtask(draft: Draft, record: e.Record) -> bool:
     return draft.task(record.stream).parent_id is not None
+
+
+def has_subtasks(draft: Draft, record: e.Record) -> bool:
+    return bool(draft.children.get(record.stream))
 
 
 def was_the_last_subtask(draft: Draft, record: e.Record) -> bool:
@@ -138,9 +162,36 @@ def _stuck(record: e.Record) -> bool:
     return cast(e.TaskBlocked, record.event).retries_left == 0
 
 
+def has_ended(task: Task) -> bool:
+    """No event leads on from its state."""
+    return task.state in LIFECYCLES[task.lifecycle].terminal
+
+
+def has_failed(task: Task) -> bool:
+    """Ended in failure, as seen by a task that depends on it."""
+    if task.lifecycle == "review":
+        return task.state in FAILED_TASK
+    return task.state == "cancelled" or (task.state == "blocked" and task.retries_left == 0)
+
+
+def failed_dependencies(draft: Draft, task: Task) -> list[str]:
+    """Those of its dependencies that have failed and not been taken up again since."""
+    if task.open_dependencies == 0:
+        return []
+    found = (draft.find_task(name) for name in task.depends_on)
+    return [each.id for each in found if each is not None and has_failed(each)]
+
+
 def a_dependency_is_open(draft: Draft, record: e.Record) -> bool:
+    """One is not done yet, and none has failed, of which the row below takes care."""
     task = draft.task(record.stream)
-    return task.open_dependencies > 0 and draft.may(task, e.TaskBlocked)
+    waits = task.open_dependencies > 0 and draft.may(task, e.TaskBlocked)
+    return waits and not failed_dependencies(draft, task)
+
+
+def a_dependency_has_failed(draft: Draft, record: e.Record) -> bool:
+    task = draft.task(record.stream)
+    return task.state in ("queued", "todo", "blocked") and bool(failed_dependencies(draft, task))
 
 
 def dependencies_are_done(draft: Draft, record: e.Record) -> bool:
@@ -148,11 +199,6 @@ def dependencies_are_done(draft: Draft, record: e.Record) -> bool:
     return (
         task.open_dependencies == 0 and task.state == "blocked" and task.blocked_by == "dependency"
     )
-
-
-def a_dependency_has_failed(draft: Draft, record: e.Record) -> bool:
-    task = draft.task(record.stream)
-    return task.failed_dependency is not None and task.state in ("queued", "todo", "blocked")
 
 
 def calls_for_a_job(draft: Draft, record: e.Record) -> bool:

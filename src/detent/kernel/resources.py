@@ -1,4 +1,7 @@
-"""Which resource a step may hold: by capabilities, labels, health, free places and what it must avoid. Pure."""
+"""Which resource a step may hold: by capabilities, labels, health, free places, and avoid lists.
+
+Pure lookups over resources.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -25,17 +28,16 @@ def fits(resource: Resource, step: PlanStep, avoid: Iterable[str]) -> bool:
 def candidates(
     step: PlanStep, avoid: Iterable[str], resources: Iterable[Resource]
 ) -> tuple[Resource, ...]:
-    """Every resource that fits, the built-in one for a step that asks for nothing."""
-    if asks_for_nothing(step) and LOCAL.id not in avoid:
-        return (LOCAL,)
+    """Every resource that fits; for a step that asks for nothing, the built-in one."""
+    offered = (LOCAL,) if asks_for_nothing(step) else resources
     shunned = {*avoid, *step.avoid}
-    return tuple(each for each in resources if fits(each, step, shunned))
+    return tuple(each for each in offered if fits(each, step, shunned))
 
 
 def choose(
     fitting: Iterable[Resource], in_use: Callable[[str], int], preferred: str | None = None
 ) -> Resource | None:
-    """A healthy one with a free place: the preferred one if it is among them, else the least used."""
+    """A healthy one with a free place: the preferred one if it is there, else the least used."""
     free = [each for each in fitting if each.healthy and in_use(each.id) < each.capacity]
     return min(
         free, key=lambda each: (each.id != preferred, in_use(each.id), each.id), default=None

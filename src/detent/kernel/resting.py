@@ -1,28 +1,43 @@
-"""A job between runs: cancelled as asked, given up, or at rest until something is due or somebody acts."""
+"""A job between runs: cancelled as asked, given up, at rest, or woken because a time has come."""
 
 from detent.errors import Refused
 from detent.kernel import events as e
-from detent.kernel.consequences import block_for_retry, requeue_task, rest
+from detent.kernel.acts import complete_wait, end_attempt, fail_job, hand_back, show_retry
+from detent.kernel.consequences import rest
 from detent.kernel.draft import Draft
-from detent.kernel.predicates import retry_defaults
-from detent.kernel.retry import Again, FailureClass, policy_from, retries_left
-from detent.kernel.state import Job, Step
-from detent.kernel.steps import can_ever_fit, startable, steps_of, unlease
+from detent.kernel.predicates import judge_attempt
+from detent.kernel.retry import Exhausted, FailureClass
+from detent.kernel.state import Job, Step, Wait
+from detent.kernel.steps import (
+    available,
+    can_ever_fit,
+    fail,
+    planner_is_due,
+    retries_left,
+    startable,
+    steps_of,
+    unlease,
+)
+from detent.kernel.waits import LONG_US
 from detent.kernel.world import WAITS
 
-#: How often a job that lacks a resource looks again, besides being woken when one is freed.
+#: A job that lacks a resource looks again after as long as it has waited already, at least this.
 RESOURCE_POLL_US = 5_000_000
 
 
 def settle(draft: Draft, job_id: str) -> str:
-    """After a run's end: a job that was asked to stop does, a plan that can do nothing now rests."""
+    """After a run's end: a job that was asked to stop does, a plan that can do nothing rests."""
     job = draft.job(job_id)
     if job.state == "running" and not draft.live_runs(job_id):
         if job.cancel_reason is not None:
             draft.emit(job_id, e.JobCancelled(job.cancel_reason))
-        elif job.plan_version > 0 and not job.plan_wanted and not startable(draft, job):
+        elif job.plan_version > 0 and not _can_go_on(draft, job):
             rest_plan(draft, job)
     return draft.job(job_id).state
+
+
+def _can_go_on(draft: Draft, job: Job) -> bool:
+    return bool(startable(draft, job, draft.now)) or planner_is_due(draft, job)
 
 
 # ---- giving a claim up -----------------------------------------------------------------------
@@ -30,51 +45,54 @@ def settle(draft: Draft, job_id: str) -> str:
 
 def give_up(draft: Draft, job: Job, reason: str) -> str:
     """A claim is over without an end of the work: `worker_lost` or `handed_back`."""
+    at_work = [step for step in steps_of(draft, job.id).values() if step.run_id is not None]
     for run in draft.live_runs(job.id):
         draft.emit(job.id, e.RunCancelled(reason), run.id)
-    for step in steps_of(draft, job.id).values():
-        if step.state == "running" and step.run_id is not None:
-            draft.emit(job.id, e.StepFailedRetryable(FailureClass.LOST.value, reason), step.name)
-            draft.emit(job.id, e.StepRetrying(draft.now), step.name)
-        elif step.state == "leased":
-            unlease(draft, step, reason)
-    job = draft.job(job.id)
-    if job.state == "running" and job.cancel_reason is None:
-        _requeue(draft, job, reason)
+    if job.cancel_reason is None:
+        _unwind(draft, job, at_work, reason)
     return settle(draft, job.id)
 
 
-def _requeue(draft: Draft, job: Job, reason: str) -> None:
-    """No run stood for the whole claim: a planner was at work, or the job has a plan."""
-    handed_back = reason == "handed_back"
-    policy = policy_from(job.options.get("retry", {}), retry_defaults(draft, job))
-    if handed_back or retries_left(policy, FailureClass.LOST, job.failures, job.lost) != 0:
-        draft.emit(job.id, e.JobRequeued("handed_back" if handed_back else "lost"))
-        requeue_task(draft, draft.job(job.id))
+def _unwind(draft: Draft, job: Job, at_work: list[Step], reason: str) -> None:
+    """What the claim leaves behind. Work that was handed back stays as it is, for the next one."""
+    lost = reason == "worker_lost"
+    last = lost and isinstance(judge_attempt(draft, job, FailureClass.LOST), Exhausted)
+    for step in at_work if lost else ():
+        if last:
+            fail(draft, step, FailureClass.LOST.value, "its worker was lost too often", reason)
+        else:
+            _lose(draft, step)
+    for step in steps_of(draft, job.id).values():
+        if step.state == "leased":
+            unlease(draft, step, reason)
+    job = draft.job(job.id)
+    if job.state != "running":
         return
-    _let_fail(draft, job)
-    error = f"{job.lost + 1} workers were lost without progress"
-    draft.emit(job.id, e.JobFailed(FailureClass.LOST.value, error, quarantined=True))
+    if lost:
+        error = f"{job.lost + 1} workers were lost without progress"
+        end_attempt(draft, job, FailureClass.LOST, error)
+    else:
+        hand_back(draft, job)
 
 
-def _let_fail(draft: Draft, job: Job) -> None:
-    """A blocked review task has no way to fail; it is unblocked first, while its job still runs."""
-    task = draft.task_of(job)
-    if task is not None and task.lifecycle == "review" and task.state == "blocked":
-        draft.emit(task.id, e.TaskUnblocked(task.blocked_by))
+def _lose(draft: Draft, step: Step) -> None:
+    lost = e.StepFailedRetryable(FailureClass.LOST.value, "its worker was lost")
+    draft.emit(step.job_id, lost, step.name)
+    draft.emit(step.job_id, e.StepRetrying(draft.now), step.name)
 
 
 # ---- resting a plan --------------------------------------------------------------------------
 
 
 def rest_plan(draft: Draft, job: Job) -> str:
-    """No step is live: wait for a time, a signal, a person or a resource, or fail if none can come."""
-    lacking = startable(draft, job)
+    """No step is live: wait for a time, a signal, a person or a resource; fail if none can come."""
+    lacking = startable(draft, job, draft.now)
     hopeless = next((name for name in lacking if not _may_fit(draft, job, name)), None)
     if job.cancel_reason is not None:
         draft.emit(job.id, e.JobCancelled(job.cancel_reason))
     elif hopeless is not None:
-        draft.emit(job.id, e.JobFailed("resource", f"no resource can ever fit step {hopeless}"))
+        error = f"no resource can ever fit step {hopeless}"
+        fail_job(draft, job, FailureClass.RESOURCE, error)
     else:
         _rest(draft, job, lacking)
     return draft.job(job.id).state
@@ -101,10 +119,45 @@ def _rest(draft: Draft, job: Job, lacking: tuple[str, ...]) -> None:
 
 
 def _retry_later(draft: Draft, job: Job, delayed: list[Step]) -> None:
+    """Only the step counts the failure: the job goes on with the same attempt."""
     if not delayed:
         raise Refused(f"job {job.id} has nothing to rest for", code="nothing_to_wait_for")
     first = min(delayed, key=lambda step: step.not_before)
-    kind = FailureClass(first.error_class or "error")
-    draft.emit(job.id, e.JobRetrying(kind.value, first.not_before))
-    again = Again(first.not_before, immediate=False, counted=True)
-    block_for_retry(draft, draft.job(job.id), kind, again, first.error or "")
+    kind = FailureClass(first.error_class or FailureClass.ERROR)
+    draft.emit(job.id, e.JobRetrying(kind.value, first.not_before, counted=False))
+    pending = 1 + retries_left(draft.plan(job.id).step(first.name), first, kind)
+    left = None if kind is FailureClass.RATE_LIMIT else pending
+    show_retry(draft, job, kind, first.error or "", first.not_before, left)
+
+
+# ---- waking ----------------------------------------------------------------------------------
+
+
+def wake(draft: Draft, job: Job, wait: Wait) -> None:
+    """A wait's time has come: a timer is due, a question takes its default, others expire."""
+    if wait.kind == "resource" and not any(_could_start(draft, job, wait)):
+        _postpone(draft, job, wait)
+    elif wait.kind == "resource":
+        complete_wait(draft, wait, "available")
+    elif wait.kind in ("timer", "retry"):
+        complete_wait(draft, wait, "due")
+    elif "default" in wait.detail:
+        complete_wait(draft, wait, "default", wait.detail["default"])
+    else:
+        complete_wait(draft, wait, "expired")
+
+
+def _could_start(draft: Draft, job: Job, wait: Wait) -> list[bool]:
+    plan, steps = draft.plan(job.id), steps_of(draft, job.id)
+    return [
+        available(draft, plan.step(name), steps[name]) is not None for name in wait.detail["steps"]
+    ]
+
+
+def _postpone(draft: Draft, job: Job, wait: Wait) -> None:
+    """Look again later; what has lasted a minute is expected to last."""
+    waited_us = draft.now - wait.begun_at
+    pause_us = min(max(waited_us, RESOURCE_POLL_US), LONG_US)
+    draft.emit(job.id, e.WaitPostponed(draft.now + pause_us), wait.name)
+    if job.state == "waiting" and waited_us >= LONG_US:
+        draft.emit(job.id, e.JobParked(wait.kind))

@@ -52,9 +52,9 @@ class RetryRule:
     """One row of the table. `retries` None means without limit."""
 
     retries: int | None
-    backoff: Backoff = Backoff.FIXED
-    first_us: int = 0
-    cap_us: int = 0
+    backoff: Backoff
+    first_us: int
+    cap_us: int
 
     def delay_us(self, n: int) -> int:
         """The wait before retry n (from 0): d·2^n, d·(n+1) or d, never over the cap."""

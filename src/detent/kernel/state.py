@@ -1,7 +1,8 @@
-"""The entities that rows hold: task, job, run, step, wait, signal, checkpoint, each a plain immutable value.
+"""The entities that rows hold: task, job, run, step and their parts, each an immutable value.
 
-A row in the database is one of these, column by column; the fold of a stream of events is one of these too.
-They are named tuples because replacing a field is the kernel's hottest act (four times faster than a frozen dataclass).
+A row in the database is one of these, column by column; the fold of a stream of events is one of
+these too. They are named tuples because replacing a field is the kernel's hottest act, and four
+times faster so than with a frozen dataclass.
 """
 
 from collections.abc import Mapping
@@ -27,15 +28,16 @@ class Task(NamedTuple):
     #: How many jobs it has had, and the latest of them.
     jobs: int = 0
     job_id: str | None = None
-    #: Dependencies that are not done yet, and the one that failed, if one did.
+    #: Dependencies that are not done yet, and the one that failed last, if one did.
     depends_on: tuple[str, ...] = ()
     open_dependencies: int = 0
     failed_dependency: str | None = None
-    #: Descendants that are not completed yet, and all that were ever made.
+    #: Descendants that are not completed yet, all that were ever made, and the last that failed.
     open_subtasks: int = 0
     subtasks: int = 0
     failed_subtask: str | None = None
-    #: Why it is blocked, with what a person needs to know about it.
+    #: Why it is blocked, with what a person needs to know about it. `retries_left` counts the
+    #: retry that is pending, so that 0 means: nothing moves it but a person.
     blocked_by: str | None = None
     blocked_detail: Mapping[str, Any] = NOTHING
     retries_left: int | None = None
@@ -85,6 +87,8 @@ class Job(NamedTuple):
     replans: int = 0
     #: A new plan version is wanted before any other step starts.
     plan_wanted: bool = False
+    #: It has had a wait or a signal: whoever loads it loads those too.
+    waited: bool = False
     concurrency_key: str | None = None
     queue_deadline: int | None = None
     job_deadline: int | None = None
@@ -163,7 +167,7 @@ class Wait(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """A named fact sent to a job, kept until a wait takes it. A name is delivered once in a job's life."""
+    """A named fact sent to a job, kept until a wait takes it; a name is delivered once."""
 
     job_id: str
     name: str

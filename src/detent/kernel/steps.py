@@ -8,46 +8,57 @@ from detent.kernel.critic import asks_for_plan, decision_from, default_decision,
 from detent.kernel.draft import Draft
 from detent.kernel.plan import PlanStep, frontier
 from detent.kernel.resources import candidates, choose
-from detent.kernel.retry import FailureClass, policy_from
+from detent.kernel.retry import Again, FailureClass, policy_from, verdict
 from detent.kernel.state import Job, Resource, Run, Step
-from detent.kernel.world import CHECKPOINTS, STEPS, WAITS
+from detent.kernel.world import CHECKPOINTS, STEPS, WAITS, World
 
 #: Where a step goes on under a new claim or after a wait, besides the plan's frontier.
 TAKEN_UP = frozenset({"retrying", "needs_user", "switching_resource", "running"})
+#: Where a step has not begun, or is over.
+AT_AN_END = frozenset({"pending", "waiting_deps", "succeeded", "failed"})
 CONFIRM, REFUSE = "confirm", "refuse"
 
 
-def steps_of(draft: Draft, job_id: str) -> dict[str, Step]:
-    return draft.parts_of(STEPS, job_id)
+def steps_of(world: World, job_id: str) -> dict[str, Step]:
+    return world.parts_of(STEPS, job_id)
 
 
-def states_of(draft: Draft, job_id: str) -> dict[str, str]:
-    return {name: step.state for name, step in steps_of(draft, job_id).items()}
+def states_of(world: World, job_id: str) -> dict[str, str]:
+    return {name: step.state for name, step in steps_of(world, job_id).items()}
 
 
 # ---- starting --------------------------------------------------------------------------------
 
 
-def startable(draft: Draft, job: Job) -> tuple[str, ...]:
+def startable(world: World, job: Job, now: int) -> tuple[str, ...]:
     """Steps that could start now if they get their resource, in the order of the plan."""
-    if job.plan_version == 0 or job.plan_wanted or job.cancel_reason is not None:
+    if job.plan_version == 0 or job.cancel_reason is not None:
         return ()
-    plan, steps = draft.plan(job.id), steps_of(draft, job.id)
-    ready = set(frontier(plan, states_of(draft, job.id)))
-    ready.update(name for name, step in steps.items() if _goes_on(draft, step))
+    plan, steps = world.plan(job.id), steps_of(world, job.id)
+    ready = {name for name, step in steps.items() if _goes_on(world, step, now)}
+    if not job.plan_wanted:
+        ready.update(frontier(plan, states_of(world, job.id)))
     return tuple(step.name for step in plan.steps if step.name in ready)
 
 
-def _goes_on(draft: Draft, step: Step) -> bool:
-    if step.state not in TAKEN_UP or step.run_id is not None or step.not_before > draft.now:
+def _goes_on(world: World, step: Step, now: int) -> bool:
+    if step.state not in TAKEN_UP or step.run_id is not None or step.not_before > now:
         return False
-    waits = draft.parts_of(WAITS, step.job_id).values()
+    waits = world.parts_of(WAITS, step.job_id).values()
     return not any(wait.step == step.name for wait in waits)
+
+
+def planner_is_due(world: World, job: Job) -> bool:
+    """A first plan is wanted, or a next one and nothing of the last one is still going on."""
+    if job.plan_version == 0:
+        return bool(job.options.get("planner"))
+    begun = (step.state not in AT_AN_END for step in steps_of(world, job.id).values())
+    return job.plan_wanted and not any(begun)
 
 
 def start(draft: Draft, job: Job, name: str) -> str | None:
     """Give a step its resource and a run, whose id is the answer; None if a person refused it."""
-    ready = startable(draft, job)
+    ready = startable(draft, job, draft.now)
     if name not in ready:
         listed = ", ".join(ready) or "none"
         raise Refused(
@@ -59,35 +70,47 @@ def start(draft: Draft, job: Job, name: str) -> str | None:
         draft.emit(job.id, e.StepLeased(resource.id), name)
     if step.state != "running":
         draft.emit(job.id, e.StepRunning(resource.id), name)
-    if step.state == "needs_user" and _refused(draft, step):
-        fail(draft, step, FailureClass.NEEDS_USER.value, "a person did not confirm it", "refused")
+    refusal = _refusal(draft, step) if step.state == "needs_user" else None
+    if refusal is not None:
+        fail(draft, step, FailureClass.NEEDS_USER.value, f"a person's word: {refusal}", refusal)
         return None
+    return _begin_run(draft, job, step, resource)
+
+
+def _begin_run(draft: Draft, job: Job, step: Step, resource: Resource) -> str:
     run_id = f"{job.id}-r{job.runs + 1}"
     attempt = step.retries + step.lost + 1
-    draft.emit(
-        job.id, e.RunQueued(cast(str, job.worker), job.fence, attempt, name, resource.id), run_id
-    )
+    queued = e.RunQueued(cast(str, job.worker), job.fence, attempt, step.name, resource.id)
+    draft.emit(job.id, queued, run_id)
     draft.emit(job.id, e.RunStarted(), run_id)
     return run_id
 
 
 def acquire(draft: Draft, planned: PlanStep, step: Step) -> Resource:
-    fitting = candidates(planned, step.avoid, draft.resources.values())
-    chosen = choose(fitting, draft.in_use, step.last_resource)
+    chosen = available(draft, planned, step)
     if chosen is None:
         wanted = ", ".join(planned.capabilities_required) or "its labels"
         raise Refused(f"step {step.name} finds no free resource for {wanted}", code="no_resource")
     return chosen
 
 
+def available(draft: Draft, planned: PlanStep, step: Step) -> Resource | None:
+    """The resource that the step would get now: the one that it still holds before any other."""
+    fitting = candidates(planned, step.avoid, draft.resources.values())
+    held = next((each for each in fitting if each.id == step.resource), None)
+    return held or choose(fitting, draft.in_use, step.last_resource)
+
+
 def can_ever_fit(draft: Draft, planned: PlanStep, step: Step) -> bool:
     return bool(candidates(planned, step.avoid, draft.resources.values()))
 
 
-def _refused(draft: Draft, step: Step) -> bool:
-    """The confirmation was refused, or nobody gave it in time."""
+def _refusal(draft: Draft, step: Step) -> str | None:
+    """`refused` or `expired`; None if a person has confirmed."""
     said = draft.part(CHECKPOINTS, step.job_id, step.wait or "")
-    return said is None or said.value["value"] != CONFIRM
+    if said is not None and said.value["value"] == CONFIRM:
+        return None
+    return "expired" if said is not None and said.value["outcome"] == "expired" else "refused"
 
 
 # ---- ending ----------------------------------------------------------------------------------
@@ -102,26 +125,48 @@ def judge(
     kind = None if failure is None else FailureClass(failure.error_class)
     error = "the critic did not accept the result" if failure is None else failure.error
     word = answer if answer is not None else default_decision(kind)
-    target = next_state(word, step.retries, planned.max_retries)
+    target = next_state(word, 0, retries_left(planned, step, kind))
     if target == "succeeded":
         draft.emit(job.id, e.StepSucceeded(result), step.name)
     elif target == "failed_retryable":
-        retry(draft, job, step, kind or FailureClass.ERROR, error)
+        reset_at = None if failure is None else failure.reset_at
+        retry(draft, job, step, kind or FailureClass.ERROR, error, reset_at)
     elif target == "failed_resource":
         switch(draft, planned, step, error)
     elif target == "needs_user":
-        ask(draft, step, error)
+        ask(draft, job, step, error)
     else:
-        if asks_for_plan(word, job.replans, has_planner=bool(job.options.get("planner"))):
-            draft.emit(job.id, e.ReplanRequested(step.name, error))
+        ask_for_plan(draft, job, step, word, error)
         why = str(decision_from(word) or "failed")
         fail(draft, step, (kind or FailureClass.ERROR).value, error, why)
 
 
-def retry(draft: Draft, job: Job, step: Step, kind: FailureClass, error: str) -> None:
-    rule = policy_from(job.options.get("retry", {}), "job").rules[kind]
+def ask_for_plan(draft: Draft, job: Job, step: Step, word: object, error: str) -> None:
+    """A new plan version, if the critic asks for one, there is a planner, and none is wanted."""
+    has_planner = bool(job.options.get("planner")) and not job.plan_wanted
+    if asks_for_plan(word, job.replans, has_planner=has_planner):
+        draft.emit(job.id, e.ReplanRequested(step.name, error))
+
+
+def retries_left(planned: PlanStep, step: Step, kind: FailureClass | None) -> int:
+    """How often the step may still be tried again; a rate limit uses none of it up."""
+    return 1 if kind is FailureClass.RATE_LIMIT else planned.max_retries - step.retries
+
+
+def retry(
+    draft: Draft, job: Job, step: Step, kind: FailureClass, error: str, reset_at: int | None = None
+) -> None:
     draft.emit(job.id, e.StepFailedRetryable(kind.value, error), step.name)
-    draft.emit(job.id, e.StepRetrying(draft.now + rule.delay_us(step.retries)), step.name)
+    due_at = _due_at(job, step, kind, draft.now, reset_at)
+    draft.emit(job.id, e.StepRetrying(due_at), step.name)
+
+
+def _due_at(job: Job, step: Step, kind: FailureClass, now: int, reset_at: int | None) -> int:
+    """By the table of delays; a critic may retry more often than the table would."""
+    policy = policy_from(job.options.get("retry", {}), "job")
+    if kind is not FailureClass.RATE_LIMIT:
+        return now + policy.rules[kind].delay_us(step.retries)
+    return cast(Again, verdict(policy, kind, {}, 0, now, reset_at)).not_before
 
 
 def switch(draft: Draft, planned: PlanStep, step: Step, error: str) -> None:
@@ -130,20 +175,18 @@ def switch(draft: Draft, planned: PlanStep, step: Step, error: str) -> None:
     draft.emit(step.job_id, e.StepFailedResource(failed, error), step.name)
     draft.emit(step.job_id, e.StepSwitchingResource((*step.avoid, failed)), step.name)
     if not can_ever_fit(draft, planned, steps_of(draft, step.job_id)[step.name]):
-        fail(
-            draft,
-            step,
-            FailureClass.RESOURCE.value,
-            f"no other resource fits: {error}",
-            "no_resource",
-        )
+        what = f"no other resource fits: {error}"
+        fail(draft, step, FailureClass.RESOURCE.value, what, "no_resource")
 
 
-def ask(draft: Draft, step: Step, text: str) -> None:
+def ask(draft: Draft, job: Job, step: Step, text: str) -> None:
     """A person must confirm before the step goes on."""
-    wait = f"confirm:{step.name}:{draft.job(step.job_id).runs}"
+    wait = f"confirm:{step.name}:{job.runs}"
     detail = {"text": text, "options": [CONFIRM, REFUSE], "step": step.name}
-    draft.emit(step.job_id, e.WaitBegun("confirmation", step.name, detail=detail), wait)
+    limit_ms = job.options.get("confirm_timeout_ms")
+    due_at = None if limit_ms is None else draft.now + limit_ms * 1_000
+    begun = e.WaitBegun("confirmation", step.name, due_at=due_at, detail=detail)
+    draft.emit(step.job_id, begun, wait)
     draft.emit(step.job_id, e.StepNeedsUser(wait), step.name)
 
 

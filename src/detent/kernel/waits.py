@@ -7,7 +7,7 @@ from detent.kernel.state import Wait
 #: A wait that is expected to last longer than this is parked: no scan touches it.
 LONG_US = 60 * 1_000_000
 
-#: By kind, the reason that blocks the task; None for waits during which it just goes on being in work.
+#: By kind, the reason that blocks the task; None for waits during which it goes on being in work.
 KINDS: Mapping[str, str | None] = {
     "timer": None,
     "signal": None,
@@ -16,8 +16,16 @@ KINDS: Mapping[str, str | None] = {
     "confirmation": "needs_user",
     "budget": "budget",
     "resource": "resource",
-    "retry": "retry",
+    "retry": None,
 }
+#: Reasons of the plan itself to look again, not waits that its code asked for: any wake-up ends
+#: them, and nothing remembers their outcome.
+POLLS = frozenset({"resource", "retry"})
+#: Waits that code may ask for.
+ASKED = tuple(kind for kind in KINDS if kind not in POLLS)
+#: Waits that a person's answer ends, and the reasons by which they block a task.
+QUESTIONS = frozenset({"question", "confirmation"})
+PEOPLE = frozenset({"question", "needs_user"})
 
 
 def parks(wait: Wait, now: int) -> bool:
@@ -32,3 +40,7 @@ def blocks(wait: Wait) -> str | None:
 def satisfied(wait: Wait) -> bool:
     """Every signal that it needs has come."""
     return bool(wait.needs) and wait.missing == 0
+
+
+def is_due(wait: Wait, now: int) -> bool:
+    return wait.due_at is not None and wait.due_at <= now

@@ -1,26 +1,29 @@
-"""What a decision may look at and what it changes: entities by id, and how one event projects onto them.
+"""What a decision may look at and what it changes: entities by id, and how an event moves them.
 
-A world lies over a base or over nothing. A draft is a world over what was loaded: it takes a command's changes and is
-dropped if the command is refused. The same `apply` folds the log when rows are rebuilt.
+A world lies over a base or over nothing. A draft is a world over what was loaded: it takes a
+command's changes and is dropped if the command is refused. The same `apply` folds the log when
+rows are rebuilt.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from detent.errors import NotFound
 from detent.kernel import events as e
 from detent.kernel.evolve import evolve_job, evolve_run, evolve_step, evolve_task
-from detent.kernel.plan import Plan, validate
-from detent.kernel.state import Checkpoint, Job, Resource, Signal, Step, Task, Wait
+from detent.kernel.plan import Plan
+from detent.kernel.projections import ALSO, CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
+from detent.kernel.state import Job, Resource, Step, Task
 
-#: The parts of a job, by the level of the events that move them.
-RUNS, STEPS, WAITS, SIGNALS, CHECKPOINTS = "run", "step", "wait", "signal", "checkpoint"
+__all__ = ["CHECKPOINTS", "RUNS", "SIGNALS", "STEPS", "WAITS", "World"]
 
 NONE: Mapping[str, Any] = {}
 
 
 class World:
-    """Entities by id. Parts of a job (runs, steps, waits, signals, checkpoints) are found by kind, job and name."""
+    """Entities by id. Parts of a job (its runs, steps, waits, signals, checkpoints) are found by
+    kind, job and name.
+    """
 
     def __init__(self, base: "World | None" = None) -> None:
         self.base = base
@@ -32,10 +35,12 @@ class World:
         self.plans: dict[str, Plan] = {}
         #: How many steps hold each resource; over a base, how many more.
         self.usage: dict[str, int] = {}
+        #: Tasks and jobs that were deleted: nobody finds them any more.
+        self.gone: dict[str, None] = {}
         if base is None:
             #: How many events each stream has.
             self.versions: dict[str, int] = {}
-            #: Tasks that wait for a task; subtasks of a task.
+            #: Tasks that wait for a task; subtasks of a task, and jobs below a job.
             self.dependents: dict[str, tuple[str, ...]] = {}
             self.children: dict[str, tuple[str, ...]] = {}
             self.resources: dict[str, Resource] = {}
@@ -48,16 +53,16 @@ class World:
     # -- looking -------------------------------------------------------------------------------
 
     def find_task(self, task_id: str) -> Task | None:
+        if task_id in self.gone:
+            return None
         task = self.tasks.get(task_id)
-        if task is None and self.base is not None:
-            return self.base.tasks.get(task_id)
-        return task
+        return self.base.find_task(task_id) if task is None and self.base is not None else task
 
     def find_job(self, job_id: str) -> Job | None:
+        if job_id in self.gone:
+            return None
         job = self.jobs.get(job_id)
-        if job is None and self.base is not None:
-            return self.base.jobs.get(job_id)
-        return job
+        return self.base.find_job(job_id) if job is None and self.base is not None else job
 
     def task(self, task_id: str) -> Task:
         task = self.find_task(task_id)
@@ -85,10 +90,8 @@ class World:
         return {name: entity for name, entity in merged.items() if entity is not None}
 
     def plan(self, job_id: str) -> Plan:
-        own = self.plans.get(job_id)
-        return (
-            self.base.plans[job_id] if own is None and self.base is not None else self.plans[job_id]
-        )
+        known = self.plans if job_id in self.plans or self.base is None else self.base.plans
+        return known[job_id]
 
     def in_use(self, resource: str) -> int:
         below = 0 if self.base is None else self.base.usage.get(resource, 0)
@@ -122,9 +125,8 @@ class World:
         elif level == "task":
             self.tasks[stream] = evolve_task(self.find_task(stream), record)
         elif level == RUNS and subject is not None:
-            self.put_part(
-                RUNS, stream, subject, evolve_run(self.part(RUNS, stream, subject), record)
-            )
+            run = evolve_run(self.part(RUNS, stream, subject), record)
+            self.put_part(RUNS, stream, subject, run)
         elif level == STEPS and subject is not None:
             self.put_step(stream, subject, evolve_step(self.part(STEPS, stream, subject), record))
         also = ALSO.get(type(event))
@@ -136,6 +138,7 @@ class World:
         self.tasks.update(draft.tasks)
         self.jobs.update(draft.jobs)
         self.plans.update(draft.plans)
+        self.gone.update(draft.gone)
         for key, changes in draft.parts.items():
             merged = {**self.parts.get(key, NONE), **changes}
             self.parts[key] = {name: part for name, part in merged.items() if part is not None}
@@ -146,145 +149,16 @@ class World:
             self.relate(record)
 
     def relate(self, record: e.Record) -> None:
-        """Note who waits for whom and who belongs to whom, once a new task is certain."""
+        """Note who waits for whom and who belongs to whom, once a new task or job is certain."""
         event = record.event
-        if not isinstance(event, e.TaskCreated):
-            return
-        for dependency in event.depends_on:
-            self.dependents[dependency] = (*self.dependents.get(dependency, ()), record.stream)
-        if event.parent_id:
-            self.children[event.parent_id] = (
-                *self.children.get(event.parent_id, ()),
-                record.stream,
-            )
+        if isinstance(event, e.TaskCreated):
+            for dependency in event.depends_on:
+                _add(self.dependents, dependency, record.stream)
+            _add(self.children, event.parent_id, record.stream)
+        elif isinstance(event, e.JobCreated):
+            _add(self.children, event.parent_job_id, record.stream)
 
 
-# ---- what an event does beside moving its own entity -----------------------------------------
-
-Projection = Callable[[World, e.Record, Any], None]
-
-
-def _run_queued(world: World, record: e.Record, event: e.RunQueued) -> None:
-    """A step's run: the step now has it and holds the resource."""
-    if event.step is None:
-        return
-    job = world.job(record.stream)
-    world.jobs[job.id] = job._replace(runs=job.runs + 1)
-    step: Step = world.part(STEPS, job.id, event.step)
-    held = step._replace(run_id=record.subject, resource=event.resource, held_until=None)
-    world.put_step(job.id, event.step, held)
-
-
-def _run_succeeded(world: World, record: e.Record, event: e.RunSucceeded) -> None:
-    """A suspended step has no live run; its resource goes unless it is held for a while."""
-    if event.outcome != "suspended" or record.subject is None:
-        return
-    run = world.part(RUNS, record.stream, record.subject)
-    if run.step is None:
-        return
-    step: Step = world.part(STEPS, record.stream, run.step)
-    kept = step.resource if event.held_until else None
-    asleep = step._replace(run_id=None, resource=kept, held_until=event.held_until)
-    world.put_step(record.stream, run.step, asleep)
-
-
-def _plan_generated(world: World, record: e.Record, event: e.PlanGenerated) -> None:
-    """A new plan version: the former one's steps are history, but for the results that are kept."""
-    world.plans[record.stream] = validate(event.plan)
-    for name in world.parts_of(STEPS, record.stream):
-        world.put_step(record.stream, name, None)
-    for name, result in event.carried.items():
-        kept = Step(record.stream, event.plan_version, name, "succeeded", record.at, result=result)
-        world.put_step(record.stream, name, kept)
-
-
-def _wait_begun(world: World, record: e.Record, event: e.WaitBegun) -> None:
-    """Signals that came early count at once."""
-    assert record.subject is not None
-    signals = world.parts_of(SIGNALS, record.stream)
-    missing = sum(1 for name in event.needs if name not in signals)
-    wait = Wait(
-        record.stream,
-        record.subject,
-        event.kind,
-        record.at,
-        step=event.step,
-        needs=tuple(event.needs),
-        missing=missing,
-        due_at=event.due_at,
-        detail=event.detail,
-    )
-    world.put_part(WAITS, record.stream, record.subject, wait)
-
-
-def _signal_received(world: World, record: e.Record, event: e.SignalReceived) -> None:
-    assert record.subject is not None
-    world.put_part(
-        SIGNALS,
-        record.stream,
-        record.subject,
-        Signal(record.stream, record.subject, record.at, event.value),
-    )
-    for name, wait in world.parts_of(WAITS, record.stream).items():
-        if record.subject in wait.needs:
-            world.put_part(WAITS, record.stream, name, wait._replace(missing=wait.missing - 1))
-
-
-def _wait_completed(world: World, record: e.Record, event: e.WaitCompleted) -> None:
-    """The wait is over: its outcome is remembered like a checkpoint, so that the code finds it when it goes on."""
-    wait: Wait | None = world.part(WAITS, record.stream, event.wait)
-    if wait is None:
-        return
-    for name in wait.needs:
-        signal = world.part(SIGNALS, record.stream, name)
-        if signal is not None:
-            world.put_part(SIGNALS, record.stream, name, signal._replace(taken=True))
-    world.put_part(WAITS, record.stream, event.wait, None)
-    value = {"outcome": event.outcome, "value": event.value}
-    done = Checkpoint(record.stream, event.wait, "wait", True, value, wait.step)
-    world.put_part(CHECKPOINTS, record.stream, event.wait, done)
-
-
-def _checkpoint_recorded(world: World, record: e.Record, event: e.CheckpointRecorded) -> None:
-    assert record.subject is not None
-    done = Checkpoint(record.stream, record.subject, event.kind, True, event.value, event.step)
-    world.put_part(CHECKPOINTS, record.stream, record.subject, done)
-    _progress(world, record, event)
-
-
-def _effect_begun(world: World, record: e.Record, event: e.EffectBegun) -> None:
-    assert record.subject is not None
-    begun = Checkpoint(
-        record.stream, record.subject, "effect", False, {"policy": event.policy}, event.step
-    )
-    world.put_part(CHECKPOINTS, record.stream, record.subject, begun)
-
-
-def _progress(world: World, record: e.Record, event: e.Event) -> None:
-    """Progress between two losses shows that the job does not kill its workers."""
-    job = world.job(record.stream)
-    if job.lost:
-        world.jobs[job.id] = job._replace(lost=0)
-
-
-def _ended(world: World, record: e.Record, event: e.Event) -> None:
-    """An ended job waits for nothing."""
-    for kind in (WAITS, SIGNALS):
-        for name in world.parts_of(kind, record.stream):
-            world.put_part(kind, record.stream, name, None)
-
-
-ALSO: Mapping[type[e.Event], Projection] = {
-    e.RunQueued: _run_queued,
-    e.RunSucceeded: _run_succeeded,
-    e.PlanGenerated: _plan_generated,
-    e.WaitBegun: _wait_begun,
-    e.SignalReceived: _signal_received,
-    e.WaitCompleted: _wait_completed,
-    e.CheckpointRecorded: _checkpoint_recorded,
-    e.EffectBegun: _effect_begun,
-    e.StepSucceeded: _progress,
-    e.JobCompleted: _ended,
-    e.JobFailed: _ended,
-    e.JobCancelled: _ended,
-}
+def _add(related: dict[str, tuple[str, ...]], to: str | None, new: str) -> None:
+    if to is not None:
+        related[to] = (*related.get(to, ()), new)

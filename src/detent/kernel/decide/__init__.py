@@ -1,6 +1,7 @@
 """Deciding: `decide(world, command, now, actor)` gives a draft with the events, or refuses.
 
-Pure. One function for each command, found by its type; everything an event pulls along follows from the couplings.
+Pure. One function for each command, found by its type; everything an event pulls along follows
+from the couplings.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 
 from detent.kernel import commands as c
 from detent.kernel.couplings import COUPLINGS
-from detent.kernel.decide import due, people, planning, reports, submit
+from detent.kernel.decide import changing, due, judging, people, planning, reports, submit
 from detent.kernel.draft import Couplings, Draft
 from detent.kernel.world import World
 
@@ -19,17 +20,18 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.RetryTask: people.retry_task,
     c.ResumeTask: people.resume_task,
     c.CancelTask: people.cancel_task,
-    c.AcceptTask: people.accept_task,
-    c.RejectTask: people.reject_task,
-    c.AnswerTask: people.answer_task,
+    c.AcceptTask: judging.accept_task,
+    c.RejectTask: judging.reject_task,
+    c.AnswerTask: judging.answer_task,
     c.UnblockTask: people.unblock_task,
-    c.EditTask: people.edit_task,
-    c.RaiseBudget: people.raise_budget,
-    c.DeleteTask: people.delete_task,
+    c.EditTask: changing.edit_task,
+    c.RaiseBudget: changing.raise_budget,
+    c.DeleteTask: changing.delete_task,
     c.CancelJob: people.cancel_job,
     c.RetryJob: people.retry_job,
-    c.DeleteJob: people.delete_job,
-    c.SendSignal: people.send_signal,
+    c.AnswerJob: judging.answer_job,
+    c.DeleteJob: changing.delete_job,
+    c.SendSignal: judging.send_signal,
     c.ClaimJob: reports.claim_job,
     c.RecordCheckpoint: reports.record_checkpoint,
     c.BeginEffect: reports.begin_effect,
@@ -44,12 +46,14 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.AddEvidence: reports.add_evidence,
     c.OpenSession: reports.open_session,
     c.RecordPlan: planning.record_plan,
+    c.FailPlan: planning.fail_plan,
     c.StartStep: planning.start_step,
     c.RestPlan: planning.rest_plan,
     c.ReclaimJob: due.reclaim_job,
     c.RequeueJob: due.requeue_job,
     c.WakeJob: due.wake_job,
     c.ExpireJob: due.expire_job,
+    c.EndHold: due.end_hold,
     c.CheckTask: due.check_task,
 }
 
@@ -61,7 +65,7 @@ def decide(
     actor: c.Actor,
     couplings: Couplings = COUPLINGS,
 ) -> Draft:
-    """What the command does: a draft with its events and changes. Raises a DetentError if it may not."""
+    """What the command does, as a draft with its events. Raises a DetentError if it may not."""
     draft = Draft(world, couplings, now, actor)
     draft.answer = HANDLERS[type(command)](draft, command)
     return draft

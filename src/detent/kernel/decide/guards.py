@@ -1,20 +1,26 @@
-"""Guards that decisions share: who holds the job, who may judge, what a name may be."""
+"""Guards that decisions share: who holds the job, who may judge, what a command may carry."""
 
-from detent.errors import Forbidden, Refused
+from detent.errors import Forbidden, Invalid, Refused
 from detent.kernel.commands import Grant
 from detent.kernel.draft import Draft
+from detent.kernel.evolve.table import illegal
 from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.predicates import failed_dependencies
 from detent.kernel.state import Job, Run, Task
+from detent.kernel.waits import PEOPLE
 from detent.kernel.world import RUNS
+
+#: Reasons of a cancel that only detent gives: they decide what happens next.
+OWN_REASONS = ("dependency", "handed_back", "job_timeout", "queue_timeout", "worker_lost")
 
 
 def held(draft: Draft, grant: Grant) -> Job:
-    """The job, if this grant is the one that holds it now. Everything a worker reports passes here."""
+    """The job, if this grant is the one that holds it now. Every report of a worker passes here."""
     job = draft.job(grant.job_id)
     if job.state != "running" or job.fence != grant.fence or job.nonce != grant.nonce:
         raise Refused(
-            f"the grant with fence {grant.fence} no longer holds job {job.id}, which is {job.state} "
-            f"with fence {job.fence}",
+            f"the grant with fence {grant.fence} no longer holds job {job.id}, "
+            f"which is {job.state} with fence {job.fence}",
             code="stale_fence",
             details={"job": job.id, "state": job.state, "fence": job.fence},
         )
@@ -33,21 +39,13 @@ def held_run(draft: Draft, grant: Grant, run_id: str) -> tuple[Job, Run]:
     return job, run
 
 
-def not_the_producer(draft: Draft, task: Task) -> None:
-    """An agent never judges its own work, nor its parents' or its subtasks'."""
-    if draft.actor.root_id is not None and draft.actor.root_id == task.root_id:
+def not_its_own(draft: Draft, work: Task | Job, what: str) -> None:
+    """A run neither judges its own work, its parents' or its subtasks', nor widens its limits."""
+    if draft.actor.root_id is not None and draft.actor.root_id == work.root_id:
         raise Forbidden(
-            f"{draft.actor.name} works on task {task.id} and may not judge it",
+            f"{draft.actor.name} works on {work.id} and may not {what}",
             code="own_work",
             hint="A person, or an agent that works on something else, must decide.",
-        )
-
-
-def not_a_run(draft: Draft, task: Task, what: str) -> None:
-    """A run cannot widen what it may do itself."""
-    if draft.actor.root_id is not None and draft.actor.root_id == task.root_id:
-        raise Forbidden(
-            f"{draft.actor.name} works on task {task.id} and may not {what}", code="own_work"
         )
 
 
@@ -62,6 +60,44 @@ def seen(draft: Draft, task: Task, version: int | None) -> None:
         )
 
 
-def refuse(task: Task, event: str) -> None:
-    """Refuse by the lifecycle's own table, which names what would be legal."""
-    LIFECYCLES[task.lifecycle].next(task.state, event)
+def refusal(task: Task, event: str) -> Refused:
+    """A refusal by the lifecycle's own table, which names what would be legal."""
+    return illegal(LIFECYCLES[task.lifecycle], task.state, event)
+
+
+def cancel_reason(reason: str) -> None:
+    if reason in OWN_REASONS:
+        raise Invalid(f"{reason} is a reason that only detent gives", field="reason", given=reason)
+
+
+def dependencies_allow(draft: Draft, task: Task) -> None:
+    """What depends on something that has failed would only fail again."""
+    failed = failed_dependencies(draft, task)
+    if failed:
+        raise Refused(
+            f"task {task.id} depends on {', '.join(failed)}, which failed",
+            code="dependency_failed",
+            details={"failed": failed},
+        )
+
+
+def reason_is_gone(draft: Draft, task: Task) -> None:
+    """A person may end a block, but not one that would come back at once."""
+    if task.blocked_by in PEOPLE:
+        raise Refused(
+            f"task {task.id} waits for an answer", code="open_question", legal=("answer", "cancel")
+        )
+    if task.blocked_by == "dependency" and task.open_dependencies > 0:
+        dependencies_allow(draft, task)
+        raise Refused(
+            f"task {task.id} waits for {task.open_dependencies} of {', '.join(task.depends_on)}",
+            code="dependency_open",
+        )
+    if task.blocked_by == "budget" and over_budget(draft, task):
+        raise Refused(f"task {task.id} has spent its budget", code="budget_spent")
+
+
+def over_budget(draft: Draft, task: Task) -> bool:
+    """It, or a task above it, has spent more than it may."""
+    line = (task, *draft.ancestors(task))
+    return any(each.budget is not None and each.spent > each.budget for each in line)

@@ -2,19 +2,38 @@
 
 from detent.errors import Refused
 from detent.kernel import commands as c
+from detent.kernel.acts import end_attempt
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
 from detent.kernel.planned import lay_out
 from detent.kernel.resting import rest_plan as rest
-from detent.kernel.steps import start
+from detent.kernel.resting import settle
+from detent.kernel.retry import failure_class_from
+from detent.kernel.state import Job
+from detent.kernel.steps import available, planner_is_due, start, startable, steps_of
 
 
 def record_plan(draft: Draft, command: c.RecordPlan) -> int:
     job = held(draft, command.grant)
-    if job.plan_version > 0 and not job.plan_wanted:
-        raise Refused(f"job {job.id} has a plan and asked for no other", code="plan_not_wanted")
+    _plan_is_wanted(draft, job)
     lay_out(draft, job, command.plan)
     return draft.job(job.id).plan_version
+
+
+def fail_plan(draft: Draft, command: c.FailPlan) -> str:
+    """The planner failed: an attempt at the whole job is over, as when its only run fails."""
+    job = held(draft, command.grant)
+    _plan_is_wanted(draft, job)
+    if job.cancel_reason is None:
+        end_attempt(draft, job, failure_class_from(command.error_class), command.error)
+    return settle(draft, job.id)
+
+
+def _plan_is_wanted(draft: Draft, job: Job) -> None:
+    if job.plan_version > 0 and not job.plan_wanted:
+        raise Refused(f"job {job.id} has a plan and asked for no other", code="plan_not_wanted")
+    if job.plan_version > 0 and not planner_is_due(draft, job):
+        raise Refused(f"job {job.id} has steps that are still going on", code="still_running")
 
 
 def start_step(draft: Draft, command: c.StartStep) -> str | None:
@@ -27,4 +46,8 @@ def rest_plan(draft: Draft, command: c.RestPlan) -> str:
     job = held(draft, command.grant)
     if draft.live_runs(job.id):
         raise Refused(f"job {job.id} has live runs and cannot rest", code="still_running")
+    for name in startable(draft, job, draft.now):
+        step = steps_of(draft, job.id)[name]
+        if available(draft, draft.plan(job.id).step(name), step) is not None:
+            raise Refused(f"step {name} of job {job.id} can start now", code="step_can_start")
     return rest(draft, job)

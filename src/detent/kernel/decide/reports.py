@@ -1,14 +1,17 @@
 """What workers report: a claim, and then under its grant everything that happens to the run."""
 
-from detent.errors import Refused
+from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import steps
+from detent.kernel.acts import end_wait, signalled
 from detent.kernel.budget import WARN_AT_PERCENT
-from detent.kernel.decide.guards import held, held_run
+from detent.kernel.decide.guards import held, held_run, over_budget
 from detent.kernel.draft import Draft
 from detent.kernel.resting import give_up, settle
-from detent.kernel.state import Checkpoint, Job, Run, Task
+from detent.kernel.retry import failure_class_from
+from detent.kernel.state import Checkpoint, Job, Run, Task, Wait
+from detent.kernel.waits import ASKED, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
 
 # ---- claiming --------------------------------------------------------------------------------
@@ -88,7 +91,7 @@ def open_session(draft: Draft, command: c.OpenSession) -> None:
 
 
 def charge_run(draft: Draft, command: c.ChargeRun) -> str:
-    """Settle what the run has cost so far; `exceeded` if it, or a task above it, is over its budget."""
+    """Settle what the run has cost so far; `exceeded` if a budget that it draws on is spent."""
     job, run = held_run(draft, command.grant, command.run_id)
     added = max(0, command.cost - run.cost)
     charged = e.RunCharged(
@@ -100,10 +103,9 @@ def charge_run(draft: Draft, command: c.ChargeRun) -> str:
     task = draft.task_of(job)
     if task is None:
         return "ok"
-    payers = [task, *draft.ancestors(task)]
-    for payer in payers if added else ():
+    for payer in (task, *draft.ancestors(task)) if added else ():
         _charge(draft, payer, added, run)
-    return "exceeded" if any(_over_budget(draft.task(payer.id)) for payer in payers) else "ok"
+    return "exceeded" if over_budget(draft, draft.task(task.id)) else "ok"
 
 
 def _charge(draft: Draft, task: Task, amount: int, run: Run) -> None:
@@ -111,10 +113,6 @@ def _charge(draft: Draft, task: Task, amount: int, run: Run) -> None:
     spent = task.spent + amount
     if task.budget is not None and task.spent * 100 < task.budget * WARN_AT_PERCENT <= spent * 100:
         draft.emit(task.id, e.BudgetWarned(spent, task.budget))
-
-
-def _over_budget(task: Task) -> bool:
-    return task.budget is not None and task.spent > task.budget
 
 
 # ---- the end of a run ------------------------------------------------------------------------
@@ -133,14 +131,16 @@ def complete_run(draft: Draft, command: c.CompleteRun) -> str:
 
 def fail_run(draft: Draft, command: c.FailRun) -> str:
     job, run = held_run(draft, command.grant, command.run_id)
-    failed = e.RunFailed(command.error_class, command.error, command.exit_code, command.reset_at)
+    kind = failure_class_from(command.error_class).value
+    failed = e.RunFailed(kind, command.error, command.exit_code, command.reset_at)
     return _end_badly(draft, job, run, failed, failed, command.decision)
 
 
 def time_out_run(draft: Draft, command: c.TimeOutRun) -> str:
     job, run = held_run(draft, command.grant, command.run_id)
     failure = e.RunFailed("timeout", command.error)
-    return _end_badly(draft, job, run, e.RunTimedOut(command.limit, command.error), failure, None)
+    timed_out = e.RunTimedOut(command.limit, command.error)
+    return _end_badly(draft, job, run, timed_out, failure, command.decision)
 
 
 def _end_badly(
@@ -153,13 +153,21 @@ def _end_badly(
 
 
 def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
+    """The run sleeps until its wait is over; a signal that came early may end it at once."""
     job, run = held_run(draft, command.grant, command.run_id)
+    if command.kind not in ASKED:
+        raise Invalid(
+            f"a run cannot wait for {command.kind}", field="kind", given=command.kind, allowed=ASKED
+        )
     if draft.part(CHECKPOINTS, job.id, command.wait) or draft.part(WAITS, job.id, command.wait):
         raise _used_twice(command.wait)
     begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
     draft.emit(job.id, begun, command.wait)
     held_until = draft.now + command.hold_resource_us if command.hold_resource_us else None
     draft.emit(job.id, e.RunSucceeded("suspended", None, command.wait, held_until), run.id)
+    wait: Wait | None = draft.part(WAITS, job.id, command.wait)
+    if wait is not None and run.step is not None and satisfied(wait):
+        end_wait(draft, wait, "signalled", signalled(draft, wait))
     return settle(draft, job.id)
 
 
@@ -168,7 +176,7 @@ def confirm_cancel(draft: Draft, command: c.ConfirmCancel) -> str:
     if job.cancel_reason is None:
         raise Refused(f"nobody asked to cancel job {job.id}", code="not_cancelling")
     for run in draft.live_runs(job.id):
-        draft.emit(job.id, e.RunCancelled("cancelled"), run.id)
+        draft.emit(job.id, e.RunCancelled(job.cancel_reason), run.id)
     return settle(draft, job.id)
 
 

@@ -5,7 +5,7 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import lifecycle
-from detent.kernel.predicates import DONE_TASK, ENDED_JOB
+from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
 from detent.kernel.state import Task
 
 MOST_DEPTH = 5
@@ -70,13 +70,6 @@ def _note_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
             draft.emit(command.task_id, e.DependencyFailed(name, dependency.state))
 
 
-def has_failed(task: Task) -> bool:
-    """Ended in failure, as seen by a task that depends on it."""
-    if task.lifecycle == "review":
-        return task.state in ("failed", "timed_out", "cancelled", "budget_exceeded")
-    return task.state == "cancelled" or (task.state == "blocked" and task.retries_left == 0)
-
-
 def _room_below(draft: Draft, parent: Task) -> None:
     root = draft.task(parent.root_id)
     if parent.depth >= MOST_DEPTH:
@@ -86,7 +79,7 @@ def _room_below(draft: Draft, parent: Task) -> None:
             f"task {root.id} has {root.subtasks} subtasks, which is the limit",
             code="too_many_subtasks",
         )
-    if parent.state in DONE_TASK or parent.state in ("cancelled", "budget_exceeded"):
+    if has_ended(parent) or parent.state == "ready":
         raise Refused(
             f"task {parent.id} is {parent.state} and takes no more subtasks", code="parent_ended"
         )

@@ -1,0 +1,111 @@
+"""`detent submit`: ask for work, and wait for it if wanted."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import Connection, connect
+from detent.cli.tasks import state_cell
+from detent.cli.values import payload_from
+
+#: Exit codes of `submit --wait`, by the state that the task has come to.
+EXIT_CODES = {
+    "done": 0,
+    "completed": 0,
+    "ready": 0,
+    "failed": 10,
+    "blocked": 11,
+    "cancelled": 12,
+    "timed_out": 13,
+    "budget_exceeded": 14,
+}
+#: Reasons of a block that pass by themselves: the wait goes on.
+PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
+
+
+@click.command()
+@click.argument("intent")
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A field of the payload.")
+@click.option("--payload", help="The payload as JSON, or @FILE.")
+@click.option("--project", help="The project that it belongs to.")
+@click.option("--title", default="", help="What people call it.")
+@click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
+@click.option("--lifecycle", default="review", show_default=True, help="review or board.")
+@click.option("--depends-on", multiple=True, metavar="TASK", help="Wait for this task first.")
+@click.option("--budget", "max_budget_usd", help="Most that it may spend, in dollars.")
+@click.option("--tag", "tags", multiple=True, help="A tag to find it by.")
+@click.option("--plan", type=click.Path(exists=True, dir_okay=False), help="A plan, as JSON or YAML.")
+@click.option("--key", "idempotency_key", help="The same key never makes a second task.")
+@click.option("--hold", is_flag=True, help="Create it only; run it later.")
+@click.option("--wait", is_flag=True, help="Wait for its end; the exit code tells how it went.")
+@output.json_option
+def submit(
+    assignments: tuple[str, ...],
+    payload: str | None,
+    plan: str | None,
+    hold: bool,
+    wait: bool,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Submit a task of an intent and queue it."""
+    options = None if plan is None else {"plan": read_plan(Path(plan))}
+    with connect() as detent:
+        made = detent.call(
+            "submit_task",
+            source="cli",
+            run=not hold,
+            payload=payload_from(payload, assignments),
+            options=options,
+            **fields,
+        )
+        if not wait:
+            output.print_json(made) if as_json else output.say(made["id"])
+            return
+        task = wait_for(detent, made["id"], as_json)
+        _report(detent, task, as_json)
+    sys.exit(EXIT_CODES[task["state"]])
+
+
+def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
+    """The task once it has ended or needs a person; each new state is said on the way."""
+    last = None
+    while True:
+        task: dict[str, Any] = detent.call("show_task", task_id=task_id)
+        if task["state"] != last and not as_json:
+            output.say(f"{task['state_at']}  {task['state']}" + (f" ({task['blocked_by']})" if task["blocked_by"] else ""))
+        last = task["state"]
+        if last in EXIT_CODES and task["blocked_by"] not in PASSING:
+            return task
+        time.sleep(0.1)
+
+
+def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
+    jobs = detent.call("task_jobs", task_id=task["id"])["items"]
+    result = jobs[-1]["result"] if jobs else None
+    if as_json:
+        output.print_json({"task": task, "result": result})
+        return
+    output.table(("TASK", "STATE", "RESULT"), [(task["id"], state_cell(task), "" if result is None else str(result))])
+
+
+def read_plan(path: Path) -> Any:
+    """A plan document; YAML where the parser for it is installed, JSON always."""
+    import json
+
+    text = path.read_text("utf-8")
+    if path.suffix not in (".yaml", ".yml"):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{path} is not JSON: {error}", param_hint="--plan") from None
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise click.BadParameter(f"{path} is not YAML: {error}", param_hint="--plan") from None

@@ -1,0 +1,119 @@
+"""Commands that run detent: `init`, `up`, `serve`, `worker`, `keeper`."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.errors import Refused
+from detent.settings import FILE_NAME, load
+
+STARTER_FILE = '''\
+# detent's configuration. `detent config show` says where each value comes from.
+
+[gateway]
+port = 5680
+
+[worker]
+concurrency = 8
+
+# How each intent is carried out: exactly one of command, agent or app.
+[intents.runQA]
+command = ["{python}", "-m", "detent.qa"]
+
+[intents.fixBug]
+agent = "claude"
+prompt = "Fix this bug: {{payload}}"
+
+[intents.refactor]
+agent = "claude"
+prompt = "Refactor as asked: {{payload}}"
+
+[intents.review]
+agent = "claude"
+prompt = "Review this: {{payload}}"
+
+[intents.summarize]
+agent = "claude"
+prompt = "Summarize this: {{payload}}"
+
+[intents.optimizeSelf]
+agent = "claude"
+prompt = "Improve your own instructions: {{payload}}"
+'''
+
+
+@click.command()
+@click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
+def init(directory: Path) -> None:
+    """Write a starter detent.toml, to be edited."""
+    import sys
+
+    file = directory / FILE_NAME
+    if file.exists():
+        raise Refused(f"{file} is there already.", hint="Edit it, or move it away first.")
+    directory.mkdir(parents=True, exist_ok=True)
+    file.write_text(STARTER_FILE.format(python=sys.executable), "utf-8")
+    output.say(f"Wrote {file}. Start with: detent up")
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--data-dir", "store_data_dir", help="Directory for the data."),
+        click.option("--store", "store_url", help="A path, or postgresql://…"),
+        click.option("--host", "gateway_host", help="Address to listen on."),
+        click.option("--port", "gateway_port", type=int, help="Port to listen on."),
+        click.option("--public", "gateway_public", is_flag=True, default=None, help="Allow an address beyond loopback."),
+        click.option("--concurrency", "worker_concurrency", type=int, help="Jobs to run at once."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_options
+def up(**flags: Any) -> None:
+    """Run gateway, worker and keeper in one process."""
+    _run(flags, gateway=True, worker=True, keeper=True)
+
+
+@click.command()
+@_options
+def serve(**flags: Any) -> None:
+    """Run a gateway alone."""
+    _run(flags, gateway=True, worker=False, keeper=False)
+
+
+@click.command()
+@_options
+def keeper(**flags: Any) -> None:
+    """Run a keeper alone; any number may stand by."""
+    _run(flags, gateway=False, worker=False, keeper=True)
+
+
+def _run(flags: dict[str, Any], **parts: bool) -> None:
+    from detent.service import Service, open_core, run_until_stopped
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    loaded = load(flags)
+    with open_core(loaded) as core:
+        service = Service(core, **parts)
+        run_until_stopped(service, ready=lambda: _say_ready(service, loaded.settings.data_dir))
+
+
+def _say_ready(service: Any, data_dir: Path) -> None:
+    output.say(f"Data: {data_dir}")
+    if service.url is None:
+        output.say("Ready. Ctrl-C stops.")
+        return
+    output.say(
+        f"Ready: {service.url}  (Ctrl-C stops)\n"
+        f"Token: {data_dir / 'token'}\n\n"
+        f"Try:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
+        f"         -H \"Authorization: Bearer $(cat {data_dir / 'token'})\" \\\n"
+        '         -d \'{"source":"cloudcode","intent":"runQA","priority":"P0","payload":{"project":"demo"}}\'\n'
+        "       detent tasks"
+    )

@@ -1,0 +1,39 @@
+"""Reading values that a person types: JSON where it is JSON, else a plain text."""
+
+import json
+from typing import Any
+
+import click
+
+
+def value_from(text: str | None) -> Any:
+    """The JSON value that a text spells, or the text itself."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def payload_from(payload: str | None, assignments: tuple[str, ...]) -> dict[str, Any]:
+    """A payload from JSON (or @FILE) and from name=value pairs, which win."""
+    document = _read(payload) if payload else {}
+    if not isinstance(document, dict):
+        raise click.BadParameter("must be a JSON object", param_hint="--payload")
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{assignment!r} is not name=value", param_hint="--set")
+        document[name] = value_from(value)
+    return document
+
+
+def _read(payload: str) -> Any:
+    try:
+        if payload.startswith("@"):
+            with open(payload[1:], encoding="utf-8") as file:
+                return json.load(file)
+        return json.loads(payload)
+    except (OSError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--payload") from None

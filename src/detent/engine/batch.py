@@ -1,0 +1,80 @@
+"""One batch: load, decide each command in turn, save. A refused command refuses alone."""
+
+from collections.abc import Sequence
+
+from detent.engine.asking import Answer, Ask
+from detent.engine.ledger import Ledger
+from detent.engine.loading import Wanted, load
+from detent.errors import DetentError, Refused
+from detent.kernel import commands as c
+from detent.kernel.decide import decide
+from detent.store.port import Key, Writing
+
+Result = Answer | DetentError
+
+
+class Limits:
+    """Times that the engine works with, in microseconds."""
+
+    def __init__(
+        self, lease_us: int = 30_000_000, key_lifetime_us: int = 7 * 86_400_000_000
+    ) -> None:
+        self.lease_us = lease_us
+        self.key_lifetime_us = key_lifetime_us
+
+
+def run(tx: Writing, asks: Sequence[Ask], limits: Limits) -> list[Result]:
+    """Decide the commands in order; each sees what those before it did."""
+    now = tx.now()
+    wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
+    tx.lock(wanted.tasks, wanted.jobs)
+    known = _known_keys(tx, asks, now)
+    ledger = Ledger(load(tx, wanted), limits.lease_us, now)
+    results: list[Result] = []
+    for ask in asks:
+        try:
+            results.append(_one(ask, ledger, known, limits))
+        except DetentError as error:
+            results.append(error)
+    if ledger.entries or ledger.keys:
+        tx.save(ledger.changes())
+    return results
+
+
+def _one(ask: Ask, ledger: Ledger, known: dict[tuple[str, str], Key], limits: Limits) -> Answer:
+    if ask.key is not None:
+        first = known.get((ask.key.project, ask.key.key))
+        if first is not None:
+            return _first_answer(ask, first)
+    draft = decide(ledger.world, ask.command, ledger.now, ask.actor)
+    ledger.take(draft)
+    if ask.key is not None:
+        ledger.remember(ask, draft.answer, limits.key_lifetime_us)
+        known[ask.key.project, ask.key.key] = ledger.keys[-1]
+    return Answer(draft.answer)
+
+
+def _first_answer(ask: Ask, first: Key) -> Answer:
+    if ask.key is not None and first.digest != ask.key.digest:
+        raise Refused(
+            f"the idempotency key {first.key!r} was used before with another body",
+            code="idempotency_conflict",
+            details={"first": first.answer},
+        )
+    return Answer(first.answer, repeated=True)
+
+
+def _known_keys(tx: Writing, asks: Sequence[Ask], now: int) -> dict[tuple[str, str], Key]:
+    wanted = {(ask.key.project, ask.key.key) for ask in asks if ask.key is not None}
+    return {(key.project, key.key): key for key in tx.keys(wanted, now)} if wanted else {}
+
+
+def _fresh_ids(asks: Sequence[Ask]) -> frozenset[str]:
+    """Ids that were just made: there is nothing to load under them."""
+    ids = set()
+    for ask in asks:
+        if ask.fresh and isinstance(ask.command, c.SubmitTask):
+            ids.add(ask.command.task_id)
+        elif ask.fresh and isinstance(ask.command, c.SubmitJob):
+            ids.add(ask.command.job_id)
+    return frozenset(ids)

@@ -1,0 +1,133 @@
+"""The engine: gathers what many callers ask into one transaction at a time, and answers each.
+
+Whoever asks while it is idle runs the batch on its own thread; everybody who comes meanwhile is
+taken along in the next one. It never waits to fill a batch.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+from detent.engine import batch, claims
+from detent.engine.asking import Answer, Ask, Claimed
+from detent.engine.batch import Limits
+from detent.engine.claims import ClaimAsk
+from detent.errors import DetentError, Unavailable
+from detent.kernel.commands import Actor, Command
+from detent.store.port import Store, Writing
+
+#: A batch takes at most this many commands, so that nobody waits long behind it.
+MOST_COMMANDS = 1_000
+
+T = TypeVar("T")
+
+
+class _Order(NamedTuple):
+    """Something to do in the next transaction."""
+
+    asks: Sequence[Ask]
+    future: "Future[list[batch.Result]]"
+
+
+class Engine:
+    """One write path on one store."""
+
+    def __init__(self, store: Store, limits: Limits | None = None) -> None:
+        self.store = store
+        self.limits = limits or Limits()
+        self._interactive: deque[_Order] = deque()
+        self._bulk: deque[_Order] = deque()
+        self._turn = threading.Lock()
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def do(self, command: Command, actor: Actor, **options: Any) -> Any:
+        """Ask for one command and wait; the answer's value, or its refusal raised."""
+        result = self.ask([Ask(command, actor, **options)])[0]
+        if isinstance(result, DetentError):
+            raise result
+        return result.value
+
+    def ask(self, asks: Sequence[Ask], *, bulk: bool = False) -> list[batch.Result]:
+        """Ask for several commands in one transaction and wait; each is answered or refused alone."""
+        future = self.post(asks, bulk=bulk)
+        self._serve(future)
+        return future.result()
+
+    def post(self, asks: Sequence[Ask], *, bulk: bool = False) -> "Future[list[batch.Result]]":
+        """Queue commands for the next batch without waiting; somebody must be serving."""
+        order = _Order(asks, Future())
+        (self._bulk if bulk else self._interactive).append(order)
+        return order.future
+
+    def serve(self, future: "Future[Any]") -> None:
+        """Work off what is queued until this one is answered."""
+        self._serve(future)
+
+    def claim(self, ask: ClaimAsk) -> list[Claimed]:
+        """Take up to n jobs for a worker."""
+        return self.within(lambda tx: claims.run(tx, ask, self.limits))
+
+    def renew(self, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+        """Heartbeat: prolong these leases; the answer is those that the worker still holds."""
+        with self.store.write() as tx:
+            return tx.renew(worker, grants, tx.now() + self.limits.lease_us)
+
+    def within(self, work: Callable[[Writing], T]) -> T:
+        """Run a piece of work in a write transaction of its own, in turn with the batches."""
+        with self._turn:
+            with self.store.write() as tx:
+                result = work(tx)
+        self.store.ring()
+        return result
+
+    # -- serving ---------------------------------------------------------------------------
+
+    def _serve(self, future: "Future[Any]") -> None:
+        while not future.done():
+            with self._turn:
+                orders = self._gather()
+                if orders:
+                    self._run(orders)
+
+    def _gather(self) -> list[_Order]:
+        """Everything that is queued, people's commands before bulk, up to the limit."""
+        orders: list[_Order] = []
+        count = 0
+        for queue in (self._interactive, self._bulk):
+            while queue and (not orders or count + len(queue[0].asks) <= MOST_COMMANDS):
+                order = queue.popleft()
+                orders.append(order)
+                count += len(order.asks)
+        return orders
+
+    def _run(self, orders: list[_Order]) -> None:
+        asks = [ask for order in orders for ask in order.asks]
+        try:
+            results = self._commit(asks)
+        except Exception as error:  # each caller must hear of it, whatever it was
+            if len(orders) > 1:
+                for order in orders:
+                    self._run([order])
+                return
+            orders[0].future.set_exception(_explained(error))
+            return
+        at = 0
+        for order in orders:
+            order.future.set_result(results[at : at + len(order.asks)])
+            at += len(order.asks)
+        self.store.ring()
+
+    def _commit(self, asks: Sequence[Ask]) -> list[batch.Result]:
+        with self.store.write() as tx:
+            return batch.run(tx, asks, self.limits)
+
+
+def _explained(error: Exception) -> Exception:
+    """What a caller is told: a refusal as it is, anything else as it came."""
+    return error if isinstance(error, DetentError) else Unavailable(str(error), retry_after_s=1)
+
+
+__all__ = ["Answer", "Engine"]

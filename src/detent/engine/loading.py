@@ -1,0 +1,160 @@
+"""Loading what a batch of commands may look at: the jobs and tasks they name, and their neighbours, in few reads."""
+
+from collections.abc import Iterable
+
+from detent.kernel import commands as c
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.state import Job, Task
+from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
+from detent.store.port import Reading
+
+#: Commands that move nothing but their own job and task.
+NARROW = (
+    c.ClaimJob,
+    c.RecordCheckpoint,
+    c.BeginEffect,
+    c.ReportProgress,
+    c.AddEvidence,
+    c.OpenSession,
+)
+#: Commands that reach down a tree.
+DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask)
+
+
+class Wanted:
+    """The ids that a batch names, by how far around them it may look."""
+
+    def __init__(self, commands: Iterable[c.Command], fresh: frozenset[str] = frozenset()) -> None:
+        self.tasks: set[str] = set()
+        self.jobs: set[str] = set()
+        #: Tasks and jobs whose parents and dependents may be moved too, and whose children may.
+        self.wide = False
+        self.deep_tasks: set[str] = set()
+        self.deep_jobs: set[str] = set()
+        self.checkpoints: set[tuple[str, str]] = set()
+        for command in commands:
+            self._want(command)
+        self.tasks -= fresh
+        self.jobs -= fresh
+
+    def _want(self, command: c.Command) -> None:
+        if not isinstance(command, NARROW):
+            self.wide = True
+        if isinstance(command, c.Report):
+            self.jobs.add(command.grant.job_id)
+            self._want_names(command)
+        elif isinstance(command, c.JobCommand):
+            self.jobs.add(command.job_id)
+        elif isinstance(command, c.TaskCommand):
+            self.tasks.add(command.task_id)
+        if isinstance(command, c.SubmitTask):
+            self.tasks.update(command.depends_on)
+            self.tasks.update(filter(None, (command.parent_id,)))
+        elif isinstance(command, c.SubmitJob):
+            self.jobs.update(filter(None, (command.parent_job_id,)))
+        elif isinstance(command, DEEP):
+            self._want_below(command)
+
+    def _want_names(self, command: c.Report) -> None:
+        if isinstance(command, c.RecordCheckpoint | c.BeginEffect):
+            self.checkpoints.add((command.grant.job_id, command.name))
+        elif isinstance(command, c.SuspendRun):
+            self.checkpoints.add((command.grant.job_id, command.wait))
+
+    def _want_below(self, command: c.Command) -> None:
+        if isinstance(command, c.TaskCommand):
+            self.deep_tasks.add(command.task_id)
+        elif isinstance(command, c.JobCommand):
+            self.deep_jobs.add(command.job_id)
+
+
+def load(tx: Reading, wanted: Wanted) -> World:
+    """The world around the named jobs and tasks."""
+    world = World()
+    _take_jobs(tx, world, wanted.jobs)
+    _take_tasks(
+        tx, world, wanted.tasks | {job.task_id for job in world.jobs.values() if job.task_id}
+    )
+    if wanted.deep_tasks or wanted.deep_jobs:
+        _take_below(tx, world, wanted)
+    if wanted.wide and world.tasks:
+        _take_around(tx, world)
+    _take_jobs(tx, world, _missing_jobs(world))
+    _take_parts(tx, world, wanted)
+    return world
+
+
+def _take_jobs(tx: Reading, world: World, ids: Iterable[str]) -> None:
+    missing = [job_id for job_id in ids if job_id not in world.jobs]
+    for job, version in tx.jobs(missing) if missing else ():
+        world.jobs[job.id] = job
+        world.versions[job.id] = version
+
+
+def _take_tasks(tx: Reading, world: World, ids: Iterable[str]) -> None:
+    missing = [task_id for task_id in ids if task_id not in world.tasks]
+    for task, version in tx.tasks(missing) if missing else ():
+        world.tasks[task.id] = task
+        world.versions[task.id] = version
+
+
+def _take_below(tx: Reading, world: World, wanted: Wanted) -> None:
+    """Everything below what is to be cancelled or deleted."""
+    tops = wanted.deep_tasks | {
+        job.task_id for job in world.jobs.values() if job.task_id and job.id in wanted.deep_jobs
+    }
+    for parent, child in tx.children(tops) if tops else ():
+        world.children[parent] = (*world.children.get(parent, ()), child)
+    _take_tasks(tx, world, {child for children in world.children.values() for child in children})
+
+
+def _take_around(tx: Reading, world: World) -> None:
+    """Ancestors of every task, and the tasks that wait for one, with theirs."""
+    for task, dependent in tx.dependents(list(world.tasks)):
+        world.dependents[task] = (*world.dependents.get(task, ()), dependent)
+    _take_tasks(tx, world, {each for waiting in world.dependents.values() for each in waiting})
+    while parents := _missing_parents(world.tasks.values()) - world.tasks.keys():
+        _take_tasks(tx, world, parents)
+
+
+def _missing_parents(tasks: Iterable[Task]) -> set[str]:
+    return {each for task in tasks for each in (task.parent_id, task.root_id) if each is not None}
+
+
+def _missing_jobs(world: World) -> set[str]:
+    of_tasks = {task.job_id for task in world.tasks.values() if task.job_id}
+    parents = {job.parent_job_id for job in world.jobs.values() if job.parent_job_id}
+    return of_tasks | parents
+
+
+def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
+    """Runs, steps, waits, signals and checkpoints, of the jobs that have any."""
+    jobs = world.jobs.values()
+    running = [job.id for job in jobs if job.state == "running"]
+    planned = [job.id for job in jobs if job.plan_version > 0]
+    waited = [job.id for job in jobs if job.waited and job.state not in ENDED_JOB]
+    for run in tx.live_runs(running) if running else ():
+        world.put_part(RUNS, run.job_id, run.id, run)
+    if planned:
+        _take_plans(tx, world, planned, wanted)
+    for wait in tx.waits(waited) if waited else ():
+        world.put_part(WAITS, wait.job_id, wait.name, wait)
+    for signal in tx.signals(waited) if waited else ():
+        world.put_part(SIGNALS, signal.job_id, signal.name, signal)
+    for checkpoint in tx.checkpoints(wanted.checkpoints) if wanted.checkpoints else ():
+        world.put_part(CHECKPOINTS, checkpoint.job_id, checkpoint.name, checkpoint)
+
+
+def _take_plans(tx: Reading, world: World, planned: list[str], wanted: Wanted) -> None:
+    world.plans.update(tx.plans(planned))
+    for step in tx.steps(planned):
+        world.put_part(STEPS, step.job_id, step.name, step)
+        if step.wait is not None:
+            wanted.checkpoints.add((step.job_id, step.wait))
+    for resource in tx.resources():
+        world.resources[resource.id] = resource
+        world.usage[resource.id] = resource.in_use
+
+
+def task_of(world: World, job: Job) -> Task | None:
+    return None if job.task_id is None else world.tasks.get(job.task_id)

@@ -1,0 +1,192 @@
+"""What happens to a task: its moves, and the facts around them that move nothing."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from detent.kernel.events.record import Event, event
+
+
+@event("task")
+class TaskCreated(Event):
+    project: str
+    lifecycle: str
+    intent: str
+    source: str
+    priority: str
+    root_id: str
+    parent_id: str | None = None
+    depth: int = 0
+    title: str = ""
+    payload: Any = None
+    tags: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    open_dependencies: int = 0
+    budget: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@event("task")
+class TaskQueued(Event):
+    #: The new job that this calls for.
+    job_id: str
+
+
+@event("task")
+class TaskStarted(Event):
+    run_id: str
+
+
+@event("task")
+class TaskBlocked(Event):
+    reason: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    retries_left: int | None = None
+
+
+@event("task")
+class TaskUnblocked(Event):
+    """`reason` is the one that is gone. Names the wait that ends, or the new job it calls for."""
+
+    reason: str | None = None
+    wait: str | None = None
+    outcome: str = "unblocked"
+    value: Any = None
+    job_id: str | None = None
+
+
+@event("task")
+class TaskReady(Event):
+    pass
+
+
+@event("task")
+class TaskCompleted(Event):
+    pass
+
+
+@event("task")
+class TaskFailed(Event):
+    error_class: str | None = None
+    error: str | None = None
+
+
+@event("task")
+class TaskTimedOut(Event):
+    error: str | None = None
+
+
+@event("task")
+class TaskBudgetExceeded(Event):
+    spent: int
+    budget: int | None = None
+
+
+@event("task")
+class TaskCancelled(Event):
+    reason: str
+
+
+@event("task")
+class TaskAccepted(Event):
+    comment: str | None = None
+
+
+@event("task")
+class TaskRejected(Event):
+    round: int
+    comment: str | None = None
+
+
+@event("task")
+class TaskRetried(Event):
+    job_id: str | None = None
+
+
+@event("task")
+class TaskResumed(Event):
+    job_id: str | None = None
+
+
+@event("task")
+class TaskAnswered(Event):
+    """`question` names the wait that the answer ends."""
+
+    answer: Any
+    question: str
+    outcome: str = "answered"
+
+
+@event("task")
+class TaskEdited(Event):
+    """New values of what a person may change: title, payload, tags, priority, options."""
+
+    changes: Mapping[str, Any]
+
+
+@event("task")
+class TaskCancelRequested(Event):
+    reason: str
+
+
+@event("task")
+class TaskCharged(Event):
+    amount: int
+    run_id: str
+
+
+@event("task")
+class BudgetWarned(Event):
+    """Eighty percent of the budget is spent."""
+
+    spent: int
+    budget: int
+
+
+@event("task")
+class BudgetRaised(Event):
+    budget: int
+
+
+@event("task")
+class SessionOpened(Event):
+    """The agent's session id, chosen before its process starts so that a crash cannot lose it."""
+
+    session_id: str
+
+
+@event("task")
+class DependencyDone(Event):
+    task_id: str
+
+
+@event("task")
+class DependencyFailed(Event):
+    task_id: str
+    state: str
+
+
+@event("task")
+class SubtaskAdded(Event):
+    task_id: str
+
+
+@event("task")
+class SubtaskDone(Event):
+    task_id: str
+
+
+@event("task")
+class SubtaskFailed(Event):
+    task_id: str
+    state: str
+
+
+@event("task")
+class TaskDeleted(Event):
+    """A tombstone: what was removed, counted, so that an audit still closes."""
+
+    reason: str
+    events: int = 0
+    jobs: int = 0
+    runs: int = 0

@@ -1,0 +1,55 @@
+"""Where an event leads by its lifecycle's table, and which function fills in the rest."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from detent.errors import Refused
+from detent.kernel import events as e
+from detent.kernel.lifecycle import Lifecycle
+from detent.kernel.lifecycles import LIFECYCLES
+
+#: What an event does to the entity of its level: (entity, event, at, state after it) to entity.
+Change = Callable[[Any, Any, int, str], Any]
+C = TypeVar("C", bound=Change)
+CHANGES: dict[type[e.Event], Change] = {}
+
+JOB, RUN, STEP = LIFECYCLES["job"], LIFECYCLES["run"], LIFECYCLES["step"]
+#: The state events of each level. A task's two lifecycles share names but not all of them.
+MOVES: Mapping[str, frozenset[str]] = {
+    "task": frozenset({*LIFECYCLES["board"].events, *LIFECYCLES["review"].events}),
+    "job": frozenset(JOB.events),
+    "run": frozenset(RUN.events),
+    "step": frozenset(STEP.events),
+}
+
+
+def on(kind: type[e.Event]) -> Callable[[C], C]:
+    """Register what an event of this type does to the entity of its level."""
+
+    def register(change: C) -> C:
+        CHANGES[kind] = change
+        return change
+
+    return register
+
+
+def next_state(lifecycle: Lifecycle, state: str, event: e.Event) -> str:
+    """Where the table leads; an event that is no state event of its level moves nothing."""
+    target = lifecycle.move.get((state, event.name))
+    if target is not None:
+        return target
+    if event.name in MOVES[event.level]:
+        raise illegal(lifecycle, state, event.name)
+    return state
+
+
+def illegal(lifecycle: Lifecycle, state: str, event: str) -> Refused:
+    """The refusal of a state event, with the ones that are legal instead."""
+    legal = lifecycle.legal(state)
+    return Refused(
+        f"{event} is not legal from state {state} of the {lifecycle.name} lifecycle. "
+        f"Legal: {', '.join(legal) or 'none, it is final'}.",
+        code="illegal_transition",
+        legal=legal,
+        details={"lifecycle": lifecycle.name, "state": state, "event": event},
+    )

@@ -1,0 +1,194 @@
+"""How events change a task."""
+
+from detent.errors import Broken
+from detent.kernel import events as e
+from detent.kernel.evolve.table import CHANGES, next_state, on
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.state import NOTHING, Task
+
+
+def evolve_task(task: Task | None, record: e.Record) -> Task:
+    if task is None:
+        return task_created(record)
+    event = record.event
+    state = next_state(LIFECYCLES[task.lifecycle], task.state, event)
+    changed: Task = CHANGES[type(event)](task, event, record.at, state)
+    return changed
+
+
+def task_created(record: e.Record) -> Task:
+    event = record.event
+    if not isinstance(event, e.TaskCreated):
+        raise Broken(
+            f"the stream of task {record.stream} begins with {event.name}, not with task_created"
+        )
+    return Task(
+        id=record.stream,
+        project=event.project,
+        lifecycle=event.lifecycle,
+        state=LIFECYCLES[event.lifecycle].initial,
+        state_at=record.at,
+        intent=event.intent,
+        source=event.source,
+        priority=event.priority,
+        root_id=event.root_id,
+        parent_id=event.parent_id,
+        depth=event.depth,
+        depends_on=tuple(event.depends_on),
+        open_dependencies=event.open_dependencies,
+        budget=event.budget,
+        options=event.options,
+        created_by=record.actor,
+        created_at=record.at,
+    )
+
+
+def _with_job(task: Task, job_id: str | None) -> Task:
+    """A task that its event gave a new job; a cancel was asked of the one before."""
+    if job_id is None:
+        return task
+    return task._replace(jobs=task.jobs + 1, job_id=job_id, cancel_reason=None)
+
+
+def _freed(task: Task, at: int, state: str) -> Task:
+    return task._replace(
+        state=state, state_at=at, blocked_by=None, blocked_detail=NOTHING, retries_left=None
+    )
+
+
+@on(e.TaskQueued)
+def _task_queued(task: Task, event: e.TaskQueued, at: int, state: str) -> Task:
+    return _with_job(_freed(task, at, state), event.job_id)
+
+
+@on(e.TaskUnblocked)
+def _task_unblocked(task: Task, event: e.TaskUnblocked, at: int, state: str) -> Task:
+    freed = _with_job(_freed(task, at, state), event.job_id)
+    return _answered(freed, event.wait, event.outcome, event.value)
+
+
+@on(e.TaskRetried)
+def _task_retried(task: Task, event: e.TaskRetried, at: int, state: str) -> Task:
+    """From the start, in a fresh session."""
+    return _again(task, event.job_id, at, state)._replace(session_id=None)
+
+
+@on(e.TaskResumed)
+def _task_resumed(task: Task, event: e.TaskResumed, at: int, state: str) -> Task:
+    return _again(task, event.job_id, at, state)
+
+
+def _again(task: Task, job_id: str | None, at: int, state: str) -> Task:
+    again = _with_job(_freed(task, at, state), job_id)
+    return again._replace(failed_dependency=None, cancel_reason=None)
+
+
+@on(e.TaskStarted)
+@on(e.TaskFailed)
+@on(e.TaskTimedOut)
+@on(e.TaskBudgetExceeded)
+@on(e.TaskAccepted)
+@on(e.TaskCancelled)
+def _task_moved(task: Task, event: e.Event, at: int, state: str) -> Task:
+    return _freed(task, at, state)
+
+
+@on(e.TaskReady)
+@on(e.TaskCompleted)
+def _task_done(task: Task, event: e.Event, at: int, state: str) -> Task:
+    """A cancel that was asked for came too late."""
+    return _freed(task, at, state)._replace(cancel_reason=None)
+
+
+@on(e.TaskBlocked)
+def _task_blocked(task: Task, event: e.TaskBlocked, at: int, state: str) -> Task:
+    return task._replace(
+        state=state,
+        state_at=at,
+        blocked_by=event.reason,
+        blocked_detail=event.detail,
+        retries_left=event.retries_left,
+        cancel_reason=None,
+    )
+
+
+@on(e.TaskAnswered)
+def _task_answered(task: Task, event: e.TaskAnswered, at: int, state: str) -> Task:
+    return _answered(_freed(task, at, state), event.question, event.outcome, event.answer)
+
+
+def _answered(task: Task, question: str | None, outcome: str, answer: object) -> Task:
+    """Remember an answer, a person's or the default; a question that expired has none."""
+    if outcome not in ("answered", "default"):
+        return task
+    return task._replace(answered={"question": question, "answer": answer})
+
+
+@on(e.TaskRejected)
+def _task_rejected(task: Task, event: e.TaskRejected, at: int, state: str) -> Task:
+    return task._replace(state=state, state_at=at, rounds=event.round, comment=event.comment)
+
+
+@on(e.TaskEdited)
+def _task_edited(task: Task, event: e.TaskEdited, at: int, state: str) -> Task:
+    known = {
+        name: value for name, value in event.changes.items() if name in ("priority", "options")
+    }
+    return task._replace(**known)
+
+
+@on(e.TaskCancelRequested)
+def _task_cancel_requested(task: Task, event: e.TaskCancelRequested, at: int, state: str) -> Task:
+    return task._replace(cancel_reason=event.reason)
+
+
+@on(e.TaskCharged)
+def _task_charged(task: Task, event: e.TaskCharged, at: int, state: str) -> Task:
+    return task._replace(spent=task.spent + event.amount)
+
+
+@on(e.BudgetWarned)
+def _budget_warned(task: Task, event: e.BudgetWarned, at: int, state: str) -> Task:
+    return task
+
+
+@on(e.BudgetRaised)
+def _budget_raised(task: Task, event: e.BudgetRaised, at: int, state: str) -> Task:
+    return task._replace(budget=event.budget)
+
+
+@on(e.SessionOpened)
+def _session_opened(task: Task, event: e.SessionOpened, at: int, state: str) -> Task:
+    return task._replace(session_id=event.session_id)
+
+
+@on(e.DependencyDone)
+def _dependency_done(task: Task, event: e.DependencyDone, at: int, state: str) -> Task:
+    failed = None if task.failed_dependency == event.task_id else task.failed_dependency
+    return task._replace(open_dependencies=task.open_dependencies - 1, failed_dependency=failed)
+
+
+@on(e.DependencyFailed)
+def _dependency_failed(task: Task, event: e.DependencyFailed, at: int, state: str) -> Task:
+    return task._replace(failed_dependency=event.task_id)
+
+
+@on(e.SubtaskAdded)
+def _subtask_added(task: Task, event: e.SubtaskAdded, at: int, state: str) -> Task:
+    return task._replace(subtasks=task.subtasks + 1, open_subtasks=task.open_subtasks + 1)
+
+
+@on(e.SubtaskDone)
+def _subtask_done(task: Task, event: e.SubtaskDone, at: int, state: str) -> Task:
+    failed = None if task.failed_subtask == event.task_id else task.failed_subtask
+    return task._replace(open_subtasks=task.open_subtasks - 1, failed_subtask=failed)
+
+
+@on(e.SubtaskFailed)
+def _subtask_failed(task: Task, event: e.SubtaskFailed, at: int, state: str) -> Task:
+    return task._replace(failed_subtask=event.task_id)
+
+
+@on(e.TaskDeleted)
+def _task_deleted(task: Task, event: e.TaskDeleted, at: int, state: str) -> Task:
+    return task

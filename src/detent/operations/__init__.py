@@ -1,0 +1,19 @@
+"""Everything one can ask of detent: one list of typed functions, each with its scope.
+
+The gateway serves them over HTTP, MCP as tools; the CLI and the embedded API call them directly.
+"""
+
+from detent.operations import intake, jobs, looking, system, tasks
+from detent.operations.registry import OPERATIONS, Caller, Operation, Scope
+
+__all__ = [
+    "OPERATIONS",
+    "Caller",
+    "Operation",
+    "Scope",
+    "intake",
+    "jobs",
+    "looking",
+    "system",
+    "tasks",
+]

@@ -1,0 +1,76 @@
+"""What operations work with: a store, the engine on it, the settings, and the known intents."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from detent.engine import Engine
+from detent.errors import Invalid, NotFound
+from detent.kernel.state import Job, Task
+from detent.operations.registry import Caller
+from detent.settings import Settings
+from detent.store.port import Query, Store
+
+
+@dataclass(slots=True)
+class Core:
+    """One installation, as the operations see it."""
+
+    store: Store
+    engine: Engine
+    settings: Settings = field(default_factory=Settings)
+    #: Intents of the configuration, with their options. Workers register theirs in the store.
+    intents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def known_intents(self) -> dict[str, Mapping[str, Any]]:
+        """Configured intents and those that a worker has ever registered."""
+        with self.store.read() as view:
+            return {**view.rows("intents"), **self.intents}
+
+    def task(self, caller: Caller, task_id: str) -> tuple[Task, int]:
+        """A task that the caller may see, with its version; an unknown one and a foreign one look the same."""
+        with self.store.read() as view:
+            for task, version in view.tasks([task_id]):
+                if caller.project in (None, task.project):
+                    return task, version
+        raise NotFound(f"There is no task {task_id!r}.", code="unknown_task")
+
+    def job(self, caller: Caller, job_id: str) -> tuple[Job, int]:
+        with self.store.read() as view:
+            for job, version in view.jobs([job_id]):
+                if caller.project in (None, job.project):
+                    return job, version
+        raise NotFound(f"There is no job {job_id!r}.", code="unknown_job")
+
+    def run(self, caller: Caller, run_id: str) -> Mapping[str, Any]:
+        """A run's row; whoever may see its job may see it."""
+        with self.store.read() as view:
+            for row in view.page(Query("runs", {"id": run_id}, limit=1)):
+                for job, _ in view.jobs([row["job_id"]]):
+                    if caller.project in (None, job.project):
+                        return row
+        raise NotFound(f"There is no run {run_id!r}.", code="unknown_run")
+
+
+def digest(body: object) -> str:
+    """One text for one body, whatever the order of its fields."""
+    return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+
+
+def known(
+    value: str, allowed: Mapping[str, Any] | tuple[str, ...], where: str, code: str = "invalid"
+) -> str:
+    """The value, if it is one of the allowed ones."""
+    if value not in allowed:
+        listed = ", ".join(sorted(allowed)) or "none"
+        raise Invalid(
+            f"{where} must be one of {listed}, not {value!r}.",
+            code=code,
+            field=where,
+            given=value,
+            allowed=tuple(sorted(allowed)),
+        )
+    return value

@@ -1,0 +1,211 @@
+"""Looking: pages of tasks and jobs, one of them, its history, and why it is not moving."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from detent import views
+from detent.kernel.priority import priority_from
+from detent.operations import shapes
+from detent.operations.core import Core, known
+from detent.operations.pages import MOST_ROWS, listed, of_project, page, states_from
+from detent.operations.registry import Caller, Scope, operation
+from detent.store.port import Query
+
+MOST_EVENTS = 10_000
+#: Task states that are not an end.
+ACTIVE = ["inbox", "todo", "doing", "blocked", "pending", "queued", "running", "ready"]
+
+# ---- tasks -----------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/tasks")
+def list_tasks(
+    core: Core,
+    caller: Caller,
+    *,
+    state: str | None = None,
+    lifecycle: str | None = None,
+    project: str | None = None,
+    intent: str | None = None,
+    source: str | None = None,
+    priority: str | None = None,
+    tag: str | None = None,
+    parent_id: str | None = None,
+    active: bool = False,
+    sort: str = "-created_at",
+    cursor: str | None = None,
+    limit: int = 100,
+) -> shapes.TaskPage:
+    """A page of tasks: filtered, sorted, by cursor."""
+    where = _given(locals(), "intent", "source", "parent_id")
+    if lifecycle is not None:
+        where["lifecycle"] = known(lifecycle, ("board", "review"), "lifecycle")
+    if priority is not None:
+        where["priority"] = priority_from(priority).value
+    if tag is not None:
+        where["tags"] = tag
+    if state is not None:
+        where["state"] = states_from(state, "tasks")
+    elif active:
+        where["state"] = ACTIVE
+    rows, after = page(core, "tasks", of_project(caller, where, project), sort, cursor, limit)
+    return {"items": [task_from(row) for row in rows], "cursor": after}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}")
+def show_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Task:
+    """One task with its payload and where it stands."""
+    core.task(caller, task_id)
+    with core.store.read() as view:
+        return task_from(view.page(Query("tasks", {"id": task_id}))[0])
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/events")
+def task_events(core: Core, caller: Caller, *, task_id: str) -> shapes.Events:
+    """The task's whole history and its jobs', in the order in which it happened."""
+    task, _ = core.task(caller, task_id)
+    streams = [task_id, *(f"{task_id}-j{number}" for number in range(1, task.jobs + 1))]
+    return {"events": _events(core, streams)}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/jobs")
+def task_jobs(core: Core, caller: Caller, *, task_id: str) -> shapes.Jobs:
+    """The jobs of a task, oldest first."""
+    core.task(caller, task_id)
+    return {"items": listed(core, Query("jobs", {"task_id": task_id}, "created_at"))}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/steps")
+def task_steps(core: Core, caller: Caller, *, task_id: str) -> shapes.Steps:
+    """The steps of a task's plans."""
+    jobs = jobs_of(core, caller, task_id)
+    return {"items": listed(core, Query("steps", {"job_id": jobs}, "name")) if jobs else []}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/subtasks")
+def subtasks(core: Core, caller: Caller, *, task_id: str) -> shapes.Tasks:
+    """The direct subtasks of a task, oldest first."""
+    core.task(caller, task_id)
+    return {"items": listed(core, Query("tasks", {"parent_id": task_id}, "created_at"))}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/why")
+def why(core: Core, caller: Caller, *, task_id: str) -> shapes.Why:
+    """Why a task is not moving, who can clear it, and what is legal now."""
+    task, _ = core.task(caller, task_id)
+    with core.store.read() as view:
+        return cast(shapes.Why, views.why(view, task))
+
+
+@operation(Scope.READ, "GET", "/api/inbox")
+def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Tasks:
+    """Everything that waits for a person, oldest first."""
+    asking = {"state": "blocked", "blocked_by": ["question", "needs_user", "budget", "error"]}
+    items: list[shapes.Task] = []
+    for where in (asking, {"state": "ready"}):
+        found = of_project(caller, where, project)
+        items += listed(core, Query("tasks", found, "state_at"))
+    return {"items": sorted(items, key=lambda row: row["state_at"])}
+
+
+# ---- jobs ------------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/jobs")
+def list_jobs(
+    core: Core,
+    caller: Caller,
+    *,
+    state: str | None = None,
+    project: str | None = None,
+    intent: str | None = None,
+    task_id: str | None = None,
+    sort: str = "-created_at",
+    cursor: str | None = None,
+    limit: int = 100,
+) -> shapes.JobPage:
+    """A page of jobs: filtered, sorted, by cursor."""
+    where = _given(locals(), "intent", "task_id")
+    if state is not None:
+        where["state"] = states_from(state, "jobs")
+    rows, after = page(core, "jobs", of_project(caller, where, project), sort, cursor, limit)
+    return {"items": [job_from(row) for row in rows], "cursor": after}
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}")
+def show_job(core: Core, caller: Caller, *, job_id: str) -> shapes.Job:
+    """One job with its result or error."""
+    core.job(caller, job_id)
+    with core.store.read() as view:
+        return job_from(view.page(Query("jobs", {"id": job_id}))[0])
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}/events")
+def job_events(core: Core, caller: Caller, *, job_id: str) -> shapes.Events:
+    """The job's whole history."""
+    core.job(caller, job_id)
+    return {"events": _events(core, [job_id])}
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}/steps")
+def job_steps(core: Core, caller: Caller, *, job_id: str) -> shapes.Steps:
+    """The steps of a job's plans."""
+    core.job(caller, job_id)
+    return {"items": listed(core, Query("steps", {"job_id": job_id}, "name"))}
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}/why")
+def job_why(core: Core, caller: Caller, *, job_id: str) -> shapes.Why:
+    """Why a job is not moving, who can clear it, and what is legal now."""
+    job, _ = core.job(caller, job_id)
+    with core.store.read() as view:
+        return cast(shapes.Why, views.why_job(view, job))
+
+
+# ---- the log ---------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/log")
+def list_events(
+    core: Core, caller: Caller, *, after: int = 0, limit: int = MOST_ROWS
+) -> shapes.Log:
+    """The log from any position, in commit order; `cursor` is where to go on."""
+    with core.store.read() as view:
+        found = view.events(after, limit)
+    seen = [each for each in found if caller.project in (None, each.project)]
+    return {
+        "events": [cast(shapes.Event, views.event(each)) for each in seen],
+        "cursor": found[-1].position if found else after,
+    }
+
+
+def _events(core: Core, streams: list[str]) -> list[shapes.Event]:
+    with core.store.read() as view:
+        found = [each for stream in streams for each in view.events(0, MOST_EVENTS, stream=stream)]
+    return [cast(shapes.Event, views.event(each)) for each in sorted(found)]
+
+
+# ---- parts -----------------------------------------------------------------------------------
+
+
+def jobs_of(core: Core, caller: Caller, task_id: str) -> list[str]:
+    """The ids of a task's jobs, oldest first."""
+    return [row["id"] for row in task_jobs(core, caller, task_id=task_id)["items"]]
+
+
+def result_of(core: Core, caller: Caller, task_id: str) -> Any:
+    """The result of a task's last job, None while there is none."""
+    task, _ = core.task(caller, task_id)
+    return None if task.job_id is None else core.job(caller, task.job_id)[0].result
+
+
+def task_from(row: Mapping[str, Any]) -> shapes.Task:
+    return cast(shapes.Task, views.shown(row))
+
+
+def job_from(row: Mapping[str, Any]) -> shapes.Job:
+    return cast(shapes.Job, views.shown(row))
+
+
+def _given(names: Mapping[str, Any], *wanted: str) -> dict[str, Any]:
+    return {name: names[name] for name in wanted if names[name] is not None}

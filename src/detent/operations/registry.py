@@ -1,0 +1,157 @@
+"""The list of operations: what each is called, who may ask for it, and where HTTP finds it."""
+
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import wraps
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, get_args, get_type_hints
+
+from detent.engine import Answer, Ask
+from detent.errors import DetentError, Forbidden
+from detent.kernel.commands import Actor
+
+
+class Scope(StrEnum):
+    """What a token may do. `admin` includes all others."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    OPERATE = "operate"
+    REVIEW = "review"
+    RUN = "run"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, as the server's own record of the token says; never as the request says."""
+
+    name: str
+    scopes: frozenset[Scope] = frozenset(Scope)
+    #: Only this project, or every one.
+    project: str | None = None
+    #: The root of the task tree that an agent's run works on.
+    root_id: str | None = None
+    run_id: str | None = None
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.name, self.root_id)
+
+    def must(self, scope: Scope) -> None:
+        """Refuse a caller without the scope."""
+        if scope not in self.scopes and Scope.ADMIN not in self.scopes:
+            raise Forbidden(f"{self.name} lacks the scope {scope}", details={"scope": scope.value})
+
+
+#: The person at the machine itself: the embedded API and the CLI without a gateway.
+OWNER = Caller("owner")
+
+T = TypeVar("T")
+P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
+Result = Answer | DetentError
+
+
+class Posted(NamedTuple, Generic[T]):
+    """What a submission asks of the engine, and what it makes of the answers.
+
+    Whoever called waits as it likes: most wait on the spot, the gateway gathers many.
+    """
+
+    asks: Sequence[Ask]
+    finish: Callable[[Sequence[Result]], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that can be asked. The function's keyword parameters are its input."""
+
+    name: str
+    scope: Scope
+    method: str
+    path: str
+    function: Callable[..., Any]
+    status: int = 200
+    #: The parameter that is the whole body of a request, if the body is not an object of all of them.
+    whole: str | None = None
+    #: The same without the wait, for what only submits.
+    post: Callable[..., Posted[Any]] | None = None
+    parameters: tuple[inspect.Parameter, ...] = field(default=(), compare=False)
+    #: The shape of its answer.
+    answer: Any = field(default=None, compare=False)
+
+    @property
+    def summary(self) -> str:
+        return (self.function.__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def in_path(self) -> tuple[str, ...]:
+        """Parameters that stand in the path."""
+        names = (each.name for each in self.parameters)
+        return tuple(name for name in names if f"{{{name}}}" in self.path)
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def operation(
+    scope: Scope, method: str, path: str, status: int = 200, *, whole: str | None = None
+) -> Callable[[F], F]:
+    """Put a function `(core, caller, *, …)` on the list."""
+
+    def register(function: F) -> F:
+        answer = get_type_hints(function)["return"]
+        _enlist(scope, method, path, function, status, whole=whole, answer=answer)
+        return function
+
+    return register
+
+
+def submission(
+    scope: Scope, method: str, path: str, status: int = 201
+) -> Callable[[Callable[P, Posted[T]]], Callable[P, T]]:
+    """Put a function that says what it asks of the engine on the list, as one that waits for it."""
+
+    def register(function: Callable[P, Posted[T]]) -> Callable[P, T]:
+        @wraps(function)
+        def wait(*args: P.args, **kwargs: P.kwargs) -> T:
+            core: Any = args[0]
+            posted = function(*args, **kwargs)
+            return posted.finish(core.engine.ask(posted.asks))
+
+        (answer,) = get_args(get_type_hints(function)["return"])
+        _enlist(scope, method, path, wait, status, post=function, answer=answer)
+        return wait
+
+    return register
+
+
+def _enlist(
+    scope: Scope, method: str, path: str, function: Callable[..., Any], status: int, **rest: Any
+) -> None:
+    hints = get_type_hints(function, include_extras=True)
+    parameters = tuple(
+        each.replace(annotation=hints[each.name])
+        for each in inspect.signature(function).parameters.values()
+        if each.kind is inspect.Parameter.KEYWORD_ONLY
+    )
+    name = cast(Any, function).__name__
+    OPERATIONS[name] = Operation(
+        name, scope, method, path, function, status, parameters=parameters, **rest
+    )
+
+
+def call(name: str, core: Any, caller: Caller, **arguments: Any) -> Any:
+    """Ask for an operation by name: the one dispatcher, which checks the scope first."""
+    found = OPERATIONS[name]
+    caller.must(found.scope)
+    return found.function(core, caller, **arguments)
+
+
+def names(scopes: Collection[Scope]) -> list[str]:
+    """The operations that some of these scopes open."""
+    return [
+        each.name for each in OPERATIONS.values() if each.scope in scopes or Scope.ADMIN in scopes
+    ]

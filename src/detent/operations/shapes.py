@@ -1,0 +1,468 @@
+"""The shapes of what operations take and answer, as JSON sees them: times are UTC texts, money is in dollars.
+
+Types only. The gateway's OpenAPI, MCP's tools and a generated client all come from here.
+"""
+
+from typing import Any, Literal
+
+from typing_extensions import NotRequired, TypedDict
+
+# ---- what goes in ----------------------------------------------------------------------------
+
+
+class NewTask(TypedDict):
+    """One task of a bulk submission, with the fields of a single one."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # type: ignore[misc]  # pydantic's own way to say it
+
+    intent: str
+    id: NotRequired[str]
+    project: NotRequired[str]
+    lifecycle: NotRequired[str]
+    source: NotRequired[str]
+    title: NotRequired[str]
+    priority: NotRequired[str]
+    payload: NotRequired[Any]
+    tags: NotRequired[list[str]]
+    depends_on: NotRequired[list[str]]
+    parent_id: NotRequired[str]
+    max_budget_usd: NotRequired[float | str]
+    options: NotRequired[dict[str, Any]]
+    run: NotRequired[bool]
+
+
+# ---- tasks and jobs --------------------------------------------------------------------------
+
+
+class Task(TypedDict):
+    """A task with its payload and where it stands."""
+
+    id: str
+    project: str
+    lifecycle: str
+    state: str
+    state_at: str
+    intent: str
+    source: str
+    priority: str
+    title: str
+    payload: Any
+    tags: list[str]
+    root_id: str
+    parent_id: str | None
+    depth: int
+    jobs: int
+    job_id: str | None
+    depends_on: list[str]
+    open_dependencies: int
+    failed_dependency: str | None
+    open_subtasks: int
+    subtasks: int
+    failed_subtask: str | None
+    blocked_by: str | None
+    blocked_detail: dict[str, Any]
+    retries_left: int | None
+    answered: dict[str, Any] | None
+    rounds: int
+    comment: str | None
+    session_id: str | None
+    budget: float | None
+    spent: float
+    cancel_reason: str | None
+    options: dict[str, Any]
+    created_by: str
+    created_at: str
+    version: int
+
+
+class Job(TypedDict):
+    """A job with its result or error."""
+
+    id: str
+    project: str
+    state: str
+    state_at: str
+    intent: str
+    priority: str
+    payload: Any
+    root_id: str
+    task_id: str | None
+    parent_job_id: str | None
+    queued_at: str
+    not_before: str
+    attempt: int
+    failures: dict[str, int]
+    lost: int
+    fence: int
+    worker: str | None
+    runs: int
+    run_id: str | None
+    cancel_reason: str | None
+    plan_version: int
+    replans: int
+    concurrency_key: str | None
+    queue_deadline: str | None
+    job_deadline: str | None
+    options: dict[str, Any]
+    result: Any
+    error_class: str | None
+    error: str | None
+    created_at: str
+    ended_at: str | None
+    version: int
+
+
+class Run(TypedDict):
+    """One attempt."""
+
+    id: str
+    job_id: str
+    state: str
+    attempt: int
+    fence: int
+    worker: str
+    queued_at: str
+    step: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str | None
+    exit_code: int | None
+    error_class: str | None
+    error: str | None
+    session_id: str | None
+    cost: float
+    tokens_in: int
+    tokens_out: int
+    progress: float | None
+    note: str | None
+
+
+class Step(TypedDict):
+    """One node of a plan."""
+
+    job_id: str
+    plan_version: int
+    name: str
+    state: str
+    state_at: str
+    retries: int
+    lost: int
+    not_before: str
+    run_id: str | None
+    resource: str | None
+    last_resource: str | None
+    held_until: str | None
+    avoid: list[str]
+    wait: str | None
+    reason: str | None
+    result: Any
+    error_class: str | None
+    error: str | None
+
+
+class Evidence(TypedDict):
+    """A file that a run left behind."""
+
+    run_id: str
+    file: str
+    kind: str
+    sha256: str
+    size: int
+    media_type: str
+    at: str
+
+
+class Event(TypedDict):
+    """One event of the log."""
+
+    position: int
+    stream: str
+    version: int
+    name: str
+    subject: str | None
+    project: str
+    at: str
+    actor: str
+    data: Any
+
+
+class Output(TypedDict):
+    """A piece of what a run has written; `offset` is where the next one begins."""
+
+    run_id: str | None
+    text: str
+    offset: int
+    ended: bool
+
+
+# ---- answers to verbs ------------------------------------------------------------------------
+
+
+class Added(TypedDict):
+    """A task of the plain door."""
+
+    taskId: str
+    status: str
+    repeated: bool
+
+
+class Submitted(TypedDict):
+    """`repeated`: an earlier submission with this idempotency key made it."""
+
+    id: str
+    repeated: bool
+
+
+class RefusedTask(TypedDict):
+    """One task of many that was refused alone."""
+
+    index: int
+    code: str
+    detail: str
+
+
+class SubmittedMany(TypedDict):
+    """The ids of what was taken, in order, and what was refused with the reason."""
+
+    ids: list[str]
+    refused: list[RefusedTask]
+
+
+class Moved(TypedDict):
+    """Where a task or job stands after a verb."""
+
+    id: str
+    state: str
+    version: int
+    outcome: Any
+
+
+class Signalled(TypedDict):
+    """`delivered`, `kept` for a wait that has not begun, or `repeated`."""
+
+    id: str
+    outcome: str
+
+
+class Deleted(TypedDict):
+    id: str
+    outcome: Literal["deleted"]
+
+
+# ---- pages and lists -------------------------------------------------------------------------
+
+
+class TaskPage(TypedDict):
+    """`cursor` is null on the last page."""
+
+    items: list[Task]
+    cursor: str | None
+
+
+class JobPage(TypedDict):
+    items: list[Job]
+    cursor: str | None
+
+
+class RunPage(TypedDict):
+    """A page may hold fewer rows than asked for; it is the last one only without a cursor."""
+
+    items: list[Run]
+    cursor: str | None
+
+
+class Tasks(TypedDict):
+    items: list[Task]
+
+
+class Jobs(TypedDict):
+    items: list[Job]
+
+
+class Runs(TypedDict):
+    items: list[Run]
+
+
+class Steps(TypedDict):
+    items: list[Step]
+
+
+class EvidenceList(TypedDict):
+    items: list[Evidence]
+
+
+class Events(TypedDict):
+    events: list[Event]
+
+
+class Log(TypedDict):
+    """A piece of the log; `cursor` is the position after which to go on."""
+
+    events: list[Event]
+    cursor: int
+
+
+class Reason(TypedDict):
+    """One reason that something is not moving."""
+
+    reason: str
+    cleared_by: str
+    how: str
+    detail: dict[str, Any]
+
+
+class Why(TypedDict):
+    """Every reason, and the legal next actions."""
+
+    id: str
+    state: str
+    since: str
+    reasons: list[Reason]
+    actions: list[str]
+
+
+# ---- the installation ------------------------------------------------------------------------
+
+
+class Queue(TypedDict):
+    queueLength: int
+    byPriority: dict[str, int]
+
+
+class HealthReason(TypedDict):
+    figure: str
+    verdict: str
+    text: str
+
+
+class HealthFigure(TypedDict):
+    figure: str
+    value: int | None
+    limit: int
+    within: bool
+
+
+class Health(TypedDict):
+    """The verdict is the worst of its reasons."""
+
+    verdict: str
+    reasons: list[HealthReason]
+    shown: list[HealthFigure]
+    waiting_for_people: int
+
+
+class LifecycleRow(TypedDict):
+    source: str | None
+    event: str
+    target: str
+    who: str
+    why: str
+    extension: bool
+    reopens: bool
+
+
+class Lifecycle(TypedDict):
+    name: str
+    title: str
+    states: list[str]
+    initial: str
+    terminal: list[str]
+    rows: list[LifecycleRow]
+    meanings: dict[str, str]
+    looks: dict[str, str]
+
+
+class Lifecycles(TypedDict):
+    lifecycles: list[Lifecycle]
+
+
+class Resource(TypedDict):
+    id: str
+    capabilities: list[str]
+    labels: dict[str, str]
+    capacity: int
+    healthy: bool
+    in_use: int
+
+
+class Resources(TypedDict):
+    items: list[Resource]
+
+
+class Worker(TypedDict):
+    """A worker as it last registered itself."""
+
+    name: str
+    detail: dict[str, Any]
+
+
+class Workers(TypedDict):
+    items: list[Worker]
+
+
+class Schedule(TypedDict):
+    name: str
+    detail: dict[str, Any]
+
+
+class Schedules(TypedDict):
+    items: list[Schedule]
+
+
+class Project(TypedDict):
+    """A project with how many tasks it has."""
+
+    name: str
+    tasks: int
+
+
+class Projects(TypedDict):
+    items: list[Project]
+
+
+class Limit(TypedDict):
+    """A pause, or how many may run at once under a key."""
+
+    name: str
+    paused: bool
+    running: int | None
+
+
+class Limits(TypedDict):
+    items: list[Limit]
+
+
+class Token(TypedDict):
+    """What the server knows of a token; never the token itself."""
+
+    name: str
+    scopes: list[str]
+    project: str | None
+    created_at: str
+    expires_at: str | None
+
+
+class Tokens(TypedDict):
+    items: list[Token]
+
+
+class NewToken(TypedDict):
+    """The only time that the token is shown."""
+
+    token: str
+    name: str
+    scopes: list[str]
+    project: str | None
+    expires_at: str | None
+
+
+class Revoked(TypedDict):
+    name: str
+    revoked: int
+
+
+class LoginCode(TypedDict):
+    """A single-use code that is exchanged for a cookie."""
+
+    code: str
+    expires_at: str

@@ -1,0 +1,133 @@
+"""What one can do with a task: run, cancel, judge, answer, retry, change, delete."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detent.errors import Invalid
+from detent.kernel import commands as c
+from detent.kernel.budget import budget_from
+from detent.kernel.priority import priority_from
+from detent.operations import shapes
+from detent.operations.core import Core, known
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.requests import OPTIONS
+
+EDITABLE = ("title", "payload", "tags", "priority", "options")
+
+
+def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:
+    """Carry a command out on a task that the caller may see; the answer shows where it stands now."""
+    core.task(caller, command.task_id)
+    outcome = core.engine.do(command, caller.actor)
+    task, version = core.task(caller, command.task_id)
+    return {"id": task.id, "state": task.state, "version": version, "outcome": outcome}
+
+
+@operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/run")
+def run_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
+    """Queue the task, or run it again after a failure."""
+    return _done(core, caller, c.QueueTask(task_id))
+
+
+@operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/cancel")
+def cancel_task(
+    core: Core, caller: Caller, *, task_id: str, reason: str = "cancelled"
+) -> shapes.Moved:
+    """Cancel the task and its subtasks; running work is asked to stop."""
+    return _done(core, caller, c.CancelTask(task_id, reason))
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/accept")
+def accept_task(
+    core: Core, caller: Caller, *, task_id: str, comment: str | None = None, seen: int | None = None
+) -> shapes.Moved:
+    """Accept the work that waits for review."""
+    return _done(core, caller, c.AcceptTask(task_id, comment, seen))
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/reject")
+def reject_task(
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    comment: str | None = None,
+    run: bool = False,
+    seen: int | None = None,
+) -> shapes.Moved:
+    """Reject the work, with a comment that the next run is told first."""
+    return _done(core, caller, c.RejectTask(task_id, comment, seen, run))
+
+
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/answer")
+def answer_task(core: Core, caller: Caller, *, task_id: str, answer: Any) -> shapes.Moved:
+    """Answer the open question; the work goes on with it."""
+    return _done(core, caller, c.AnswerTask(task_id, answer))
+
+
+@operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/resume")
+def resume_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
+    """Go on with a timed-out task in its agent session."""
+    return _done(core, caller, c.ResumeTask(task_id))
+
+
+@operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/retry")
+def retry_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
+    """Run again with new counts."""
+    return _done(core, caller, c.RetryTask(task_id))
+
+
+@operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/signal")
+def signal_task(
+    core: Core, caller: Caller, *, task_id: str, name: str, value: Any = None
+) -> shapes.Signalled:
+    """Send a named signal to the task's job; kept if nothing waits for it yet."""
+    task, _ = core.task(caller, task_id)
+    if task.job_id is None:
+        raise Invalid(f"Task {task_id} has no job to signal; run it first.", field="task_id")
+    outcome = core.engine.do(c.SendSignal(task.job_id, name, value), caller.actor)
+    return {"id": task_id, "outcome": outcome}
+
+
+@operation(Scope.OPERATE, "PATCH", "/api/tasks/{task_id}")
+def edit_task(
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    title: str | None = None,
+    payload: Any = None,
+    tags: Sequence[str] | None = None,
+    priority: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    max_budget_usd: float | str | None = None,
+) -> shapes.Moved:
+    """Change what a person may change; what was not named stays."""
+    task, _ = core.task(caller, task_id)
+    changes = {
+        name: value for name, value in locals().items() if name in EDITABLE and value is not None
+    }
+    if priority is not None:
+        changes["priority"] = priority_from(priority).value
+    if options is not None:
+        for name in options:
+            known(name, tuple(OPTIONS), "options")
+        changes["options"] = {**task.options, **options}
+    if max_budget_usd is not None:
+        core.engine.do(c.RaiseBudget(task_id, budget_from(max_budget_usd)), caller.actor)
+    if not changes and max_budget_usd is None:
+        raise Invalid(
+            "Nothing to change was named.", field="body", allowed=(*EDITABLE, "max_budget_usd")
+        )
+    if changes:
+        return _done(core, caller, c.EditTask(task_id, changes))
+    task, version = core.task(caller, task_id)
+    return {"id": task.id, "state": task.state, "version": version, "outcome": None}
+
+
+@operation(Scope.ADMIN, "DELETE", "/api/tasks/{task_id}")
+def delete_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Deleted:
+    """Delete the task with its rows and data; refused while something needs it."""
+    core.task(caller, task_id)
+    core.engine.do(c.DeleteTask(task_id), caller.actor)
+    return {"id": task_id, "outcome": "deleted"}

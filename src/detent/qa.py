@@ -1,0 +1,66 @@
+"""What `runQA` runs: the tests of the project in the working directory, with a report as evidence.
+
+A program of its own, started as `python -m detent.qa`; it looks only at its working directory and at
+the variables `DETENT_PROJECT_DIR` and `DETENT_EVIDENCE_DIR`.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+REPORT = "QA-DECISION.md"
+
+#: How a project says that it has tests, and what runs them; the first that fits.
+WAYS: Sequence[tuple[str, Sequence[str]]] = (
+    ("qa.sh", ("sh", "qa.sh")),
+    ("package.json", ("npm", "test", "--silent")),
+    ("Makefile", ("make", "test")),
+    ("Cargo.toml", ("cargo", "test")),
+    ("go.mod", ("go", "test", "./...")),
+)
+
+
+def way_to_test(project: Path) -> Sequence[str] | None:
+    """The command that runs the project's tests, None if none is recognised."""
+    for name, argv in WAYS:
+        if (project / name).is_file():
+            return argv
+    if any(project.glob("test_*.py")) or (project / "tests").is_dir():
+        return (sys.executable, "-m", _python_runner())
+    return None
+
+
+def _python_runner() -> str:
+    try:
+        import pytest  # noqa: F401 - only whether it is there
+    except ImportError:
+        return "unittest"
+    return "pytest"
+
+
+def report(project: Path, argv: Sequence[str] | None, exit_code: int | None) -> str:
+    """The decision in words."""
+    if argv is None:
+        decision = "NOTHING TO TEST: no known kind of test was found."
+    else:
+        decision = "PASS" if exit_code == 0 else f"FAIL (exit code {exit_code})"
+    command = "none" if argv is None else " ".join(argv)
+    return f"# QA decision\n\n- Decision: {decision}\n- Project: {project.name}\n- Command: {command}\n"
+
+
+def main() -> int:
+    """Run the tests and write the report; the exit code is the tests' own."""
+    project = Path(os.environ.get("DETENT_PROJECT_DIR") or ".").resolve()
+    evidence = Path(os.environ.get("DETENT_EVIDENCE_DIR") or ".")
+    argv = way_to_test(project)
+    exit_code = None if argv is None else subprocess.run(argv, cwd=project, check=False).returncode
+    text = report(project, argv, exit_code)
+    (evidence / REPORT).write_text(text, "utf-8")
+    sys.stdout.write(text)
+    return exit_code or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Every setting once: name, default, unit and meaning. The reference page is generated from here.
+
+A value comes from a flag, else from the environment, else from the file, else it is the default;
+`Loaded.origins` says which. May read the configuration file and the environment, nothing else.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from detent.errors import Misconfigured
+
+FILE_NAME = "detent.toml"
+
+
+def setting(default: Any, meaning: str, unit: str = "") -> Any:
+    """One setting: its default, what it means, and in which unit it is."""
+    return field(default=default, metadata={"meaning": meaning, "unit": unit})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Names are written with a dot in the file (`[gateway] port`) and by `name("gateway_port")`."""
+
+    store_url: str = setting("", "Where the data is: a path or postgresql://…; empty: in data_dir")
+    store_data_dir: str = setting("", "Directory for the database, token, runs and state.json")
+    gateway_host: str = setting("127.0.0.1", "Address that the gateway listens on")
+    gateway_port: int = setting(5680, "Port that the gateway listens on")
+    gateway_public: bool = setting(False, "Allow an address beyond loopback")
+    gateway_hosts: tuple[str, ...] = setting((), "Further Host names that the gateway answers to")
+    gateway_body_limit: int = setting(10_485_760, "Largest request body", "bytes")
+    gateway_depth_limit: int = setting(64, "Deepest nesting of a JSON body")
+    gateway_text_limit: int = setting(1_048_576, "Longest string in a JSON body", "characters")
+    worker_name: str = setting("", "Name of the worker; empty: host name and process id")
+    worker_concurrency: int = setting(8, "How many jobs one worker runs at once")
+    worker_lease_ms: int = setting(30_000, "How long a claim holds without a heartbeat", "ms")
+    worker_heartbeat_ms: int = setting(10_000, "How often a worker renews its leases", "ms")
+    worker_poll_ms: int = setting(1_000, "How often an idle worker looks without a ring", "ms")
+    worker_grace_ms: int = setting(10_000, "Time between SIGTERM and SIGKILL, and to drain", "ms")
+    worker_environment: tuple[str, ...] = setting(
+        ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"), "Variables that commands may see"
+    )
+    worker_output_limit: int = setting(10_485_760, "Most output that is kept of one run", "bytes")
+    keeper_interval_ms: int = setting(1_000, "How often the keeper makes a pass", "ms")
+    keeper_blocked_ms: int = setting(300_000, "How often blocked tasks are looked at", "ms")
+    engine_key_lifetime_s: int = setting(604_800, "How long an idempotency key is kept", "s")
+    intake_sources: tuple[str, ...] = setting(
+        ("cloudcode", "notion", "chat", "n8n", "webhook", "heartbeat", "cli", "api"),
+        "Sources that tasks may come from",
+    )
+    intake_projects_locked: bool = setting(False, "Refuse tasks of projects that are not known yet")
+
+    @property
+    def data_dir(self) -> Path:
+        return Path(self.store_data_dir)
+
+    @property
+    def url(self) -> str:
+        return self.store_url or str(self.data_dir / "detent.db")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, where each one came from, and the rest of the file (intents, agents, …)."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    tables: Mapping[str, Any]
+    file: Path | None
+
+
+def name(field_name: str) -> str:
+    """The dotted name of a setting: `gateway_port` is `gateway.port`."""
+    return field_name.replace("_", ".", 1)
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Loaded:
+    """Settings from flags over environment over file over defaults."""
+    environment = os.environ if environment is None else environment
+    file = file or find_file(Path.cwd())
+    document = _read(file) if file else {}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for each in fields(Settings):
+        values[each.name], origins[each.name] = _value(
+            each, flags or {}, environment, document, file
+        )
+    if not values["store_data_dir"]:
+        values["store_data_dir"] = str(default_data_dir(file))
+    tables = {key: value for key, value in document.items() if key not in _sections()}
+    return Loaded(Settings(**values), origins, tables, file)
+
+
+def find_file(start: Path) -> Path | None:
+    """The configuration file here or in a directory above."""
+    for directory in (start, *start.parents):
+        if (directory / FILE_NAME).is_file():
+            return directory / FILE_NAME
+    return None
+
+
+def default_data_dir(file: Path | None) -> Path:
+    """Beside the configuration file if there is one, else in the user's data directory."""
+    return file.parent / ".detent" if file else Path(platformdirs.user_data_dir("detent"))
+
+
+def _sections() -> set[str]:
+    return {name(each.name).split(".")[0] for each in fields(Settings)}
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Misconfigured(f"{file} cannot be read: {error}", setting=str(file)) from None
+    known = {name(each.name) for each in fields(Settings)}
+    for section in _sections() & document.keys():
+        for key in document[section]:
+            if f"{section}.{key}" not in known:
+                allowed = ", ".join(
+                    sorted(each for each in known if each.startswith(section + "."))
+                )
+                raise Misconfigured(
+                    f"{file}: there is no setting {section}.{key}",
+                    setting=f"{section}.{key}",
+                    hint=f"Known settings: {allowed}.",
+                )
+    return document
+
+
+def _value(
+    each: Any,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    document: Mapping[str, Any],
+    file: Path | None,
+) -> tuple[Any, str]:
+    section, key = name(each.name).split(".")
+    variable = f"DETENT_{each.name.upper()}"
+    if flags.get(each.name) is not None:
+        return flags[each.name], "flag"
+    if variable in environment:
+        return _read_text(environment[variable], each.default, variable), f"environment {variable}"
+    if key in document.get(section, {}):
+        return _checked(document[section][key], each.default, f"{section}.{key}"), str(file)
+    return each.default, "default"
+
+
+def _read_text(text: str, default: Any, where: str) -> Any:
+    """A value from the environment, of the default's type."""
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise Misconfigured(f"{where} must be true or false, not {text!r}", setting=where)
+        return text.lower() in ("true", "1", "yes")
+    if isinstance(default, int):
+        if not text.lstrip("-").isdigit():
+            raise Misconfigured(f"{where} must be a whole number, not {text!r}", setting=where)
+        return int(text)
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text
+
+
+def _checked(value: Any, default: Any, where: str) -> Any:
+    """A value from the file, which must have the default's type."""
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(value)
+    if type(value) is not type(default):
+        wanted = type(default).__name__
+        raise Misconfigured(f"{where} must be of type {wanted}, not {value!r}", setting=where)
+    return value

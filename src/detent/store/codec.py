@@ -1,0 +1,99 @@
+"""JSON text for the log and for rows: events by name and schema version, and single values.
+
+A value that JSON cannot hold is refused here, before anything is written. No input or output.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from detent.errors import Broken, Invalid
+from detent.kernel.events import EVENTS, Event
+from detent.store.port import Entry, Logged
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_decoders: dict[str, Callable[[str], Any]] = {}
+
+#: Reading an event of an older schema: (name, schema) to what makes its document one newer.
+UPCASTS: Mapping[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+#: What encoding raises for a value that is not JSON: a strange type, an integer beyond 64 bits,
+#: half a surrogate pair, a bottomless list.
+NOT_JSON = (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError)
+
+
+def to_json(value: Any) -> str:
+    """The JSON text of a value."""
+    try:
+        return _encode(value).decode()
+    except NOT_JSON as error:
+        raise _not_json(error) from None
+
+
+def from_json(text: str | bytes) -> Any:
+    """The value of a JSON text that `to_json` made."""
+    return _decode(text)
+
+
+# ---- events --------------------------------------------------------------------------------
+
+#: The columns of an event as it goes in, in the order of `event_rows`.
+EVENT_COLUMNS = (
+    *("stream", "version", "project", "name", "schema", "subject", "at", "actor", "data"),
+)
+
+
+def event_rows(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
+    """The log's rows for these entries."""
+    encode = _encode
+    try:
+        return [
+            (
+                stream,
+                version,
+                project,
+                event.name,
+                event.version,
+                subject,
+                at,
+                actor,
+                encode(event).decode(),
+            )
+            for stream, version, project, (_, subject, event, at, actor) in entries
+        ]
+    except NOT_JSON as error:
+        raise _not_json(error) from None
+
+
+def read_event(name: str, schema: int, data: str) -> Event:
+    """The event that a row of the log holds, brought up to the present schema."""
+    kind = EVENTS.get(name)
+    if kind is None or schema > kind.version:
+        raise Broken(
+            f"the log holds an event {name!r} of schema {schema}, which this version does not know",
+            hint="A newer detent wrote it: upgrade this one.",
+        )
+    if schema == kind.version:
+        decoder = _decoders.get(name)
+        if decoder is None:
+            decoder = _decoders[name] = msgspec.json.Decoder(kind).decode
+        event: Event = decoder(data)
+        return event
+    document = _decode(data)
+    for older in range(schema, kind.version):
+        document = UPCASTS[name, older](document)
+    return msgspec.convert(document, kind)
+
+
+def event_digest(event: Logged) -> bytes:
+    """What the chain of seals is made of. It leaves out the position: a moved log keeps it."""
+    if event.digest is not None:
+        return event.digest
+    return sha256(_encode(event[1:10])).digest()
+
+
+def _not_json(error: Exception) -> Invalid:
+    return Invalid(f"a value cannot be written as JSON: {error}", field="payload")

@@ -1,0 +1,66 @@
+"""The memory store: tables as last published, one lock for whoever writes, and a doorbell.
+
+A write transaction puts its copy of the tables in the place of the old ones when it ends well.
+Tables that were published are never changed again: a reader's view stays, and blocks nobody.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from detent.store.memory.reading import Snapshot
+from detent.store.memory.tables import Tables
+from detent.store.memory.writing import Transaction
+from detent.store.port import Reading, Writing
+
+
+class Database:
+    """What several stores share: the tables as last published, the right to write, the doorbell."""
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self.lock = threading.Lock()
+        self.bell = threading.Condition()
+
+
+class MemoryStore:
+    """A store that lives as long as its process. Give several the same database to share it."""
+
+    url = "memory:"
+
+    def __init__(
+        self, clock: Callable[[], int] | None = None, database: Database | None = None
+    ) -> None:
+        self._clock = clock or _host_clock
+        self._database = database or Database()
+
+    @contextmanager
+    def read(self) -> Iterator[Reading]:
+        tables = self._database.tables
+        yield Snapshot(tables, max(self._clock(), tables.now))
+
+    @contextmanager
+    def write(self) -> Iterator[Writing]:
+        with self._database.lock:
+            tables = self._database.tables.copy()
+            tables.now = max(self._clock(), tables.now)
+            yield Transaction(tables, tables.now)
+            self._database.tables = tables
+
+    def wait(self, after: int, timeout_s: float) -> bool:
+        with self._database.bell:
+            return self._database.bell.wait_for(
+                lambda: len(self._database.tables.log) > after, timeout_s
+            )
+
+    def ring(self) -> None:
+        with self._database.bell:
+            self._database.bell.notify_all()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _host_clock() -> int:
+    return time.time_ns() // 1_000

@@ -1,0 +1,91 @@
+"""What the memory store holds: one dict for each table, keyed as a database would key it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.store.codec import from_json, to_json
+from detent.store.port import TABLES, Key, Logged
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+
+class TaskRow(NamedTuple):
+    task: Task
+    version: int
+    title: str
+    payload: Any
+    tags: tuple[str, ...]
+
+
+class JobRow(NamedTuple):
+    job: Job
+    version: int
+    payload: Any
+
+
+class Queued(NamedTuple):
+    """Work in the queue: claimable without a worker, leased with one."""
+
+    job_id: str
+    root_id: str
+    project: str
+    intent: str
+    rank: int
+    due_at: int
+    concurrency_key: str | None
+    worker: str | None = None
+    fence: int = 0
+    lease_until: int | None = None
+
+
+class Evidence(NamedTuple):
+    run_id: str
+    file: str
+    kind: str
+    sha256: str
+    size: int
+    media_type: str
+    at: int
+
+
+@dataclass(slots=True)
+class Tables:
+    """Everything that a database holds. Parts of a job are keyed by the job first."""
+
+    now: int = 0
+    log: list[Logged] = field(default_factory=list)
+    #: How many events each stream has; unlike its rows that is never forgotten.
+    versions: dict[str, int] = field(default_factory=dict)
+    tasks: dict[str, TaskRow] = field(default_factory=dict)
+    jobs: dict[str, JobRow] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+    evidence: dict[tuple[str, str], Evidence] = field(default_factory=dict)
+    steps: dict[tuple[str, int, str], Step] = field(default_factory=dict)
+    plans: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)
+    waits: dict[tuple[str, str], Wait] = field(default_factory=dict)
+    signals: dict[tuple[str, str], Signal] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str], Checkpoint] = field(default_factory=dict)
+    queue: dict[str, Queued] = field(default_factory=dict)
+    deadlines: dict[str, int] = field(default_factory=dict)
+    keys: dict[tuple[str, str], Key] = field(default_factory=dict)
+    #: The small tables of named values.
+    named: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in TABLES})
+
+    def copy(self) -> "Tables":
+        """Containers of its own; the rows in them are immutable and shared."""
+        held = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Tables(held.pop("now"), **{name: table.copy() for name, table in held.items()})
+
+
+def stored(row: Row) -> Row:
+    """A row as a database gives it back: its values are JSON, and shared with nobody."""
+    made: Row = msgspec.convert(stored_value(row), type(row))
+    return made
+
+
+def stored_value(value: Any) -> Any:
+    return from_json(to_json(value))

@@ -1,0 +1,60 @@
+"""From a path or URL to a store: `sqlite:///path` or a plain path, `postgresql://…`, `memory:`."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from detent.errors import Misconfigured
+from detent.store.port import Store
+
+Clock = Callable[[], int]
+
+
+def open_store(url: str | Path, clock: Clock | None = None) -> Store:
+    """Open the store that a URL names. A path is a SQLite file."""
+    text = str(url)
+    if text == "memory:":
+        from detent.store.memory import MemoryStore
+
+        return MemoryStore(clock)
+    scheme = urlsplit(text).scheme if "://" in text else ""
+    if scheme in ("postgresql", "postgres"):
+        return _postgres(text, clock)
+    if scheme in ("", "sqlite"):
+        return _sqlite(text, clock)
+    raise _misconfigured(f"{scheme}:// is no store that detent knows")
+
+
+def _sqlite(text: str, clock: Clock | None) -> Store:
+    from detent.store.sqlite import SqliteStore
+
+    if "://" not in text:
+        return SqliteStore(Path(text).expanduser(), clock)
+    parts = urlsplit(text)
+    if parts.netloc or len(parts.path) < 2:
+        raise _misconfigured(
+            f"{text} has no path: a SQLite URL is like sqlite:///var/lib/detent.db"
+        )
+    local = parse_qs(parts.query).get("local") == ["yes"]
+    return SqliteStore(unquote(parts.path), clock, local=local)
+
+
+def _postgres(url: str, clock: Clock | None) -> Store:
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        raise Misconfigured(
+            "the store is PostgreSQL, and the packages that speak with it are not installed.",
+            setting="store",
+            hint="pip install 'detent[postgres]'",
+        )
+    from detent.store.postgres import PostgresStore
+
+    return PostgresStore(url, clock)
+
+
+def _misconfigured(message: str) -> Misconfigured:
+    return Misconfigured(
+        f"{message}.",
+        setting="store",
+        hint="Set store to a path, sqlite:///path, or postgresql://user@host/database.",
+    )

@@ -1,0 +1,312 @@
+"""The contract of a store: set-based reads and one write, all inside transactions.
+
+A store decides nothing. Three implementations keep the contract: memory (the reference), SQLite
+and PostgreSQL; `detent.testing.conformance` holds them to it. All times are integer microseconds
+of the store's own clock.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from detent.kernel.events import Record
+from detent.kernel.plan import Plan
+from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
+
+#: Small tables of named JSON values: what operators and integrations keep, outside the log.
+TABLES = (
+    "projects",
+    "intents",
+    "workers",
+    "schedules",
+    "resources",
+    "limits",
+    "tokens",
+    "settings",
+    "system_state",
+    "webhooks",
+    "notion_pages",
+)
+
+# ---- what goes in --------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """One event as the log keeps it. `version` counts the events of its stream from 1."""
+
+    stream: str
+    version: int
+    project: str
+    record: Record
+
+
+class NewTask(NamedTuple):
+    """A task's first row, with what the kernel does not look at."""
+
+    task: Task
+    title: str
+    payload: Any
+    tags: tuple[str, ...]
+
+
+class NewJob(NamedTuple):
+    job: Job
+    payload: Any
+
+
+class QueueRow(NamedTuple):
+    """Work that may be claimed once `due_at` has come, lowest rank first. Only such work has one."""
+
+    job_id: str
+    root_id: str
+    project: str
+    intent: str
+    rank: int
+    due_at: int
+    concurrency_key: str | None
+
+
+class LeaseRow(NamedTuple):
+    """Work that a worker holds: the queue's row, taken out of the queue until the lease ends."""
+
+    job_id: str
+    worker: str
+    fence: int
+    until: int
+
+
+class Key(NamedTuple):
+    """An idempotency key: within its project it stands for one body and one answer."""
+
+    project: str
+    key: str
+    digest: str
+    answer: Any
+    expires_at: int
+
+
+class Changes(NamedTuple):
+    """Everything one batch writes. Versions stand beside the rows: `versions[stream]`."""
+
+    entries: Sequence[Entry] = ()
+    versions: Mapping[str, int] = {}
+    new_tasks: Sequence[NewTask] = ()
+    tasks: Sequence[Task] = ()
+    edits: Mapping[str, Mapping[str, Any]] = {}
+    new_jobs: Sequence[NewJob] = ()
+    jobs: Sequence[Job] = ()
+    new_runs: Sequence[Run] = ()
+    runs: Sequence[Run] = ()
+    steps: Sequence[Step] = ()
+    plans: Mapping[str, tuple[int, Mapping[str, Any]]] = {}
+    waits: Sequence[Wait] = ()
+    ended_waits: Sequence[tuple[str, str]] = ()
+    signals: Sequence[Signal] = ()
+    ended_jobs: Sequence[str] = ()
+    checkpoints: Sequence[Checkpoint] = ()
+    evidence: Sequence[Entry] = ()
+    queue: Sequence[QueueRow] = ()
+    leases: Sequence[LeaseRow] = ()
+    unqueued: Sequence[str] = ()
+    deadlines: Sequence[tuple[str, int | None]] = ()
+    keys: Sequence[Key] = ()
+    deleted_tasks: Sequence[str] = ()
+    deleted_jobs: Sequence[str] = ()
+
+
+# ---- what comes out ------------------------------------------------------------------------
+
+
+class Logged(NamedTuple):
+    """An event read back from the log. `data` is its JSON text; blanked by retention it is empty."""
+
+    position: int
+    stream: str
+    version: int
+    project: str
+    name: str
+    schema: int
+    subject: str | None
+    at: int
+    actor: str
+    data: str
+    digest: bytes | None
+
+
+class Abilities(NamedTuple):
+    """What a claimer can do, and what it must leave alone now."""
+
+    intents: Collection[str] | None = None
+    projects: Collection[str] | None = None
+    paused_intents: Collection[str] = ()
+    paused_projects: Collection[str] = ()
+    full_keys: Collection[str] = ()
+
+
+class Candidate(NamedTuple):
+    job_id: str
+    intent: str
+    project: str
+    concurrency_key: str | None
+
+
+class Due(NamedTuple):
+    """What time has brought: lost leases (job, fence), ended waits (job, wait), passed limits (job)."""
+
+    leases: Sequence[tuple[str, int]]
+    waits: Sequence[tuple[str, str]]
+    deadlines: Sequence[str]
+
+
+class Query(NamedTuple):
+    """A page of rows for people. Columns and tables are checked against `LISTED`.
+
+    `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
+    (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
+    The order is by one column and then by the table's key; `after` is that pair of the last row seen.
+    """
+
+    table: str
+    where: Mapping[str, Any] = {}
+    order: str = ""
+    descending: bool = False
+    after: tuple[Any, str] | None = None
+    limit: int = 100
+
+
+#: Tables that people list, with the column that identifies a row in each.
+LISTED: Mapping[str, str] = {
+    "tasks": "id",
+    "jobs": "id",
+    "runs": "id",
+    "steps": "name",
+    "waits": "name",
+    "queue": "job_id",
+    "checkpoints": "name",
+    "evidence": "file",
+}
+
+# ---- transactions --------------------------------------------------------------------------
+
+
+class Reading(Protocol):
+    """A consistent view. Missing ids are simply absent from the answer."""
+
+    def now(self) -> int:
+        """The store's clock, the same for the whole transaction; it never goes back."""
+
+    def tasks(self, ids: Collection[str]) -> Iterable[tuple[Task, int]]:
+        """Tasks by id, each with the version of its stream."""
+
+    def jobs(self, ids: Collection[str]) -> Iterable[tuple[Job, int]]:
+        """Jobs by id, each with the version of its stream."""
+
+    def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
+        """What the work is about: the task's payload, or a lone job's own."""
+
+    def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        """(task, dependent) for every task that depends on one of these."""
+
+    def children(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        """(parent, child) for every descendant of these tasks, however deep."""
+
+    def child_jobs(self, job_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        """(parent, child) for every job below these jobs, however deep."""
+
+    def live_runs(self, job_ids: Collection[str]) -> Iterable[Run]:
+        """Runs of these jobs that are queued or running."""
+
+    def steps(self, job_ids: Collection[str]) -> Iterable[Step]:
+        """The steps of each job's current plan version."""
+
+    def plans(self, job_ids: Collection[str]) -> Mapping[str, Plan]:
+        """Each job's current plan."""
+
+    def waits(self, job_ids: Collection[str]) -> Iterable[Wait]:
+        """Open waits."""
+
+    def signals(self, job_ids: Collection[str]) -> Iterable[Signal]:
+        """Signals that were received, taken or not."""
+
+    def checkpoints(self, keys: Collection[tuple[str, str]]) -> Iterable[Checkpoint]:
+        """Checkpoints by (job, name)."""
+
+    def job_checkpoints(self, job_id: str) -> Iterable[Checkpoint]:
+        """All checkpoints of one job: what its code finds when it goes on."""
+
+    def resources(self) -> Iterable[Resource]:
+        """Every resource, with how many steps hold it."""
+
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[Key]:
+        """Idempotency keys by (project, key) that have not expired."""
+
+    def events(
+        self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
+    ) -> Sequence[Logged]:
+        """The log in commit order after a position; nothing that could still change is shown."""
+
+    def page(self, query: "Query") -> Sequence[Mapping[str, Any]]:
+        """Rows of a listed table that match, column to value with JSON decoded, in the asked order."""
+
+    def count_by(self, query: "Query", column: str) -> Mapping[Any, int]:
+        """How many matching rows have each value of a column; order, cursor and limit do not count."""
+
+    def rows(self, table: str) -> Mapping[str, Any]:
+        """A small table of named JSON values: see `TABLES`."""
+
+    def head(self) -> int:
+        """The position of the last event that the log shows; 0 for an empty log."""
+
+
+class Writing(Reading, Protocol):
+    """The write transaction: all of it lands, or nothing."""
+
+    def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
+        """Nobody else changes these, their trees, or the trees that wait for them until the end."""
+
+    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
+        """Due work by rank that no other transaction is taking; it stays ours until the end."""
+
+    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+        """How many leases stand under each limited key; the count stays true until the end.
+
+        Keys are `intent:NAME`, `project:NAME` and `key:NAME`.
+        """
+
+    def due(self, limit: int, now: int) -> Due:
+        """What time has brought, oldest first."""
+
+    def renew(
+        self, worker: str, grants: Sequence[tuple[str, int]], until: int
+    ) -> set[tuple[str, int]]:
+        """Prolong leases in one statement; the answer is those that are still held."""
+
+    def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
+        """Write named JSON values; None removes a name."""
+
+    def save(self, changes: Changes) -> int:
+        """Append the events and write the rows. The answer is the last event's position.
+
+        A stream that has moved on since it was loaded is refused with `version_conflict`.
+        """
+
+
+class Store(Protocol):
+    """One database. `write` is used by one thread at a time; `read` by any."""
+
+    url: str
+
+    def read(self) -> AbstractContextManager[Reading]:
+        """A consistent view that blocks nobody."""
+
+    def write(self) -> AbstractContextManager[Writing]:
+        """The write transaction: committed and durable when the block is left, undone if it raises."""
+
+    def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until the log may have grown past a position; a hint, may be late or early."""
+
+    def ring(self) -> None:
+        """Wake whoever waits in this process or elsewhere: a hint after a commit."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""

@@ -1,0 +1,124 @@
+"""Entities as rows and back, for every database that speaks SQL. No input or output.
+
+A column is a field of the named tuple. Most fields go in and out as they are; mappings, tuples and
+free values are JSON text, and flags may come back as 0 and 1. In most rows all of those are blank,
+so that one comparison settles them together.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
+
+from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.store.codec import from_json, to_json
+
+E = TypeVar("E")
+Row = tuple[Any, ...]
+
+
+class Kind(NamedTuple):
+    """How a field stands in a column."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+    blank: Any
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(from_json(text))
+
+
+MAPPING = Kind(to_json, from_json, {})
+VALUE = Kind(to_json, from_json, None)
+TEXTS = Kind(to_json, _texts, ())
+FLAG = Kind(bool, bool, False)
+
+#: The fields that do not go in and out as they are. They stand last in every statement.
+CODED: dict[type[Any], dict[str, Kind]] = {
+    Task: {
+        "depends_on": TEXTS,
+        "blocked_detail": MAPPING,
+        "answered": VALUE,
+        "options": MAPPING,
+    },
+    Job: {
+        "resuming": FLAG,
+        "failures": MAPPING,
+        "plan_wanted": FLAG,
+        "waited": FLAG,
+        "result": VALUE,
+        "options": MAPPING,
+    },
+    Run: {},
+    Step: {"avoid": TEXTS, "result": VALUE},
+    Wait: {"needs": TEXTS, "detail": MAPPING},
+    Signal: {"value": VALUE, "taken": FLAG},
+    Checkpoint: {"done": FLAG, "value": VALUE},
+}
+
+
+def columns(entity: type[Any]) -> tuple[str, ...]:
+    """An entity's columns in the order of every statement: plain fields, then coded ones."""
+    coded = CODED[entity]
+    return (*(field for field in entity._fields if field not in coded), *coded)
+
+
+def writer(entity: type[E], parameters: Sequence[str]) -> Callable[[E], Row]:
+    """What turns an entity into the values of these parameters: plain ones, then coded ones."""
+    kinds = CODED[entity]
+    plain = [name for name in parameters if name not in kinds]
+    coded = [name for name in parameters if name in kinds]
+    if [*plain, *coded] != list(parameters):
+        raise ValueError(f"{entity.__name__}: coded fields must stand last in {parameters}")
+    pick = _picker(entity, plain)
+    if not coded:
+        return pick
+    pick_coded = _picker(entity, coded)
+    blank = tuple(kinds[name].blank for name in coded)
+    encoders = [kinds[name].write for name in coded]
+    written = tuple(write(value) for write, value in zip(encoders, blank, strict=True))
+
+    def write(given: E) -> Row:
+        values = pick_coded(given)
+        if values == blank:
+            return pick(given) + written
+        return pick(given) + tuple(
+            [encode(value) for encode, value in zip(encoders, values, strict=True)]
+        )
+
+    return write
+
+
+def reader(entity: type[E], selected: Sequence[str]) -> Callable[[Row], E]:
+    """What turns a selected row into an entity. Columns after the entity's own are left alone."""
+    names = columns(entity)
+    if tuple(selected[: len(names)]) != names:
+        raise ValueError(f"{entity.__name__}: select {names}, not {tuple(selected)}")
+    kinds = CODED[entity]
+    first, end = len(names) - len(kinds), len(names)
+    arrange = itemgetter(*(names.index(field) for field in entity._fields))  # type: ignore[attr-defined]
+    make: Callable[[Iterable[Any]], E] = entity._make  # type: ignore[attr-defined]
+    blank = tuple(kind.blank for kind in kinds.values())
+    decoders = [kind.read for kind in kinds.values()]
+    written = tuple(kind.write(kind.blank) for kind in kinds.values())
+    if not kinds:
+        return make if len(selected) == end else lambda row: make(row[:end])
+
+    def read(row: Row) -> E:
+        coded = row[first:end]
+        if coded == written:
+            return make(arrange(row[:first] + blank))
+        decoded = [decode(value) for decode, value in zip(decoders, coded, strict=True)]
+        return make(arrange((*row[:first], *decoded)))
+
+    return read
+
+
+def _picker(entity: type[Any], names: Sequence[str]) -> Callable[[Any], Row]:
+    """The named fields as a tuple, also when there is only one."""
+    places = [entity._fields.index(name) for name in names]
+    if len(places) == 1:
+        place = places[0]
+        return lambda given: (given[place],)
+    pick: Callable[[Any], Row] = itemgetter(*places)
+    return pick

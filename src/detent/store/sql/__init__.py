@@ -1,0 +1,1 @@
+"""Statements that both databases understand as they are."""

@@ -1,0 +1,22 @@
+-- What time has brought, oldest first, each from an index of its own.
+
+-- name: due_leases
+SELECT job_id, fence
+FROM queue
+WHERE worker IS NOT NULL AND lease_until <= :now
+ORDER BY lease_until
+LIMIT :limit;
+
+-- name: due_waits
+SELECT job_id, name
+FROM waits
+WHERE due_at <= :now
+ORDER BY due_at
+LIMIT :limit;
+
+-- name: due_deadlines
+SELECT job_id
+FROM deadlines
+WHERE due_at <= :now
+ORDER BY due_at
+LIMIT :limit;

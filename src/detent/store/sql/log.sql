@@ -1,0 +1,15 @@
+-- The log, read forward.
+
+-- name: events_after
+SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest
+FROM events
+WHERE position > :after AND position <= :upto
+ORDER BY position
+LIMIT :limit;
+
+-- name: events_of_stream
+SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest
+FROM events
+WHERE stream = :stream AND position > :after AND position <= :upto
+ORDER BY version
+LIMIT :limit;

@@ -1,0 +1,11 @@
+-- Small tables of named JSON values. `named` stands for the table: one statement is made for each.
+
+-- name: named_rows
+SELECT name, value FROM named;
+
+-- name: put_named
+INSERT INTO named (name, value, updated_at) VALUES (:name, :value, :updated_at)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at;
+
+-- name: remove_named
+DELETE FROM named WHERE name = :name;

@@ -1,0 +1,164 @@
+"""Connections to one SQLite file, the write lock between processes, the turns of threads.
+
+The only module that opens the database file.
+"""
+
+import fcntl
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import apsw
+
+#: How long a statement waits for a lock that no process of detent holds: a shell, a backup.
+BUSY_MS = 5_000
+CACHE_KIB = 64 * 1_024
+PAGE_BYTES = 8_192
+#: Pages in the write-ahead log before a commit moves them, and what stays of its file after.
+CHECKPOINT_PAGES = 2_000
+WAL_BYTES_KEPT = 64 * 1_024 * 1_024
+#: More than all statements there are, so that each is prepared once.
+STATEMENTS_CACHED = 256
+
+PRAGMAS = (
+    f"page_size = {PAGE_BYTES}",
+    # A commit is on the disk before it is acknowledged.
+    "synchronous = FULL",
+    f"cache_size = -{CACHE_KIB}",
+    "temp_store = MEMORY",
+    f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+    f"journal_size_limit = {WAL_BYTES_KEPT}",
+    "trusted_schema = OFF",
+)
+
+Rows = list[tuple[Any, ...]]
+
+
+class Connection:
+    """A connection whose statements are always read to their end.
+
+    SQLite goes on with a statement that returns rows only while they are read, so a result that was
+    left half read would be a write half done.
+    """
+
+    def __init__(self, path: Path, *, reads_only: bool = False) -> None:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX
+        self._db = apsw.Connection(str(path), flags, statementcachesize=STATEMENTS_CACHED)
+        self._db.set_busy_timeout(BUSY_MS)
+        self._execute: Callable[..., apsw.Cursor] = self._db.execute
+        self._executemany: Callable[..., apsw.Cursor] = self._db.executemany
+        for pragma in PRAGMAS:
+            self.all(f"PRAGMA {pragma}")
+        if self.all("PRAGMA journal_mode = WAL") != [("wal",)]:
+            raise apsw.CantOpenError("it cannot be switched to a write-ahead log")
+        if reads_only:
+            self.all("PRAGMA query_only = ON")
+
+    def all(self, text: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Rows:
+        """Every row that a statement returns."""
+        rows: Rows = self._execute(text, values).fetchall()
+        return rows
+
+    def many(self, text: str, rows: Sequence[Sequence[Any]]) -> Rows:
+        """The same statement for each row of values; every row that any of them returns."""
+        found: Rows = self._executemany(text, rows).fetchall()
+        return found
+
+    def script(self, text: str) -> None:
+        """Several statements, one after the other."""
+        self._execute(text).fetchall()
+
+    @property
+    def changed(self) -> int:
+        """How many rows this connection has written in its life."""
+        return self._db.total_changes()
+
+    @property
+    def last_position(self) -> int:
+        """The position of the event that was inserted last."""
+        return self._db.last_insert_rowid()
+
+    def roll_back(self) -> None:
+        if self._db.in_transaction:
+            self._execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Closing undoes what was not committed."""
+        self._db.close(force=True)
+
+
+class WriteLock:
+    """The lock file that every writing process takes before its transaction.
+
+    SQLite's own lock is won by whoever happens to try at the right moment: under load a second
+    process got hardly a turn. Whoever waits for a file lock is woken when it is free.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Turn:
+    """A lock that threads get in the order in which they asked.
+
+    With an ordinary lock a thread that writes again and again leaves no gap for a heartbeat.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._taken = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self._taken:
+                self._taken = True
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        try:
+            mine.acquire()
+        except BaseException:  # a signal's handler raised: nobody must wait for us for ever
+            self._give_up(mine)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._guard:
+            self._pass_on()
+
+    def _give_up(self, mine: threading.Lock) -> None:
+        with self._guard:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+            else:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._waiting:
+            self._waiting.popleft().release()
+        else:
+            self._taken = False

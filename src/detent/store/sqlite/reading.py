@@ -1,0 +1,147 @@
+"""What can be read in a transaction on SQLite. By id is one short statement for each id."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from detent.kernel.plan import Plan, validate
+from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
+from detent.store import paging
+from detent.store.codec import from_json
+from detent.store.port import TABLES, Key, Logged, Query
+from detent.store.rows import reader
+from detent.store.sqlite.connection import Connection
+from detent.store.statements import for_tables, load
+
+SQL = load("detent.store.sql", "detent.store.sqlite.sql")
+NAMED = for_tables(SQL["named_rows"], TABLES)
+
+TASKS, JOBS, PAYLOADS = SQL["tasks"].text, SQL["jobs"].text, SQL["payloads"].text
+DEPENDENTS, CHILDREN, CHILD_JOBS = (
+    SQL[name].text for name in ("dependents", "children", "child_jobs")
+)
+LIVE_RUNS, STEPS, PLANS = SQL["live_runs"].text, SQL["steps"].text, SQL["plans"].text
+WAITS, SIGNALS, KEYS = SQL["waits"].text, SQL["signals"].text, SQL["keys"].text
+CHECKPOINTS, JOB_CHECKPOINTS = SQL["checkpoints"].text, SQL["job_checkpoints"].text
+EVENTS, EVENTS_OF_STREAM = SQL["events_after"].text, SQL["events_of_stream"].text
+HEAD, IN_USE = SQL["head"].text, SQL["resources_in_use"].text
+
+read_task = reader(Task, SQL["tasks"].columns)
+read_job = reader(Job, SQL["jobs"].columns)
+read_run = reader(Run, SQL["live_runs"].columns)
+read_step = reader(Step, SQL["steps"].columns)
+read_wait = reader(Wait, SQL["waits"].columns)
+read_signal = reader(Signal, SQL["signals"].columns)
+read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
+
+#: Greater than every position.
+END_OF_LOG = (1 << 63) - 1
+
+
+@lru_cache(maxsize=256)
+def read_plan(document: str) -> Plan:
+    """A plan is checked once, though every command of its job loads it."""
+    return validate(from_json(document))
+
+
+def read_resource(name: str, value: str, in_use: int) -> Resource:
+    row = from_json(value)
+    known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
+    return Resource(name, tuple(row.get("capabilities", ())), **known, in_use=in_use)
+
+
+class SqliteReading:
+    """A consistent view: the transaction that it stands in began before it was made."""
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        self._all = connection.all
+        self._many = connection.many
+        self._now = now
+
+    def now(self) -> int:
+        return self._now
+
+    # -- tasks and jobs --------------------------------------------------------------------
+
+    def tasks(self, ids: Collection[str]) -> list[tuple[Task, int]]:
+        return [(read_task(row), row[-1]) for row in self._many(TASKS, list(zip(ids)))]
+
+    def jobs(self, ids: Collection[str]) -> list[tuple[Job, int]]:
+        return [(read_job(row), row[-1]) for row in self._many(JOBS, list(zip(ids)))]
+
+    def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
+        rows = self._many(PAYLOADS, list(zip(job_ids)))
+        return {job_id: None if text == "null" else from_json(text) for job_id, text in rows}
+
+    def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return self._many(DEPENDENTS, list(zip(task_ids)))
+
+    def children(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return dict.fromkeys(self._many(CHILDREN, list(zip(task_ids))))
+
+    def child_jobs(self, job_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return dict.fromkeys(self._many(CHILD_JOBS, list(zip(job_ids))))
+
+    # -- parts of jobs ---------------------------------------------------------------------
+
+    def live_runs(self, job_ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._many(LIVE_RUNS, list(zip(job_ids)))]
+
+    def steps(self, job_ids: Collection[str]) -> list[Step]:
+        return [read_step(row) for row in self._many(STEPS, list(zip(job_ids)))]
+
+    def plans(self, job_ids: Collection[str]) -> Mapping[str, Plan]:
+        rows = self._many(PLANS, list(zip(job_ids)))
+        return {job_id: read_plan(document) for job_id, document in rows}
+
+    def waits(self, job_ids: Collection[str]) -> list[Wait]:
+        return [read_wait(row) for row in self._many(WAITS, list(zip(job_ids)))]
+
+    def signals(self, job_ids: Collection[str]) -> list[Signal]:
+        return [read_signal(row) for row in self._many(SIGNALS, list(zip(job_ids)))]
+
+    def checkpoints(self, keys: Collection[tuple[str, str]]) -> list[Checkpoint]:
+        return [read_checkpoint(row) for row in self._many(CHECKPOINTS, list(keys))]
+
+    def job_checkpoints(self, job_id: str) -> list[Checkpoint]:
+        return [read_checkpoint(row) for row in self._all(JOB_CHECKPOINTS, (job_id,))]
+
+    def resources(self) -> list[Resource]:
+        in_use: dict[str, int] = dict(self._all(IN_USE))
+        rows = self._all(NAMED["resources"].text)
+        return [read_resource(name, value, in_use.get(name, 0)) for name, value in rows]
+
+    # -- keys, the log, small tables -------------------------------------------------------
+
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+        rows = self._many(KEYS, [(project, key, now) for project, key in keys])
+        return [
+            Key(project, key, digest, from_json(answer), expires_at)
+            for project, key, digest, answer, expires_at in rows
+        ]
+
+    def events(
+        self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
+    ) -> list[Logged]:
+        end = END_OF_LOG if upto is None else upto
+        if stream is None:
+            rows = self._all(EVENTS, (after, end, limit))
+        else:
+            rows = self._all(EVENTS_OF_STREAM, (stream, after, end, limit))
+        return [Logged._make(row) for row in rows]
+
+    def rows(self, table: str) -> Mapping[str, Any]:
+        return {name: from_json(value) for name, value in self._all(NAMED[table].text)}
+
+    def head(self) -> int:
+        position: int = self._all(HEAD)[0][0]
+        return position
+
+    def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
+        return paging.page(self._ask, query, paging.TAG_IN_JSON_EACH)
+
+    def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
+        return paging.count_by(self._ask, query, column, paging.TAG_IN_JSON_EACH)
+
+    def _ask(self, text: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self._all(text, values)

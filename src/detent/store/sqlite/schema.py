@@ -1,0 +1,40 @@
+"""Bringing a SQLite file to the present schema, once: the caller holds the write lock."""
+
+from pathlib import Path
+
+from detent.store.migrate import Applied, migrations, pending
+from detent.store.sqlite.checks import APPLICATION_ID, check_owner
+from detent.store.sqlite.connection import Connection
+
+MIGRATIONS = migrations("detent.store.sqlite.migrations")
+
+TABLES = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'"
+HAS_SCHEMA = "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migrations'"
+APPLIED = "SELECT number, name, digest FROM schema_migrations"
+NOTE = "INSERT INTO schema_migrations (number, name, digest, at) VALUES (?, ?, ?, ?)"
+
+
+def applied(connection: Connection) -> list[Applied]:
+    """The migrations that the file has seen."""
+    if not connection.all(HAS_SCHEMA):
+        return []
+    return [Applied._make(row) for row in connection.all(APPLIED)]
+
+
+def bring_up(connection: Connection, path: Path, now: int) -> None:
+    """Apply what is missing, each migration in a transaction of its own."""
+    [(application_id,)], [(tables,)] = (
+        connection.all("PRAGMA application_id"),
+        connection.all(TABLES),
+    )
+    check_owner(path, application_id, tables)
+    for migration in pending(MIGRATIONS, applied(connection), str(path)):
+        connection.all("BEGIN IMMEDIATE")
+        try:
+            connection.script(migration.text)
+            number, name, _, digest = migration
+            connection.all(NOTE, (number, name, digest, now))
+            connection.all(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.all("COMMIT")
+        finally:
+            connection.roll_back()

@@ -1,0 +1,100 @@
+-- Differs because: SQLite is fastest with one short statement for each row, executed many times;
+-- a database on the other side of a connection wants one statement for the whole set.
+
+-- name: live_runs
+SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+FROM runs
+WHERE job_id = :job_id AND state IN ('queued', 'running');
+
+-- name: insert_runs
+INSERT INTO runs (
+    id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+) VALUES (
+    :id, :job_id, :state, :attempt, :fence, :worker, :queued_at, :step, :started_at, :ended_at,
+    :outcome, :exit_code, :error_class, :error, :session_id, :cost, :tokens_in, :tokens_out,
+    :progress, :note
+);
+
+-- name: update_runs
+UPDATE runs SET
+    state = :state, started_at = :started_at, ended_at = :ended_at, outcome = :outcome,
+    exit_code = :exit_code, error_class = :error_class, error = :error, session_id = :session_id,
+    cost = :cost, tokens_in = :tokens_in, tokens_out = :tokens_out, progress = :progress,
+    note = :note
+WHERE id = :id;
+
+-- name: insert_evidence
+INSERT INTO evidence (run_id, file, kind, sha256, size, media_type, at)
+VALUES (:run_id, :file, :kind, :sha256, :size, :media_type, :at)
+ON CONFLICT (run_id, file) DO UPDATE SET
+    kind = excluded.kind, sha256 = excluded.sha256, size = excluded.size,
+    media_type = excluded.media_type, at = excluded.at;
+
+-- name: steps
+SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,
+    steps.lost, steps.not_before, steps.run_id, steps.resource, steps.last_resource,
+    steps.held_until, steps.wait, steps.reason, steps.error_class, steps.error, steps.avoid,
+    steps.result
+FROM jobs CROSS JOIN steps ON steps.job_id = jobs.id AND steps.plan_version = jobs.plan_version
+WHERE jobs.id = :job_id;
+
+-- name: upsert_steps
+INSERT INTO steps (
+    job_id, plan_version, name, state, state_at, retries, lost, not_before, run_id, resource,
+    last_resource, held_until, wait, reason, error_class, error, avoid, result
+) VALUES (
+    :job_id, :plan_version, :name, :state, :state_at, :retries, :lost, :not_before, :run_id,
+    :resource, :last_resource, :held_until, :wait, :reason, :error_class, :error, :avoid, :result
+)
+ON CONFLICT (job_id, plan_version, name) DO UPDATE SET
+    state = excluded.state, state_at = excluded.state_at, retries = excluded.retries,
+    lost = excluded.lost, not_before = excluded.not_before, run_id = excluded.run_id,
+    resource = excluded.resource, last_resource = excluded.last_resource,
+    held_until = excluded.held_until, wait = excluded.wait, reason = excluded.reason,
+    error_class = excluded.error_class, error = excluded.error, avoid = excluded.avoid,
+    result = excluded.result;
+
+-- name: plans
+SELECT plans.job_id, plans.document
+FROM jobs CROSS JOIN plans ON plans.job_id = jobs.id AND plans.plan_version = jobs.plan_version
+WHERE jobs.id = :job_id;
+
+-- name: insert_plans
+INSERT INTO plans (job_id, plan_version, document) VALUES (:job_id, :plan_version, :document);
+
+-- name: waits
+SELECT job_id, name, kind, begun_at, step, missing, due_at, needs, detail
+FROM waits
+WHERE job_id = :job_id;
+
+-- name: upsert_waits
+INSERT INTO waits (job_id, name, kind, begun_at, step, missing, due_at, needs, detail)
+VALUES (:job_id, :name, :kind, :begun_at, :step, :missing, :due_at, :needs, :detail)
+ON CONFLICT (job_id, name) DO UPDATE SET
+    kind = excluded.kind, begun_at = excluded.begun_at, step = excluded.step,
+    missing = excluded.missing, due_at = excluded.due_at, needs = excluded.needs,
+    detail = excluded.detail;
+
+-- name: end_waits
+DELETE FROM waits WHERE job_id = :job_id AND name = :name;
+
+-- name: signals
+SELECT job_id, name, at, value, taken FROM signals WHERE job_id = :job_id;
+
+-- name: upsert_signals
+INSERT INTO signals (job_id, name, at, value, taken) VALUES (:job_id, :name, :at, :value, :taken)
+ON CONFLICT (job_id, name) DO UPDATE SET
+    at = excluded.at, value = excluded.value, taken = excluded.taken;
+
+-- name: checkpoints
+SELECT job_id, name, kind, step, done, value
+FROM checkpoints
+WHERE job_id = :job_id AND name = :name;
+
+-- name: upsert_checkpoints
+INSERT INTO checkpoints (job_id, name, kind, step, done, value)
+VALUES (:job_id, :name, :kind, :step, :done, :value)
+ON CONFLICT (job_id, name) DO UPDATE SET
+    kind = excluded.kind, step = excluded.step, done = excluded.done, value = excluded.value;

@@ -1,0 +1,91 @@
+-- Differs because: SQLite is fastest with one short statement for each row, executed many times, has one
+-- writer, so that nothing needs to be locked or skipped, and does not mind how an index is named.
+
+-- name: upsert_queue
+INSERT INTO queue (job_id, root_id, project, intent, rank, due_at, concurrency_key, asleep)
+VALUES (:job_id, :root_id, :project, :intent, :rank, :due_at, :concurrency_key, :asleep)
+ON CONFLICT (job_id) DO UPDATE SET
+    rank = excluded.rank, due_at = excluded.due_at, asleep = excluded.asleep,
+    worker = NULL, fence = 0, lease_until = NULL;
+
+-- name: lease_queue
+UPDATE queue SET worker = :worker, fence = :fence, lease_until = :until WHERE job_id = :job_id;
+
+-- name: delete_queue
+DELETE FROM queue WHERE job_id = :job_id;
+
+-- name: upsert_deadlines
+INSERT INTO deadlines (job_id, due_at) VALUES (:job_id, :due_at)
+ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at;
+
+-- name: delete_deadlines
+DELETE FROM deadlines WHERE job_id = :job_id;
+
+-- A bounded number, oldest first, so that no claim takes long when a great many come due together.
+-- name: wake_queue
+UPDATE queue SET asleep = 0
+WHERE job_id IN (
+    SELECT job_id FROM queue INDEXED BY queue_asleep
+    WHERE asleep = 1 AND due_at <= :now
+    ORDER BY due_at
+    LIMIT 5000
+);
+
+-- name: claimable
+SELECT job_id, intent, project, concurrency_key
+FROM queue INDEXED BY queue_ready
+WHERE worker IS NULL AND asleep = 0
+ORDER BY rank, job_id
+LIMIT :limit;
+
+-- name: claimable_but_full
+SELECT job_id, intent, project, concurrency_key
+FROM queue INDEXED BY queue_ready
+WHERE worker IS NULL AND asleep = 0
+    AND (concurrency_key IS NULL OR concurrency_key NOT IN (SELECT value FROM json_each(:full_keys)))
+ORDER BY rank, job_id
+LIMIT :limit;
+
+-- A lane is an intent in a project that has claimable work. They are found one after the other.
+-- name: next_lane
+SELECT intent, project
+FROM queue INDEXED BY queue_lanes
+WHERE worker IS NULL AND asleep = 0 AND (intent, project) > (:intent, :project)
+ORDER BY intent, project
+LIMIT 1;
+
+-- name: next_lane_of_intent
+SELECT intent, project
+FROM queue INDEXED BY queue_lanes
+WHERE worker IS NULL AND asleep = 0 AND intent = :intent AND project > :project
+ORDER BY project
+LIMIT 1;
+
+-- name: claimable_in_lane
+SELECT rank, job_id, intent, project, concurrency_key
+FROM queue INDEXED BY queue_lanes
+WHERE worker IS NULL AND asleep = 0 AND intent = :intent AND project = :project
+    AND rank <= :worst_rank
+    AND (concurrency_key IS NULL OR concurrency_key NOT IN (SELECT value FROM json_each(:full_keys)))
+ORDER BY rank, job_id
+LIMIT :limit;
+
+-- name: running_by_intent
+SELECT count(*) AS running
+FROM queue INDEXED BY queue_leased
+WHERE worker IS NOT NULL AND intent = :name;
+
+-- name: running_by_project
+SELECT count(*) AS running
+FROM queue INDEXED BY queue_leased
+WHERE worker IS NOT NULL AND project = :name;
+
+-- name: running_by_key
+SELECT count(*) AS running
+FROM queue INDEXED BY queue_leased_keys
+WHERE worker IS NOT NULL AND concurrency_key IS NOT NULL AND concurrency_key = :name;
+
+-- name: renew
+UPDATE queue SET lease_until = :until
+WHERE job_id = :job_id AND fence = :fence AND worker = :worker
+RETURNING job_id, fence;

@@ -1,0 +1,63 @@
+-- Differs because: SQLite is fastest with one short statement for each row, executed many times;
+-- a database on the other side of a connection wants one statement for the whole set.
+
+-- name: tasks
+SELECT id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
+    jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
+    blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
+    created_at, depends_on, blocked_detail, answered, options, version
+FROM tasks
+WHERE id = :id;
+
+-- name: insert_tasks
+INSERT INTO tasks (
+    id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
+    jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
+    blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
+    created_at, depends_on, blocked_detail, answered, options, version, title, payload, tags
+) VALUES (
+    :id, :project, :lifecycle, :state, :state_at, :intent, :source, :priority, :root_id, :parent_id,
+    :depth, :jobs, :job_id, :open_dependencies, :failed_dependency, :open_subtasks, :subtasks,
+    :failed_subtask, :blocked_by, :retries_left, :rounds, :comment, :session_id, :budget, :spent,
+    :cancel_reason, :created_by, :created_at, :depends_on, :blocked_detail, :answered, :options,
+    :version, :title, :payload, :tags
+);
+
+-- name: update_tasks
+UPDATE tasks SET
+    state = :state, state_at = :state_at, priority = :priority, jobs = :jobs, job_id = :job_id,
+    open_dependencies = :open_dependencies, failed_dependency = :failed_dependency,
+    open_subtasks = :open_subtasks, subtasks = :subtasks, failed_subtask = :failed_subtask,
+    blocked_by = :blocked_by, retries_left = :retries_left, rounds = :rounds, comment = :comment,
+    session_id = :session_id, budget = :budget, spent = :spent, cancel_reason = :cancel_reason,
+    blocked_detail = :blocked_detail, answered = :answered, options = :options, version = :version
+WHERE id = :id;
+
+-- name: edit_tasks
+UPDATE tasks SET
+    title = coalesce(:title, title), payload = coalesce(:payload, payload),
+    tags = coalesce(:tags, tags)
+WHERE id = :id;
+
+-- name: insert_dependencies
+INSERT INTO dependencies (task_id, depends_on) VALUES (:task_id, :depends_on);
+
+-- name: dependents
+SELECT depends_on, task_id FROM dependencies WHERE depends_on = :task_id;
+
+-- name: children
+WITH RECURSIVE below (parent, child) AS (
+    SELECT parent_id, id FROM tasks WHERE parent_id = :task_id
+    UNION
+    SELECT tasks.parent_id, tasks.id FROM below JOIN tasks ON tasks.parent_id = below.child
+)
+SELECT parent, child FROM below;
+
+-- name: jobs_of_task
+SELECT id FROM jobs WHERE task_id = :task_id;
+
+-- name: delete_tasks
+DELETE FROM tasks WHERE id = :id;
+
+-- name: delete_dependencies
+DELETE FROM dependencies WHERE task_id = :task_id;

@@ -1,0 +1,175 @@
+"""The SQLite store: one connection that writes, some that read, one that listens."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+import apsw
+
+from detent.errors import Broken, DetentError
+from detent.store.sqlite import checks, schema
+from detent.store.sqlite.connection import Connection, Turn
+from detent.store.sqlite.doorbell import Doorbell
+from detent.store.sqlite.faults import explained
+from detent.store.sqlite.reading import SQL, SqliteReading
+from detent.store.sqlite.writing import SqliteWriting
+
+LAST_AT = SQL["last_at"].text
+#: Connections for reading that are kept when nobody uses them.
+IDLE_READERS = 8
+
+
+class SqliteStore:
+    """One file, for any number of threads and processes; `write` is given to one after another."""
+
+    def __init__(
+        self, path: Path | str, clock: Callable[[], int] | None = None, *, local: bool = False
+    ) -> None:
+        self.path = Path(path).absolute()
+        self.url = f"sqlite://{self.path}"
+        self._clock = clock or _host_clock
+        self._last = 0
+        self._clock_guard = Lock()
+        self._process = os.getpid()
+        self._turn = Turn()
+        self._idle: list[Connection] = []
+        self._idle_guard = Lock()
+        checks.check_version(apsw.sqlite_lib_version())
+        checks.prepare_file(self.path)
+        if not local:
+            checks.check_file_system(self.path)
+        self._lock = checks.write_lock(self.path)
+        self._writer: Connection | None = self._first_connection()
+        self._doorbell = Doorbell(Connection(self.path, reads_only=True))
+
+    def _first_connection(self) -> Connection:
+        """Under the lock: switching to the write-ahead log and migrating happen once."""
+        connection = None
+        try:
+            with self._lock:
+                connection = Connection(self.path)
+                schema.bring_up(connection, self.path, self._clock())
+                return connection
+        except DetentError:
+            self._drop(connection)
+            raise
+        except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError) as error:
+            raise checks.unreadable(self.path, error) from None
+        except apsw.Error as error:
+            self._drop(connection)
+            raise explained(error, self.url) from error
+
+    # -- transactions ----------------------------------------------------------------------
+
+    @contextmanager
+    def read(self) -> Iterator[SqliteReading]:
+        """A consistent view. What it shows was committed when its first statement ran."""
+        self._check_process()
+        connection = None
+        try:
+            connection = self._take_reader()
+            connection.all("BEGIN")
+            yield SqliteReading(connection, self._now(connection))
+        except apsw.Error as error:
+            self._drop(connection)
+            connection = None
+            raise explained(error, self.url) from error
+        finally:
+            if connection is not None:
+                self._give_back(connection)
+
+    @contextmanager
+    def write(self) -> Iterator[SqliteWriting]:
+        self._check_process()
+        with self._turn, self._lock:
+            try:
+                connection = self._open_writer()
+                connection.all("BEGIN IMMEDIATE")
+                writing = SqliteWriting(connection, self._now(connection), self.url)
+                yield writing
+                if writing.failed is not None:
+                    raise writing.failed
+                connection.all("COMMIT")
+            except apsw.Error as error:
+                self._drop_writer()
+                raise explained(error, self.url) from error
+            except BaseException:
+                self._undo()
+                raise
+
+    def _now(self, connection: Connection) -> int:
+        """Never before what was told here or written anywhere, whatever the clock says."""
+        last = connection.all(LAST_AT)
+        with self._clock_guard:
+            self._last = max(self._clock(), self._last, last[0][0] if last else 0)
+            return self._last
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise Broken("a SQLite store was carried into a forked process: open it there anew")
+
+    # -- connections -----------------------------------------------------------------------
+
+    def _open_writer(self) -> Connection:
+        """After a fault the connection is made anew, so that nothing of the fault stays."""
+        if self._writer is None:
+            self._writer = Connection(self.path)
+        return self._writer
+
+    def _undo(self) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.roll_back()
+        except apsw.Error:
+            self._drop_writer()
+
+    def _drop_writer(self) -> None:
+        dropped, self._writer = self._writer, None
+        self._drop(dropped)
+
+    def _drop(self, connection: Connection | None) -> None:
+        if connection is not None:
+            connection.close()
+
+    def _take_reader(self) -> Connection:
+        with self._idle_guard:
+            if self._idle:
+                return self._idle.pop()
+        return Connection(self.path, reads_only=True)
+
+    def _give_back(self, connection: Connection) -> None:
+        connection.roll_back()
+        with self._idle_guard:
+            if len(self._idle) < IDLE_READERS:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    # -- the doorbell, and the end ---------------------------------------------------------
+
+    def wait(self, after: int, timeout_s: float) -> bool:
+        self._check_process()
+        try:
+            return self._doorbell.wait(after, timeout_s)
+        except apsw.Error as error:
+            raise explained(error, self.url) from error
+
+    def ring(self) -> None:
+        self._doorbell.ring()
+
+    def close(self) -> None:
+        """Whoever writes or waits is let finish first."""
+        with self._turn:
+            self._drop_writer()
+        self._doorbell.close()
+        with self._idle_guard:
+            while self._idle:
+                self._idle.pop().close()
+        self._lock.close()
+
+
+def _host_clock() -> int:
+    return time.time_ns() // 1_000

@@ -1,0 +1,239 @@
+"""The write transaction on SQLite: `save` turns the changes of a batch into rows."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from detent.errors import Broken, DetentError
+from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.store.codec import event_digest, event_rows, to_json
+from detent.store.port import TABLES, Abilities, Candidate, Changes, Due, Entry, Logged
+from detent.store.rows import Row, writer
+from detent.store.sqlite.claiming import claimable
+from detent.store.sqlite.connection import Connection
+from detent.store.sqlite.faults import explained
+from detent.store.sqlite.reading import SQL, SqliteReading
+from detent.store.statements import for_tables
+
+
+class Put(NamedTuple):
+    """A statement and what makes its values from an entity; `then` stand after the entity's own."""
+
+    text: str
+    row: Any
+
+    @classmethod
+    def of(cls, name: str, entity: type[Any], *then: str) -> "Put":
+        statement = SQL[name]
+        own = statement.parameters[: len(statement.parameters) - len(then)]
+        if statement.parameters != (*own, *then):
+            raise ValueError(f"{name} must end with the parameters {then}")
+        return cls(statement.text, writer(entity, own))
+
+
+INSERT_TASKS = Put.of("insert_tasks", Task, "version", "title", "payload", "tags")
+UPDATE_TASKS = Put.of("update_tasks", Task, "version", "id")
+INSERT_JOBS = Put.of("insert_jobs", Job, "version", "payload")
+UPDATE_JOBS = Put.of("update_jobs", Job, "version", "id")
+INSERT_RUNS = Put.of("insert_runs", Run)
+UPDATE_RUNS = Put.of("update_runs", Run)
+STEPS = Put.of("upsert_steps", Step)
+WAITS = Put.of("upsert_waits", Wait)
+SIGNALS = Put.of("upsert_signals", Signal)
+CHECKPOINTS = Put.of("upsert_checkpoints", Checkpoint)
+
+EVENTS, QUEUE, LEASE = SQL["insert_events"].text, SQL["upsert_queue"].text, SQL["lease_queue"].text
+RENEW, STREAM_EVENTS, BLANK = (
+    SQL[name].text for name in ("renew", "stream_events", "blank_events")
+)
+RUNNING_BY = {kind: SQL[f"running_by_{kind}"].text for kind in ("intent", "project", "key")}
+PUT_NAMED = for_tables(SQL["put_named"], TABLES)
+REMOVE_NAMED = for_tables(SQL["remove_named"], TABLES)
+
+#: What is removed with a job, in an order in which nothing is needed after it is gone.
+PARTS_OF_JOBS = [
+    SQL[f"delete_{table}"].text
+    for table in (
+        *("waits", "signals", "checkpoints", "steps", "plans", "evidence", "output", "runs"),
+        *("queue", "deadlines", "jobs"),
+    )
+]
+
+
+class SqliteWriting(SqliteReading):
+    """Nobody else writes while this lives: SQLite has one writer."""
+
+    def __init__(self, connection: Connection, now: int, where: str) -> None:
+        super().__init__(connection, now)
+        self._connection = connection
+        self._where = where
+        #: Why a save failed. What it had written by then must not be committed.
+        self.failed: DetentError | None = None
+
+    def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
+        """The write lock covers everything."""
+
+    # -- the queue -------------------------------------------------------------------------
+
+    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
+        return claimable(self._connection, abilities, limit, now)
+
+    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+        running = {}
+        for key in keys:
+            kind, _, name = key.partition(":")
+            running[key] = self._all(RUNNING_BY[kind], (name,))[0][0]
+        return running
+
+    def due(self, limit: int, now: int) -> Due:
+        values = (now, limit)
+        return Due(
+            leases=self._all(SQL["due_leases"].text, values),
+            waits=self._all(SQL["due_waits"].text, values),
+            deadlines=[row[0] for row in self._all(SQL["due_deadlines"].text, values)],
+        )
+
+    def renew(
+        self, worker: str, grants: Sequence[tuple[str, int]], until: int
+    ) -> set[tuple[str, int]]:
+        rows = [(until, job_id, fence, worker) for job_id, fence in grants]
+        return set(self._many(RENEW, rows))
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
+        for name, value in rows.items():
+            if value is None:
+                self._all(REMOVE_NAMED[table].text, (name,))
+            else:
+                self._all(PUT_NAMED[table].text, (name, to_json(value), self._now))
+
+    def save(self, changes: Changes) -> int:
+        try:
+            self._save_tasks(changes)
+            self._save_jobs(changes)
+            self._save_parts(changes)
+            self._save_queue(changes)
+            if changes.keys:
+                self._save_keys(changes)
+            if changes.deleted_tasks or changes.deleted_jobs:
+                self._forget(changes.deleted_tasks, changes.deleted_jobs)
+            self._many(EVENTS, event_rows(changes.entries))
+        except apsw.Error as error:
+            self.failed = explained(error, self._where)
+            raise self.failed from error
+        except DetentError as error:
+            self.failed = error
+            raise
+        return self._connection.last_position if changes.entries else self.head()
+
+    def _save_tasks(self, changes: Changes) -> None:
+        versions = changes.versions
+        if changes.new_tasks:
+            text, row = INSERT_TASKS
+            self._many(
+                text,
+                [
+                    (*row(task), versions[task.id], title, to_json(payload), to_json(tags))
+                    for task, title, payload, tags in changes.new_tasks
+                ],
+            )
+            self._many(
+                SQL["insert_dependencies"].text,
+                [(new.task.id, each) for new in changes.new_tasks for each in new.task.depends_on],
+            )
+        if changes.tasks:
+            text, row = UPDATE_TASKS
+            self._many(text, [(*row(task), versions[task.id], task.id) for task in changes.tasks])
+        if changes.edits:
+            self._many(SQL["edit_tasks"].text, [_edited(*edit) for edit in changes.edits.items()])
+
+    def _save_jobs(self, changes: Changes) -> None:
+        versions = changes.versions
+        if changes.new_jobs:
+            text, row = INSERT_JOBS
+            self._many(
+                text,
+                [
+                    (*row(job), versions[job.id], to_json(payload))
+                    for job, payload in changes.new_jobs
+                ],
+            )
+        if changes.jobs:
+            text, row = UPDATE_JOBS
+            self._many(text, [(*row(job), versions[job.id], job.id) for job in changes.jobs])
+
+    def _save_parts(self, changes: Changes) -> None:
+        for put, entities in (
+            (INSERT_RUNS, changes.new_runs),
+            (STEPS, changes.steps),
+            (WAITS, changes.waits),
+            (SIGNALS, changes.signals),
+            (CHECKPOINTS, changes.checkpoints),
+            (UPDATE_RUNS, changes.runs),
+        ):
+            if entities:
+                self._many(put.text, [put.row(entity) for entity in entities])
+        if changes.ended_waits:
+            self._many(SQL["end_waits"].text, changes.ended_waits)
+        if changes.ended_jobs:
+            ended = list(zip(changes.ended_jobs))
+            self._many(SQL["delete_waits"].text, ended)
+            self._many(SQL["delete_signals"].text, ended)
+        if changes.plans:
+            plans = changes.plans.items()
+            rows = [(job_id, version, to_json(plan)) for job_id, (version, plan) in plans]
+            self._many(SQL["insert_plans"].text, rows)
+        if changes.evidence:
+            self._many(SQL["insert_evidence"].text, [_evidence(each) for each in changes.evidence])
+
+    def _save_queue(self, changes: Changes) -> None:
+        now = self._now
+        if changes.queue:
+            self._many(QUEUE, [(*row, row.due_at > now) for row in changes.queue])
+        if changes.leases:
+            before = self._connection.changed
+            self._many(
+                LEASE, [(worker, fence, until, job) for job, worker, fence, until in changes.leases]
+            )
+            if self._connection.changed - before != len(changes.leases):
+                raise Broken("a job was claimed that is not in the queue: its lease has no row")
+        if changes.unqueued:
+            self._many(SQL["delete_queue"].text, list(zip(changes.unqueued)))
+        if changes.deadlines:
+            standing = [row for row in changes.deadlines if row[1] is not None]
+            gone = [row[:1] for row in changes.deadlines if row[1] is None]
+            self._many(SQL["upsert_deadlines"].text, standing)
+            self._many(SQL["delete_deadlines"].text, gone)
+
+    def _save_keys(self, changes: Changes) -> None:
+        rows = [(*key[:3], to_json(key.answer), key.expires_at) for key in changes.keys]
+        self._many(SQL["upsert_keys"].text, rows)
+
+    # -- forgetting ------------------------------------------------------------------------
+
+    def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
+        """Remove rows, and blank what their events said; digests keep the chain whole."""
+        tasks = list(zip(task_ids))
+        jobs = [*zip(job_ids), *self._many(SQL["jobs_of_task"].text, tasks)]
+        for text in PARTS_OF_JOBS:
+            self._many(text, jobs)
+        for name in ("delete_dependencies", "delete_tasks"):
+            self._many(SQL[name].text, tasks)
+        events = map(Logged._make, self._many(STREAM_EVENTS, [*tasks, *jobs]))
+        self._many(BLANK, [(event_digest(event), event.position) for event in events])
+
+
+def _edited(task_id: str, changes: Mapping[str, Any]) -> Row:
+    """What the kernel does not look at; a value that is not named stays."""
+    payload = to_json(changes["payload"]) if "payload" in changes else None
+    tags = to_json(changes["tags"]) if "tags" in changes else None
+    return changes.get("title"), payload, tags, task_id
+
+
+def _evidence(entry: Entry) -> Row:
+    record = entry.record
+    added: Any = record.event
+    named = (added.file, added.kind, added.sha256, added.size, added.media_type)
+    return (record.subject, *named, record.at)

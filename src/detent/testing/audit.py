@@ -1,0 +1,30 @@
+"""An assertion that a store's rows are what its log says, and a picture of all that it holds."""
+
+from typing import Any
+
+from detent.audit import FAR, fold, row_differences, timer_differences
+from detent.store.port import LISTED, TABLES, Query, Reading, Store
+
+
+def audit(store: Store) -> None:
+    """Fails with every difference between the log's fold and the rows."""
+    with store.write() as tx:  # nobody changes anything meanwhile
+        folded = fold(tx)
+        found = [*folded.flaws, *row_differences(tx, folded), *timer_differences(tx, folded)]
+    listed = "\n".join(map(str, found))
+    assert not found, f"the rows are not what the log says:\n{listed}"
+
+
+def picture(store: Store) -> dict[str, Any]:
+    """All that the store shows: equal pictures mean that nothing changed in between."""
+    with store.read() as view:
+        return {
+            "log": list(view.events(0, FAR)),
+            **{table: _rows(view, table) for table in LISTED},
+            **{table: dict(view.rows(table)) for table in TABLES},
+        }
+
+
+def _rows(view: Reading, table: str) -> list[str]:
+    rows = view.page(Query(table, limit=FAR))
+    return sorted(repr(sorted(row.items())) for row in rows)

@@ -1,0 +1,23 @@
+"""Time that a test sets: a clock to give to a store instead of the machine's."""
+
+#: Where a virtual clock starts: noon on the first day of 2030, UTC, in microseconds.
+START = 1_893_499_200_000_000
+
+
+class VirtualClock:
+    """Stands still until it is moved. Calling it tells the time in microseconds since the epoch."""
+
+    def __init__(self, now: int = START) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def set(self, now: int) -> None:
+        """Jump to a time, also back: what stores make of a clock that does is worth a test."""
+        self.now = now
+
+    def advance(self, *, seconds: float = 0, us: int = 0) -> int:
+        """Let time pass; the answer is the new time."""
+        self.now += round(seconds * 1_000_000) + us
+        return self.now

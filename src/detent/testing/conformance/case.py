@@ -1,0 +1,82 @@
+"""What a check works with: a database of its own, a clock that it sets, and engines on both.
+
+`run` ends every check by comparing the rows with the log.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from detent.engine import Engine
+from detent.store.port import Reading, Store, Writing
+from detent.testing.audit import audit
+from detent.testing.clock import VirtualClock
+
+OpenStore = Callable[[Callable[[], int]], Store]
+
+
+class Case:
+    """An empty database, one store on it, and its engine."""
+
+    def __init__(self, open_store: OpenStore, *, doorbell: bool = True) -> None:
+        self.clock = VirtualClock()
+        self._open_store = open_store
+        self._doorbell = doorbell
+        self._stores: list[Store] = []
+        self.engine = self.another()
+        self.store = self.engine.store
+
+    def another(self) -> Engine:
+        """An engine on a further store of the same database: what another process would have."""
+        store = self._open_store(self.clock)
+        self._stores.append(store)
+        return Engine(store if self._doorbell else Unrung(store))
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+
+class Unrung:
+    """A store whose doorbell is broken: nobody is woken, every wait just passes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.url = store.url
+
+    def read(self) -> AbstractContextManager[Reading]:
+        return self._store.read()
+
+    def write(self) -> AbstractContextManager[Writing]:
+        return self._store.write()
+
+    def wait(self, after: int, timeout_s: float) -> bool:  # noqa: ARG002
+        time.sleep(min(timeout_s, 0.001))
+        return False
+
+    def ring(self) -> None:
+        """Nobody hears it."""
+
+    def close(self) -> None:
+        self._store.close()
+
+
+Check = Callable[[Case], None]
+#: Every check by its name, in the order of the modules.
+CHECKS: dict[str, Check] = {}
+
+
+def check(function: Check) -> Check:
+    """Make a function one of the checks."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+def run(function: Check, open_store: OpenStore, *, doorbell: bool = True) -> None:
+    """Run one check on an empty database; what it raises, often an AssertionError, is a failure."""
+    case = Case(open_store, doorbell=doorbell)
+    try:
+        function(case)
+        audit(case.store)
+    finally:
+        case.close()

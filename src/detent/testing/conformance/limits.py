@@ -1,0 +1,136 @@
+"""Checks of what holds claims back: limits on an intent, a project or a key, and pauses."""
+
+from functools import partial
+from typing import Any
+
+from detent.engine import Claimed
+from detent.kernel import commands as c
+from detent.testing.conformance.case import Case, check
+from detent.testing.conformance.work import (
+    claim,
+    claim_one,
+    complete,
+    do,
+    keep,
+    submit_job,
+    suspend,
+    together,
+)
+
+#: By the name of a limit, the fields of a job that stands under it.
+UNDER = {
+    "intent:saw": {"intent": "saw"},
+    "project:barn": {"project": "barn"},
+    "key:ladder": {"concurrency_key": "ladder"},
+}
+
+
+def set_limits(case: Case, **rows: Any) -> None:
+    case.engine.within(lambda tx: tx.put_rows("limits", rows))
+
+
+def claimed_at_once(case: Case, claimers: int = 8) -> list[Claimed]:
+    """What several claimers get who ask for more than they may have, at the same moment."""
+    engines = [case.another() for _ in range(claimers)]
+    hands = together(*[partial(claim, engine, 5) for engine in engines])
+    return [each for hand in hands for each in hand]
+
+
+def limit_holds(case: Case, name: str) -> None:
+    for _ in range(12):
+        submit_job(case.engine, **UNDER[name])
+    set_limits(case, **{name: {"running": 3}})
+    running = claimed_at_once(case)
+    assert len(running) == 3
+    complete(case.engine, running.pop())
+    suspend(case.engine, running.pop(), "pause", "signal", needs=("go",))
+    running += claimed_at_once(case)
+    assert len(running) == 3, "an ended or resting job still counts, or too many were let in"
+    with case.store.write() as tx:
+        assert tx.running_by([name]) == {name: 3}
+    set_limits(case, **{name: None})
+
+
+@check
+def an_intents_limit_holds(case: Case) -> None:
+    limit_holds(case, "intent:saw")
+    assert len(claim(case.engine, 20)) == 7
+
+
+@check
+def a_projects_limit_holds(case: Case) -> None:
+    limit_holds(case, "project:barn")
+    assert len(claim(case.engine, 20)) == 7
+
+
+@check
+def a_keys_limit_holds(case: Case) -> None:
+    limit_holds(case, "key:ladder")
+
+
+@check
+def a_key_without_a_limit_admits_one_at_a_time(case: Case) -> None:
+    ids = [submit_job(case.engine, concurrency_key="ladder") for _ in range(4)]
+    done = []
+    while running := claimed_at_once(case):
+        assert len(running) == 1
+        complete(case.engine, running[0])
+        done.append(running[0].job.id)
+    assert sorted(done) == sorted(ids)
+
+
+@check
+def a_lost_lease_frees_its_place(case: Case) -> None:
+    submit_job(case.engine, concurrency_key="ladder")
+    first = claim_one(case.engine, "w1")
+    assert claim(case.engine, 5, "w2") == []
+    case.clock.advance(us=case.engine.limits.lease_us)
+    keep(case.engine)
+    assert claim_one(case.engine, "w2").job.id == first.job.id
+
+
+@check
+def work_behind_a_full_limit_is_still_claimed(case: Case) -> None:
+    """A claimer that asks for one is not kept from it by older work that has to wait."""
+    set_limits(case, **{"intent:saw": {"running": 1}, "project:barn": {"running": 1}})
+    for fields in (*UNDER.values(), {"concurrency_key": "rope"}):
+        for _ in range(3):
+            submit_job(case.engine, **fields)
+            case.clock.advance(us=1)
+    free = submit_job(case.engine)
+    got = [claim_one(case.engine) for _ in range(5)]
+    assert got[-1].job.id == free
+    assert claim(case.engine, 20) == []
+
+
+@check
+def one_claim_fills_every_place_it_may(case: Case) -> None:
+    for number in range(6):
+        submit_job(case.engine, concurrency_key=f"rope-{number % 3}")
+        case.clock.advance(us=1)
+    assert len(claim(case.engine, 3)) == 3
+
+
+@check
+def what_is_paused_is_not_claimed(case: Case) -> None:
+    for name, fields in UNDER.items():
+        job = submit_job(case.engine, **fields)
+        other = submit_job(case.engine)
+        set_limits(case, **{name: {"paused": True}})
+        assert [each.job.id for each in claimed_at_once(case)] == [other]
+        set_limits(case, **{name: None})
+        assert claim_one(case.engine).job.id == job
+
+
+@check
+def everything_can_be_paused(case: Case) -> None:
+    job = submit_job(case.engine)
+    held = submit_job(case.engine, priority="P0")
+    claimed = claim_one(case.engine)
+    assert claimed.job.id == held
+    set_limits(case, all={"paused": True})
+    assert claimed_at_once(case) == []
+    do(case.engine, c.ReportProgress(claimed.grant, claimed.job.run_id or "", 0.5))
+    assert complete(case.engine, claimed) == "completed"
+    set_limits(case, all=None)
+    assert claim_one(case.engine).job.id == job

@@ -1,0 +1,391 @@
+"""What must hold on every step of a search: the promises, checked by an onlooker with books of its own.
+
+A witness keeps a job's books from commands and event names alone, never from the row and never by the kernel's guards, so
+that a broken guard cannot hide itself. `broken` names the first promise that a step breaks. Pure.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.state import Job, Task
+from detent.kernel.world import RUNS, WAITS, World
+
+
+class Hand(NamedTuple):
+    """What a worker believes to hold. Nothing takes it away: after its lease it is stale, not gone."""
+
+    grant: c.Grant
+    run_id: str
+
+
+class Witness(NamedTuple):
+    """The books of one job. `same`: the next claim goes on with the attempt that was counted."""
+
+    holder: c.Grant | None = None
+    fence: int = 0
+    ended: str | None = None
+    resting: str | None = None
+    asked: bool = False
+    attempt: int = 0
+    same: bool = False
+    losses: int = 0
+    failures: tuple[tuple[str, int], ...] = ()
+
+    def failed(self, error_class: str) -> int:
+        return dict(self.failures).get(error_class, 0)
+
+
+class Step(NamedTuple):
+    """One accepted command: what was, what was asked, what happened, and what is now."""
+
+    before: World
+    books: Mapping[str, Witness]
+    command: c.Command
+    actor: c.Actor
+    records: list[e.Record]
+    answer: Any
+    after: World
+    books_after: Mapping[str, Witness]
+    #: By job: how often each class of failure may be retried.
+    allowed: Callable[[str], Mapping[str, int]]
+
+
+class Broken(NamedTuple):
+    promise: str
+    what: str
+
+
+Check = Callable[[Step], Iterator[Broken]]
+
+LIVE_RUN = ("queued", "running")
+FINAL_TASK = frozenset({"done", "completed", "cancelled", "budget_exceeded"})
+ENDED = {"job_completed": "completed", "job_failed": "failed", "job_cancelled": "cancelled"}
+RESTING = {"job_waiting": "waiting", "job_parked": "parked"}
+#: Where a task may stand while its latest job is in a state.
+LEVELS: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "board": {
+        "queued": frozenset({"todo", "doing", "blocked"}),
+        "running": frozenset({"doing"}),
+        "waiting": frozenset({"doing", "blocked"}),
+        "parked": frozenset({"doing", "blocked"}),
+        "retrying": frozenset({"blocked"}),
+        "completed": frozenset({"done", "doing", "cancelled"}),
+        "failed": frozenset({"blocked", "cancelled"}),
+        "cancelled": frozenset({"cancelled", "blocked"}),
+    },
+    "review": {
+        "queued": frozenset({"queued", "running"}),
+        "running": frozenset({"running"}),
+        "waiting": frozenset({"running", "blocked"}),
+        "parked": frozenset({"running", "blocked"}),
+        "retrying": frozenset({"blocked"}),
+        "completed": frozenset({"ready", "completed", "blocked", "pending", "cancelled"}),
+        "failed": frozenset({"failed", "timed_out", "budget_exceeded"}),
+        "cancelled": frozenset({"cancelled", "failed"}),
+    },
+}
+#: From where a cancel is never refused.
+CANCELLABLE = {
+    "board": frozenset({"inbox", "todo", "doing", "blocked"}),
+    "review": frozenset({"pending", "queued", "running", "blocked", "ready"}),
+}
+
+
+# ---- keeping the books -----------------------------------------------------------------------
+
+
+def keep(
+    books: Mapping[str, Witness], command: c.Command, records: list[e.Record]
+) -> dict[str, Witness]:
+    """The books after a command and its events."""
+    kept = dict(books)
+    for record in records:
+        event = record.event
+        if event.level in ("job", "checkpoint"):
+            kept[record.stream] = _noted(kept.get(record.stream, Witness()), command, record)
+    return kept
+
+
+def _noted(witness: Witness, command: c.Command, record: e.Record) -> Witness:
+    event = record.event
+    name = event.name
+    if isinstance(event, e.JobRunning):
+        attempt = witness.attempt if witness.same else witness.attempt + 1
+        grant = c.Grant(record.stream, event.fence, event.nonce)
+        return witness._replace(holder=grant, fence=event.fence, attempt=attempt, same=False)
+    if name in RESTING:
+        return witness._replace(holder=None, resting=RESTING[name])
+    if name in ENDED:
+        return witness._replace(holder=None, resting=None, ended=ENDED[name])
+    if name == "wait_completed":
+        return witness._replace(holder=None, resting=None, same=True, losses=0)
+    if name == "job_cancel_requested":
+        return witness._replace(asked=True)
+    if name == "checkpoint_recorded":
+        return witness._replace(losses=0)
+    if name in ("job_requeued", "job_retrying"):
+        return _going_on(witness, command)
+    return witness
+
+
+def _going_on(witness: Witness, command: c.Command) -> Witness:
+    """Back to the queue: counted by what was reported, not by what the event says of it."""
+    if witness.ended == "failed":
+        return Witness(fence=witness.fence)
+    freed = witness._replace(holder=None)
+    if witness.holder is None:
+        return freed
+    if isinstance(command, c.HandBack):
+        return freed._replace(same=True)
+    if isinstance(command, c.ReclaimJob):
+        return freed._replace(losses=witness.losses + 1)
+    error_class = class_of(command)
+    if error_class == "rate_limit":
+        return freed._replace(same=True)
+    counts = {**dict(witness.failures), error_class: witness.failed(error_class) + 1}
+    return freed._replace(failures=tuple(sorted(counts.items())))
+
+
+def class_of(command: c.Command) -> str:
+    return command.error_class if isinstance(command, c.FailRun) else "timeout"
+
+
+# ---- what may be refused ---------------------------------------------------------------------
+
+
+def wrongly_refused(
+    world: World, books: Mapping[str, Witness], command: c.Command, due: bool, error: DetentError
+) -> Broken | None:
+    """Whether something was refused that must always be possible: a hang is a broken promise too."""
+    if isinstance(command, c.Report):
+        heard = books[command.grant.job_id].holder == command.grant
+        wrong = heard and error.code not in ("name_used_twice", "not_cancelling")
+        return Broken("P5", f"the holder was not heard: {error}") if wrong else None
+    if isinstance(command, c.CancelJob | c.CancelTask):
+        live = _cancellable(world, books, command)
+        return Broken("P11", f"a cancel was refused: {error}") if live else None
+    if isinstance(command, c.JobCommand) and _must_go(world, books, command, due):
+        return Broken("P3", f"{type(command).__name__} of {command.job_id} was refused: {error}")
+    return None
+
+
+def _cancellable(
+    world: World, books: Mapping[str, Witness], command: c.CancelJob | c.CancelTask
+) -> bool:
+    if isinstance(command, c.CancelJob):
+        return books[command.job_id].ended is None
+    task = world.tasks[command.task_id]
+    return task.state in CANCELLABLE[task.lifecycle]
+
+
+def _must_go(world: World, books: Mapping[str, Witness], command: c.JobCommand, due: bool) -> bool:
+    job, witness = world.jobs[command.job_id], books[command.job_id]
+    if isinstance(command, c.ReclaimJob):
+        return witness.holder is not None and witness.holder.fence == command.fence
+    if isinstance(command, c.SendSignal):
+        return witness.ended is None
+    if isinstance(command, c.RequeueJob):
+        return due and job.state == "retrying"
+    if isinstance(command, c.WakeJob):
+        wait = world.part(WAITS, job.id, command.wait)
+        return due and wait is not None and wait.due_at is not None
+    if isinstance(command, c.ClaimJob):
+        task = None if job.task_id is None else world.tasks[job.task_id]
+        free = task is None or task.open_dependencies == 0
+        return free and (job.state == "queued" or (due and job.state == "retrying"))
+    return False
+
+
+# ---- the promises ----------------------------------------------------------------------------
+
+
+def broken(step: Step) -> Broken | None:
+    """The first promise that the step breaks."""
+    for check in CHECKS:
+        for found in check(step):
+            return found
+    return None
+
+
+def one_grant(step: Step) -> Iterator[Broken]:
+    """P4: a claim finds nobody holding the job, and its fence is higher than all before."""
+    for record in step.records:
+        if isinstance(record.event, e.JobRunning):
+            witness = step.books.get(record.stream, Witness())
+            if witness.holder is not None:
+                yield Broken("P4", f"{record.stream} was claimed while {witness.holder} holds it")
+            if record.event.fence <= witness.fence:
+                yield Broken("P4", f"the fence of {record.stream} did not rise")
+    for job_id, witness in step.books_after.items():
+        yield from _held_as_booked(step.after, step.after.jobs[job_id], witness)
+
+
+def _held_as_booked(world: World, job: Job, witness: Witness) -> Iterator[Broken]:
+    held = None if job.nonce is None else c.Grant(job.id, job.fence, job.nonce)
+    if held != witness.holder or (job.state == "running") != (held is not None):
+        yield Broken("P4", f"{job.id} is {job.state}, held by {held}; booked: {witness.holder}")
+    live = [run for run in world.parts_of(RUNS, job.id).values() if run.state in LIVE_RUN]
+    if [run.fence for run in live] != ([] if held is None else [held.fence]):
+        yield Broken("P4", f"{job.id} is {job.state} and has the live runs {live}")
+
+
+def no_stale_write(step: Step) -> Iterator[Broken]:
+    """P5: what a worker reports is taken only from the one who holds the job."""
+    if isinstance(step.command, c.Report):
+        grant = step.command.grant
+        if step.books[grant.job_id].holder != grant:
+            yield Broken("P5", f"a stale report was taken: {step.command}")
+
+
+def ends_are_final(step: Step) -> Iterator[Broken]:
+    """P9: one verdict a job, one a task; only a person reopens a failed job."""
+    for record in step.records:
+        stream, name = record.stream, record.event.name
+        if record.event.level == "job" and name in LIFECYCLES["job"].targets:
+            ended = step.books[stream].ended if stream in step.books else None
+            if ended is not None and not _a_persons_retry(step, ended, record):
+                yield Broken("P9", f"{name} in {stream}, which was {ended}")
+        task = step.before.tasks.get(stream)
+        if task is not None and task.state in FINAL_TASK and _moves(task, name):
+            yield Broken("P9", f"{name} in {stream}, which was {task.state}")
+
+
+def _moves(task: Task, name: str) -> bool:
+    return name in LIFECYCLES[task.lifecycle].targets
+
+
+def _a_persons_retry(step: Step, ended: str, record: e.Record) -> bool:
+    asked = isinstance(record.event, e.JobRequeued) and record.event.reason == "retried"
+    job = step.before.jobs[record.stream]
+    return ended == "failed" and asked and step.actor.root_id != job.root_id
+
+
+def rest_is_left_alone(step: Step) -> Iterator[Broken]:
+    """P10: a resting job is neither claimed nor reclaimed: its wait ends, or it is cancelled."""
+    for record in step.records:
+        rested = step.books[record.stream].resting if record.stream in step.books else None
+        name = record.event.name
+        if rested is not None and name in LIFECYCLES["job"].targets:
+            if name in ("wait_completed", "job_cancelled"):
+                break
+            if (rested, name) != ("waiting", "job_parked"):
+                yield Broken("P10", f"{name} in {record.stream}, which was {rested}")
+    if isinstance(step.command, c.ReclaimJob):
+        witness = step.books[step.command.job_id]
+        if witness.holder is None or witness.holder.fence != step.command.fence:
+            yield Broken("P10", f"reclaimed what nobody held: {step.command}")
+
+
+def cancel_is_told(step: Step) -> Iterator[Broken]:
+    """P11: a cancel happens whole or is booked whole, says which, and is kept by what follows."""
+    if isinstance(step.command, c.CancelJob | c.CancelTask):
+        yield from _told(step, step.command)
+    for record in step.records:
+        name = record.event.name
+        witness = step.books.get(record.stream)
+        if witness is None or not witness.asked or name not in LIFECYCLES["job"].targets:
+            continue
+        success = name == "job_completed" and isinstance(step.command, c.CompleteRun)
+        if witness.ended is None and name != "job_cancelled" and not success:
+            yield Broken("P11", f"{name} in {record.stream}, which was asked to stop")
+    for task in step.after.tasks.values():
+        if task.state == "cancelled" and task.job_id is not None:
+            if step.books_after[task.job_id].ended is None:
+                yield Broken("P11", f"{task.id} is cancelled and its job {task.job_id} lives")
+
+
+def _told(step: Step, command: c.CancelJob | c.CancelTask) -> Iterator[Broken]:
+    task = step.after.tasks[command.task_id] if isinstance(command, c.CancelTask) else None
+    job_id = command.job_id if isinstance(command, c.CancelJob) else task and task.job_id
+    held = job_id is not None and step.books[job_id].holder is not None
+    if step.answer != ("requested" if held else "cancelled"):
+        yield Broken("P11", f"a cancel of work that is {held=} said {step.answer}")
+    if held:
+        if (
+            step.books_after[str(job_id)].holder is None
+            or not step.after.jobs[str(job_id)].cancel_reason
+        ):
+            yield Broken("P11", f"a cancel of the running {job_id} was not booked")
+    elif task is not None and task.state != "cancelled":
+        yield Broken("P11", f"{task.id} was cancelled and is {task.state}")
+    elif job_id is not None and step.books_after[job_id].ended is None:
+        yield Broken("P11", f"{job_id} was cancelled and lives")
+
+
+def attempts_are_counted(step: Step) -> Iterator[Broken]:
+    """P13: at the claim, going on is the same attempt, and who kills its workers is quarantined."""
+    for job_id, witness in step.books_after.items():
+        job = step.after.jobs[job_id]
+        if witness.ended is None:
+            counted = (job.attempt, job.lost, tuple(sorted(job.failures.items())))
+            if counted != (witness.attempt, witness.losses, witness.failures):
+                yield Broken("P13", f"{job_id} counts {counted}, booked: {witness}")
+    if isinstance(step.command, c.ReclaimJob | c.FailRun | c.TimeOutRun):
+        yield from _judged(step, step.command)
+
+
+def _judged(step: Step, command: c.ReclaimJob | c.FailRun | c.TimeOutRun) -> Iterator[Broken]:
+    lost = isinstance(command, c.ReclaimJob)
+    job_id = command.job_id if isinstance(command, c.ReclaimJob) else command.grant.job_id
+    error_class = "lost" if lost else class_of(command)
+    witness = step.books[job_id]
+    used = witness.losses if lost else witness.failed(error_class)
+    again = error_class == "rate_limit" or used < step.allowed(job_id)[error_class]
+    end = next((r.event for r in step.records if isinstance(r.event, e.JobFailed)), None)
+    if witness.asked:
+        return
+    if again != (end is None):
+        yield Broken("P13", f"{job_id}: {used} × {error_class} before this, and then {end}")
+    if end is not None and end.quarantined != lost:
+        yield Broken("P13", f"{job_id}: {error_class} and quarantined={end.quarantined}")
+
+
+def no_self_approval(step: Step) -> Iterator[Broken]:
+    """P12: nobody judges, answers or restarts work of the tree that it works on."""
+    judged = c.AcceptTask | c.RejectTask | c.AnswerTask | c.RetryTask
+    if isinstance(step.command, judged) and step.records:
+        task = step.before.tasks[step.command.task_id]
+        if step.actor.root_id == task.root_id:
+            yield Broken("P12", f"{step.actor.name} works on {task.id} and did {step.command}")
+
+
+def levels_agree(step: Step) -> Iterator[Broken]:
+    """Each task stands where its latest job puts it."""
+    for task in step.after.tasks.values():
+        if task.job_id is not None:
+            job = step.after.jobs[task.job_id]
+            if task.state not in LEVELS[task.lifecycle][job.state]:
+                yield Broken("levels", f"{task.id} is {task.state}, its job is {job.state}")
+
+
+def rows_are_folds(step: Step) -> Iterator[Broken]:
+    """P8: every state is the fold of the names of its events."""
+    for job in step.after.jobs.values():
+        names = [
+            r.event.name for r in step.records if r.stream == job.id and r.event.level == "job"
+        ]
+        before = step.before.jobs.get(job.id)
+        if job is before and not names:
+            continue
+        start = [] if before is None else [WAY_INTO[before.state]]
+        if LIFECYCLES["job"].derive([*start, *names]) != job.state:
+            yield Broken("P8", f"{job.id} is {job.state} after {names}")
+
+
+WAY_INTO = {row.target: row.event for row in LIFECYCLES["job"].rows}
+
+CHECKS: tuple[Check, ...] = (
+    no_stale_write,
+    ends_are_final,
+    rest_is_left_alone,
+    one_grant,
+    cancel_is_told,
+    attempts_are_counted,
+    no_self_approval,
+    rows_are_folds,
+    levels_agree,
+)

@@ -1,0 +1,260 @@
+"""An exhaustive search over the real kernel: every order in which a small cast can act.
+
+Breadth first over `decide` and `evolve`, with nothing simulated but the hands that hold grants.
+In every state everything is tried; every accepted step is held against the promises. The first
+step that breaks one ends the search, with the shortest path of commands that leads to it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel.decide import decide
+from detent.kernel.draft import Draft
+from detent.kernel.state import Job, Task
+from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS, World
+from detent.testing.promises import (
+    Broken,
+    Hand,
+    Step,
+    Witness,
+    broken,
+    keep,
+    wrongly_refused,
+)
+from detent.testing.scenes import LATER_US, PERSON, WORKERS, Action, Scene
+
+Hands = tuple[Hand | None, ...]
+
+
+class State(NamedTuple):
+    """Where the search stands: the kernel's world, the workers' hands, the onlooker's books."""
+
+    world: World
+    hands: Hands
+    books: Mapping[str, Witness]
+
+
+class Counterexample(NamedTuple):
+    """A broken promise, and the commands that lead to it from the scene's beginning."""
+
+    promise: str
+    what: str
+    path: tuple[Action, ...]
+
+    def lines(self) -> list[str]:
+        steps = [
+            f"{number:3}. {each.actor.name}: {each.command}"
+            for number, each in enumerate(self.path, start=1)
+        ]
+        return [f"{self.promise} is broken: {self.what}", *steps]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a search saw."""
+
+    scene: str
+    states: int = 0
+    depth: int = 0
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    job_states: set[str] = field(default_factory=set)
+    task_states: set[tuple[str, str]] = field(default_factory=set)
+    counterexample: Counterexample | None = None
+
+
+def search(scene: Scene, most_states: int | None = None) -> Outcome:
+    """Visit every state that the scene can reach, or as many as asked for, nearest first."""
+    outcome = Outcome(scene.name)
+    first = beginning(scene)
+    numbers = {key(first): 0}
+    trail: list[tuple[int, Action | None]] = [(-1, None)]
+    level = [(0, first)]
+    while level:
+        below: list[tuple[int, State]] = []
+        for number, state in level:
+            _look(outcome, state.world)
+            for action in scene.actions(state.world, state.hands):
+                after = attempt(scene, state, action, outcome)
+                if isinstance(after, Broken):
+                    path = (*_path(trail, number), action)
+                    outcome.counterexample = Counterexample(*after, path)
+                    return outcome
+                if after is None:
+                    continue
+                known = key(after)
+                if known not in numbers:
+                    numbers[known] = len(trail)
+                    trail.append((number, action))
+                    below.append((numbers[known], after))
+        outcome.states += len(level)
+        outcome.depth += 1
+        if most_states is not None and outcome.states >= most_states:
+            break
+        level = below
+    return outcome
+
+
+def beginning(scene: Scene) -> State:
+    """The scene set up, with empty hands."""
+    world, books = World(), {}
+    for command in scene.setup:
+        draft = decide(world, command, 0, PERSON)
+        world.merge(draft, draft.records)
+        books = keep(books, command, draft.records)
+    return State(world, (None,) * len(WORKERS), books)
+
+
+def attempt(
+    scene: Scene, state: State, action: Action, outcome: Outcome
+) -> State | Broken | None:
+    """Try one action: the state after it, None if it changed nothing, or the promise it breaks."""
+    name = type(action.command).__name__
+    try:
+        draft = decide(state.world, action.command, action.now, action.actor)
+    except DetentError as error:
+        outcome.refused[error.code] += 1
+        due = action.now == LATER_US
+        return wrongly_refused(state.world, state.books, action.command, due, error)
+    if draft.records and not folds(state.world, draft):
+        return Broken("P8", f"the fold of its events is not what {name} decided")
+    outcome.accepted[name] += 1
+    after = follow(state, action, draft) if draft.records else state
+    step = Step(
+        state.world,
+        state.books,
+        action.command,
+        action.actor,
+        draft.records,
+        draft.answer,
+        after.world,
+        after.books,
+        scene.allowed,
+    )
+    return broken(step) or (None if after is state else after)
+
+
+def folds(world: World, draft: Draft) -> bool:
+    """Whether the events alone, applied one by one, give the rows that the decision came to."""
+    folded = World(world)
+    for record in draft.records:
+        folded.apply(record)
+    return (folded.tasks, folded.jobs, folded.parts, folded.plans, folded.usage) == (
+        draft.tasks,
+        draft.jobs,
+        draft.parts,
+        draft.plans,
+        draft.usage,
+    )
+
+
+def follow(state: State, action: Action, draft: Draft) -> State:
+    world = World()
+    for name, value in vars(state.world).items():
+        setattr(world, name, dict(value) if isinstance(value, dict) else value)
+    world.merge(draft, draft.records)
+    hands = state.hands
+    if isinstance(draft.answer, c.Grant) and action.worker is not None:
+        run_id = world.jobs[draft.answer.job_id].run_id or ""
+        filled = list(hands)
+        filled[action.worker] = Hand(draft.answer, run_id)
+        hands = tuple(filled)
+    return State(world, hands, keep(state.books, action.command, draft.records))
+
+
+# ---- when two states are one -----------------------------------------------------------------
+#
+# Dropped is what no decision reads: times that have passed, serial numbers of runs, values that
+# are the same everywhere. Fences are replaced by their order among the grants in hands, nonces go
+# with their fence, and workers are interchangeable. Live runs follow from the grant, which the
+# promises check. Of a job that has ended only its end is left: a person's retry counts anew.
+
+DROPPED_OF_JOB = frozenset(
+    {
+        *("state_at", "queued_at", "created_at", "ended_at", "rank", "queue_deadline"),
+        *("fence", "nonce", "worker", "runs", "run_id", "options", "result", "failures"),
+    }
+)
+DROPPED_OF_TASK = frozenset({"state_at", "created_at", "options", "blocked_detail", "answered"})
+_of_job = itemgetter(*(i for i, name in enumerate(Job._fields) if name not in DROPPED_OF_JOB))
+_of_task = itemgetter(*(i for i, name in enumerate(Task._fields) if name not in DROPPED_OF_TASK))
+
+
+def key(state: State) -> tuple[Any, ...]:
+    """What tells a state from every other one that behaves differently."""
+    world, hands, books = state
+    return (
+        *(_job_key(job, books[job.id]) for job in world.jobs.values()),
+        *(_task_key(task) for task in world.tasks.values()),
+        _hands_key(world, hands),
+        _parts_key(world),
+    )
+
+
+def _job_key(job: Job, witness: Witness) -> tuple[Any, ...]:
+    if witness.ended is not None:
+        return (job.id, job.state)
+    return (
+        *_of_job(job),
+        tuple(sorted(job.failures.items())),
+        witness._replace(holder=None, fence=0),
+    )
+
+
+def _task_key(task: Task) -> tuple[Any, ...]:
+    return (*_of_task(task), _frozen(task.blocked_detail), _frozen(task.answered))
+
+
+def _hands_key(world: World, hands: Hands) -> tuple[Any, ...]:
+    """Each hand by its job and by how many fences in other hands are higher; workers unnamed."""
+    fences: dict[str, set[int]] = {}
+    for hand in hands:
+        if hand is not None:
+            job_id, fence, _ = hand.grant
+            fences.setdefault(job_id, {world.jobs[job_id].fence}).add(fence)
+    ranked = [
+        (hand.grant.job_id, sum(each > hand.grant.fence for each in fences[hand.grant.job_id]))
+        for hand in hands
+        if hand is not None
+    ]
+    return tuple(sorted(ranked))
+
+
+def _parts_key(world: World) -> tuple[Any, ...]:
+    found: list[tuple[Any, ...]] = []
+    for (kind, job_id), parts in world.parts.items():
+        if kind == WAITS:
+            found += ((kind, job_id, name, each.missing) for name, each in parts.items())
+        elif kind == SIGNALS:
+            found += ((kind, job_id, name, each.taken) for name, each in parts.items())
+        elif kind == CHECKPOINTS:
+            found += ((kind, job_id, name, each.done) for name, each in parts.items())
+    return tuple(sorted(found))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple(sorted((name, _frozen(each)) for name, each in value.items()))
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+# ---- telling what was seen -------------------------------------------------------------------
+
+
+def _look(outcome: Outcome, world: World) -> None:
+    outcome.job_states.update(job.state for job in world.jobs.values())
+    outcome.task_states.update((task.lifecycle, task.state) for task in world.tasks.values())
+
+
+def _path(trail: list[tuple[int, Action | None]], number: int) -> Iterable[Action]:
+    actions: list[Action] = []
+    while number > 0:
+        number, action = trail[number]
+        if action is not None:
+            actions.append(action)
+    return reversed(actions)

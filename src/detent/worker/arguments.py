@@ -1,0 +1,149 @@
+"""From a payload to a handler's arguments and back, by the handler's own signature.
+
+A handler with one parameter of a model type (dataclass, msgspec struct, pydantic model) takes the whole
+payload; any other takes the payload's fields by name. The parameter `run` takes the run.
+"""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from detent.errors import Invalid
+from detent.worker.values import is_model, restored, storable, unrestorable
+
+RUN = "run"
+#: Where a flaw in a signature is reported.
+SIGNATURE = "handler"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    annotation: Any
+    required: bool
+
+
+class Parameters:
+    """What a handler wants."""
+
+    def __init__(self, function: Callable[..., Any], run_types: tuple[type, ...] = ()) -> None:
+        self.handler = getattr(function, "__qualname__", repr(function))
+        self.signature = inspect.signature(function)
+        hints = _hints(function, self.handler)
+        self.wants_run = False
+        self.takes_rest = False
+        self.named: list[Parameter] = []
+        for parameter in self.signature.parameters.values():
+            self._add(parameter, hints.get(parameter.name, Any), run_types)
+        self.whole = len(self.named) == 1 and not self.takes_rest and is_model(self.named[0].annotation)
+
+    def _add(self, parameter: inspect.Parameter, annotation: Any, run_types: Any) -> None:
+        name = parameter.name
+        if name == RUN:
+            self._check_run(annotation, run_types)
+            self.wants_run = True
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            self.takes_rest = True
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+            raise self._wrong(f"{name} must be a parameter that can be given by name")
+        elif (stranger := unrestorable(annotation)) is not None:
+            raise self._wrong(
+                f"{name} is annotated with {stranger}, which cannot be made of a JSON payload; use "
+                "text, numbers, lists, tables, a dataclass, a msgspec struct or a pydantic model"
+            )
+        else:
+            self.named.append(Parameter(name, annotation, parameter.default is parameter.empty))
+
+    def _check_run(self, annotation: Any, run_types: tuple[type, ...]) -> None:
+        if annotation is not Any and run_types and annotation not in run_types:
+            wanted = " or ".join(each.__name__ for each in run_types)
+            raise self._wrong(f"the parameter run takes the run: annotate it with {wanted}")
+
+    def _wrong(self, what: str) -> Invalid:
+        return Invalid(f"{self.handler}: {what}.", field=SIGNATURE, given=str(self.signature))
+
+    # -- a payload comes in ------------------------------------------------------------------
+
+    def decode(self, payload: Any, run: Any) -> dict[str, Any]:
+        """The arguments of one call; the payload's field that does not fit is named."""
+        arguments = self._whole(payload) if self.whole else self._by_name(payload)
+        if self.wants_run:
+            arguments[RUN] = run
+        return arguments
+
+    def _whole(self, payload: Any) -> dict[str, Any]:
+        only = self.named[0]
+        if payload is None and not only.required:
+            return {}
+        return {only.name: restored(payload, only.annotation, "payload")}
+
+    def _by_name(self, payload: Any) -> dict[str, Any]:
+        if not self.named and not self.takes_rest:
+            return {}
+        fields = {} if payload is None else payload
+        if not isinstance(fields, Mapping):
+            raise Invalid(
+                f"payload must be a table of the arguments of {self.handler}, not {payload!r:.60}.",
+                field="payload",
+                given=payload,
+            )
+        found = dict(fields) if self.takes_rest else {}
+        for each in self.named:
+            where = f"payload.{each.name}"
+            if each.name in fields:
+                found[each.name] = restored(fields[each.name], each.annotation, where)
+            elif each.required:
+                raise Invalid(f"{where} is missing: {self.handler} needs it.", field=where)
+        return found
+
+    # -- a call goes out ---------------------------------------------------------------------
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The payload of a typed submission, checked as the handler will check it."""
+        given = self._bound(args, kwargs)
+        plain = {name: storable(value, f"payload.{name}") for name, value in given.items()}
+        payload = plain.get(self.named[0].name) if self.whole else plain
+        self.decode(payload, None)
+        return payload
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        own = [each for each in self.signature.parameters.values() if each.name != RUN]
+        bare = self.signature.replace(parameters=own)
+        try:
+            bound = bare.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise Invalid(
+                f"{self.handler} cannot be submitted so: {error}.",
+                field="payload",
+                allowed=[str(bare)],
+            ) from None
+        rest = next((each.name for each in own if each.kind is each.VAR_KEYWORD), None)
+        further = bound.pop(rest, {}) if rest else {}
+        return {**bound, **further}
+
+
+def _hints(function: Callable[..., Any], handler: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError) as error:
+        raise Invalid(
+            f"{handler}: an annotation cannot be resolved: {error}. Import the name where the handler "
+            "stands, not only for type checking.",
+            field=SIGNATURE,
+        ) from None
+
+
+@lru_cache(maxsize=4096)
+def returns_of(function: Callable[..., Any]) -> Any:
+    """The type that a function says it returns, Any if it says none that JSON can carry."""
+    if not getattr(function, "__annotations__", None):
+        return Any
+    try:
+        annotation = typing.get_type_hints(function).get("return", Any)
+    except (NameError, TypeError):
+        return Any
+    usable = annotation not in (Any, type(None)) and unrestorable(annotation) is None
+    return annotation if usable else Any

@@ -1,0 +1,129 @@
+"""What a worker holds: claimed jobs, and the runs of them that it carries out, each of which can be told to stop."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from detent.engine import Claimed
+from detent.kernel.plan import PlanStep
+from detent.kernel.state import Job, Task
+
+if TYPE_CHECKING:
+    from detent.worker.files import RunFiles
+    from detent.worker.intent import Intent
+
+
+class Stop(StrEnum):
+    """Why a run must end before it is done."""
+
+    CANCEL = "cancel"
+    LOST = "lost"
+    RUN_LIMIT = "run"
+    IDLE_LIMIT = "idle"
+    HAND_BACK = "hand_back"
+
+
+class Hold:
+    """A job in this worker's hands, with everything that runs for it."""
+
+    __slots__ = ("attempts", "claimed_s", "grant", "job", "payload", "plan", "stopped", "task")
+
+    def __init__(self, claimed: Claimed) -> None:
+        self.grant = claimed.grant
+        self.job: Job = claimed.job
+        self.task: Task | None = claimed.task
+        self.payload: Any = claimed.payload
+        self.claimed_s = monotonic()
+        #: Live attempts by run id; several only for a plan.
+        self.attempts: dict[str, Attempt] = {}
+        #: The driver of its plan, if it has one.
+        self.plan: Any = None
+        self.stopped: Stop | None = None
+
+    def stop(self, why: Stop) -> None:
+        """Tell everything that runs for the job to end. A lost lease outweighs every other reason."""
+        if self.stopped is None or why is Stop.LOST:
+            self.stopped = why
+            for attempt in list(self.attempts.values()):
+                attempt.stop(why)
+
+
+class Attempt:
+    """One run to carry out."""
+
+    __slots__ = (
+        *("hold", "run_id", "intent", "payload", "number", "step", "results", "resource", "files"),
+        *("stopped", "stopped_s", "started_s", "sign_s", "run_s", "idle_s", "_on_stop", "_open"),
+    )
+
+    def __init__(
+        self,
+        hold: Hold,
+        run_id: str,
+        intent: "Intent[..., Any]",
+        files: "RunFiles",
+        *,
+        payload: Any = None,
+        number: int = 1,
+        step: PlanStep | None = None,
+        results: Mapping[str, Any] | None = None,
+        resource: str | None = None,
+    ) -> None:
+        self.hold, self.run_id, self.intent, self.files = hold, run_id, intent, files
+        self.payload, self.number = payload, number
+        self.step, self.results, self.resource = step, results, resource
+        self.stopped: Stop | None = None
+        self.stopped_s = 0.0
+        self.started_s: float | None = None
+        #: When it last gave a sign of life: output, progress, a checkpoint.
+        self.sign_s = 0.0
+        self.run_s, self.idle_s = limits_of(hold.job, intent, step)
+        self._on_stop: Callable[[Stop], None] | None = None
+        self._open = [True]
+        hold.attempts[run_id] = self
+        if hold.stopped is not None:
+            self.stop(hold.stopped)
+
+    def start(self) -> None:
+        self.started_s = self.sign_s = monotonic()
+
+    def sign(self) -> None:
+        self.sign_s = monotonic()
+
+    def stop(self, why: Stop) -> None:
+        """Ask it to end; the first reason counts, but a lost lease outweighs it."""
+        if self.stopped is None or why is Stop.LOST:
+            self.stopped = why
+            self.stopped_s = monotonic()
+            if self._on_stop is not None:
+                self._on_stop(why)
+
+    def on_stop(self, act: Callable[[Stop], None]) -> None:
+        """What ends the work when it must stop; called at once if it must already, maybe twice."""
+        self._on_stop = act
+        if self.stopped is not None:
+            act(self.stopped)
+
+    def end(self) -> bool:
+        """True for whoever ends it first, and only then: one run has one report."""
+        try:
+            self._open.pop()
+        except IndexError:
+            return False
+        self.hold.attempts.pop(self.run_id, None)
+        return True
+
+    @property
+    def ended(self) -> bool:
+        return not self._open
+
+
+def limits_of(
+    job: Job, intent: "Intent[..., Any]", step: PlanStep | None
+) -> tuple[float | None, float | None]:
+    """Time limits of a run in seconds, whole and without a sign of life: the nearest statement counts."""
+    options = job.options
+    run_ms = (step and step.timeout_ms) or options.get("run_timeout_ms") or intent.run_timeout_ms
+    idle_ms = options.get("idle_timeout_ms") or intent.idle_timeout_ms
+    return (run_ms / 1_000 if run_ms else None), (idle_ms / 1_000 if idle_ms else None)

@@ -1,0 +1,336 @@
+"""Durable execution: what a handler records, finds again and waits for. The rules of `run`, written once.
+
+Every operation is a generator (see `doing`); the two faces, Run and AsyncRun, are in `run`. A function restarts
+from the top when it goes on, and finds what it has done by name.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from detent.errors import Invalid, Refused
+from detent.kernel import commands as c
+from detent.kernel import fields
+from detent.kernel.state import Checkpoint
+from detent.worker.arguments import returns_of
+from detent.worker.attempt import Attempt, Stop
+from detent.worker.doing import Aside, Call, Doing, Tell
+from detent.worker.effects import MISSING, NOT_DONE, policy_of, with_key
+from detent.worker.failures import CodeChanged, Expired, Stopped, SubtaskFailed, Suspended
+from detent.worker.line import Line
+from detent.worker.subtasks import Subtask, SubtaskOutcome, derived_id
+from detent.worker.values import restored, storable
+
+LONGEST_NAME = 200
+LONGEST_WAIT_S = 10 * 365 * 86_400
+STEP, EFFECT, WAIT = "step", "effect", "wait"
+
+
+# ---- the journal ---------------------------------------------------------------------------
+
+
+class Journal:
+    """What one run has recorded and reached so far."""
+
+    def __init__(self, attempt: Attempt, line: Line) -> None:
+        self.attempt = attempt
+        self.line = line
+        self.grant = attempt.hold.grant
+        #: Steps of a plan share their job's names, so each has a corner of its own.
+        self.corner = corner_of(attempt)
+        self.reached: set[str] = set()
+        #: It has gone past what an earlier pass recorded.
+        self.advanced = False
+        self.suspension: Suspended | None = None
+        self._recorded: dict[str, Checkpoint] | None = None
+
+    # -- finding ---------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Every call on `run` passes here: a run that must end ends here."""
+        if self.suspension is not None:
+            raise self.suspension
+        if self.attempt.stopped is not None:
+            raise Stopped(self.attempt.stopped)
+        self.attempt.sign()
+
+    def find(self, name: str, kind: str) -> Doing[Checkpoint | None]:
+        self.check()
+        full = self.corner + fields.text(name, "name", LONGEST_NAME)
+        if full in self.reached:
+            raise Refused(
+                f"the name {name!r} was used before in this pass of {self.attempt.intent.name}",
+                code="name_used_twice",
+            )
+        self.reached.add(full)
+        if self._recorded is None:
+            self._recorded = (yield Aside(self._load)) if self._has_a_past() else {}
+        known = self._recorded.get(full)
+        if known is not None and known.kind != kind:
+            raise CodeChanged(
+                f"{name!r} was recorded as a {known.kind} by an earlier pass of this job, and is a "
+                f"{kind} in the code that runs now. Give the {kind} another name."
+            )
+        self.advanced = self.advanced or known is None
+        return known
+
+    def _has_a_past(self) -> bool:
+        """The first run of a job without a plan finds nothing, and need not look."""
+        return self.attempt.step is not None or self.attempt.hold.job.runs > 1
+
+    def _load(self) -> dict[str, Checkpoint]:
+        with self.line.read() as view:
+            found = view.job_checkpoints(self.grant.job_id)
+            return {each.name: each for each in found if each.name.startswith(self.corner)}
+
+    def _tell(self, command: c.Command, under: c.Grant | None = None) -> Doing[Any]:
+        try:
+            return (yield Tell(command, under))
+        except Refused as refusal:
+            if refusal.code != "stale_fence":
+                raise
+        self.attempt.hold.stop(Stop.LOST)
+        raise Stopped(Stop.LOST)
+
+    def record(self, name: str, value: Any) -> Doing[None]:
+        step = None if self.attempt.step is None else self.attempt.step.name
+        yield from self._tell(c.RecordCheckpoint(self.grant, self.corner + name, value, step))
+
+    def unreached(self) -> list[str]:
+        """Recorded names that this pass went past without reaching them."""
+        if not self._recorded or not self.advanced:
+            return []
+        return sorted(name for name in self._recorded if name not in self.reached)
+
+    # -- steps and effects -----------------------------------------------------------------
+
+    def step(
+        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Doing[Any]:
+        """Executed once and remembered."""
+        known = yield from self.find(name, STEP)
+        if known is not None:
+            return as_returned(known.value, function)
+        value = yield Call(function, args, kwargs)
+        plain = storable(value, f"the result of step {name!r}")
+        yield from self.record(name, plain)
+        return as_returned(plain, function)
+
+    def effect(
+        self,
+        key: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Any,
+        policy: str,
+        reconcile: Callable[..., Any] | None,
+    ) -> Doing[Any]:
+        """Begun, done and remembered; begun without a recorded end, its policy decides."""
+        settle = policy_of(policy, reconcile)
+        known = yield from self.find(key, EFFECT)
+        if known is not None and known.done:
+            return as_returned(known.value, function)
+        if known is None:
+            step = None if self.attempt.step is None else self.attempt.step.name
+            yield from self._tell(c.BeginEffect(self.grant, self.corner + key, policy, step))
+            value = NOT_DONE
+        else:
+            value = yield from settle(self, key, reconcile)
+        if value is NOT_DONE:
+            value = yield Call(function, args, with_key(function, kwargs, self.effect_key(key)))
+        plain = storable(value, f"the result of effect {key!r}")
+        yield from self.record(key, plain)
+        return as_returned(plain, function)
+
+    def effect_key(self, key: str) -> str:
+        """The same in every attempt, and no other job's."""
+        return f"{self.grant.job_id}:{self.corner}{key}"
+
+    # -- waits -----------------------------------------------------------------------------
+
+    def wait(
+        self,
+        name: str,
+        kind: str,
+        *,
+        needs: Sequence[str] = (),
+        timeout_s: float | None = None,
+        detail: Mapping[str, Any] | None = None,
+    ) -> Doing[Any]:
+        """The outcome of a wait that is over; otherwise the run ends here, until it is."""
+        known = yield from self.find(name, WAIT)
+        if known is not None:
+            return known.value
+        due_at = None
+        if timeout_s is not None:
+            due_at = (yield Aside(self.line.now)) + _microseconds(timeout_s)
+        step = self.attempt.step
+        report = c.SuspendRun(
+            self.grant,
+            self.attempt.run_id,
+            self.corner + name,
+            kind,
+            tuple(needs),
+            due_at,
+            detail or {},
+            0 if step is None else step.hold_resource_ms * 1_000,
+        )
+        self.suspension = Suspended(report)
+        raise self.suspension
+
+    def sleep(self, seconds: float, name: str) -> Doing[None]:
+        yield from self.wait(name, "timer", timeout_s=seconds)
+
+    def wait_for(
+        self, signal: str, timeout_s: float | None, default: Any, name: str | None
+    ) -> Doing[Any]:
+        over = yield from self.wait(
+            name or f"signal:{signal}", "signal", needs=(signal,), timeout_s=timeout_s
+        )
+        if over["outcome"] == "signalled":
+            return over["value"][signal]
+        if default is MISSING:
+            raise Expired(f"no signal {signal!r} came within {timeout_s} s")
+        return default
+
+    def ask(
+        self,
+        question: str,
+        choices: Sequence[Any],
+        timeout_s: float | None,
+        default: Any,
+        name: str,
+        kind: str = "question",
+    ) -> Doing[Any]:
+        """A job without a task has nobody who answers for it: there the answer is a signal."""
+        detail = {"text": question, "options": storable(list(choices), "choices")}
+        if default is not MISSING:
+            detail["default"] = storable(default, "default")
+        signal = f"answer:{self.corner}{name}"
+        needs = () if self.attempt.hold.task else (signal,)
+        over = yield from self.wait(name, kind, needs=needs, timeout_s=timeout_s, detail=detail)
+        if over["outcome"] == "expired":
+            raise Expired(f"nobody answered {question!r} within {timeout_s} s")
+        return over["value"][signal] if over["outcome"] == "signalled" else over["value"]
+
+    # -- subtasks --------------------------------------------------------------------------
+
+    def subtask(
+        self, intent: str, payload: Any, options: Mapping[str, Any], name: str, returns: Any
+    ) -> Doing[Subtask]:
+        """Made once; made again after a crash it is the same one, because its id follows from its name."""
+        recorded = f"subtask:{name}"
+        known = yield from self.find(recorded, STEP)
+        child = derived_id(self.grant.job_id, self.corner + recorded)
+        command, signal = self._submission(child, intent, payload, options)
+        if known is None:
+            try:
+                yield from self._tell(command, self.grant)
+            except Refused as refusal:
+                if refusal.code not in ("task_exists", "job_exists"):
+                    raise
+            yield from self.record(recorded, {"id": child})
+        return Subtask(name, child, signal, returns)
+
+    def _submission(
+        self, child: str, intent: str, payload: Any, options: Mapping[str, Any]
+    ) -> tuple[c.Command, str]:
+        job, task = self.attempt.hold.job, self.attempt.hold.task
+        if task is None:
+            key = options.get("concurrency_key")
+            made: c.Command = c.SubmitJob(
+                child, job.project, intent, job.priority, payload, job.id, key, options
+            )
+            return made, f"job:{child}"
+        made = c.SubmitTask(
+            child,
+            task.project,
+            task.lifecycle,
+            intent,
+            task.source,
+            task.priority,
+            payload=payload,
+            parent_id=task.id,
+            options=options,
+        )
+        return made, f"task:{child}"
+
+    def gather(self, subtasks: Sequence[Subtask], name: str, *, outcomes: bool) -> Doing[list[Any]]:
+        """The results in the order asked for; a failed one raises, with all outcomes, unless they are wanted."""
+        signals = [each.signal for each in subtasks]
+        if not signals:
+            return []
+        over = yield from self.wait(name, "subtasks", needs=tuple(dict.fromkeys(signals)))
+        ended = [SubtaskOutcome(**over["value"][each.signal]) for each in subtasks]
+        if outcomes:
+            return ended
+        bad = [each.name for each, end in zip(subtasks, ended, strict=True) if not end.succeeded]
+        if bad:
+            by_name = {each.name: end for each, end in zip(subtasks, ended, strict=True)}
+            first = by_name[bad[0]]
+            text = f"subtask {bad[0]} is {first.state}: {first.error or 'no error was recorded'}"
+            raise SubtaskFailed(text, by_name)
+        return [
+            restored(end.result, each.returns, f"the result of {each.name}")
+            for each, end in zip(subtasks, ended, strict=True)
+        ]
+
+    # -- on the way ------------------------------------------------------------------------
+
+    def progress(self, fraction: float | None, note: str | None) -> Doing[None]:
+        self.check()
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise Invalid(
+                f"progress must be from 0 to 1, not {fraction}.", field="progress", given=fraction
+            )
+        run_id = self.attempt.run_id
+        yield from self._tell(c.ReportProgress(self.grant, run_id, fraction, note))
+
+    def log(self, text: str) -> Doing[None]:
+        self.check()
+        yield Aside(lambda: self.attempt.files.write(text if text.endswith("\n") else f"{text}\n"))
+
+    def evidence(self, name: str, content: Any) -> Doing[None]:
+        self.check()
+        kept = yield Aside(lambda: self.attempt.files.keep(name, content))
+        yield from self._tell(c.AddEvidence(self.grant, self.attempt.run_id, *kept))
+
+
+# ---- small things --------------------------------------------------------------------------
+
+
+def corner_of(attempt: Attempt) -> str:
+    """The prefix of a step's names: its own name, and a mark of its work when that is not all.
+
+    A later plan version with the same step and the same input finds what the step has done; with another
+    input it is other work.
+    """
+    step = attempt.step
+    if step is None:
+        return ""
+    work = [step.intent if step.intent != step.name else None, step.input]
+    if work == [None, None]:
+        return f"{step.name}/"
+    text = repr(storable(work, "input"))
+    return f"{step.name}~{hashlib.sha256(text.encode()).hexdigest()[:8]}/"
+
+
+def as_returned(plain: Any, function: Callable[..., Any]) -> Any:
+    """A recorded value in the type that the function promises; as plain JSON if it does not fit it.
+
+    The first pass gets the value this way too, so that code sees the same in every pass.
+    """
+    try:
+        return restored(plain, returns_of(function), "value")
+    except (Invalid, TypeError):
+        return plain
+
+
+def _microseconds(seconds: float) -> int:
+    if isinstance(seconds, bool) or not 0 <= seconds <= LONGEST_WAIT_S:
+        raise Invalid(
+            f"a wait lasts from 0 to {LONGEST_WAIT_S} seconds, not {seconds!r}.",
+            field="seconds",
+            given=seconds,
+        )
+    return round(seconds * 1_000_000)

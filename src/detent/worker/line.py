@@ -1,0 +1,83 @@
+"""The line from a run to the engine: what it tells is durable when the call returns, or refused."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from detent.engine import Engine
+from detent.errors import Refused, Unavailable
+from detent.kernel import commands as c
+from detent.store.port import Reading
+
+T = TypeVar("T")
+
+#: How long a run waits for a store that is away, as long as a lease lasts: then it fails.
+PATIENCE_S = 30.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+
+
+class Line:
+    """Speaks to the engine for one worker."""
+
+    def __init__(self, engine: Engine, worker: str) -> None:
+        self.engine = engine
+        self.worker = worker
+        self.actor = c.Actor(f"worker:{worker}")
+
+    def read(self) -> AbstractContextManager[Reading]:
+        return self.engine.store.read()
+
+    def now(self) -> int:
+        """The store's clock."""
+        with self.read() as view:
+            return view.now()
+
+    def tell(self, command: c.Command, under: c.Grant | None = None) -> Any:
+        """Have one command decided; with `under`, only while that grant holds."""
+        patience = Patience()
+        while True:
+            try:
+                return self._tell(command, under)
+            except Unavailable:
+                if patience.is_spent():
+                    raise
+            except Refused as refusal:
+                if patience.knows(refusal):
+                    return None
+                raise
+            time.sleep(patience.pause_s())
+
+    async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
+        """The same for a coroutine."""
+        return await self.aside(lambda: self.tell(command, under))
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Something that blocks, away from the event loop."""
+        return await asyncio.to_thread(work)
+
+    def _tell(self, command: c.Command, under: c.Grant | None) -> Any:
+        return self.engine.do(command, self.actor, grant=under)
+
+
+class Patience:
+    """How long and how often a run tries again when the store is away."""
+
+    def __init__(self) -> None:
+        self.until_s = time.monotonic() + PATIENCE_S
+        self.next_s = FIRST_PAUSE_S
+        self.tried = False
+
+    def is_spent(self) -> bool:
+        return time.monotonic() >= self.until_s
+
+    def pause_s(self) -> float:
+        """The pause before the next try; each is longer than the one before."""
+        pause_s, self.tried = self.next_s, True
+        self.next_s = min(self.next_s * 2, LONGEST_PAUSE_S)
+        return pause_s
+
+    def knows(self, refusal: Refused) -> bool:
+        """The name was recorded by an earlier try: its answer was lost, not the try."""
+        return self.tried and refusal.code == "name_used_twice"

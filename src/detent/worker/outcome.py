@@ -1,0 +1,110 @@
+"""From how a run ended to what is reported: exceptions and exit codes to failure classes. Pure.
+
+Tables first; a class of failure that the handler states itself always counts.
+"""
+
+import errno
+import signal
+import socket
+import traceback
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel.retry import FailureClass
+from detent.worker.failures import Failure, Interrupted
+
+LONGEST_ERROR = 2_000
+
+#: The first that fits counts: TimeoutError is an OSError too.
+BY_TYPE: Sequence[tuple[type[BaseException], FailureClass]] = (
+    (TimeoutError, FailureClass.TIMEOUT),
+    (ConnectionError, FailureClass.NETWORK),
+    (socket.gaierror, FailureClass.NETWORK),
+    (socket.herror, FailureClass.NETWORK),
+)
+#: Errors of the operating system that mean the network.
+BY_ERRNO = frozenset({errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH})
+
+
+class Failed(NamedTuple):
+    """What is known of a failure."""
+
+    error_class: FailureClass
+    error: str
+    exit_code: int | None = None
+    reset_at: int | None = None
+
+
+def of_exception(error: BaseException) -> Failed:
+    """Why a handler failed, by the exception that came out of it."""
+    if isinstance(error, Failure):
+        return Failed(error.error_class, shown(error), reset_at=error.reset_at)
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else None
+        return Failed(FailureClass.ERROR, f"the handler called exit({error.code!r})", code)
+    return Failed(_class_of(error), shown(error))
+
+
+def _class_of(error: BaseException) -> FailureClass:
+    for kind, failure_class in BY_TYPE:
+        if isinstance(error, kind):
+            return failure_class
+    if isinstance(error, OSError) and error.errno in BY_ERRNO:
+        return FailureClass.NETWORK
+    return FailureClass.ERROR
+
+
+def shown(error: BaseException) -> str:
+    """The error in one line: its type, its words, and where it was raised."""
+    if isinstance(error, DetentError):
+        text = f"{error} {error.hint}"
+    else:
+        words = str(error)
+        name = type(error).__name__
+        text = f"{name}: {words}" if words and words != name else name
+        text += _place(error)
+    return text if len(text) <= LONGEST_ERROR else f"{text[: LONGEST_ERROR - 3]}..."
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    return f" ({frames[0].filename}:{frames[0].lineno})" if frames else ""
+
+
+def interrupted(error: BaseException) -> Interrupted | None:
+    """The interruption in an exception, also in a group of them."""
+    if isinstance(error, Interrupted):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(interrupted, error.exceptions)), None)
+    return None
+
+
+# ---- reports -------------------------------------------------------------------------------
+
+
+def completed(grant: c.Grant, run_id: str, result: Any, exit_code: int | None = None) -> c.Report:
+    return c.CompleteRun(grant, run_id, result, exit_code)
+
+
+def failed(grant: c.Grant, run_id: str, failure: Failed) -> c.Report:
+    error_class, error, exit_code, reset_at = failure
+    return c.FailRun(grant, run_id, error_class.value, error, exit_code, reset_at)
+
+
+def of_exit_code(code: int, tail: str = "") -> Failed | None:
+    """None if the command succeeded; a negative code is the signal that ended it."""
+    if code == 0:
+        return None
+    how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    text = f"the command {how}" + (f": {tail}" if tail else "")
+    return Failed(FailureClass.ERROR, text[:LONGEST_ERROR], code)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,1 @@
+"""How an intent is carried out: a function, a command."""

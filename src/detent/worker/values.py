@@ -1,0 +1,112 @@
+"""Values on their way into the store and back: JSON in between, with the types of the handler around it.
+
+Dataclasses, msgspec structs and pydantic models are taken as they are. pydantic is never imported: its
+models are known by what they can do.
+"""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from detent.errors import Invalid, TooLarge
+
+#: The largest result, checkpoint or payload, as JSON.
+MOST_BYTES = 1_048_576
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_PLACE = re.compile(r"^(?P<text>.*?)(?: - at `\$?(?P<path>.*)`)?$", re.DOTALL)
+
+
+def storable(value: Any, what: str) -> Any:
+    """The value as plain JSON values; refused, by name, if it is none or too large."""
+    if value is None or value is True or value is False:
+        return value
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)
+        encoded = _encode(plain)
+        if b"null" in encoded:
+            json.dumps(plain, allow_nan=False)  # msgspec writes NaN as null, which is another value
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise _unstorable(value, what, error) from None
+    if len(encoded) > MOST_BYTES:
+        raise TooLarge(
+            f"{what} is {len(encoded):,} bytes as JSON; {MOST_BYTES:,} are allowed. "
+            "Keep it as evidence, and return its name.",
+            limit=MOST_BYTES,
+        )
+    return plain if isinstance(plain, str) else _decode(encoded)
+
+
+def _unstorable(value: Any, what: str, error: Exception) -> Invalid:
+    return Invalid(
+        f"{what} cannot be stored: {error}. It must be JSON: text, numbers, true, false, null, lists "
+        "and tables of them, or a dataclass, msgspec struct or pydantic model of such.",
+        field=what,
+        given=type(value).__name__,
+    )
+
+
+def restored(value: Any, annotation: Any, where: str) -> Any:
+    """A stored value in the type that the code asks for; refused, by field, if it does not fit."""
+    if annotation is Any:
+        return value
+    try:
+        return msgspec.convert(value, annotation, str_keys=True, dec_hook=_model)
+    except msgspec.ValidationError as error:
+        found = _PLACE.match(str(error))
+        path, text = (found["path"] or "", found["text"]) if found else ("", str(error))
+        raise Invalid(f"{where}{path}: {text}.", field=where + path, given=value) from None
+
+
+def unrestorable(annotation: Any) -> str | None:
+    """The type in an annotation that no JSON value can be made into; asked at registration."""
+    try:
+        nodes: list[Any] = [msgspec.inspect.type_info(annotation)]
+    except TypeError as error:
+        return str(error)
+    seen: list[Any] = []
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, msgspec.inspect.CustomType) and not is_model(node.cls):
+            return getattr(node.cls, "__name__", str(node.cls))
+        if isinstance(node, tuple):
+            nodes.extend(node)
+        elif isinstance(node, msgspec.Struct) and not any(node is each for each in seen):
+            seen.append(node)
+            nodes.extend(getattr(node, name) for name in node.__struct_fields__)
+    return None
+
+
+def is_model(annotation: Any) -> bool:
+    """A type with named fields: a dataclass, a msgspec struct, a pydantic model."""
+    return isinstance(annotation, type) and (
+        hasattr(annotation, "__dataclass_fields__")
+        or hasattr(annotation, "__struct_fields__")
+        or hasattr(annotation, "model_validate")
+    )
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a {type(value).__name__} is no JSON value")
+
+
+def _model(kind: type, value: Any) -> Any:
+    if isinstance(value, kind):
+        return value
+    if not hasattr(kind, "model_validate"):
+        raise TypeError(f"nobody knows how to make a {kind.__name__} of JSON")
+    try:
+        return kind.model_validate(value)
+    except ValueError as error:
+        raise ValueError(_first_flaw(error)) from None
+
+
+def _first_flaw(error: Any) -> str:
+    """What a pydantic model says about its first wrong field."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

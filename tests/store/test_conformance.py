@@ -1,0 +1,32 @@
+"""Every store against every check of the conformance suite, with its doorbell and without."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from detent.store.memory import Database, MemoryStore
+from detent.testing.conformance import CHECKS, OpenStore, run
+
+Backend = Callable[[pytest.FixtureRequest], OpenStore]
+
+
+def memory(_: pytest.FixtureRequest) -> OpenStore:
+    database = Database()
+    return lambda clock: MemoryStore(clock, database)
+
+
+# A backend is one line here; one that cannot be imported or started fails.
+BACKENDS: tuple[Backend, ...] = (memory,)
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda backend: backend.__name__)
+def open_store(request: pytest.FixtureRequest) -> OpenStore:
+    opened: OpenStore = request.param(request)
+    return opened
+
+
+@pytest.mark.parametrize("doorbell", [True, False], ids=["doorbell", "silent"])
+@pytest.mark.parametrize("check", CHECKS)
+def test_store(open_store: OpenStore, check: str, doorbell: bool) -> None:
+    run(CHECKS[check], open_store, doorbell=doorbell)
