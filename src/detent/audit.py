@@ -46,7 +46,7 @@ class Folded:
     #: By stream: what its row holds beside what the kernel looks at.
     extras: dict[str, dict[str, Any]] = field(default_factory=dict)
     evidence: Rows = field(default_factory=dict)
-    #: Streams without rows: deleted, or no longer to be folded because data was blanked or wrong.
+    #: Streams without rows: deleted, or not to be folded because data was blanked or is wrong.
     deleted: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     flaws: list[Difference] = field(default_factory=list)
@@ -95,6 +95,8 @@ def _fold_event(folded: Folded, logged: Logged) -> None:
         folded.deleted.add(stream)
     if not logged.data:
         folded.unread.add(stream)
+        if logged.digest is None:
+            _flaw(folded, logged, "digest", "that of the data that was blanked", None)
     if stream in folded.unread:
         return
     try:

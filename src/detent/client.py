@@ -21,13 +21,15 @@ class Client:
         headers = {"Authorization": f"Bearer {token}"}
         self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout_s)
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, operation: str, /, **arguments: Any) -> Any:
         """The operation's answer; its refusal is raised as the error that it is."""
-        request = _request(OPERATIONS[name], arguments)
+        request = _request(OPERATIONS[operation], arguments)
         try:
             response = self._http.request(**request)
         except httpx2.HTTPError as error:
-            raise errors.Unavailable(f"{self.url} does not answer: {error}", retry_after_s=1) from None
+            raise errors.Unavailable(
+                f"{self.url} does not answer: {error}", retry_after_s=1
+            ) from None
         if response.is_success:
             return msgspec.json.decode(response.content) if response.content else None
         raise _error(response.status_code, response.content)
@@ -59,9 +61,12 @@ def _error(status: int, content: bytes) -> errors.DetentError:
         problem = msgspec.json.decode(content)
         code, detail = problem["code"], problem["detail"]
     except (msgspec.DecodeError, KeyError, TypeError):
-        return errors.Unavailable(f"The gateway answered {status} without a reason.", retry_after_s=1)
-    error = errors.DetentError(detail, code=code if code in CODES else "unavailable", hint=problem.get("hint"))
-    return error
+        return errors.Unavailable(
+            f"The gateway answered {status} without a reason.", retry_after_s=1
+        )
+    return errors.DetentError(
+        detail, code=code if code in CODES else "unavailable", hint=problem.get("hint")
+    )
 
 
 def read_token(data_dir: Path) -> str:

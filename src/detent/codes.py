@@ -93,6 +93,13 @@ CODES: Mapping[str, Code] = {
         "What has ended stays as it is.",
         "Look at the job; it may have finished without the signal.",
     ),
+    "token_exists": Code(
+        409,
+        1,
+        "There is a token of that name already.",
+        "The name stands for its holder in the log, so that it is given once.",
+        "Take another name, or revoke the token that is there.",
+    ),
     "open_question": Code(
         409,
         1,
@@ -333,6 +340,56 @@ CODES: Mapping[str, Code] = {
         "The id is wrong, the job is in another project, or retention has removed it.",
         "Check the id with `detent show` of its task.",
     ),
+    "unknown_run": Code(
+        404,
+        3,
+        "There is no run with that id.",
+        "The id is wrong, the run is in another project, or retention has removed it.",
+        "Check the id with `detent runs`.",
+    ),
+    "unknown_token": Code(
+        404,
+        3,
+        "There is no token of that name.",
+        "It was revoked, has expired, or never was.",
+        "Look at the names with `detent tokens`.",
+    ),
+    # HTTP alone
+    "method_not_allowed": Code(
+        405,
+        2,
+        "The path does not know that method.",
+        "Each path takes the methods that the header `Allow` lists, and no others.",
+        "Use one of them; the served OpenAPI document has all paths.",
+    ),
+    "body_timeout": Code(
+        408,
+        6,
+        "The body did not come in time.",
+        "A request that stands still would hold a connection for ever. Nothing was stored.",
+        "Send the request again, without pauses.",
+    ),
+    "precondition_failed": Code(
+        412,
+        1,
+        "It is not the version that `If-Match` names.",
+        "Somebody has changed it since you looked. Nothing was changed.",
+        "Look again and decide anew.",
+    ),
+    "wrong_media_type": Code(
+        415,
+        2,
+        "The body is not of the media type that the path takes.",
+        "Each path takes one media type, uncompressed; most take `application/json`.",
+        "Set `Content-Type` to the one that the answer names.",
+    ),
+    "wrong_host": Code(
+        421,
+        4,
+        "The header `Host` names nobody that this gateway answers for.",
+        "A name that was made to point here (DNS rebinding) must not open anything.",
+        "Use 127.0.0.1 or localhost with the port, or add the name to `gateway.hosts`.",
+    ),
     # Unauthorized, Forbidden
     "unauthorized": Code(
         401,
@@ -347,6 +404,13 @@ CODES: Mapping[str, Code] = {
         "The token does not allow this.",
         "Its scopes, as the server has recorded them, do not cover the action.",
         "Use a token with the scope that the answer names, or ask somebody who has one.",
+    ),
+    "wrong_origin": Code(
+        403,
+        4,
+        "The request comes from another site's page.",
+        "Only detent's own page may act with a person's session.",
+        "Open detent's own page, or send a token in the header `Authorization`.",
     ),
     # TooLarge, TooMany
     "too_large": Code(
@@ -380,6 +444,13 @@ CODES: Mapping[str, Code] = {
         "Set what the message names.",
     ),
     # Broken
+    "internal": Code(
+        500,
+        70,
+        "detent has met an error of its own.",
+        "The program did not expect this. The log of the server has the details.",
+        "Report it with the request id of the answer.",
+    ),
     "broken": Code(
         500,
         70,

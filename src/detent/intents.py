@@ -1,4 +1,4 @@
-"""The intents of an installation: those of the configuration, or the six that everybody starts with."""
+"""The intents of an installation: those of its configuration, or the six to start with."""
 
 import sys
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def intents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
             )
         if "command" in intent and not _is_argv(intent["command"]):
             raise Misconfigured(
-                f"intents.{name}.command must be a list of texts, as in [\"pytest\", \"-q\"]",
+                f'intents.{name}.command must be a list of texts, as in ["pytest", "-q"]',
                 setting=f"intents.{name}.command",
             )
     return dict(named)

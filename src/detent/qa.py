@@ -1,7 +1,7 @@
 """What `runQA` runs: the tests of the project in the working directory, with a report as evidence.
 
-A program of its own, started as `python -m detent.qa`; it looks only at its working directory and at
-the variables `DETENT_PROJECT_DIR` and `DETENT_EVIDENCE_DIR`.
+A program of its own, started as `python -m detent.qa`; it looks only at its working directory and
+at the variables `DETENT_PROJECT_DIR` and `DETENT_EVIDENCE_DIR`.
 """
 
 import os
@@ -47,7 +47,8 @@ def report(project: Path, argv: Sequence[str] | None, exit_code: int | None) -> 
     else:
         decision = "PASS" if exit_code == 0 else f"FAIL (exit code {exit_code})"
     command = "none" if argv is None else " ".join(argv)
-    return f"# QA decision\n\n- Decision: {decision}\n- Project: {project.name}\n- Command: {command}\n"
+    facts = (f"Decision: {decision}", f"Project: {project.name}", f"Command: {command}")
+    return "# QA decision\n\n" + "".join(f"- {fact}\n" for fact in facts)
 
 
 def main() -> int:

@@ -49,7 +49,9 @@ def open_core(loaded: Loaded) -> Iterator[Core]:
 class Service:
     """What `detent up` runs: gateway, worker and keeper on one core; each can be left out."""
 
-    def __init__(self, core: Core, *, gateway: bool = True, worker: bool = True, keeper: bool = True) -> None:
+    def __init__(
+        self, core: Core, *, gateway: bool = True, worker: bool = True, keeper: bool = True
+    ) -> None:
         self.core = core
         self.url: str | None = None
         self.server = Server(core) if gateway else None

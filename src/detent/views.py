@@ -1,4 +1,4 @@
-"""Reads for people: tasks, jobs, runs and events as they are shown, and why something is not moving."""
+"""Reads for people: tasks, jobs, runs and events as shown, and why something is not moving."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -78,9 +78,12 @@ VERBS: Mapping[str, str] = {
     "task_unblocked": "retry",
 }
 
+#: The same for job events.
+JOB_VERBS: Mapping[str, str] = {"job_cancelled": "cancel", "wait_completed": "signal"}
+
 
 def why(view: Reading, task: Task) -> dict[str, Any]:
-    """Every reason that a task is not moving, who can clear it, when detent looks again, what is legal."""
+    """Every reason that a task is not moving, who can clear it, and what is legal."""
     job = next((job for job, _ in view.jobs([task.job_id])), None) if task.job_id else None
     reasons = list(_reasons(view, task, job))
     legal = [VERBS[name] for name in LIFECYCLES[task.lifecycle].legal(task.state) if name in VERBS]
@@ -90,6 +93,18 @@ def why(view: Reading, task: Task) -> dict[str, Any]:
         "since": utc(task.state_at),
         "reasons": reasons,
         "actions": sorted(set(legal)),
+    }
+
+
+def why_job(view: Reading, job: Job) -> dict[str, Any]:
+    """The same of a job: every reason that it is not moving."""
+    legal = [JOB_VERBS[name] for name in LIFECYCLES["job"].legal(job.state) if name in JOB_VERBS]
+    return {
+        "id": job.id,
+        "state": job.state,
+        "since": utc(job.state_at),
+        "reasons": list(_job_reasons(view, job)),
+        "actions": sorted(legal),
     }
 
 

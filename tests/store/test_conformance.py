@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.store.memory import Database, MemoryStore
+from detent.store.sqlite import SqliteStore
 from detent.testing.conformance import CHECKS, OpenStore, run
 
 Backend = Callable[[pytest.FixtureRequest], OpenStore]
@@ -16,8 +17,13 @@ def memory(_: pytest.FixtureRequest) -> OpenStore:
     return lambda clock: MemoryStore(clock, database)
 
 
+def sqlite(request: pytest.FixtureRequest) -> OpenStore:
+    path: Path = request.getfixturevalue("tmp_path")
+    return lambda clock: SqliteStore(path / "detent.db", clock)
+
+
 # A backend is one line here; one that cannot be imported or started fails.
-BACKENDS: tuple[Backend, ...] = (memory,)
+BACKENDS: tuple[Backend, ...] = (memory, sqlite)
 
 
 @pytest.fixture(params=BACKENDS, ids=lambda backend: backend.__name__)

@@ -1,4 +1,4 @@
-"""How a command reaches detent: through the gateway that runs on the data directory, else directly."""
+"""How a command reaches detent: through the gateway of the data directory, else directly."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ SERVER_FILE = "server.json"
 class Connection(Protocol):
     """Ask for an operation by name."""
 
-    def call(self, name: str, **arguments: Any) -> Any: ...
+    def call(self, operation: str, /, **arguments: Any) -> Any: ...
 
 
 class Direct:
@@ -25,10 +25,10 @@ class Direct:
     def __init__(self, core: Any) -> None:
         self.core = core
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, operation: str, /, **arguments: Any) -> Any:
         from detent.operations.registry import OWNER, call
 
-        return call(name, self.core, OWNER, **arguments)
+        return call(operation, self.core, OWNER, **arguments)
 
 
 @contextmanager

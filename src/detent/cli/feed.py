@@ -63,4 +63,3 @@ def logs(task_id: str, follow: bool) -> None:
                 return
             if not chunk["text"]:
                 time.sleep(0.2)
-

@@ -24,25 +24,31 @@ class Command(NamedTuple):
 
 
 COMMANDS: Mapping[str, Command] = {
-    "init": Command("detent.cli.up:init", "Write a starter configuration."),
+    "init": Command("detent.cli.up:init", "Write a starter detent.toml, to be edited."),
     "up": Command("detent.cli.up:up", "Run gateway, worker and keeper in one process."),
     "serve": Command("detent.cli.up:serve", "Run a gateway alone."),
-    "keeper": Command("detent.cli.up:keeper", "Run a keeper alone."),
-    "submit": Command("detent.cli.submit:submit", "Submit a task."),
-    "tasks": Command("detent.cli.tasks:tasks", "List tasks."),
-    "show": Command("detent.cli.tasks:show", "Show one task with its runs and history."),
-    "why": Command("detent.cli.tasks:why", "Say why a task is not moving."),
-    "inbox": Command("detent.cli.tasks:inbox", "Deal with what waits for a person."),
+    "keeper": Command("detent.cli.up:keeper", "Run a keeper alone; any number may stand by."),
+    "submit": Command("detent.cli.submit:submit", "Submit a task of an intent and queue it."),
+    "tasks": Command("detent.cli.tasks:tasks", "List tasks, newest first."),
+    "show": Command(
+        "detent.cli.tasks:show", "Show one task: where it stands, its runs, and its history."
+    ),
+    "why": Command(
+        "detent.cli.tasks:why", "Say why a task is not moving, and who can change that."
+    ),
+    "inbox": Command("detent.cli.tasks:inbox", "Deal with what waits for a person, one by one."),
     "run": Command("detent.cli.tasks:run", "Queue tasks, or run failed ones again."),
     "cancel": Command("detent.cli.tasks:cancel", "Cancel tasks and their subtasks."),
     "accept": Command("detent.cli.tasks:accept", "Accept work that waits for review."),
     "reject": Command("detent.cli.tasks:reject", "Reject work that waits for review."),
     "answer": Command("detent.cli.tasks:answer", "Answer a task's open question."),
-    "resume": Command("detent.cli.tasks:resume", "Go on with timed-out tasks."),
+    "resume": Command("detent.cli.tasks:resume", "Go on with timed-out tasks in their sessions."),
     "retry": Command("detent.cli.tasks:retry", "Run tasks again with new counts."),
-    "signal": Command("detent.cli.tasks:signal", "Send a named signal to a task."),
+    "signal": Command("detent.cli.tasks:signal", "Send a named signal to a task's job."),
     "delete": Command("detent.cli.tasks:delete", "Delete tasks with their data."),
-    "events": Command("detent.cli.feed:events", "Print the log, or follow it."),
+    "events": Command(
+        "detent.cli.feed:events", "Print the log, or one task's history, as it happened."
+    ),
     "logs": Command("detent.cli.feed:logs", "Print what a task's last run has written."),
     "verify": Command("detent.cli.store:verify", "Fold the log and compare every row with it."),
     "lifecycle": Command(

@@ -29,7 +29,9 @@ PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 
 @click.command()
 @click.argument("intent")
-@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A field of the payload.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A field of the payload."
+)
 @click.option("--payload", help="The payload as JSON, or @FILE.")
 @click.option("--project", help="The project that it belongs to.")
 @click.option("--title", default="", help="What people call it.")
@@ -38,7 +40,9 @@ PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 @click.option("--depends-on", multiple=True, metavar="TASK", help="Wait for this task first.")
 @click.option("--budget", "max_budget_usd", help="Most that it may spend, in dollars.")
 @click.option("--tag", "tags", multiple=True, help="A tag to find it by.")
-@click.option("--plan", type=click.Path(exists=True, dir_okay=False), help="A plan, as JSON or YAML.")
+@click.option(
+    "--plan", type=click.Path(exists=True, dir_okay=False), help="A plan, as JSON or YAML."
+)
 @click.option("--key", "idempotency_key", help="The same key never makes a second task.")
 @click.option("--hold", is_flag=True, help="Create it only; run it later.")
 @click.option("--wait", is_flag=True, help="Wait for its end; the exit code tells how it went.")
@@ -77,7 +81,10 @@ def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
     while True:
         task: dict[str, Any] = detent.call("show_task", task_id=task_id)
         if task["state"] != last and not as_json:
-            output.say(f"{task['state_at']}  {task['state']}" + (f" ({task['blocked_by']})" if task["blocked_by"] else ""))
+            output.say(
+                f"{task['state_at']}  {task['state']}"
+                + (f" ({task['blocked_by']})" if task["blocked_by"] else "")
+            )
         last = task["state"]
         if last in EXIT_CODES and task["blocked_by"] not in PASSING:
             return task
@@ -90,7 +97,10 @@ def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json({"task": task, "result": result})
         return
-    output.table(("TASK", "STATE", "RESULT"), [(task["id"], state_cell(task), "" if result is None else str(result))])
+    output.table(
+        ("TASK", "STATE", "RESULT"),
+        [(task["id"], state_cell(task), "" if result is None else str(result))],
+    )
 
 
 def read_plan(path: Path) -> Any:

@@ -1,5 +1,6 @@
 """Commands about tasks: look, judge, answer, run, cancel, delete."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,7 +41,14 @@ def tasks(as_json: bool, **filters: Any) -> None:
         output.say("There are no tasks here. Submit one: detent submit runQA")
         return
     rows = [
-        (row["id"], state_cell(row), row["priority"], row["intent"], row["project"], row["title"] or _age(row))
+        (
+            row["id"],
+            state_cell(row),
+            row["priority"],
+            row["intent"],
+            row["project"],
+            row["title"] or _age(row),
+        )
         for row in page["items"]
     ]
     output.table(("ID", "STATE", "PRIORITY", "INTENT", "PROJECT", "TITLE"), rows)
@@ -92,7 +100,16 @@ def event_row(event: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _show(task: Mapping[str, Any]) -> None:
     rows: list[tuple[output.Cell, output.Cell]] = [("state", state_cell(task))]
-    for name in ("title", "intent", "project", "priority", "source", "lifecycle", "blocked_by", "comment"):
+    for name in (
+        "title",
+        "intent",
+        "project",
+        "priority",
+        "source",
+        "lifecycle",
+        "blocked_by",
+        "comment",
+    ):
         if task.get(name):
             rows.append((name, str(task[name])))
     question = task["blocked_detail"].get("text") if task["state"] == "blocked" else None
@@ -115,7 +132,9 @@ def why(task_id: str, as_json: bool) -> None:
     output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
         detail = ", ".join(f"{name}: {value}" for name, value in reason["detail"].items())
-        output.say(f"- {reason['reason']}: cleared by {reason['cleared_by']} ({reason['how']}). {detail}")
+        output.say(
+            f"- {reason['reason']}: cleared by {reason['cleared_by']} ({reason['how']}). {detail}"
+        )
     if answer["actions"]:
         output.say(f"You can: {', '.join(answer['actions'])}.")
 
@@ -129,7 +148,9 @@ def said(answer: Mapping[str, Any], as_json: bool) -> None:
         output.print_json(answer)
     else:
         outcome = answer.get("outcome")
-        output.say(f"{answer['id']}: {answer.get('state', '')} {f'({outcome})' if outcome else ''}".strip())
+        output.say(
+            f"{answer['id']}: {answer.get('state', '')} {f'({outcome})' if outcome else ''}".strip()
+        )
 
 
 def verb(name: str, operation: str, help_text: str) -> click.Command:
@@ -210,7 +231,7 @@ def inbox(only_list: bool, as_json: bool) -> None:
             output.print_json({"items": items})
         elif not items:
             output.say("Nothing waits for a person.")
-        elif only_list or not click.get_text_stream("stdin").isatty():
+        elif only_list or not sys.stdin.isatty():
             rows = [(row["id"], state_cell(row), row["intent"], _wanted(row)) for row in items]
             output.table(("ID", "STATE", "INTENT", "WANTED"), rows)
         else:
@@ -224,13 +245,17 @@ def _wanted(row: Mapping[str, Any]) -> str:
     detail = row["blocked_detail"]
     text = detail.get("text") or detail.get("error") or ""
     options = detail.get("options")
-    return f"{row['blocked_by']}: {text}" + (f" ({', '.join(map(str, options))})" if options else "")
+    return f"{row['blocked_by']}: {text}" + (
+        f" ({', '.join(map(str, options))})" if options else ""
+    )
 
 
 def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
     output.say(f"\n{row['id']}  {row['intent']}  {row['title']}\n  {_wanted(row)}")
     choices = DEALINGS["ready" if row["state"] == "ready" else str(row["blocked_by"])]
-    choice = click.prompt("  " + " / ".join((*choices, "skip")), type=click.Choice([*choices, "skip"]))
+    choice = click.prompt(
+        "  " + " / ".join((*choices, "skip")), type=click.Choice([*choices, "skip"])
+    )
     if choice != "skip":
         said(choices[choice](detent, row["id"]), as_json=False)
 

@@ -11,7 +11,11 @@ from detent.cli import output
 from detent.errors import Refused
 from detent.settings import FILE_NAME, load
 
-STARTER_FILE = '''\
+EXAMPLE = (
+    '{"source":"cloudcode","intent":"runQA","priority":"P0",'
+    '"payload":{"project":"cecelia-quality"}}'
+)
+STARTER_FILE = """\
 # detent's configuration. `detent config show` says where each value comes from.
 
 [gateway]
@@ -43,7 +47,7 @@ prompt = "Summarize this: {{payload}}"
 [intents.optimizeSelf]
 agent = "claude"
 prompt = "Improve your own instructions: {{payload}}"
-'''
+"""
 
 
 @click.command()
@@ -66,7 +70,13 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--store", "store_url", help="A path, or postgresql://…"),
         click.option("--host", "gateway_host", help="Address to listen on."),
         click.option("--port", "gateway_port", type=int, help="Port to listen on."),
-        click.option("--public", "gateway_public", is_flag=True, default=None, help="Allow an address beyond loopback."),
+        click.option(
+            "--public",
+            "gateway_public",
+            is_flag=True,
+            default=None,
+            help="Allow an address beyond loopback.",
+        ),
         click.option("--concurrency", "worker_concurrency", type=int, help="Jobs to run at once."),
     ):
         command = option(command)
@@ -113,7 +123,7 @@ def _say_ready(service: Any, data_dir: Path) -> None:
         f"Ready: {service.url}  (Ctrl-C stops)\n"
         f"Token: {data_dir / 'token'}\n\n"
         f"Try:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
-        f"         -H \"Authorization: Bearer $(cat {data_dir / 'token'})\" \\\n"
-        '         -d \'{"source":"cloudcode","intent":"runQA","priority":"P0","payload":{"project":"demo"}}\'\n'
+        f'         -H "Authorization: Bearer $(cat {data_dir / "token"})" \\\n'
+        f"         -d '{EXAMPLE}'\n"
         "       detent tasks"
     )

@@ -1,6 +1,7 @@
 """Reading values that a person types: JSON where it is JSON, else a plain text."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,9 +32,7 @@ def payload_from(payload: str | None, assignments: tuple[str, ...]) -> dict[str,
 
 def _read(payload: str) -> Any:
     try:
-        if payload.startswith("@"):
-            with open(payload[1:], encoding="utf-8") as file:
-                return json.load(file)
-        return json.loads(payload)
+        text = Path(payload[1:]).read_text("utf-8") if payload.startswith("@") else payload
+        return json.loads(text)
     except (OSError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--payload") from None

@@ -1,4 +1,4 @@
-"""The one write path: commands are gathered into batches, decided by the kernel, and saved in one transaction."""
+"""The one write path: commands are gathered, decided by the kernel, saved in one transaction."""
 
 from detent.engine.asking import Answer, Ask, Claimed, Idempotency
 from detent.engine.batch import Limits

@@ -7,7 +7,7 @@ from detent.kernel.state import Job, Task
 
 
 class Idempotency(NamedTuple):
-    """The same key with the same digest gets the first answer; with another digest it is refused."""
+    """The same key and digest get the first answer; another digest is refused."""
 
     project: str
     key: str
@@ -15,12 +15,16 @@ class Idempotency(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """One command, by whom. `fresh`: the id in it was just made, so nothing can stand under it yet."""
+    """One command, by whom. `fresh`: its id was just made, so nothing stands under it yet.
+
+    With a `grant` it counts only while that grant holds, as a worker's own reports do.
+    """
 
     command: Command
     actor: Actor
     key: Idempotency | None = None
     fresh: bool = False
+    grant: Grant | None = None
 
 
 class Answer(NamedTuple):

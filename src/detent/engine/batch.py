@@ -8,6 +8,8 @@ from detent.engine.loading import Wanted, load
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
+from detent.kernel.decide.guards import held
+from detent.kernel.draft import Draft
 from detent.store.port import Key, Writing
 
 Result = Answer | DetentError
@@ -27,6 +29,7 @@ def run(tx: Writing, asks: Sequence[Ask], limits: Limits) -> list[Result]:
     """Decide the commands in order; each sees what those before it did."""
     now = tx.now()
     wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
+    wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
     tx.lock(wanted.tasks, wanted.jobs)
     known = _known_keys(tx, asks, now)
     ledger = Ledger(load(tx, wanted), limits.lease_us, now)
@@ -46,6 +49,8 @@ def _one(ask: Ask, ledger: Ledger, known: dict[tuple[str, str], Key], limits: Li
         first = known.get((ask.key.project, ask.key.key))
         if first is not None:
             return _first_answer(ask, first)
+    if ask.grant is not None:
+        held(Draft(ledger.world, {}, ledger.now, ask.actor), ask.grant)
     draft = decide(ledger.world, ask.command, ledger.now, ask.actor)
     ledger.take(draft)
     if ask.key is not None:

@@ -1,7 +1,7 @@
 """Claiming: due timers first, then up to n jobs by rank, within every limit, in one transaction."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent.engine.asking import Claimed
@@ -27,9 +27,7 @@ class ClaimAsk(NamedTuple):
 def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
     """What was claimed; jobs that others hold or that a limit holds back stay where they are."""
     now = tx.now()
-    room = _Room(tx)
-    abilities = Abilities(ask.intents, ask.projects, *room.closed())
-    chosen = room.admit(tx.claimable(abilities, ask.limit, now))
+    chosen = _choose(tx, ask, now)
     if not chosen:
         return []
     commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
@@ -38,6 +36,21 @@ def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
     tx.save(ledger.changes())
     payloads = tx.payloads([grant.job_id for grant in grants])
     return [_claimed(ledger, grant, payloads) for grant in grants]
+
+
+def _choose(tx: Writing, ask: ClaimAsk, now: int) -> list[Candidate]:
+    """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
+    room = _Room(tx)
+    chosen: dict[str, Candidate] = {}
+    while not room.paused:
+        abilities = Abilities(ask.intents, ask.projects, *room.closed())
+        found = tx.claimable(abilities, ask.limit, now)
+        new = [each for each in found if each.job_id not in chosen]
+        admitted = room.admit(new[: ask.limit - len(chosen)])
+        chosen.update({each.job_id: each for each in admitted})
+        if len(admitted) == len(new) or len(chosen) == ask.limit:
+            break
+    return list(chosen.values())
 
 
 def _decide(ledger: Ledger, commands: Iterable[c.ClaimJob], actor: c.Actor) -> Iterable[c.Grant]:
@@ -56,16 +69,17 @@ def _claimed(ledger: Ledger, grant: c.Grant, payloads: Mapping[str, Any]) -> Cla
 
 
 class _Room:
-    """How much more may run under each limited key. Limits are few; without any this costs one small read.
+    """How much more may run under each limited key; without any this costs one small read.
 
     A limit is a row of the table `limits`: `intent:NAME`, `project:NAME` or `key:NAME` to
-    `{"running": most}`; `{"paused": true}` closes it altogether. `all` pauses everything. A job's own
-    concurrency key without a row admits one at a time.
+    `{"running": most}`; `{"paused": true}` closes it altogether. `all` pauses everything. A
+    job's own concurrency key without a row admits one at a time.
     """
 
     def __init__(self, tx: Writing) -> None:
         self.tx = tx
         self.rows: Mapping[str, Any] = tx.rows("limits")
+        self.paused = bool(self.rows.get("all", {}).get("paused"))
         self.most = {name: row["running"] for name, row in self.rows.items() if "running" in row}
         self.running = Counter(tx.running_by(list(self.most))) if self.most else Counter()
 
@@ -75,11 +89,8 @@ class _Room:
         shut += [name for name, most in self.most.items() if self.running[name] >= most]
         return _named(shut, "intent:"), _named(shut, "project:"), _named(shut, "key:")
 
-    def admit(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+    def admit(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those that fit, counting each one that was let in."""
-        if self.rows.get("all", {}).get("paused"):
-            return []
-        candidates = list(candidates)
         self._count_keys(candidates)
         return [candidate for candidate in candidates if self._fits(candidate)]
 

@@ -14,12 +14,14 @@ from detent.engine import batch, claims
 from detent.engine.asking import Answer, Ask, Claimed
 from detent.engine.batch import Limits
 from detent.engine.claims import ClaimAsk
-from detent.errors import DetentError, Unavailable
+from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command
 from detent.store.port import Store, Writing
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
 MOST_COMMANDS = 1_000
+#: How often a batch is decided anew because somebody else was faster.
+MOST_TRIES = 3
 
 T = TypeVar("T")
 
@@ -51,7 +53,7 @@ class Engine:
         return result.value
 
     def ask(self, asks: Sequence[Ask], *, bulk: bool = False) -> list[batch.Result]:
-        """Ask for several commands in one transaction and wait; each is answered or refused alone."""
+        """Ask for several commands in one transaction; each is answered or refused alone."""
         future = self.post(asks, bulk=bulk)
         self._serve(future)
         return future.result()
@@ -72,15 +74,18 @@ class Engine:
 
     def renew(self, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         """Heartbeat: prolong these leases; the answer is those that the worker still holds."""
-        with self.store.write() as tx:
+        with self._turn, self.store.write() as tx:
             return tx.renew(worker, grants, tx.now() + self.limits.lease_us)
 
     def within(self, work: Callable[[Writing], T]) -> T:
-        """Run a piece of work in a write transaction of its own, in turn with the batches."""
-        with self._turn:
-            with self.store.write() as tx:
-                result = work(tx)
-        self.store.ring()
+        """Run a piece of work in a write transaction of its own, in turn with the batches.
+
+        Work that did something answers so; only then the bell is rung, or pollers would wake each other.
+        """
+        with self._turn, self.store.write() as tx:
+            result = work(tx)
+        if result:
+            self.store.ring()
         return result
 
     # -- serving ---------------------------------------------------------------------------
@@ -104,28 +109,40 @@ class Engine:
         return orders
 
     def _run(self, orders: list[_Order]) -> None:
-        asks = [ask for order in orders for ask in order.asks]
-        try:
-            results = self._commit(asks)
-        except Exception as error:  # each caller must hear of it, whatever it was
-            if len(orders) > 1:
-                for order in orders:
-                    self._run([order])
-                return
-            orders[0].future.set_exception(_explained(error))
-            return
+        results = self._results([ask for order in orders for ask in order.asks])
         at = 0
         for order in orders:
             order.future.set_result(results[at : at + len(order.asks)])
             at += len(order.asks)
         self.store.ring()
 
+    def _results(self, asks: Sequence[Ask]) -> list[batch.Result]:
+        """In one transaction, or else one by one, so that only those fail whose fault it is."""
+        try:
+            return self._commit(asks)
+        except Unavailable as error:
+            return [error] * len(asks)
+        except Exception as error:  # each caller must hear of it, whatever it was
+            if len(asks) == 1:
+                return [_explained(error)]
+            return [self._results([ask])[0] for ask in asks]
+
     def _commit(self, asks: Sequence[Ask]) -> list[batch.Result]:
+        """Decide and save; if others moved what was looked at, look again."""
+        for _ in range(MOST_TRIES - 1):
+            try:
+                return self._commit_once(asks)
+            except Refused as error:
+                if error.code != "version_conflict":
+                    raise
+        return self._commit_once(asks)
+
+    def _commit_once(self, asks: Sequence[Ask]) -> list[batch.Result]:
         with self.store.write() as tx:
             return batch.run(tx, asks, self.limits)
 
 
-def _explained(error: Exception) -> Exception:
+def _explained(error: Exception) -> DetentError:
     """What a caller is told: a refusal as it is, anything else as it came."""
     return error if isinstance(error, DetentError) else Unavailable(str(error), retry_after_s=1)
 

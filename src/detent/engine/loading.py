@@ -1,4 +1,4 @@
-"""Loading what a batch of commands may look at: the jobs and tasks they name, and their neighbours, in few reads."""
+"""Loading what a batch may look at: the jobs and tasks it names, and their neighbours."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ NARROW = (
     c.OpenSession,
 )
 #: Commands that reach down a tree.
-DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask)
+DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask, c.RaiseBudget, c.ExpireJob)
 
 
 class Wanted:
@@ -72,6 +72,10 @@ def load(tx: Reading, wanted: Wanted) -> World:
     """The world around the named jobs and tasks."""
     world = World()
     _take_jobs(tx, world, wanted.jobs)
+    if wanted.wide:
+        _take_jobs(
+            tx, world, {each.parent_job_id for each in world.jobs.values() if each.parent_job_id}
+        )
     _take_tasks(
         tx, world, wanted.tasks | {job.task_id for job in world.jobs.values() if job.task_id}
     )
@@ -79,7 +83,7 @@ def load(tx: Reading, wanted: Wanted) -> World:
         _take_below(tx, world, wanted)
     if wanted.wide and world.tasks:
         _take_around(tx, world)
-    _take_jobs(tx, world, _missing_jobs(world))
+    _take_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
     _take_parts(tx, world, wanted)
     return world
 
@@ -103,28 +107,28 @@ def _take_below(tx: Reading, world: World, wanted: Wanted) -> None:
     tops = wanted.deep_tasks | {
         job.task_id for job in world.jobs.values() if job.task_id and job.id in wanted.deep_jobs
     }
-    for parent, child in tx.children(tops) if tops else ():
+    tasks = list(tx.children(tops)) if tops else []
+    jobs = list(tx.child_jobs(wanted.deep_jobs)) if wanted.deep_jobs else []
+    for parent, child in (*tasks, *jobs):
         world.children[parent] = (*world.children.get(parent, ()), child)
-    _take_tasks(tx, world, {child for children in world.children.values() for child in children})
+    _take_tasks(tx, world, [child for _, child in tasks])
+    _take_jobs(tx, world, [child for _, child in jobs])
 
 
 def _take_around(tx: Reading, world: World) -> None:
-    """Ancestors of every task, and the tasks that wait for one, with theirs."""
-    for task, dependent in tx.dependents(list(world.tasks)):
-        world.dependents[task] = (*world.dependents.get(task, ()), dependent)
-    _take_tasks(tx, world, {each for waiting in world.dependents.values() for each in waiting})
-    while parents := _missing_parents(world.tasks.values()) - world.tasks.keys():
-        _take_tasks(tx, world, parents)
+    """Ancestors of every task, and whoever waits for one of all these, until nobody new turns up.
 
-
-def _missing_parents(tasks: Iterable[Task]) -> set[str]:
-    return {each for task in tasks for each in (task.parent_id, task.root_id) if each is not None}
-
-
-def _missing_jobs(world: World) -> set[str]:
-    of_tasks = {task.job_id for task in world.tasks.values() if task.job_id}
-    parents = {job.parent_job_id for job in world.jobs.values() if job.parent_job_id}
-    return of_tasks | parents
+    An end can go far: the last subtask ends its parent, whose dependents are released; a failure
+    fails what waits for it, and what waits for that.
+    """
+    seen: set[str] = set()
+    while new := [task for task in world.tasks.values() if task.id not in seen]:
+        seen.update(task.id for task in new)
+        near = {each for task in new for each in (task.parent_id, task.root_id) if each}
+        for task_id, dependent in tx.dependents([task.id for task in new]):
+            world.dependents[task_id] = (*world.dependents.get(task_id, ()), dependent)
+            near.add(dependent)
+        _take_tasks(tx, world, near)
 
 
 def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:

@@ -1,6 +1,6 @@
 """Forgetting: what has ended is deleted when its time is over, counted from entering the state."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from detent.engine import Answer, Ask
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
@@ -29,13 +29,13 @@ def _expired(view: Reading, retention: Retention) -> Iterator[Command]:
             for row in view.page(Query("jobs", where, "state_at", limit=MOST)):
                 yield DeleteJob(row["id"], "retention")
             continue
-        where = {"lifecycle": lifecycle, "state": state, "parent_id": None, "state_at": before}
-        yield from _tasks(view, where)
+        roots = {"lifecycle": lifecycle, "state": state, "parent_id": None, "state_at": before}
+        yield from _tasks(view, roots)
     stuck = ("<", now - retention.days(Ending.FAILED) * DAY_US)
-    where = {"lifecycle": "board", "state": "blocked", "retries_left": 0, "state_at": stuck}
-    yield from _tasks(view, where)
+    failed = {"lifecycle": "board", "state": "blocked", "retries_left": 0, "state_at": stuck}
+    yield from _tasks(view, failed)
 
 
-def _tasks(view: Reading, where: dict[str, object]) -> Iterator[Command]:
+def _tasks(view: Reading, where: Mapping[str, object]) -> Iterator[Command]:
     for row in view.page(Query("tasks", where, "state_at", limit=MOST)):
         yield DeleteTask(row["id"], "retention")

@@ -1,11 +1,10 @@
-"""`state.json` and the `system_state` rows: what the installation looks like now, replaced atomically.
+"""`state.json` and the rows of `system_state`: how the installation stands now.
 
 Written from the feed: within a second of what changed it, and never in the path of a write.
 """
 
 import json
 import logging
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,9 @@ def heartbeat(core: Core) -> int:
     verdict = judge(figures(core)).verdict.value
     with core.store.read() as view:
         now = views.utc(view.now())
-    core.engine.within(lambda tx: tx.put_rows("system_state", {"health": verdict, "last_heartbeat": now}))
+    core.engine.within(
+        lambda tx: tx.put_rows("system_state", {"health": verdict, "last_heartbeat": now})
+    )
     refresh(core)
     return 1
 
@@ -70,10 +71,10 @@ def _counted(core: Core) -> dict[str, Any]:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write beside it and rename over it: a reader sees the old text or the new, never half of one."""
+    """Write beside it and rename over it: nobody reads half of a text."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(text, "utf-8")
-    os.replace(beside, path)
+    beside.replace(path)
 
 
 class StateWriter:

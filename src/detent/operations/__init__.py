@@ -3,7 +3,7 @@
 The gateway serves them over HTTP, MCP as tools; the CLI and the embedded API call them directly.
 """
 
-from detent.operations import intake, jobs, looking, system, tasks
+from detent.operations import intake, jobs, limits, looking, runs, system, tasks, tokens
 from detent.operations.registry import OPERATIONS, Caller, Operation, Scope
 
 __all__ = [
@@ -13,7 +13,10 @@ __all__ = [
     "Scope",
     "intake",
     "jobs",
+    "limits",
     "looking",
+    "runs",
     "system",
     "tasks",
+    "tokens",
 ]

@@ -31,7 +31,7 @@ class Core:
             return {**view.rows("intents"), **self.intents}
 
     def task(self, caller: Caller, task_id: str) -> tuple[Task, int]:
-        """A task that the caller may see, with its version; an unknown one and a foreign one look the same."""
+        """A task that the caller may see, with its version; a foreign one looks like none."""
         with self.store.read() as view:
             for task, version in view.tasks([task_id]):
                 if caller.project in (None, task.project):

@@ -64,9 +64,7 @@ def enqueue(
     return _enqueue_known(core, caller, taskId, command)
 
 
-def _enqueue_known(
-    core: Core, caller: Caller, task_id: str, command: c.SubmitTask
-) -> shapes.Added:
+def _enqueue_known(core: Core, caller: Caller, task_id: str, command: c.SubmitTask) -> shapes.Added:
     task, _ = core.task(caller, task_id)
     if task.state == "inbox":
         core.engine.do(c.QueueTask(task_id), caller.actor)
@@ -192,4 +190,3 @@ def posted(
 
 def submitted(answer: Answer) -> shapes.Submitted:
     return {"id": answer.value, "repeated": answer.repeated}
-

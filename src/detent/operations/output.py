@@ -19,7 +19,7 @@ def output_file(data_dir: Path, run_id: str) -> Path:
 
 
 def read_output(data_dir: Path, run_id: str, offset: int) -> tuple[str, int]:
-    """The text from a byte offset on, and the offset after it; a cut character waits for its rest."""
+    """The text from a byte offset on, and the offset after it; half a character waits."""
     if offset < 0:
         raise Invalid("offset must not be negative.", field="offset", given=offset)
     try:
@@ -27,10 +27,10 @@ def read_output(data_dir: Path, run_id: str, offset: int) -> tuple[str, int]:
         handle = os.open(output_file(data_dir, run_id), os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return "", offset
-    with open(handle, "rb") as file:
+    with os.fdopen(handle, "rb") as file:
         file.seek(offset)
         data = file.read(MOST_BYTES)
-    whole = data[: len(data) - _cut(data)] or data
+    whole = data[: len(data) - _cut(data)]
     return whole.decode("utf-8", "replace"), offset + len(whole)
 
 

@@ -74,7 +74,7 @@ class Operation:
     path: str
     function: Callable[..., Any]
     status: int = 200
-    #: The parameter that is the whole body of a request, if the body is not an object of all of them.
+    #: The parameter that is the whole body, where the body is not an object of all of them.
     whole: str | None = None
     #: The same without the wait, for what only submits.
     post: Callable[..., Posted[Any]] | None = None
@@ -143,7 +143,7 @@ def _enlist(
     )
 
 
-def call(name: str, core: Any, caller: Caller, **arguments: Any) -> Any:
+def call(name: str, core: Any, caller: Caller, /, **arguments: Any) -> Any:
     """Ask for an operation by name: the one dispatcher, which checks the scope first."""
     found = OPERATIONS[name]
     caller.must(found.scope)

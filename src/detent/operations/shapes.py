@@ -1,11 +1,12 @@
-"""The shapes of what operations take and answer, as JSON sees them: times are UTC texts, money is in dollars.
+"""The shapes of what operations take and answer, as JSON sees them.
 
-Types only. The gateway's OpenAPI, MCP's tools and a generated client all come from here.
+Times are UTC texts, money is in dollars. The gateway's OpenAPI document, MCP's tools and a
+generated client all come from here. Types only.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 # ---- what goes in ----------------------------------------------------------------------------
 
@@ -13,7 +14,7 @@ from typing_extensions import NotRequired, TypedDict
 class NewTask(TypedDict):
     """One task of a bulk submission, with the fields of a single one."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # type: ignore[misc]  # pydantic's own way to say it
+    __pydantic_config__ = {"extra": "forbid"}  # type: ignore[misc]  # noqa: RUF012
 
     intent: str
     id: NotRequired[str]

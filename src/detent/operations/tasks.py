@@ -8,15 +8,15 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.priority import priority_from
 from detent.operations import shapes
-from detent.operations.core import Core, known
+from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import OPTIONS
+from detent.operations.requests import options_from
 
 EDITABLE = ("title", "payload", "tags", "priority", "options")
 
 
 def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:
-    """Carry a command out on a task that the caller may see; the answer shows where it stands now."""
+    """Carry a command out on a task that the caller may see, and show where it stands."""
     core.task(caller, command.task_id)
     outcome = core.engine.do(command, caller.actor)
     task, version = core.task(caller, command.task_id)
@@ -110,9 +110,7 @@ def edit_task(
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:
-        for name in options:
-            known(name, tuple(OPTIONS), "options")
-        changes["options"] = {**task.options, **options}
+        changes["options"] = {**task.options, **options_from({}, options, task.lifecycle)}
     if max_budget_usd is not None:
         core.engine.do(c.RaiseBudget(task_id, budget_from(max_budget_usd)), caller.actor)
     if not changes and max_budget_usd is None:

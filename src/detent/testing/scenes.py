@@ -53,7 +53,9 @@ class Role:
     @property
     def options(self) -> Mapping[str, Any]:
         """As a submitter would write it: errors wait a second, the network is tried at once."""
-        classes = {name: {"retries": self.retries[name]} for name in CLASSES if name in self.retries}
+        classes = {
+            name: {"retries": self.retries[name]} for name in CLASSES if name in self.retries
+        }
         if "network" in classes:
             classes["network"]["delay_ms"] = 0
         retry = {"retries": self.retries.get("error", 0), "delay_ms": 1_000, "classes": classes}

@@ -6,9 +6,9 @@ step that breaks one ends the search, with the shortest path of commands that le
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from detent.errors import DetentError
@@ -110,9 +110,7 @@ def beginning(scene: Scene) -> State:
     return State(world, (None,) * len(WORKERS), books)
 
 
-def attempt(
-    scene: Scene, state: State, action: Action, outcome: Outcome
-) -> State | Broken | None:
+def attempt(scene: Scene, state: State, action: Action, outcome: Outcome) -> State | Broken | None:
     """Try one action: the state after it, None if it changed nothing, or the promise it breaks."""
     name = type(action.command).__name__
     try:
@@ -169,18 +167,23 @@ def follow(state: State, action: Action, draft: Draft) -> State:
 
 # ---- when two states are one -----------------------------------------------------------------
 #
-# Dropped is what no decision reads: times that have passed, serial numbers of runs, values that
-# are the same everywhere. Fences are replaced by their order among the grants in hands, nonces go
-# with their fence, and workers are interchangeable. Live runs follow from the grant, which the
-# promises check. Of a job that has ended only its end is left: a person's retry counts anew.
+# Dropped is what no decision reads: times that have passed, serial numbers of jobs and runs, values
+# that are the same everywhere. Fences are replaced by their order among the grants in hands, nonces
+# go with their fence, and workers are interchangeable. Live runs follow from the grant, which the
+# promises check. Of a job that has ended only its end is left, since a person's retry counts anew;
+# of a job that its task has replaced by another, only the hands that still hold its grants.
 
 DROPPED_OF_JOB = frozenset(
     {
-        *("state_at", "queued_at", "created_at", "ended_at", "rank", "queue_deadline"),
+        *("id", "state_at", "queued_at", "created_at", "ended_at", "rank", "queue_deadline"),
         *("fence", "nonce", "worker", "runs", "run_id", "options", "result", "failures"),
     }
 )
-DROPPED_OF_TASK = frozenset({"state_at", "created_at", "options", "blocked_detail", "answered"})
+DROPPED_OF_TASK = frozenset(
+    {
+        *("state_at", "created_at", "jobs", "job_id", "options", "blocked_detail", "answered"),
+    }
+)
 _of_job = itemgetter(*(i for i, name in enumerate(Job._fields) if name not in DROPPED_OF_JOB))
 _of_task = itemgetter(*(i for i, name in enumerate(Task._fields) if name not in DROPPED_OF_TASK))
 
@@ -188,53 +191,63 @@ _of_task = itemgetter(*(i for i, name in enumerate(Task._fields) if name not in 
 def key(state: State) -> tuple[Any, ...]:
     """What tells a state from every other one that behaves differently."""
     world, hands, books = state
+    names = {job.id: name for job in world.jobs.values() if (name := _latest(world, job))}
     return (
-        *(_job_key(job, books[job.id]) for job in world.jobs.values()),
+        *((name, _job_key(world.jobs[job_id], books[job_id])) for job_id, name in names.items()),
         *(_task_key(task) for task in world.tasks.values()),
-        _hands_key(world, hands),
-        _parts_key(world),
+        _hands_key(world, hands, names, books),
+        _parts_key(world, names),
     )
+
+
+def _latest(world: World, job: Job) -> str | None:
+    """The name of a job that somebody can still ask for: its task's, or its own if it has none."""
+    if job.task_id is None:
+        return job.id
+    return job.task_id if world.tasks[job.task_id].job_id == job.id else None
 
 
 def _job_key(job: Job, witness: Witness) -> tuple[Any, ...]:
     if witness.ended is not None:
-        return (job.id, job.state)
-    return (
-        *_of_job(job),
-        tuple(sorted(job.failures.items())),
-        witness._replace(holder=None, fence=0),
-    )
+        return (job.state,)
+    failures = tuple(sorted(job.failures.items()))
+    return (*_of_job(job), failures, witness._replace(holder=None, fence=0))
 
 
 def _task_key(task: Task) -> tuple[Any, ...]:
     return (*_of_task(task), _frozen(task.blocked_detail), _frozen(task.answered))
 
 
-def _hands_key(world: World, hands: Hands) -> tuple[Any, ...]:
+def _hands_key(
+    world: World, hands: Hands, names: Mapping[str, str], books: Mapping[str, Witness]
+) -> tuple[Any, ...]:
     """Each hand by its job and by how many fences in other hands are higher; workers unnamed."""
-    fences: dict[str, set[int]] = {}
-    for hand in hands:
-        if hand is not None:
-            job_id, fence, _ = hand.grant
-            fences.setdefault(job_id, {world.jobs[job_id].fence}).add(fence)
-    ranked = [
-        (hand.grant.job_id, sum(each > hand.grant.fence for each in fences[hand.grant.job_id]))
-        for hand in hands
-        if hand is not None
-    ]
+    grants = [hand.grant for hand in hands if hand is not None]
+    ranked = []
+    for grant in grants:
+        if grant.job_id not in names or books[grant.job_id].ended in ("completed", "cancelled"):
+            ranked.append((grant.job_id[0], -1))
+            continue
+        known = {each.fence for each in grants if each.job_id == grant.job_id}
+        known.add(world.jobs[grant.job_id].fence)
+        ranked.append((names[grant.job_id], sum(fence > grant.fence for fence in known)))
     return tuple(sorted(ranked))
 
 
-def _parts_key(world: World) -> tuple[Any, ...]:
+def _parts_key(world: World, names: Mapping[str, str]) -> tuple[Any, ...]:
     found: list[tuple[Any, ...]] = []
     for (kind, job_id), parts in world.parts.items():
-        if kind == WAITS:
-            found += ((kind, job_id, name, each.missing) for name, each in parts.items())
-        elif kind == SIGNALS:
-            found += ((kind, job_id, name, each.taken) for name, each in parts.items())
-        elif kind == CHECKPOINTS:
-            found += ((kind, job_id, name, each.done) for name, each in parts.items())
+        told = TOLD.get(kind)
+        if told is not None and job_id in names:
+            found += ((kind, names[job_id], name, told(each)) for name, each in parts.items())
     return tuple(sorted(found))
+
+
+TOLD: Mapping[str, Callable[[Any], Any]] = {
+    WAITS: attrgetter("missing"),
+    SIGNALS: attrgetter("taken"),
+    CHECKPOINTS: attrgetter("done"),
+}
 
 
 def _frozen(value: Any) -> Any:

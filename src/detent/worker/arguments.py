@@ -38,7 +38,9 @@ class Parameters:
         self.named: list[Parameter] = []
         for parameter in self.signature.parameters.values():
             self._add(parameter, hints.get(parameter.name, Any), run_types)
-        self.whole = len(self.named) == 1 and not self.takes_rest and is_model(self.named[0].annotation)
+        self.whole = (
+            len(self.named) == 1 and not self.takes_rest and is_model(self.named[0].annotation)
+        )
 
     def _add(self, parameter: inspect.Parameter, annotation: Any, run_types: Any) -> None:
         name = parameter.name

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from detent.worker.intent import Intent
 
 
+GRACE_S = 10.0
+
+
 class Stop(StrEnum):
     """Why a run must end before it is done."""
 
@@ -54,7 +57,8 @@ class Attempt:
 
     __slots__ = (
         *("hold", "run_id", "intent", "payload", "number", "step", "results", "resource", "files"),
-        *("stopped", "stopped_s", "started_s", "sign_s", "run_s", "idle_s", "_on_stop", "_open"),
+        *("stopped", "stopped_s", "started_s", "sign_s", "run_s", "idle_s", "grace_s"),
+        *("_on_stop", "_open"),
     )
 
     def __init__(
@@ -75,6 +79,8 @@ class Attempt:
         self.step, self.results, self.resource = step, results, resource
         self.stopped: Stop | None = None
         self.stopped_s = 0.0
+        #: Between asking a process to end and making it.
+        self.grace_s = GRACE_S
         self.started_s: float | None = None
         #: When it last gave a sign of life: output, progress, a checkpoint.
         self.sign_s = 0.0

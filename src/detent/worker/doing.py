@@ -13,6 +13,7 @@ from detent.worker.line import Line
 
 T = TypeVar("T")
 
+
 class Call(NamedTuple):
     """Call the user's function."""
 

@@ -4,7 +4,9 @@ Every operation is a generator (see `doing`); the two faces, Run and AsyncRun, a
 from the top when it goes on, and finds what it has done by name.
 """
 
+import contextlib
 import hashlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +22,8 @@ from detent.worker.failures import CodeChanged, Expired, Stopped, SubtaskFailed,
 from detent.worker.line import Line
 from detent.worker.subtasks import Subtask, SubtaskOutcome, derived_id
 from detent.worker.values import restored, storable
+
+log = logging.getLogger("detent.worker")
 
 LONGEST_NAME = 200
 LONGEST_WAIT_S = 10 * 365 * 86_400
@@ -101,6 +105,18 @@ class Journal:
         if not self._recorded or not self.advanced:
             return []
         return sorted(name for name in self._recorded if name not in self.reached)
+
+    def notice(self) -> Doing[None]:
+        """Say, at the end of a pass, that something recorded is no longer in the code."""
+        names = [] if self.attempt.stopped else self.unreached()
+        if names:
+            note = (
+                f"recorded by an earlier pass and not reached by the code that runs now: "
+                f"{', '.join(names)}. If a step was renamed, it has run again under its new name."
+            )
+            log.warning("run %s: %s", self.attempt.run_id, note)
+            with contextlib.suppress(Refused, Stopped):
+                yield from self._tell(c.ReportProgress(self.grant, self.attempt.run_id, None, note))
 
     # -- steps and effects -----------------------------------------------------------------
 
@@ -202,16 +218,13 @@ class Journal:
         name: str,
         kind: str = "question",
     ) -> Doing[Any]:
-        """A job without a task has nobody who answers for it: there the answer is a signal."""
         detail = {"text": question, "options": storable(list(choices), "choices")}
         if default is not MISSING:
             detail["default"] = storable(default, "default")
-        signal = f"answer:{self.corner}{name}"
-        needs = () if self.attempt.hold.task else (signal,)
-        over = yield from self.wait(name, kind, needs=needs, timeout_s=timeout_s, detail=detail)
+        over = yield from self.wait(name, kind, timeout_s=timeout_s, detail=detail)
         if over["outcome"] == "expired":
             raise Expired(f"nobody answered {question!r} within {timeout_s} s")
-        return over["value"][signal] if over["outcome"] == "signalled" else over["value"]
+        return over["value"]
 
     # -- subtasks --------------------------------------------------------------------------
 

@@ -27,7 +27,6 @@ class NotDone:
 NOT_DONE = NotDone()
 
 
-
 def _again(journal: "Journal", key: str, reconcile: Any) -> Doing[Any]:
     yield from ()
     return NOT_DONE

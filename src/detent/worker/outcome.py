@@ -94,6 +94,14 @@ def failed(grant: c.Grant, run_id: str, failure: Failed) -> c.Report:
     return c.FailRun(grant, run_id, error_class.value, error, exit_code, reset_at)
 
 
+def instead_of(report: c.Report, refusal: DetentError) -> c.Report | None:
+    """What to report when a report was refused: that the run failed, or nothing if the grant is gone."""
+    run_id = getattr(report, "run_id", None)
+    if refusal.code == "stale_fence" or run_id is None or isinstance(report, c.FailRun):
+        return None
+    return failed(report.grant, run_id, of_exception(refusal))
+
+
 def of_exit_code(code: int, tail: str = "") -> Failed | None:
     """None if the command succeeded; a negative code is the signal that ended it."""
     if code == 0:

@@ -71,9 +71,7 @@ class RunFacts:
 class Run(RunFacts):
     """The run of a plain function: its methods block."""
 
-    def step(
-        self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function once; its result is remembered under the name and found again."""
         value: T = drive(self._journal.step(name, function, args, kwargs), self._line)
         return value

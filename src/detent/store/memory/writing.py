@@ -6,8 +6,8 @@ from dataclasses import astuple
 from typing import Any
 
 from detent.errors import Refused
-from detent.kernel.events import EvidenceAdded
-from detent.store.codec import event_rows
+from detent.kernel.events import EvidenceAdded, JobDeleted, TaskDeleted
+from detent.store.codec import event_digest, event_rows
 from detent.store.memory.reading import Snapshot
 from detent.store.memory.tables import (
     Evidence,
@@ -19,6 +19,7 @@ from detent.store.memory.tables import (
 )
 from detent.store.port import Abilities, Candidate, Changes, Due, Entry, Key, Logged
 
+TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: The tables whose key is a job, or begins with one.
 OF_A_JOB = ("jobs", "queue", "deadlines", "steps", "plans", "waits", "signals", "checkpoints")
 
@@ -83,9 +84,9 @@ class Transaction(Snapshot):
         self._save_parts(changes)
         self._save_queue(changes)
         self._save_keys(changes.keys)
-        self._forget(changes)
         for row in event_rows(changes.entries):
             self._append(row)
+        self._forget(changes)
         return self.head()
 
     def _append(self, row: tuple[Any, ...]) -> None:
@@ -165,7 +166,7 @@ class Transaction(Snapshot):
             known[key.project, key.key] = stored(key)
 
     def _forget(self, changes: Changes) -> None:
-        """Deleted work leaves its events behind and nothing else."""
+        """Deleted work leaves its events behind, without what they said, and its tombstone."""
         tables = self._tables
         jobs = (row.job for row in tables.jobs.values())
         gone = {job.id for job in jobs if job.task_id in changes.deleted_tasks}
@@ -176,6 +177,14 @@ class Transaction(Snapshot):
         _drop(tables.evidence, runs)
         for name in OF_A_JOB:
             _drop(getattr(tables, name), gone)
+        self._blank(gone.union(changes.deleted_tasks))
+
+    def _blank(self, streams: Collection[str]) -> None:
+        """The digests stay, so that the chain of seals still closes."""
+        log = self._tables.log
+        for at, event in enumerate(log):
+            if event.stream in streams and event.data and event.name not in TOMBSTONES:
+                log[at] = event._replace(data="", digest=event_digest(event))
 
 
 def _drop(table: dict[Any, Any], ids: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from detent.testing.conformance.work import (
     outcome,
     submit_job,
     submit_task,
+    suspend,
     task_of,
     together,
 )
@@ -91,6 +92,55 @@ def trees_end_without_deadlock(case: Case) -> None:
         assert outcomes == ["completed"] * 4 + ["requested", "cancelled"]
         finish(case, next(each for each in work if each.job.task_id == top))
         assert task_of(case.store, top).open_subtasks == 0
+
+
+@check
+def the_last_subtask_releases_what_waits_for_its_parent(case: Case) -> None:
+    """A report moves its job, its task, the parent, and whoever waits for the parent, at once."""
+    top = submit_task(case.engine)
+    follower = submit_task(case.engine, depends_on=(top,))
+    middle = submit_task(case.engine, parent_id=top)
+    submit_task(case.engine, parent_id=middle)
+    work = claim(case.engine, 10)
+    assert len(work) == 3
+    for claimed in work:
+        assert outcome(case.engine, completion(claimed)) == "completed"
+    assert task_of(case.store, top).state == "done"
+    assert claim_one(case.engine).job.task_id == follower
+
+
+@check
+def a_failure_reaches_the_end_of_a_chain(case: Case) -> None:
+    first = submit_task(case.engine)
+    chain = [first]
+    for _ in range(3):
+        chain.append(submit_task(case.engine, lifecycle="review", depends_on=(chain[-1],)))
+    assert outcome(case.engine, c.CancelTask(first)) == "cancelled"
+    states = [task_of(case.store, task).state for task in chain]
+    assert states == ["cancelled", "failed", "failed", "failed"]
+
+
+@check
+def a_job_tells_its_parents_task(case: Case) -> None:
+    """A job alone below the job of a task: its end wakes the parent, which waits for it."""
+    submit_task(case.engine)
+    parent = claim_one(case.engine)
+    child = submit_job(case.engine, parent_job_id=parent.job.id)
+    needs = (f"job:{child}",)
+    suspend(case.engine, parent, "gather", "signal", needs=needs)
+    assert outcome(case.engine, completion(claim_one(case.engine))) == "completed"
+    assert claim_one(case.engine).job.id == parent.job.id
+
+
+@check
+def a_cancel_reaches_jobs_below_jobs(case: Case) -> None:
+    top = submit_job(case.engine)
+    middle = submit_job(case.engine, parent_job_id=top)
+    bottom = submit_job(case.engine, parent_job_id=middle)
+    assert outcome(case.engine, c.CancelJob(top)) == "cancelled"
+    assert job_of(case.store, middle).state == "cancelled"
+    assert job_of(case.store, bottom).state == "cancelled"
+    assert claim(case.engine, 10) == []
 
 
 def finish(case: Case, claimed: Claimed) -> None:

@@ -43,12 +43,14 @@ REPORTS: Mapping[type[c.Report], tuple[Any, ...]] = {
     c.AddEvidence: (RUN, "a.log", "log", "0" * 64, 9),
     c.OpenSession: ("session-1",),
     c.RecordPlan: (PLAN,),
+    c.FailPlan: ("network", "no route"),
     c.StartStep: ("dig",),
     c.RestPlan: (),
 }
 #: What a task must bring along for the report to be fit.
 OPTIONS: Mapping[type[c.Report], Mapping[str, Any]] = {
     c.RecordPlan: {"planner": "surveyor"},
+    c.FailPlan: {"planner": "surveyor"},
     c.StartStep: {"plan": PLAN},
     c.RestPlan: {"plan": NEEDS_PHONE},
 }
@@ -81,7 +83,8 @@ def report(kind: Any, grant: c.Grant, run: str | None) -> c.Command:
 @check
 def a_stale_fence_is_refused_for_every_report(case: Case) -> None:
     """Nothing changes by it, while the holder's own report is heard; after the end nobody's is."""
-    assert set(REPORTS) == set(c.Report.__subclasses__()), "a kind of report is not checked"
+    kinds = {each.__name__ for each in c.Report.__subclasses__()}
+    assert {kind.__name__ for kind in REPORTS} == kinds, "a kind of report is not checked"
     phone = {"capabilities": ["phone"], "healthy": False}
     case.engine.within(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
     for kind in REPORTS:

@@ -1,11 +1,15 @@
-"""Checks of deletion: rows go, the log keeps its events, and an id is never given twice."""
+"""Checks of deletion: rows go, the log keeps its events without what they said, ids stay taken."""
 
+from detent.engine import Ask
+from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.store.codec import event_digest
 from detent.store.port import LISTED, Query
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.fencing import PLAN
 from detent.testing.conformance.work import (
+    PERSON,
     claim_one,
     complete,
     do,
@@ -35,7 +39,12 @@ def leaves_nothing_but_its_events(case: Case, command: c.Command, streams: list[
     do(case.engine, command)
     after = picture(case.store)
     assert [table for table in LISTED if after[table]] == []
-    assert after["log"][:-1] == before["log"]
+    blanked = [each._replace(data="", digest=event_digest(each)) for each in before["log"]]
+    assert after["log"][:-1] == blanked
+    tombstone = after["log"][-1]
+    assert tombstone.name.endswith("_deleted")
+    assert tombstone.data
+    assert tombstone.digest is None
     assert {event.stream for event in after["log"]} == set(streams)
 
 
@@ -83,8 +92,23 @@ def what_stands_beside_deleted_work_stays(case: Case) -> None:
     after = picture(case.store)
     for table in ("checkpoints", "evidence"):
         assert after[table] == before[table]
+    for event, earlier in zip(after["log"], before["log"], strict=False):
+        assert event == earlier or event.stream.startswith(gone)
     assert [len(after[table]) for table in ("tasks", "jobs", "runs")] == [1, 1, 2]
     assert kept in after["tasks"][0]
+
+
+@check
+def work_that_lives_for_one_batch_leaves_nothing_either(case: Case) -> None:
+    submit = c.SubmitJob("brief", "p", "dig", payload="secret")
+    commands = [submit, c.CancelJob("brief"), c.DeleteJob("brief")]
+    results = case.engine.ask([Ask(command, PERSON) for command in commands])
+    assert [each for each in results if isinstance(each, DetentError)] == []
+    with case.store.read() as view:
+        *events, tombstone = view.events(0, 10)
+        assert not list(view.jobs(["brief"]))
+    assert [event.data for event in events] == [""] * len(events)
+    assert tombstone.name == "job_deleted"
 
 
 @check

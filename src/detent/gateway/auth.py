@@ -1,0 +1,199 @@
+"""Who is asking: tokens by their digests, the first token, cookies, Host and Origin.
+
+Scopes come from the store's record alone. Touches its table `tokens` and `<data_dir>/token`.
+"""
+
+import ipaddress
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+
+from detent.errors import Forbidden, Misconfigured, Unauthorized
+from detent.operations.core import Core
+from detent.operations.registry import OWNER, Caller
+from detent.operations.tokens import caller_from, digest_of, expired, new_token, row_for
+from detent.settings import Settings
+from detent.store.port import Store, Writing
+
+log = logging.getLogger("detent.gateway")
+
+#: A token that was revoked elsewhere is refused at most so much later.
+FRESH_S = 1.0
+TOKEN_FILE = "token"
+COOKIE = "detent"
+SECURE_COOKIE = "__Host-detent"
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class Visitor(NamedTuple):
+    """A caller with the digest of the token that it came with."""
+
+    caller: Caller
+    key: str
+
+
+class Tokens:
+    """The table of tokens, kept for a second; an unknown token has it read again at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows: Mapping[str, Any] = {}
+        self._now = 0
+        self._read_at = float("-inf")
+
+    async def find(self, token: str) -> Visitor:
+        """Who came with this token."""
+        key = digest_of(token)
+        if key not in self._rows or not self._fresh():
+            await anyio.to_thread.run_sync(self.read)
+        if not self.valid(key):
+            raise Unauthorized("The token is unknown, expired or revoked.")
+        return Visitor(caller_from(self._rows[key]), key)
+
+    def valid(self, key: str) -> bool:
+        """Whether a digest stands for a token, as far as was read last."""
+        row = self._rows.get(key)
+        return row is not None and row.get("kind") != "code" and not expired(row, self._now)
+
+    def read(self) -> None:
+        with self._store.read() as view:
+            self._rows, self._now = view.rows("tokens"), view.now()
+        self._read_at = time.monotonic()
+
+    def forget(self) -> None:
+        """Somebody here may have changed the table."""
+        self._read_at = float("-inf")
+
+    def _fresh(self) -> bool:
+        return time.monotonic() - self._read_at < FRESH_S
+
+
+# ---- the first token -------------------------------------------------------------------------
+
+
+def ensure_token(core: Core) -> Path:
+    """The file with the owner's token, made at the first start and readable by its owner alone.
+
+    A token that is in the file and no longer in the store was revoked, and stays so; only a store
+    that knows no token at all takes it in.
+    """
+    file = core.settings.data_dir / TOKEN_FILE
+    core.settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = _read(file)
+    token = found or _write(file)
+
+    def remember(tx: Writing) -> bool:
+        rows, key = tx.rows("tokens"), digest_of(token)
+        if not found or not rows:
+            tx.put_rows("tokens", {key: row_for(OWNER, "token", tx.now(), None)})
+            return True
+        return key in rows
+
+    if not core.engine.within(remember):
+        log.warning("The token in %s was revoked. Delete the file to have a new one made.", file)
+    return file
+
+
+def _read(file: Path) -> str:
+    try:
+        text = file.read_text("ascii").strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{file} cannot be read: {error}", setting="store.data_dir") from None
+    file.chmod(0o600)
+    return text
+
+
+def _write(file: Path) -> str:
+    token = new_token()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(file, flags, 0o600), "w") as opened:
+        opened.write(token + "\n")
+    return token
+
+
+# ---- what a request carries ------------------------------------------------------------------
+
+
+class Credentials(NamedTuple):
+    """The token of a request; `cookie` if a browser sent it by itself."""
+
+    token: str
+    cookie: bool
+
+
+def credentials(headers: Mapping[str, str]) -> Credentials:
+    """The token of the header `Authorization`, else of the session's cookie; never of the URL."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme:
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Unauthorized("The header Authorization must be `Bearer` and a token.")
+        return Credentials(token.strip(), cookie=False)
+    cookies = cookies_from(headers.get("cookie", ""))
+    session = cookies.get(SECURE_COOKIE) or cookies.get(COOKIE)
+    if not session:
+        raise Unauthorized("No token came with the request.")
+    return Credentials(session, cookie=True)
+
+
+def cookies_from(header: str) -> dict[str, str]:
+    pairs = (part.strip().partition("=") for part in header.split(";"))
+    return {name: value for name, _, value in pairs}
+
+
+# ---- Host and Origin -------------------------------------------------------------------------
+
+
+def allowed_hosts(settings: Settings, port: int) -> frozenset[str]:
+    """Every value of the header `Host` that is answered."""
+    named = {"127.0.0.1", "localhost", "[::1]"}
+    if not is_loopback(settings.gateway_host) and not _is_any(settings.gateway_host):
+        named.add(settings.gateway_host)
+    here = named if port in (80, 443) else {f"{name}:{port}" for name in named}
+    return frozenset({*here, *(name.lower() for name in settings.gateway_hosts)})
+
+
+def check_address(settings: Settings) -> None:
+    """Listening beyond this machine is a decision, not a slip."""
+    if not is_loopback(settings.gateway_host) and not settings.gateway_public:
+        raise Misconfigured(
+            f"{settings.gateway_host} can be reached from other machines.",
+            setting="gateway.public",
+            hint="Set gateway.public to true if that is meant, and put TLS in front.",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_any(host: str) -> bool:
+    return host in ("", "0.0.0.0", "::")
+
+
+def check_host(headers: Mapping[str, str], hosts: Iterable[str]) -> str:
+    """The header `Host`, if it names us: a name that was bent to point here does not."""
+    host = headers.get("host", "").lower()
+    if host not in hosts:
+        raise Forbidden(f"Nobody here is called {host!r}.", code="wrong_host")
+    return host
+
+
+def check_origin(headers: Mapping[str, str], host: str, *, required: bool) -> None:
+    """A page's request must come from our own page; with a cookie it must say so."""
+    origin = headers.get("origin")
+    if origin is None and not required:
+        return
+    if origin not in (f"http://{host}", f"https://{host}"):
+        raise Forbidden(f"The page of {origin!r} may not do this.", code="wrong_origin")

@@ -1,0 +1,110 @@
+"""The input of an operation as a pydantic model, made from the signature of its function.
+
+The same model reads requests and stands in the OpenAPI document.
+"""
+
+from collections.abc import Mapping
+from inspect import Parameter
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+
+from detent.gateway.problems import invalid
+from detent.operations.inputs import Input, input_for
+from detent.operations.registry import Operation
+
+#: Methods whose parameters stand in the query; the others have them in a JSON body.
+IN_QUERY = ("GET", "DELETE")
+
+
+class Fields:
+    """Everything of an operation's input that does not stand in the path."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.in_query = operation.method in IN_QUERY
+        self.parameters = tuple(
+            each for each in operation.parameters if each.name not in operation.in_path
+        )
+        self.names = tuple(each.name for each in self.parameters)
+        self.optional = all(each.default is not Parameter.empty for each in self.parameters)
+        self.model = model_for(operation, self.parameters, strict=not self.in_query)
+
+    @property
+    def body(self) -> Any:
+        """The type of the request's body, None if it has none."""
+        return None if self.in_query or not self.parameters else self.model
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """The arguments that a query or a body gives; what was not named keeps its default."""
+        try:
+            found = self.model.model_validate(value)
+        except ValidationError as error:
+            raise invalid(error, self.names) from None
+        return {name: getattr(found, name) for name in found.model_fields_set}
+
+
+class Whole(Fields):
+    """Input whose body is one parameter: a list of things, not an object of parameters."""
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__(operation)
+        (parameter,) = self.parameters
+        self._type = annotated(parameter, input_for(operation.name, parameter.name))
+        self._adapter: TypeAdapter[Any] = TypeAdapter(self._type)
+        self._name = parameter.name
+        (item,) = get_args(parameter.annotation)
+        self.names = tuple(item.__annotations__)
+        self.optional = False
+
+    @property
+    def body(self) -> Any:
+        return self._type
+
+    def read(self, value: Any) -> dict[str, Any]:
+        try:
+            return {self._name: self._adapter.validate_python(value, strict=True)}
+        except ValidationError as error:
+            raise invalid(error, self.names) from None
+
+
+def fields_of(operation: Operation) -> Fields:
+    return Fields(operation) if operation.whole is None else Whole(operation)
+
+
+def model_for(
+    operation: Operation, parameters: tuple[Parameter, ...], *, strict: bool
+) -> type[BaseModel]:
+    """A model that knows these parameters and refuses any other."""
+    fields: dict[str, Any] = {
+        each.name: (
+            annotated(each, input_for(operation.name, each.name)),
+            ... if each.default is Parameter.empty else each.default,
+        )
+        for each in parameters
+    }
+    config = ConfigDict(extra="forbid", strict=strict)
+    name = "".join(part.capitalize() for part in operation.name.split("_"))
+    return create_model(name + "Body", __config__=config, **fields)
+
+
+def annotated(parameter: Parameter, known: Input) -> Any:
+    """The parameter's type with its meaning and bounds."""
+    return Annotated[parameter.annotation, Field(**bounds(known))]
+
+
+def bounds(known: Input) -> dict[str, Any]:
+    """What pydantic and FastAPI are told about a parameter."""
+    told: Mapping[str, Any] = {
+        "min_length": known.shortest,
+        "max_length": known.longest,
+        "ge": known.least,
+        "le": known.most,
+        "pattern": known.pattern,
+    }
+    found = {name: value for name, value in told.items() if value is not None}
+    found["description"] = known.meaning
+    if known.example is not None:
+        found["examples"] = [known.example]
+    if known.choices:
+        found["json_schema_extra"] = {"enum": list(known.choices)}
+    return found

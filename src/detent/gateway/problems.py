@@ -1,0 +1,120 @@
+"""Errors as problem documents (RFC 9457): whose fault, what now, and never a traceback."""
+
+import logging
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+from starlette.responses import Response
+from typing_extensions import TypedDict
+
+from detent.codes import CODES
+from detent.errors import DetentError, Invalid, Unavailable
+
+log = logging.getLogger("detent.gateway")
+
+MEDIA_TYPE = "application/problem+json"
+#: Where the reference page explains each code.
+EXPLAINED = "/docs/reference/errors.html#"
+#: What was given is shown back up to this many characters.
+LONGEST_SHOWN = 200
+
+
+class Problem(TypedDict, total=False):
+    """What went wrong, for people and for machines; `code` does not change between versions."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    hint: str
+    request_id: str
+    field: str
+    given: Any
+    allowed: list[str]
+    legal: list[str]
+
+
+def document(error: DetentError, request_id: str) -> dict[str, Any]:
+    """The problem document of an error."""
+    details = dict(error.details)
+    if "given" in details:
+        details["given"] = _short(details["given"])
+    return {
+        "type": EXPLAINED + error.code,
+        "title": CODES[error.code].meaning,
+        "status": error.status,
+        "detail": error.message,
+        "code": error.code,
+        "hint": error.hint,
+        "request_id": request_id,
+        **details,
+    }
+
+
+def encode(error: DetentError, request_id: str) -> bytes:
+    return msgspec.json.encode(document(error, request_id), enc_hook=str)
+
+
+def headers_for(error: DetentError) -> dict[str, str]:
+    """What HTTP itself wants to know about an error."""
+    found: dict[str, str] = {}
+    if error.status == 401:
+        found["WWW-Authenticate"] = 'Bearer realm="detent"'
+    if error.code == "method_not_allowed" and isinstance(error, Invalid):
+        found["Allow"] = ", ".join(error.allowed)
+    if "retry_after_s" in error.details:
+        found["Retry-After"] = str(error.details["retry_after_s"])
+    return found
+
+
+def answer(error: DetentError, request_id: str) -> Response:
+    return Response(
+        encode(error, request_id), error.status, headers_for(error), media_type=MEDIA_TYPE
+    )
+
+
+def explained(error: Exception, request_id: str) -> DetentError:
+    """What a client is told of an exception; one that nobody expected is written to the log."""
+    if isinstance(error, DetentError):
+        return error
+    log.error("request %s failed", request_id, exc_info=error)
+    return DetentError(f"The request {request_id} could not be carried out.", code="internal")
+
+
+def _short(value: Any) -> Any:
+    text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+    return value if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+
+
+# ---- input that does not fit its model -------------------------------------------------------
+
+
+def invalid(error: ValidationError, known: tuple[str, ...]) -> Invalid:
+    """The first thing that a model has found wrong, by the name of the field."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = _place(first["loc"]) or "body"
+    kind = first["type"]
+    if kind == "missing":
+        return Invalid(f"{field} is missing.", field=field)
+    if kind == "extra_forbidden":
+        listed = ", ".join(known) or "none"
+        return Invalid(
+            f"{field} is not a known field; known are: {listed}.", field=field, allowed=known
+        )
+    return Invalid(f"{field}: {first['msg']}.", field=field, given=first["input"])
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    place = ""
+    for part in location:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        else:
+            place += f".{part}" if place else part
+    return place
+
+
+def too_late() -> Unavailable:
+    return Unavailable("The body did not come in time.", code="body_timeout", retry_after_s=1)

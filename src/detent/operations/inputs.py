@@ -1,0 +1,102 @@
+"""The parameters of operations by name: what each means, an example, and its bounds.
+
+One table for all doors: HTTP documents and enforces them, MCP describes its tools with them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.priority import ALIASES, Priority
+from detent.operations.intake import MOST_AT_ONCE
+from detent.operations.pages import MOST_ROWS
+from detent.operations.registry import Scope
+from detent.operations.requests import LONGEST_NAME, LONGEST_TITLE, MOST_DEPENDENCIES, MOST_TAGS
+from detent.operations.tokens import MOST_LIFETIME_S
+
+#: The largest whole number that every part understands.
+MOST = 2**63 - 1
+OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One parameter. `shortest` and `longest` count characters, or the entries of a list."""
+
+    meaning: str
+    example: Any = None
+    shortest: int | None = None
+    longest: int | None = None
+    least: int | None = None
+    most: int | None = None
+    pattern: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+def _name(meaning: str, example: str) -> Input:
+    return Input(meaning, example, shortest=1, longest=LONGEST_NAME)
+
+
+INPUTS: Mapping[str, Input] = {
+    # submitting
+    "taskId": Input("The caller's own id of the task", "build-1042", pattern=OWN_ID),
+    "id": Input("An id of the caller's own; made if it is not given", "build-1042", pattern=OWN_ID),
+    "source": _name("Where the work comes from", "api"),
+    "intent": _name("What kind of work it is", "runQA"),
+    "priority": Input(
+        "P0 is first; high, normal and low stand for P0, P2 and P3",
+        "P2",
+        choices=(*Priority, *ALIASES),
+    ),
+    "payload": Input("What the work is about: any JSON value", {"project": "demo"}),
+    "project": _name("The project that it belongs to", "demo"),
+    "lifecycle": Input("Which life the task leads", "review", choices=("review", "board")),
+    "title": Input("What people call it", "Check the release", longest=LONGEST_TITLE),
+    "tags": Input("Tags to find it by", ["release"], longest=MOST_TAGS),
+    "depends_on": Input("Tasks that must be done before it starts", [], longest=MOST_DEPENDENCIES),
+    "parent_id": _name("The task that it is a part of", "019a8b7cz4f8h2m5n9q1r3t6vw"),
+    "max_budget_usd": Input("Most that it may spend, in dollars", 5.0),
+    "options": Input("How it is carried out: retry, plan, limits and so on", {"max_rounds": 3}),
+    "run": Input("Queue it at once", True),
+    "idempotency_key": _name("The same key never makes a second task", "4d0c7e1a"),
+    "concurrency_key": _name("Jobs with the same key run one at a time", "customer-7"),
+    "tasks": Input("The tasks, each with the fields of a single one", None, longest=MOST_AT_ONCE),
+    # acting
+    "task_id": _name("The task", "019a8b7cz4f8h2m5n9q1r3t6vw"),
+    "job_id": _name("The job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
+    "run_id": _name("The run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
+    "reason": _name("Why", "no longer wanted"),
+    "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),
+    "seen": Input("The version that was looked at; another one refuses", 7, least=1, most=MOST),
+    "answer": Input("The answer: one of the options if the question has some", "yes"),
+    "name": _name("Its name", "approved"),
+    "value": Input("What the signal carries: any JSON value", {"by": "ops"}),
+    # looking
+    "state": Input("Only these states, separated by commas", "blocked,ready", longest=LONGEST_NAME),
+    "tag": _name("Only tasks with this tag", "release"),
+    "worker": _name("Only runs of this worker", "host:4711"),
+    "active": Input("Only what has not ended", True),
+    "sort": Input("The column to sort by; - before it turns the order around", "-created_at"),
+    "cursor": Input("Where the last page ended", None, longest=1_000),
+    "limit": Input("At most so many", 100, least=1, most=MOST_ROWS),
+    "after": Input("Only what comes after this position of the log", 0, least=0, most=MOST),
+    "offset": Input("From this byte on", 0, least=0, most=MOST),
+    # tokens
+    "scopes": Input("What the token may do", ["read", "submit"], 1, len(Scope)),
+    "expires_in_s": Input(
+        "How long it is valid, in seconds", 86_400, least=1, most=MOST_LIFETIME_S
+    ),
+}
+
+#: What stands in for `name` where it is not the name of a signal.
+NAMED: Mapping[str, Input] = {
+    "show_lifecycle": Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
+    "create_token": _name("What the token is called", "ci"),
+    "revoke_token": _name("What the token is called", "ci"),
+}
+
+
+def input_for(operation: str, parameter: str) -> Input:
+    """What is known of a parameter; one that is missing here is a mistake in the program."""
+    return NAMED[operation] if parameter == "name" and operation in NAMED else INPUTS[parameter]

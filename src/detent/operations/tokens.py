@@ -1,0 +1,224 @@
+"""Tokens: who may do what. The store keeps digests only; a token is shown once, when it is made.
+
+A row of the table `tokens` is named by the SHA-256 of 256 random bits. Its `kind` is `token`,
+`session` (what a browser's cookie holds) or `code` (exchanged once for a session).
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from detent import views
+from detent.errors import Forbidden, Invalid, NotFound, Refused, Unauthorized
+from detent.operations import shapes
+from detent.operations.core import Core, known
+from detent.operations.registry import Caller, Scope, operation
+from detent.store.port import Writing
+
+SECOND_US = 1_000_000
+CODE_LIFETIME_S = 60
+SESSION_LIFETIME_S = 12 * 3_600
+MOST_LIFETIME_S = 10 * 366 * 86_400
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,99}")
+PREFIX = "detent_"
+
+Row = Mapping[str, Any]
+
+
+def digest_of(token: str) -> str:
+    """The name under which the store knows a token. It is random, so that it needs no salt."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def new_token() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def row_for(caller: Caller, kind: str, now: int, lifetime_s: int | None) -> dict[str, Any]:
+    """What the store remembers of a token."""
+    return {
+        "kind": kind,
+        "name": caller.name,
+        "scopes": sorted(caller.scopes),
+        "project": caller.project,
+        "created_at": now,
+        "expires_at": None if lifetime_s is None else now + lifetime_s * SECOND_US,
+        "root_id": caller.root_id,
+        "run_id": caller.run_id,
+    }
+
+
+def issue(tx: Writing, caller: Caller, kind: str = "token", lifetime_s: int | None = None) -> str:
+    """Make a token for this caller; what has expired is swept away on the way."""
+    now = tx.now()
+    token = new_token()
+    rows: dict[str, Any] = {
+        key: None for key, row in tx.rows("tokens").items() if expired(row, now)
+    }
+    rows[digest_of(token)] = row_for(caller, kind, now, lifetime_s)
+    tx.put_rows("tokens", rows)
+    return token
+
+
+def expired(row: Row, now: int) -> bool:
+    return row.get("expires_at") is not None and row["expires_at"] <= now
+
+
+# ---- for operators ---------------------------------------------------------------------------
+
+
+@operation(Scope.ADMIN, "POST", "/api/tokens", status=201)
+def create_token(
+    core: Core,
+    caller: Caller,
+    *,
+    name: str,
+    scopes: Sequence[str],
+    project: str | None = None,
+    expires_in_s: int | None = None,
+) -> shapes.NewToken:
+    """Make a token with these scopes, for one project or for all; it is shown this once."""
+    new = Caller(_name(name), _scopes(scopes), _project(caller, project))
+    if expires_in_s is not None and not 1 <= expires_in_s <= MOST_LIFETIME_S:
+        raise Invalid(
+            f"expires_in_s must be from 1 to {MOST_LIFETIME_S}.",
+            field="expires_in_s",
+            given=expires_in_s,
+        )
+
+    def write(tx: Writing) -> tuple[str, Row]:
+        now = tx.now()
+        if any(row["name"] == name and not expired(row, now) for row in tx.rows("tokens").values()):
+            raise Refused(f"There is a token {name!r} already.", code="token_exists")
+        token = issue(tx, new, lifetime_s=expires_in_s)
+        return token, tx.rows("tokens")[digest_of(token)]
+
+    token, row = core.engine.within(write)
+    shown = views.shown(row)
+    return {
+        "token": token,
+        "name": name,
+        "scopes": shown["scopes"],
+        "project": shown["project"],
+        "expires_at": shown["expires_at"],
+    }
+
+
+@operation(Scope.ADMIN, "GET", "/api/tokens")
+def list_tokens(core: Core, caller: Caller) -> shapes.Tokens:
+    """Every token that is valid now, without the secret."""
+    with core.store.read() as view:
+        rows, now = view.rows("tokens").values(), view.now()
+    mine = [row for row in _tokens(rows) if _sees(caller, row) and not expired(row, now)]
+    mine.sort(key=lambda row: str(row["name"]))
+    return {"items": [_shown(row) for row in mine]}
+
+
+@operation(Scope.ADMIN, "DELETE", "/api/tokens/{name}")
+def revoke_token(core: Core, caller: Caller, *, name: str) -> shapes.Revoked:
+    """Make a token and the sessions that came from it worthless, also on open connections."""
+
+    def write(tx: Writing) -> int:
+        rows = tx.rows("tokens").items()
+        gone = [key for key, row in rows if row["name"] == name and _sees(caller, row)]
+        tx.put_rows("tokens", dict.fromkeys(gone))
+        return len(gone)
+
+    revoked = core.engine.within(write)
+    if not revoked:
+        raise NotFound(f"There is no token {name!r}.", code="unknown_token")
+    return {"name": name, "revoked": revoked}
+
+
+def _tokens(rows: Iterable[Row]) -> Iterable[Row]:
+    return (row for row in rows if row.get("kind", "token") == "token")
+
+
+def _sees(caller: Caller, row: Row) -> bool:
+    return caller.project in (None, row.get("project"))
+
+
+def _shown(row: Row) -> shapes.Token:
+    kept = {name: row.get(name) for name in shapes.Token.__annotations__}
+    return cast(shapes.Token, views.shown(kept))
+
+
+def _name(given: str) -> str:
+    if NAME.fullmatch(given):
+        return given
+    form = "1 to 100 of letters, digits, . _ : @ -"
+    raise Invalid(f"name must be {form}.", field="name", given=given, allowed=(form,))
+
+
+def _scopes(given: Sequence[str]) -> frozenset[Scope]:
+    names = tuple(scope.value for scope in Scope)
+    if not given:
+        raise Invalid("scopes must name at least one.", field="scopes", allowed=names)
+    return frozenset(Scope(known(each, names, "scopes")) for each in given)
+
+
+def _project(caller: Caller, given: str | None) -> str | None:
+    """Nobody makes a token that reaches further than the own one."""
+    if caller.project is None:
+        return given
+    if given not in (None, caller.project):
+        raise Forbidden(f"{caller.name} may make tokens for project {caller.project!r} alone")
+    return caller.project
+
+
+# ---- for the browser -------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "POST", "/api/login/codes", status=201)
+def create_login_code(core: Core, caller: Caller) -> shapes.LoginCode:
+    """A code that a browser exchanges once, within a minute, for a session with the same rights."""
+    if caller.run_id is not None:
+        raise Forbidden("A run has no use for a browser's session.")
+
+    def write(tx: Writing) -> tuple[str, int]:
+        code = issue(tx, caller, "code", CODE_LIFETIME_S)
+        return code, tx.now() + CODE_LIFETIME_S * SECOND_US
+
+    code, expires_at = core.engine.within(write)
+    return {"code": code, "expires_at": views.utc(expires_at)}
+
+
+def exchange(core: Core, code: str) -> tuple[str, Row]:
+    """A session for a code, which is worthless from then on; with the session's row."""
+
+    def write(tx: Writing) -> tuple[str, Row]:
+        row = tx.rows("tokens").get(digest_of(code))
+        if row is None or row.get("kind") != "code" or expired(row, tx.now()):
+            raise Unauthorized(
+                "The code is unknown, used or expired.",
+                hint="Ask for a new code: it lives a minute.",
+            )
+        tx.put_rows("tokens", {digest_of(code): None})
+        token = issue(tx, caller_from(row), "session", SESSION_LIFETIME_S)
+        return token, tx.rows("tokens")[digest_of(token)]
+
+    return core.engine.within(write)
+
+
+def end_session(core: Core, key: str) -> None:
+    """Forget the session with this digest; a token stays what it is."""
+
+    def write(tx: Writing) -> None:
+        if tx.rows("tokens").get(key, {}).get("kind") == "session":
+            tx.put_rows("tokens", {key: None})
+
+    core.engine.within(write)
+
+
+def caller_from(row: Row) -> Caller:
+    """Who holds the token, by the server's own record; a scope unknown to us opens nothing."""
+    known_scopes = {scope.value for scope in Scope}
+    return Caller(
+        row["name"],
+        frozenset(Scope(each) for each in row["scopes"] if each in known_scopes),
+        row.get("project"),
+        row.get("root_id"),
+        row.get("run_id"),
+    )

@@ -1,0 +1,319 @@
+"""The registry that people import: intents and how they are carried out, and submitting them by name or by function."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
+
+from detent.engine import Ask, Engine
+from detent.errors import DetentError, Invalid, Misconfigured
+from detent.kernel import commands as c
+from detent.kernel import fields
+from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
+from detent.kernel.planned import plan_from
+from detent.kernel.priority import priority_from
+from detent.operations.core import Core
+from detent.operations.intake import DEFAULT_PROJECT, options_from
+from detent.settings import Settings
+from detent.store.open import open_store
+from detent.worker.arguments import Parameters, returns_of
+from detent.worker.handle import Handle
+from detent.worker.intent import Critic, Intent, Planner, declare, plan_document
+from detent.worker.ordering import Order, Way, beside, check_resources, command_of, key_for
+from detent.worker.run import AsyncRun, Run
+from detent.worker.runners.command import CommandRunner
+from detent.worker.runners.function import FunctionRunner
+from detent.worker.values import storable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Jobs of this intent bring their plan along; every worker takes them.
+PLAN = "plan"
+
+
+class Register(NamedTuple):
+    """What `@app.intent(…)` waits for: the function."""
+
+    app: "App"
+    name: str
+    options: Mapping[str, Any]
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[AsyncRun, P], Coroutine[Any, Any, R]]
+    ) -> Intent[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Run, P], R]) -> Intent[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]]) -> Intent[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Intent[P, R]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Intent[..., Any]:
+        return self.app.register(self.name, function, self.options)
+
+
+class App:
+    """Intents by name. Import it, register handlers, submit work, give it to a worker."""
+
+    def __init__(self) -> None:
+        self.intents: dict[str, Intent[..., Any]] = {}
+        self.critics: dict[str, Critic] = {}
+        self.core: Core | None = None
+        self._add(PLAN, None, {})
+
+    # -- registering -----------------------------------------------------------------------
+
+    def intent(self, name: str, **options: Any) -> Register:
+        """Register the decorated function, plain or async, for an intent. Options: see `intent.declare`."""
+        return Register(self, name, options)
+
+    def register(
+        self, name: str, function: Callable[..., Any], options: Mapping[str, Any]
+    ) -> Intent[..., Any]:
+        asynchronous = inspect.iscoroutinefunction(function)
+        parameters = Parameters(function, (AsyncRun if asynchronous else Run,))
+        runner = FunctionRunner(function, parameters, asynchronous=asynchronous)
+        return self._add(
+            name,
+            function,
+            options,
+            runner=runner,
+            parameters=parameters,
+            returns=returns_of(function),
+        )
+
+    def command(self, name: str, argv: Sequence[str], **options: Any) -> Intent[..., Any]:
+        """Register a command for an intent: an argv list, never a shell. See `runners.command`."""
+        own = {key: options.pop(key) for key in ("environment", "directory") if key in options}
+        return self._add(name, None, options, runner=CommandRunner(argv, **own))
+
+    def plan(
+        self,
+        name: str,
+        steps: Iterable[PlanStep | Mapping[str, Any]] | Mapping[str, Any],
+        **options: Any,
+    ) -> Intent[..., Any]:
+        """Register a plan that is the same for every job of the intent."""
+        return self._add(name, None, {**options, "plan": plan_document(steps)})
+
+    def planner(self, name: str, **options: Any) -> Callable[[Planner], Intent[..., Any]]:
+        """Register the decorated function as the planner of an intent: it makes each job's plan."""
+        return lambda planner: self._add(name, None, {**options, "planner": planner})
+
+    def critic(self, name: str) -> Callable[[Critic], Critic]:
+        """Register the decorated function as a critic that steps can name."""
+
+        def register(critic: Critic) -> Critic:
+            self._add_critic(name, critic)
+            return critic
+
+        return register
+
+    def _add(
+        self, name: str, function: Any, options: Mapping[str, Any], **parts: Any
+    ) -> Intent[..., Any]:
+        fields.text(name, "intent", LONGEST_NAME)
+        if name in self.intents:
+            raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
+        critic, planner = options.get("critic"), options.get("planner")
+        declared = _declared(
+            name,
+            {
+                **options,
+                **({"critic": name} if callable(critic) else {}),
+                "planner": planner is not None,
+            },
+        )
+        made: Intent[..., Any] = Intent(
+            self, name, declared, function=function, planner=planner, **parts
+        )
+        if callable(critic):
+            self._add_critic(name, critic)
+        self.intents[name] = made
+        return made
+
+    def _add_critic(self, name: str, critic: Critic) -> None:
+        if name in self.critics:
+            raise Invalid(f"critic {name!r} is registered already.", field="critic", given=name)
+        self.critics[name] = critic
+
+    def include(self, other: "App", names: Iterable[str] | None = None) -> None:
+        """Take over intents, and all critics, of another app."""
+        for name in other.intents if names is None else names:
+            if name == PLAN:
+                continue
+            if name not in other.intents:
+                raise Invalid(
+                    f"the app has no intent {name!r}.",
+                    field="intent",
+                    given=name,
+                    allowed=other.intents,
+                )
+            if name in self.intents:
+                raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
+            self.intents[name] = other.intents[name]
+        for name, critic in other.critics.items():
+            if self.critics.get(name) is not critic:
+                self._add_critic(name, critic)
+
+    def check(self) -> None:
+        """What only the whole app can tell: steps and critics that it names and does not have."""
+        for intent in self.intents.values():
+            document = plan_from(intent.declared.options, intent.name)
+            for step in () if document is None else validate(document).steps:
+                where = f"intent {intent.name}, step {step.name}"
+                self._must_have(step.intent, self.intents, "intent", where)
+                if step.critic is not None:
+                    self._must_have(step.critic, self.critics, "critic", where)
+
+    def _must_have(self, name: str, known: Mapping[str, Any], kind: str, where: str) -> None:
+        if name not in known:
+            raise Invalid(
+                f"{where}: there is no {kind} {name!r} in this app.",
+                field=kind,
+                given=name,
+                allowed=known,
+            )
+
+    # -- submitting ------------------------------------------------------------------------
+
+    def connect(self, url: str, *, data_dir: str = "") -> "App":
+        """Open a store (a path, or postgresql://…) for submitting and for a worker in this process."""
+        settings = Settings(store_url=url, store_data_dir=data_dir or beside(url))
+        store = open_store(settings.url)
+        return self.bind(Core(store, Engine(store), settings))
+
+    def bind(self, core: Core) -> "App":
+        """Submit through this installation."""
+        self.core = core
+        return self
+
+    def submit(self, intent: str, payload: Any = None, **ways: Any) -> Handle[Any]:
+        """Queue a job by the intent's name; `ways` as in `place`."""
+        return self.place(self.order(intent, payload, (), {}), **ways)
+
+    def order(
+        self,
+        intent: str | Intent[..., Any],
+        payload: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Order:
+        """A submission with its payload checked and the intent's options, not placed yet."""
+        known = intent if isinstance(intent, Intent) else self.intents.get(intent)
+        if known is None:
+            return self._foreign_order(str(intent), payload if payload is not None else kwargs)
+        checked = storable(known.payload_of(payload, args, kwargs), "payload")
+        options = known.declared.options
+        return Order(
+            known.name, checked, options, known.concurrency_key_of(checked), known.returns_for()
+        )
+
+    def _foreign_order(self, intent: str, payload: Any) -> Order:
+        """An intent of another app: it must be one that some worker has registered."""
+        registered = self._core().known_intents()
+        if intent not in registered:
+            listed = ", ".join(sorted({*registered, *self.intents}))
+            raise Invalid(
+                f"there is no intent {intent!r}. Known: {listed}.",
+                code="unknown_intent",
+                field="intent",
+                given=intent,
+                allowed=sorted({*registered, *self.intents}),
+            )
+        options = options_from(registered[intent], {})
+        key = options.get("concurrency_key")
+        return Order(intent, storable(payload, "payload") or None, options, key, Any)
+
+    def place(
+        self,
+        order: Order,
+        *,
+        project: str = DEFAULT_PROJECT,
+        priority: str = "P2",
+        lifecycle: str | None = None,
+        title: str = "",
+        source: str = "api",
+        key: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Handle[Any]:
+        """Queue it: a job alone, or with a `lifecycle` (board or review) a task. `key`: only once."""
+        core = self._core()
+        merged = options_from(order.options, options or {}, lifecycle or "job")
+        check_resources(core, merged, order.intent)
+        key_of = merged.pop("concurrency_key", None) or order.concurrency_key
+        order = order._replace(options=merged, concurrency_key=key_of)
+        way = Way(project, priority_from(priority).value, lifecycle, title, source)
+        actor = c.Actor(f"app:{source}")
+        answer = core.engine.ask(
+            [Ask(command_of(order, way), actor, key_for(order, way, key), True)]
+        )
+        if isinstance(answer[0], DetentError):
+            raise answer[0]
+        made = answer[0].value
+        job_id, task_id = (made, None) if lifecycle is None else (f"{made}-j1", made)
+        return Handle(core.engine, job_id, task_id, order.returns, actor)
+
+    def _core(self) -> Core:
+        if self.core is None:
+            raise Misconfigured(
+                "the app is not connected to a store.",
+                setting="store.url",
+                hint="Call app.connect(url) first, or give the app to a worker.",
+            )
+        return self.core
+
+    # -- from configuration ----------------------------------------------------------------
+
+    @classmethod
+    def from_config(cls, intents: Mapping[str, Mapping[str, Any]]) -> "App":
+        """The intents of a configuration file that name a command or a Python app."""
+        app = cls()
+        for name, row in intents.items():
+            if "command" in row:
+                app.command(name, row["command"], **_command_options(row))
+            elif "app" in row:
+                app.include(load_app(row["app"]), [name])
+        return app
+
+
+def load_app(reference: str) -> App:
+    """The app that `package.module:name` means; a clear error if it cannot be imported."""
+    module_name, _, attribute = reference.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+        found = getattr(module, attribute or "app")
+    except Exception as error:  # whatever its code raises while it is imported
+        raise Misconfigured(
+            f"the app {reference!r} cannot be imported: {type(error).__name__}: {error}",
+            setting="app",
+            hint="Write it as package.module:name, and see that Python finds the module.",
+        ) from error
+    if not isinstance(found, App):
+        kind = type(found).__name__
+        raise Misconfigured(f"{reference!r} is a {kind}, not a detent app", setting="app")
+    return found
+
+
+def _declared(name: str, options: Mapping[str, Any]) -> Any:
+    try:
+        return declare(name, **options)
+    except TypeError as error:
+        known = list(inspect.signature(declare).parameters)[1:]
+        unknown = [each for each in options if each not in known]
+        if not unknown:
+            raise
+        raise Invalid(
+            f"intent {name}: there is no option {unknown[0]!r}. Known: {', '.join(known)}.",
+            field=unknown[0],
+            given=unknown[0],
+            allowed=known,
+        ) from error
+
+
+def _command_options(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A configured command's options, by the names that `App.command` has for them."""
+    known = {*inspect.signature(declare).parameters, "environment", "directory"} - {"name"}
+    return {key: value for key, value in row.items() if key in known}

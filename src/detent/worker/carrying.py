@@ -1,0 +1,110 @@
+"""Carrying out one run, from its start to the one report that ends it; the same on a thread, on a loop, in a test."""
+
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.worker import outcome
+from detent.worker.attempt import Attempt, Stop
+from detent.worker.failures import Crash, Failure
+from detent.worker.history import StepResult, tried
+from detent.worker.line import Line
+
+log = logging.getLogger("detent.worker")
+
+#: What is reported for a run that had to stop, whatever its code made of it. Nothing for a lost lease.
+STOPPED: dict[Stop, Callable[[Attempt], c.Report | None]] = {
+    Stop.LOST: lambda attempt: None,
+    Stop.CANCEL: lambda attempt: c.ConfirmCancel(attempt.hold.grant),
+    Stop.HAND_BACK: lambda attempt: c.HandBack(attempt.hold.grant),
+    Stop.RUN_LIMIT: lambda attempt: _timed_out(attempt, f"ran longer than {attempt.run_s} s"),
+    Stop.IDLE_LIMIT: lambda attempt: _timed_out(
+        attempt, f"gave no sign of life for {attempt.idle_s} s"
+    ),
+}
+
+
+def _timed_out(attempt: Attempt, how: str) -> c.Report:
+    limit = str(attempt.stopped)
+    return c.TimeOutRun(attempt.hold.grant, attempt.run_id, limit, f"the run {how}")
+
+
+def carry_out(attempt: Attempt, line: Line) -> c.Report | None:
+    """Run it to its end, blocking; what to report, None if nobody would hear it."""
+    attempt.start()
+    try:
+        report = _runner(attempt).run(attempt, line)
+    except Crash:
+        raise
+    except BaseException as error:  # a runner's own fault must not take the worker along
+        report = _broken(attempt, error)
+    return concluded(attempt, report, line)
+
+
+async def carry_out_async(attempt: Attempt, line: Line) -> c.Report | None:
+    """The same, awaited; a critic may block, so it is called aside."""
+    attempt.start()
+    try:
+        report = await _runner(attempt).run_async(attempt, line)
+    except Crash:
+        raise
+    except BaseException as error:
+        report = _broken(attempt, error)
+    if attempt.step is None:
+        return concluded(attempt, report, line)
+    return await line.aside(lambda: concluded(attempt, report, line))
+
+
+def _runner(attempt: Attempt) -> Any:
+    runner = attempt.intent.runner
+    if runner is None:
+        raise Failure(f"intent {attempt.intent.name} has no handler in this worker")
+    return runner
+
+
+def _broken(attempt: Attempt, error: BaseException) -> c.Report:
+    return outcome.failed(attempt.hold.grant, attempt.run_id, outcome.of_exception(error))
+
+
+def concluded(attempt: Attempt, report: c.Report, line: Line) -> c.Report | None:
+    """The report that counts: why it had to stop before how it ended, and the critic's word last."""
+    if attempt.stopped is not None:
+        stopped = STOPPED[attempt.stopped](attempt)
+        return stopped if stopped is None else _judged(attempt, stopped, line)
+    return _judged(attempt, report, line)
+
+
+# ---- the critic ----------------------------------------------------------------------------
+
+
+def _judged(attempt: Attempt, report: c.Report, line: Line) -> c.Report:
+    """With the decision of the step's critic, if it has one of its own."""
+    critic = _critic_of(attempt)
+    if critic is None or not isinstance(report, c.CompleteRun | c.FailRun | c.TimeOutRun):
+        return report
+    try:
+        history = tried(line, attempt.hold.job.id, attempt.step.name if attempt.step else "")
+        decision = critic(StepResult.of(attempt, report), history)
+    except Exception as error:
+        _note(attempt, line, f"the critic raised {outcome.shown(error)}")
+        decision = "raised"
+    return dataclasses.replace(report, decision=str(decision))
+
+
+def _critic_of(attempt: Attempt) -> Callable[..., Any] | None:
+    """The step's own critic, or that of its intent."""
+    if attempt.step is None:
+        return None
+    critics = attempt.intent.app.critics
+    return critics.get(attempt.step.critic or attempt.intent.name)
+
+
+def _note(attempt: Attempt, line: Line, note: str) -> None:
+    log.warning("run %s: %s", attempt.run_id, note)
+    try:
+        line.tell(c.ReportProgress(attempt.hold.grant, attempt.run_id, None, note))
+    except DetentError as error:
+        log.info("run %s: the note was not taken: %s", attempt.run_id, error)

@@ -1,0 +1,233 @@
+"""An intent as an app knows it: its name, how it is carried out, and what was declared about it."""
+
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from detent.errors import Invalid
+from detent.kernel import fields
+from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanStep, validate
+from detent.kernel.planned import plan_from
+from detent.kernel.retry import policy_from
+from detent.worker.arguments import Parameters
+from detent.worker.runners.port import Runner
+
+if TYPE_CHECKING:
+    from detent.worker.app import App
+    from detent.worker.handle import Handle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: How many steps of one plan run side by side.
+PARALLEL_STEPS = 4
+
+Critic = Callable[..., Any]
+Planner = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What was declared about an intent, checked. `options` travel with every job of it."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    run_timeout_ms: int | None = None
+    idle_timeout_ms: int | None = None
+    concurrency_key: str | None = None
+    max_parallel_steps: int = PARALLEL_STEPS
+
+
+def declare(
+    name: str,
+    *,
+    retry: Mapping[str, Any] | None = None,
+    timeout_s: float | None = None,
+    idle_timeout_s: float | None = None,
+    queue_timeout_s: float | None = None,
+    job_timeout_s: float | None = None,
+    concurrency_key: str | None = None,
+    capabilities_required: Sequence[str] = (),
+    label_selector: Mapping[str, str] | None = None,
+    avoid: Sequence[str] = (),
+    hold_resource_s: float | None = None,
+    max_retries: int | None = None,
+    max_parallel_steps: int = PARALLEL_STEPS,
+    critic: str | None = None,
+    planner: bool = False,
+    plan: Mapping[str, Any] | None = None,
+) -> Declared:
+    """Check everything when the intent is registered, so that a slip of the pen is seen at import."""
+    where = f"intent {name}"
+    options: dict[str, Any] = {
+        "retry": dict(retry or {}),
+        "queue_timeout_ms": _ms(queue_timeout_s, f"{where}: queue_timeout_s"),
+        "job_timeout_ms": _ms(job_timeout_s, f"{where}: job_timeout_s"),
+        "capabilities_required": list(capabilities_required),
+        "label_selector": dict(label_selector or {}),
+        "avoid": list(avoid),
+        "hold_resource_ms": _ms(hold_resource_s, f"{where}: hold_resource_s"),
+        "max_retries": max_retries,
+        "critic": critic,
+        "planner": planner,
+        "plan": plan,
+    }
+    kept = {key: value for key, value in options.items() if value not in (None, False, {}, [])}
+    _check(kept, name, where)
+    parallel = f"{where}: max_parallel_steps"
+    return Declared(
+        kept,
+        _ms(timeout_s, f"{where}: timeout_s"),
+        _ms(idle_timeout_s, f"{where}: idle_timeout_s"),
+        concurrency_key,
+        fields.whole_number(max_parallel_steps, parallel, 1, MOST_STEPS),
+    )
+
+
+def _check(options: Mapping[str, Any], name: str, where: str) -> None:
+    policy_from(options.get("retry", {}), "job", f"{where}: retry")
+    document = plan_from(options, name)
+    if document is not None:
+        validate(document, f"{where}: plan")
+
+
+def _ms(seconds: float | None, where: str) -> int | None:
+    if seconds is None:
+        return None
+    most_s = LONGEST_TIME_MS // 1_000
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0.001 <= seconds <= most_s:
+        raise fields.wrong(where, f"a number of seconds from 0.001 to {most_s}", seconds)
+    return round(seconds * 1_000)
+
+
+class Intent(Generic[P, R]):
+    """A registered intent. It stays callable as the plain function that it was made from."""
+
+    def __init__(
+        self,
+        app: "App",
+        name: str,
+        declared: Declared,
+        *,
+        function: Callable[..., Any] | None = None,
+        runner: Runner | None = None,
+        parameters: Parameters | None = None,
+        returns: Any = Any,
+        planner: Planner | None = None,
+    ) -> None:
+        self.app, self.name, self.declared = app, name, declared
+        self.function, self.runner = function, runner
+        self.parameters, self.returns = parameters, returns
+        self.planner = planner
+        self.run_timeout_ms = declared.run_timeout_ms
+        self.idle_timeout_ms = declared.idle_timeout_ms
+        self._check_key()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain function, for tests and for calling it without detent."""
+        if self.function is None:
+            raise Invalid(f"intent {self.name} is no function.", field="intent", given=self.name)
+        return self.function(*args, **kwargs)
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
+        """Queue it with these arguments, checked here and now."""
+        return self.app.place(self.app.order(self, None, args, kwargs))
+
+    def using(self, **ways: Any) -> "Using[P, R]":
+        """The same intent submitted another way: project, priority, lifecycle, key, title, options."""
+        return Using(self, ways)
+
+    def payload_of(self, payload: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The payload that a submission carries, checked against the handler's signature."""
+        if self.parameters is None:
+            return payload if payload is not None else dict(kwargs) or None
+        if payload is None:
+            return self.parameters.encode(args, kwargs)
+        self.parameters.decode(payload, None)
+        return payload
+
+    def returns_for(self) -> Any:
+        """The type of a job's result; of a plan it is a table of its steps' results."""
+        planned = "plan" in self.declared.options or self.planner is not None
+        return Any if planned else self.returns
+
+    # -- the concurrency key -------------------------------------------------------------------
+
+    def _check_key(self) -> None:
+        template = self.declared.concurrency_key
+        if template is None:
+            return
+        where = f"intent {self.name}: concurrency_key"
+        fields.text(template, where, LONGEST_NAME)
+        wanted = _fields_of(template, where)
+        parameters = self.parameters
+        if parameters is None or parameters.whole or parameters.takes_rest:
+            return
+        known = [each.name for each in parameters.named]
+        for name in wanted:
+            if name not in known:
+                raise Invalid(
+                    f"{where} names {{{name}}}, which is no parameter of the handler.",
+                    field="concurrency_key",
+                    given=template,
+                    allowed=known,
+                )
+
+    def concurrency_key_of(self, payload: Any) -> str | None:
+        """The key under which a submission counts: the template with the payload's fields."""
+        template = self.declared.concurrency_key
+        if template is None:
+            return None
+        given = payload if isinstance(payload, Mapping) else {}
+        missing = [name for name in _fields_of(template, "concurrency_key") if name not in given]
+        if missing:
+            raise Invalid(
+                f"payload.{missing[0]} is missing: the concurrency key {template!r} needs it.",
+                field=f"payload.{missing[0]}",
+            )
+        return template.format_map(given)
+
+
+class Using(Generic[P, R]):
+    """An intent with other ways of submitting it."""
+
+    def __init__(self, intent: Intent[P, R], ways: Mapping[str, Any]) -> None:
+        self.intent, self.ways = intent, ways
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
+        app = self.intent.app
+        return app.place(app.order(self.intent, None, args, kwargs), **self.ways)
+
+
+def _fields_of(template: str, where: str) -> list[str]:
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise Invalid(f"{where}: {error}.", field="concurrency_key", given=template) from None
+    names = [name for _, name, _, _ in parts if name is not None]
+    for name in names:
+        if not name.isidentifier():
+            raise Invalid(
+                f"{where} may name fields of the payload as {{field}}, not {{{name}}}.",
+                field="concurrency_key",
+                given=template,
+            )
+    return names
+
+
+def plan_document(steps: Iterable[PlanStep | Mapping[str, Any]] | Mapping[str, Any]) -> Any:
+    """A plan written in Python (steps, or the document itself) as the document that travels."""
+    if isinstance(steps, Mapping):
+        return steps
+    return {"steps": [_row(step) for step in steps]}
+
+
+def _row(step: PlanStep | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(step, PlanStep):
+        return step
+    given = {name: getattr(step, name) for name in PlanStep.__dataclass_fields__}
+    row = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in given.items()
+    }
+    return {name: value for name, value in row.items() if value not in (None, [], {})}

@@ -1,0 +1,251 @@
+"""The command runner: starts an argv list, never a shell, follows its output, and ends its whole process group.
+
+The argv comes from the operator. A payload's field may stand in it only as a whole element, `{payload.path}`. A value
+that begins with `-` could be read as an option, so it is refused unless a literal `--` stands before it. Exit code 0
+is success. The environment is built from an allowlist, with the variables of `variables` added.
+"""
+
+import json
+import os
+import re
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from detent.errors import DetentError, Invalid
+from detent.kernel import commands as c
+from detent.worker import outcome
+from detent.worker.attempt import Attempt
+from detent.worker.files import EVIDENCE, WORK
+from detent.worker.line import Line
+from detent.worker.runners.processes import Group, Records
+
+ENVIRONMENT = ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
+WHOLE = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
+TAIL_BYTES = 1_000
+CHUNK = 65_536
+
+
+class CommandRunner:
+    """Runs one command for each run of its intent."""
+
+    asynchronous = False
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Sequence[str] = ENVIRONMENT,
+        directory: str | None = None,
+    ) -> None:
+        self.argv = checked(argv)
+        self.environment = tuple(environment)
+        self.directory = directory
+
+    def run(self, attempt: Attempt, line: Line) -> c.Report:
+        grant, run_id = attempt.hold.grant, attempt.run_id
+        try:
+            argv = filled(self.argv, attempt.payload)
+            code, tail = self._follow(argv, attempt)
+            failure = outcome.of_exit_code(code, tail)
+            _report_evidence(attempt, line)
+            result = attempt.files.result() if failure is None else None
+        except (DetentError, OSError, ValueError) as error:
+            return outcome.failed(grant, run_id, outcome.of_exception(error))
+        if failure is not None:
+            return outcome.failed(grant, run_id, failure)
+        return outcome.completed(grant, run_id, result, code)
+
+    async def run_async(self, attempt: Attempt, line: Line) -> c.Report:
+        return await line.aside(lambda: self.run(attempt, line))
+
+    def _follow(self, argv: list[str], attempt: Attempt) -> tuple[int, str]:
+        """Start it and stay until it has ended with everything that it started."""
+        files = attempt.files
+        (files.directory() / "payload.json").write_text(json.dumps(attempt.payload))
+        group = Group(attempt.run_id)
+        records = Records(files.path.parent.parent)
+        records.write(group)
+        try:
+            process = self._start(argv, attempt)
+            group.leads(process.pid)
+            records.write(group)
+            with Follower(process, group, attempt) as follower:
+                return follower.follow(), follower.tail()
+        finally:
+            group.end(attempt.grace_s)
+            records.remove(group)
+
+    def _start(self, argv: list[str], attempt: Attempt) -> "subprocess.Popen[bytes]":
+        allowed = {name: os.environ[name] for name in self.environment if name in os.environ}
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.directory or attempt.files.directory(WORK),
+            env={**allowed, **variables(attempt, self.directory)},
+            start_new_session=True,
+        )
+
+
+def variables(attempt: Attempt, directory: str | None) -> dict[str, str]:
+    """What a command is told about its run."""
+    hold, files = attempt.hold, attempt.files
+    found = {
+        "DETENT_RUN_ID": attempt.run_id,
+        "DETENT_JOB_ID": hold.job.id,
+        "DETENT_TASK_ID": hold.job.task_id or "",
+        "DETENT_FENCE": str(hold.grant.fence),
+        "DETENT_ATTEMPT": str(attempt.number),
+        "DETENT_RUN_DIR": files.directory(),
+        "DETENT_EVIDENCE_DIR": files.directory(EVIDENCE),
+        "DETENT_PAYLOAD_FILE": files.path / "payload.json",
+        "DETENT_RESULT_FILE": files.path / "result.json",
+        "DETENT_PROJECT_DIR": directory or Path.cwd(),
+        "DETENT_RESOURCE": attempt.resource or "",
+    }
+    return {name: str(value) for name, value in found.items()}
+
+
+def _report_evidence(attempt: Attempt, line: Line) -> None:
+    if attempt.stopped is None:
+        for kept in attempt.files.collect():
+            line.tell(c.AddEvidence(attempt.hold.grant, attempt.run_id, *kept))
+
+
+class Follower:
+    """Reads a process's output as it comes, and ends the group when the run must stop. No polling."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", group: Group, attempt: Attempt) -> None:
+        self.process, self.group, self.attempt = process, group, attempt
+        self.last = b""
+        self.kill_at_s: float | None = None
+
+    def __enter__(self) -> "Follower":
+        self.output = self.process.stdout.fileno() if self.process.stdout else -1
+        os.set_blocking(self.output, False)
+        self.exit = os.pidfd_open(self.process.pid)
+        self.bell, self.ringer = os.pipe()
+        self.poll = select.poll()
+        for descriptor in (self.output, self.exit, self.bell):
+            self.poll.register(descriptor, select.POLLIN)
+        self.attempt.on_stop(self._ring)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.attempt.on_stop(lambda why: None)
+        for descriptor in (self.exit, self.bell, self.ringer):
+            os.close(descriptor)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    def _ring(self, why: object) -> None:
+        with suppress(OSError):
+            os.write(self.ringer, b"!")
+
+    def follow(self) -> int:
+        """Until the process has exited; its exit code."""
+        while True:
+            ready = {descriptor for descriptor, _ in self.poll.poll(self._patience_ms())}
+            if self.output in ready:
+                self._read()
+            if self.bell in ready:
+                os.read(self.bell, CHUNK)
+                self._stop()
+            if self.kill_at_s is not None and time.monotonic() >= self.kill_at_s:
+                self.group.kill()
+                self.kill_at_s = None
+            if self.exit in ready:
+                self._read()
+                return self.process.wait()
+
+    def _patience_ms(self) -> int | None:
+        if self.kill_at_s is None:
+            return None
+        return max(0, round((self.kill_at_s - time.monotonic()) * 1_000))
+
+    def _stop(self) -> None:
+        """Ask the whole group to end, and make it if it does not."""
+        self.group.terminate()
+        self.kill_at_s = time.monotonic() + self.attempt.grace_s
+
+    def _read(self) -> None:
+        """Everything that is there now; what outlives the process keeps the pipe open for ever."""
+        while True:
+            try:
+                chunk = os.read(self.output, CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                with suppress(KeyError):
+                    self.poll.unregister(self.output)
+                return
+            self.attempt.sign()
+            self.attempt.files.write(chunk)
+            self.last = (self.last + chunk)[-TAIL_BYTES:]
+
+    def tail(self) -> str:
+        """The last lines of the output, for the error."""
+        return self.last.decode("utf-8", "replace").strip()
+
+
+# ---- argv ----------------------------------------------------------------------------------
+
+
+def checked(argv: Sequence[str]) -> tuple[str, ...]:
+    """The argv of a command, if it is one."""
+    texts = isinstance(argv, list | tuple) and all(isinstance(each, str) for each in argv)
+    if not texts or not argv or not argv[0]:
+        raise Invalid(
+            'command must be a list of texts, as in ["pytest", "-q"].', field="command", given=argv
+        )
+    if WHOLE.fullmatch(argv[0]):
+        raise Invalid(
+            "the program of a command comes from the configuration, never from a payload.",
+            field="command",
+            given=argv[0],
+        )
+    for each in argv:
+        if "{payload" in each and not WHOLE.fullmatch(each):
+            raise Invalid(
+                f"a field of the payload stands in a command as an element of its own, "
+                f"{{payload.field}}, not inside another: {each!r}.",
+                field="command",
+                given=each,
+            )
+    return tuple(argv)
+
+
+def filled(argv: Sequence[str], payload: Any) -> list[str]:
+    """The argv with the payload's values in their places."""
+    made: list[str] = []
+    for each in argv:
+        made.append(_value(each, payload, "--" in made) if WHOLE.fullmatch(each) else each)
+    return made
+
+
+def _value(place: str, payload: Any, after_options: bool) -> str:
+    path = place[1:-1]
+    value = payload
+    for name in path.split(".")[1:]:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if value is None or isinstance(value, Mapping | list):
+        raise Invalid(
+            f"{path} must be a text or a number: the command needs it.", field=path, given=value
+        )
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if "\0" in text:
+        raise Invalid(f"{path} must not contain a NUL character.", field=path)
+    if text.startswith("-") and not after_options:
+        raise Invalid(
+            f"{path} begins with '-' and could be read as an option; the command allows that only "
+            "behind a '--'.",
+            field=path,
+            given=text,
+        )
+    return text

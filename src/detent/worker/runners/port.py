@@ -1,0 +1,20 @@
+"""The contract of a runner: how one run of an intent is carried out. The extension point of workers."""
+
+from typing import Protocol
+
+from detent.kernel.commands import Report
+from detent.worker.attempt import Attempt
+from detent.worker.line import Line
+
+
+class Runner(Protocol):
+    """Carries out runs, many at once. A run that `attempt.on_stop` tells to end must end soon."""
+
+    #: Awaited on the worker's event loop instead of blocking a thread of its own.
+    asynchronous: bool
+
+    def run(self, attempt: Attempt, line: Line) -> Report:
+        """Do the work and say how it ended; blocks until then."""
+
+    async def run_async(self, attempt: Attempt, line: Line) -> Report:
+        """The same, awaited."""
