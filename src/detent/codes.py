@@ -18,231 +18,167 @@ class Code:
     remedy: str
 
 
+def _refused(meaning: str, why: str, remedy: str) -> Code:
+    """The rules say no to something that others may be doing at the same time."""
+    return Code(409, 1, meaning, why, remedy)
+
+
 # Exit codes, one for each answer to "whose fault": 1 refused, 2 invalid input (as click's own usage
 # errors), 3 not found, 4 not allowed, 5 over a limit, 6 unavailable, 7 misconfigured, 70 broken
 # (EX_SOFTWARE of sysexits). 0 is success.
 CODES: Mapping[str, Code] = {
     # Refused
-    "refused": Code(
-        409,
-        1,
+    "refused": _refused(
         "The request conflicts with the present state.",
         "The rules do not allow this here and now. Nothing was changed.",
         "Look at the present state and at the legal actions that the answer lists.",
     ),
-    "illegal_transition": Code(
-        409,
-        1,
+    "illegal_transition": _refused(
         "The event is not legal from the present state.",
         "A transition stands in the lifecycle's table or it does not exist. Nothing was changed.",
         "Send one of the legal events that the answer lists, or reload: somebody may be ahead.",
     ),
-    "stale_fence": Code(
-        409,
-        1,
+    "stale_fence": _refused(
         "The write carries the fence of an older claim.",
         "The lease ended, the job was claimed again, or it has ended. Nothing was changed.",
         "Stop working on this job; whoever holds the newest fence goes on with it.",
     ),
-    "idempotency_conflict": Code(
-        409,
-        1,
+    "idempotency_conflict": _refused(
         "The idempotency key was used before with another body.",
         "The same key with the same body returns the first result; another body cannot be meant.",
         "Send the first body again, or take a new key for new work.",
     ),
-    "version_conflict": Code(
-        409,
-        1,
+    "version_conflict": _refused(
         "Somebody has changed it since you looked.",
         "A verdict is bound to what was looked at. Nothing was changed.",
         "Look again and decide anew.",
     ),
-    "task_exists": Code(
-        409,
-        1,
+    "task_exists": _refused(
         "There is a task with that id already.",
         "Ids are given once.",
         "Take another id, or act on the task that is there.",
     ),
-    "job_exists": Code(
-        409,
-        1,
+    "job_exists": _refused(
         "There is a job with that id already.",
         "Ids are given once.",
         "Take another id, or act on the job that is there.",
     ),
-    "parent_ended": Code(
-        409,
-        1,
+    "parent_ended": _refused(
         "The parent has ended and takes no more subtasks.",
         "What has ended stays as it is.",
         "Submit the work on its own.",
     ),
-    "task_ended": Code(
-        409,
-        1,
+    "task_ended": _refused(
         "The task has ended and is not changed any more.",
         "What has ended stays as it is.",
         "Submit a new task.",
     ),
-    "job_ended": Code(
-        409,
-        1,
+    "job_ended": _refused(
         "The job has ended and hears no more signals.",
         "What has ended stays as it is.",
         "Look at the job; it may have finished without the signal.",
     ),
-    "token_exists": Code(
-        409,
-        1,
+    "token_exists": _refused(
         "There is a token of that name already.",
         "The name stands for its holder in the log, so that it is given once.",
         "Take another name, or revoke the token that is there.",
     ),
-    "open_question": Code(
-        409,
-        1,
+    "open_question": _refused(
         "The task waits for an answer.",
         "An open question is not passed over.",
         "Answer it, or cancel the task.",
     ),
-    "no_question": Code(
-        409,
-        1,
+    "no_question": _refused(
         "The task has no open question.",
         "It was answered, has expired, or was never asked.",
         "Look at the task to see where it stands.",
     ),
-    "already_answered": Code(
-        409,
-        1,
+    "already_answered": _refused(
         "The question was answered before, differently.",
         "The first answer stands; the work goes on with it.",
         "Look at the first answer, which this one carries.",
     ),
-    "not_an_option": Code(
-        409,
-        1,
+    "not_an_option": _refused(
         "The question allows only certain answers.",
         "The asker listed the options.",
         "Give one of the options that the answer lists.",
     ),
-    "rounds_used": Code(
-        409,
-        1,
+    "rounds_used": _refused(
         "The task was rejected as often as it may be.",
         "The number of review rounds is capped for this task.",
         "Raise max_rounds, or cancel the task.",
     ),
-    "budget_too_small": Code(
-        409,
-        1,
+    "budget_too_small": _refused(
         "The new budget is not above what was spent.",
         "Money once spent stays spent.",
         "Set a budget above the amount that was spent.",
     ),
-    "budget_spent": Code(
-        409,
-        1,
+    "budget_spent": _refused(
         "The task has spent its budget, or a task above it has.",
         "It would be stopped again at once.",
         "Raise the budget, which lets it go on, or cancel the task.",
     ),
-    "dependency_failed": Code(
-        409,
-        1,
+    "dependency_failed": _refused(
         "A task that it depends on has failed.",
         "It would fail again at once.",
         "Run the task that the answer names again first.",
     ),
-    "dependency_open": Code(
-        409,
-        1,
+    "dependency_open": _refused(
         "The tasks that it depends on are not done yet.",
         "It goes on by itself when they are.",
         "Wait, or cancel the task.",
     ),
-    "not_failed": Code(
-        409,
-        1,
-        "The job has not failed.",
-        "Only a failed job is run again; every other one is live, or has ended for good.",
-        "Look at the job, or submit a new one.",
-    ),
-    "still_needed": Code(
-        409,
-        1,
+    "still_needed": _refused(
         "It cannot be deleted while something needs it.",
         "It is live, or something that is live depends on it.",
         "Cancel it first, or delete what needs it.",
     ),
-    "name_used_twice": Code(
-        409,
-        1,
+    "name_used_twice": _refused(
         "A step, effect or wait name was used twice in one job.",
         "Recorded results are found by name.",
         "Give each one a name of its own; a loop puts its index into it.",
     ),
-    "not_claimable": Code(
-        409,
-        1,
+    "not_claimable": _refused(
         "The job cannot be claimed now.",
         "It is not queued, or waits for a dependency.",
         "Claim another one.",
     ),
-    "not_due": Code(
-        409,
-        1,
+    "not_due": _refused(
         "Nothing is due.",
         "The time has not come, or somebody else has dealt with it.",
         "Nothing; duties are safe to repeat.",
     ),
-    "not_cancelling": Code(
-        409,
-        1,
+    "not_cancelling": _refused(
         "Nobody asked to cancel the job.",
         "A cancel is confirmed only after it was asked for.",
         "Report how the run ended instead.",
     ),
-    "step_not_startable": Code(
-        409,
-        1,
+    "step_not_startable": _refused(
         "The step cannot start now.",
         "It waits for other steps, a person or a time, or has started already.",
         "Start one of the steps that the answer lists.",
     ),
-    "step_can_start": Code(
-        409,
-        1,
+    "step_can_start": _refused(
         "The plan cannot rest: a step can start.",
         "A resource may have been freed since the worker looked.",
         "Start the step that the answer names.",
     ),
-    "no_resource": Code(
-        409,
-        1,
+    "no_resource": _refused(
         "No fitting resource is free.",
         "All that fit are in use, unhealthy, or to be avoided.",
         "Wait; the job rests until one is free. See `detent resources`.",
     ),
-    "still_running": Code(
-        409,
-        1,
+    "still_running": _refused(
         "The job has live runs.",
         "It rests only when nothing of it runs.",
         "Report the ends of its runs first.",
     ),
-    "plan_not_wanted": Code(
-        409,
-        1,
+    "plan_not_wanted": _refused(
         "The job has a plan and asked for no other.",
         "A new plan version is made only when a critic asks for one.",
         "Go on with the plan that is there.",
     ),
-    "nothing_to_wait_for": Code(
-        409,
-        1,
+    "nothing_to_wait_for": _refused(
         "The plan has nothing to wait for.",
         "Every step has ended or can start.",
         "Start a step, or look at the job with `detent show`.",

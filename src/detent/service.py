@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -25,7 +25,7 @@ from detent.keeper.loop import Duty, Keeper
 from detent.operations.core import Core
 from detent.settings import Loaded, Settings
 from detent.store.open import open_store
-from detent.worker.app import App
+from detent.worker.app import App, load_app
 from detent.worker.loop import Worker
 
 log = logging.getLogger("detent")
@@ -50,12 +50,18 @@ class Service:
     """What `detent up` runs: gateway, worker and keeper on one core; each can be left out."""
 
     def __init__(
-        self, core: Core, *, gateway: bool = True, worker: bool = True, keeper: bool = True
+        self,
+        core: Core,
+        *,
+        gateway: bool = True,
+        worker: bool = True,
+        keeper: bool = True,
+        apps: Sequence[str] = (),
     ) -> None:
         self.core = core
         self.url: str | None = None
         self.server = Server(core) if gateway else None
-        self.worker = _worker(core) if worker else None
+        self.worker = _worker(core, apps) if worker else None
         self.keeper = Keeper(core, process_name(), duties(core.settings)) if keeper else None
         self.state = state.StateWriter(core) if keeper else None
 
@@ -80,8 +86,12 @@ class Service:
                 part.stop()
 
 
-def _worker(core: Core) -> Worker:
-    return Worker(core, App.from_config(core.intents), name=process_name())
+def _worker(core: Core, apps: Sequence[str]) -> Worker:
+    """A worker for the configured intents and for those of Python apps, `package.module:app`."""
+    app = App.from_config(core.intents)
+    for reference in apps:
+        app.include(load_app(reference))
+    return Worker(core, app, name=process_name())
 
 
 def duties(settings: Settings) -> list[Duty]:

@@ -82,7 +82,7 @@ class Writer:
         execute(url, "CREATE TABLE numbers (number int)")
         self.acknowledged: list[int] = []
         self._url = url
-        self._thread = threading.Thread(target=self._write)
+        self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
 
     def join(self) -> None:
@@ -158,7 +158,7 @@ def test_a_kill_ends_backends_that_listen_to_nothing(server: Server) -> None:
         with contextlib.suppress(psycopg.OperationalError):
             busy.execute("DO 'BEGIN LOOP END LOOP; END'")
 
-    thread = threading.Thread(target=loop)
+    thread = threading.Thread(target=loop, daemon=True)
     thread.start()
     wait_for(lambda: backend.cpu_times().user > 0.05)
     server.kill()
@@ -311,7 +311,7 @@ def test_a_standby_that_is_away_holds_up_commits(directory: Path) -> None:
         pair.standby.kill()
         with psycopg.connect(pair.primary.url("postgres"), autocommit=True) as connection:
             waiting = threading.Thread(
-                target=lambda: connection.execute("INSERT INTO numbers VALUES (1)")
+                target=lambda: connection.execute("INSERT INTO numbers VALUES (1)"), daemon=True
             )
             waiting.start()
             query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"

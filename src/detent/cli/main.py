@@ -27,6 +27,9 @@ COMMANDS: Mapping[str, Command] = {
     "init": Command("detent.cli.up:init", "Write a starter detent.toml, to be edited."),
     "up": Command("detent.cli.up:up", "Run gateway, worker and keeper in one process."),
     "serve": Command("detent.cli.up:serve", "Run a gateway alone."),
+    "worker": Command(
+        "detent.cli.up:worker", "Run a worker alone; any number may run, on any machine."
+    ),
     "keeper": Command("detent.cli.up:keeper", "Run a keeper alone; any number may stand by."),
     "submit": Command("detent.cli.submit:submit", "Submit a task of an intent and queue it."),
     "tasks": Command("detent.cli.tasks:tasks", "List tasks, newest first."),

@@ -1,6 +1,7 @@
 """Commands that run detent: `init`, `up`, `serve`, `worker`, `keeper`."""
 
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,6 @@ prompt = "Improve your own instructions: {{payload}}"
 @click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
 def init(directory: Path) -> None:
     """Write a starter detent.toml, to be edited."""
-    import sys
-
     file = directory / FILE_NAME
     if file.exists():
         raise Refused(f"{file} is there already.", hint="Edit it, or move it away first.")
@@ -83,11 +82,25 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+_apps = click.option(
+    "--app", "apps", multiple=True, metavar="MODULE:APP", help="Python intents to work on."
+)
+
+
 @click.command()
 @_options
-def up(**flags: Any) -> None:
+@_apps
+def up(apps: tuple[str, ...], **flags: Any) -> None:
     """Run gateway, worker and keeper in one process."""
-    _run(flags, gateway=True, worker=True, keeper=True)
+    _run(flags, gateway=True, worker=True, keeper=True, apps=apps)
+
+
+@click.command()
+@_options
+@_apps
+def worker(apps: tuple[str, ...], **flags: Any) -> None:
+    """Run a worker alone; any number may run, on any machine."""
+    _run(flags, gateway=False, worker=True, keeper=False, apps=apps)
 
 
 @click.command()
@@ -104,10 +117,11 @@ def keeper(**flags: Any) -> None:
     _run(flags, gateway=False, worker=False, keeper=True)
 
 
-def _run(flags: dict[str, Any], **parts: bool) -> None:
+def _run(flags: dict[str, Any], **parts: Any) -> None:
     from detent.service import Service, open_core, run_until_stopped
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    sys.path.insert(0, str(Path.cwd()))  # where people keep the modules that they name
     loaded = load(flags)
     with open_core(loaded) as core:
         service = Service(core, **parts)

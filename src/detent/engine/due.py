@@ -1,6 +1,7 @@
-"""What time has brought, in one bounded pass that is safe to repeat: lost leases, ended waits, passed limits.
+"""What time has brought, in one bounded pass that is safe to repeat.
 
-Workers run it before they claim, the keeper besides. Retries that are due need no pass: a claim takes them itself.
+Lost leases, ended waits, passed limits. Workers run it before they claim, the keeper besides.
+Retries that are due need no pass: a claim takes them itself.
 """
 
 from collections.abc import Iterable

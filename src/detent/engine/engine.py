@@ -74,13 +74,14 @@ class Engine:
 
     def renew(self, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         """Heartbeat: prolong these leases; the answer is those that the worker still holds."""
-        with self._turn, self.store.write() as tx:
+        with self.store.write() as tx:
             return tx.renew(worker, grants, tx.now() + self.limits.lease_us)
 
     def within(self, work: Callable[[Writing], T]) -> T:
         """Run a piece of work in a write transaction of its own, in turn with the batches.
 
-        Work that did something answers so; only then the bell is rung, or pollers would wake each other.
+        Work that did something answers so: the bell is rung only then, or pollers would wake each
+        other for ever.
         """
         with self._turn, self.store.write() as tx:
             result = work(tx)

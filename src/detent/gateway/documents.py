@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI makes of the routes, with errors, examples and security added."""
+"""The OpenAPI document: what FastAPI makes of the routes, with errors, examples and security."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from detent.codes import CODES
+from detent.gateway.auth import COOKIE
 from detent.gateway.problems import EXPLAINED, MEDIA_TYPE, Problem
 
 Json = dict[str, Any]
@@ -59,20 +60,27 @@ EXAMPLES: Mapping[str, Any] = {
 
 
 def responses(codes: tuple[str, ...]) -> dict[int | str, Json]:
-    """The error answers of a route, by status."""
-    found: dict[int | str, Json] = {}
-    for code in sorted(codes, key=lambda code: CODES[code].status):
-        status = CODES[code].status
-        known = found.setdefault(status, _problem_response())
-        examples = known["content"][MEDIA_TYPE]["examples"]
-        examples[code] = {"summary": CODES[code].meaning, "value": _problem(code)}
-        known["description"] = " ".join(each["summary"] for each in examples.values())
-    return found
+    """The error answers of a route, by status; each status stands for its commonest code."""
+    return {CODES[code].status: {"description": CODES[code].meaning} for code in codes}
 
 
-def _problem_response() -> Json:
+def _share_problems(document: Json) -> None:
+    """Error answers are the same everywhere: each stands once among the components."""
+    shared: Json = {}
+    for path in document["paths"].values():
+        for operation in path.values():
+            for status in operation["responses"]:
+                if status >= "4":
+                    shared[status] = _problem_response(operation["responses"][status])
+                    operation["responses"][status] = {"$ref": f"#/components/responses/{status}"}
+    document["components"]["responses"] = shared
+
+
+def _problem_response(known: Json) -> Json:
+    (code,) = (code for code, row in CODES.items() if row.meaning == known["description"])
     schema = {"$ref": "#/components/schemas/Problem"}
-    return {"description": "", "content": {MEDIA_TYPE: {"schema": schema, "examples": {}}}}
+    content = {MEDIA_TYPE: {"schema": schema, "example": _problem(code)}}
+    return {"description": known["description"], "content": content}
 
 
 def _problem(code: str) -> Json:
@@ -104,12 +112,26 @@ def openapi(app: FastAPI, version: str) -> Json:
     schemas["Problem"] = problem
     document["components"]["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
-        "session": {"type": "apiKey", "in": "cookie", "name": "detent"},
+        "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
     }
+    document["security"] = [{"token": []}, {"session": []}]
     for path in document["paths"].values():
         for operation in path.values():
+            _say_absent(operation)
             _add_examples(operation, schemas)
+    _share_problems(document)
     return document
+
+
+def _say_absent(operation: Json) -> None:
+    """A parameter that is not given is absent, never null."""
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"]
+        kinds = [each for each in schema.pop("anyOf", ()) if each != {"type": "null"}]
+        if len(kinds) == 1:
+            schema.update(kinds[0])
+        elif kinds:
+            schema["anyOf"] = kinds
 
 
 def _add_examples(operation: Json, schemas: Json) -> None:
@@ -139,7 +161,9 @@ def example(schema: Json, schemas: Json, *, name: str = "", required_only: bool 
 def _by_type(schema: Json, schemas: Json, name: str, required_only: bool) -> Any:
     kind = schema.get("type")
     if "properties" in schema:
-        wanted = schema.get("required", ()) if required_only else schema["properties"]
+        wanted = list(schema["properties"])
+        if required_only:
+            wanted = schema.get("required") or wanted[:1]
         return {each: example(schema["properties"][each], schemas, name=each) for each in wanted}
     if kind == "array":
         if name in EXAMPLES:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.to_thread
 
+from detent.gateway.auth import Tokens
 from detent.operations.core import Core
-from detent.operations.registry import Caller, Operation, Posted, call
+from detent.operations.registry import Caller, Operation, Posted, Scope, call
 
 #: A batch takes at most so many submissions, as the engine does.
 MOST_AT_ONCE = 1_000
@@ -43,8 +44,9 @@ class _Begun(NamedTuple):
 class Dispatcher:
     """Asks for operations on behalf of one event loop."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, tokens: Tokens) -> None:
         self.core = core
+        self.tokens = tokens
         self._orders: SimpleQueue[_Order | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="detent-submissions", daemon=True)
         self._pool = anyio.CapacityLimiter(MOST_THREADS)
@@ -54,10 +56,13 @@ class Dispatcher:
         """The answer of an operation; its scope is checked first."""
         caller.must(operation.scope)
         if operation.post is None:
-            return await self.work(lambda: call(operation.name, self.core, caller, **arguments))
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._orders.put(_Order(operation, caller, arguments, answer))
-        return await answer
+            answer = await self.work(lambda: call(operation.name, self.core, caller, **arguments))
+            if operation.scope is Scope.ADMIN and operation.method != "GET":
+                self.tokens.forget()
+            return answer
+        made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._orders.put(_Order(operation, caller, arguments, made))
+        return await made
 
     async def work(self, work: Callable[[], Any]) -> Any:
         """Something that reads or writes the store, away from the event loop."""

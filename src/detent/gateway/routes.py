@@ -13,13 +13,13 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, WebSocketRoute
-from starlette.types import Receive, Send
+from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
 from detent.errors import Broken, Invalid, Refused
 from detent.gateway import wire
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
-from detent.gateway.door import OPEN, Visit, refuse, visit_of
+from detent.gateway.door import LOGIN, OPEN, Visit, refuse, visit_of
 from detent.gateway.models import bounds, fields_of
 from detent.gateway.posting import Dispatcher
 from detent.gateway.problems import explained
@@ -27,11 +27,11 @@ from detent.operations.inputs import INPUTS, input_for
 from detent.operations.registry import Operation, Scope
 
 encode = msgspec.json.Encoder(enc_hook=str).encode
-Handler = Callable[[Request, Visit], Awaitable[Response]]
+Handler = Callable[[Request, Visit], Awaitable[ASGIApp]]
 
 
 class GuardedRoute(APIRoute):
-    """A route that declares its scope; None opens it, which only the two health paths may."""
+    """A route that declares its scope; None is for the open paths and the login alone."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ def deny_undeclared(routes: Iterable[BaseRoute]) -> None:
         path = getattr(route, "path", "?")
         if not isinstance(route, GuardedRoute | GuardedSocket):
             raise Broken(f"The route {path} declares no scope.")
-        if route.needs is None and path not in OPEN:
+        if route.needs is None and path not in (*OPEN, LOGIN):
             raise Broken(f"The route {path} may not be open.")
 
 
@@ -108,11 +108,10 @@ class OperationRoute(GuardedRoute):
             operation.scope,
             _documented(operation),
             response_model=operation.answer,
-            response_class=Response,
             status_code=operation.status,
             operation_id=operation.name,
             summary=operation.summary,
-            description=f"{operation.function.__doc__}\n\nNeeds the scope `{operation.scope}`.",
+            description=f"Needs the scope `{operation.scope}`.",
             response_description="Done",
             responses=_answers(operation),
             tags=[_noun(operation.path)],
@@ -237,15 +236,19 @@ def _documented(operation: Operation) -> list[Parameter]:
 
 def _answers(operation: Operation) -> dict[int | str, dict[str, Any]]:
     """Every error that the operation can meet."""
+    names = {each.name for each in operation.parameters}
     codes: tuple[str, ...] = (*ALWAYS, "invalid")
     if operation.method not in ("GET", "DELETE"):
         codes += WITH_BODY
     if operation.method != "GET":
         codes += ("refused",)
-    if operation.in_path or "parent_id" in {each.name for each in operation.parameters}:
+    if operation.in_path or names & {"parent_id", "project"}:
         codes += ("not_found",)
     if operation.scope is Scope.SUBMIT or "signal" in operation.name:
         codes += ("too_many",)
-    if "seen" in {each.name for each in operation.parameters}:
+    if "seen" in names:
         codes += ("precondition_failed",)
-    return responses(codes)
+    found = responses(codes)
+    if operation.method == "GET" and "version" in operation.answer.__annotations__:
+        found[304] = {"description": "Still the version that `If-None-Match` names"}
+    return found

@@ -8,7 +8,6 @@ from detent.kernel.acts import (
     cancel_job,
     end_wait,
     fail_job,
-    hand_back,
     signal,
     signalled,
     try_again,
@@ -57,24 +56,14 @@ def _shown(wait: Wait) -> dict[str, Any]:
 
 
 def retry_job(draft: Draft, record: e.Record) -> None:
+    event = cast(e.RunFailed | e.RunTimedOut, record.event)
     again = cast(Again, judged(draft, record))
-    job, kind = draft.job(record.stream), failure_class(record.event)
-    try_again(draft, job, kind, _error(record.event), again)
+    try_again(draft, draft.job(record.stream), failure_class(event), event.error, again)
 
 
 def give_job_up(draft: Draft, record: e.Record) -> None:
-    job, kind = draft.job(record.stream), failure_class(record.event)
-    fail_job(draft, job, kind, _error(record.event))
-
-
-def _error(event: e.Event) -> str:
-    if isinstance(event, e.RunFailed | e.RunTimedOut):
-        return event.error
-    return "its worker was lost"
-
-
-def hand_job_back(draft: Draft, record: e.Record) -> None:
-    hand_back(draft, draft.job(record.stream))
+    event = cast(e.RunFailed | e.RunTimedOut, record.event)
+    fail_job(draft, draft.job(record.stream), failure_class(event), event.error)
 
 
 # ---- up: from a job to its task and its parent job -------------------------------------------
@@ -249,7 +238,7 @@ def pass_answer(draft: Draft, record: e.Record) -> None:
     end_wait(draft, wait, event.outcome, event.answer)
 
 
-# ---- down: from a task to its subtasks, from a job to its runs and jobs ----------------------
+# ---- down: from a task to its subtasks, from a job to the jobs below it ----------------------
 
 
 def cancel_subtasks(draft: Draft, record: e.Record) -> None:
@@ -273,9 +262,3 @@ def cancel_child_jobs(draft: Draft, record: e.Record) -> None:
         child = draft.find_job(child_id)
         if child is not None and child.state not in ENDED_JOB:
             cancel_job(draft, child, event.reason)
-
-
-def cancel_runs(draft: Draft, record: e.Record) -> None:
-    reason = cast(e.JobCancelled, record.event).reason
-    for run in draft.live_runs(record.stream):
-        draft.emit(record.stream, e.RunCancelled(reason), run.id)

@@ -20,9 +20,8 @@ UP: tuple[Coupling, ...] = (
     Coupling(e.RunFailed, given.no_attempt_is_left, then.give_job_up),
     Coupling(e.RunTimedOut, given.attempt_is_left, then.retry_job),
     Coupling(e.RunTimedOut, given.no_attempt_is_left, then.give_job_up),
-    Coupling(e.RunCancelled, given.attempt_is_left, then.retry_job),
-    Coupling(e.RunCancelled, given.no_attempt_is_left, then.give_job_up),
-    Coupling(e.RunCancelled, given.was_handed_back, then.hand_job_back),
+    # (A run that is lost or handed back ends with its claim, and so may a claim without a run:
+    # `resting.give_up` does the same for both.)
     # A step, and its job.
     Coupling(e.StepSucceeded, planned.plan_is_over, planned.end_plan),
     Coupling(e.StepFailed, planned.plan_is_over, planned.end_plan),
@@ -56,10 +55,9 @@ DOWN: tuple[Coupling, ...] = (
     # A task, and its job.
     Coupling(e.TaskQueued, given.always, then.create_job),
     Coupling(e.TaskRetried, given.calls_for_a_job, then.create_job),
-    Coupling(e.TaskResumed, given.calls_for_a_job, then.create_job),
     Coupling(e.TaskUnblocked, given.calls_for_a_job, then.create_job),
     Coupling(e.TaskRetried, given.has_its_job_still, then.requeue_job),
-    Coupling(e.TaskResumed, given.has_its_job_still, then.requeue_job),
+    Coupling(e.TaskResumed, given.always, then.requeue_job),
     Coupling(e.TaskUnblocked, given.has_its_job_still, then.wake_job),
     Coupling(e.TaskAnswered, given.always, then.pass_answer),
     # A queued task, and what it depends on.
@@ -71,8 +69,7 @@ DOWN: tuple[Coupling, ...] = (
     # A job, and its plan.
     Coupling(e.JobCreated, planned.brings_a_plan, planned.lay_out_plan),
     Coupling(e.JobRequeued, given.was_retried_with_a_plan, planned.plan_again),
-    # A job, and its runs and steps; then, upwards again, its task and parent.
-    Coupling(e.JobCancelled, given.always, then.cancel_runs),
+    # A job, and its steps (its runs have ended by now); then, upwards, its task and parent.
     Coupling(e.JobCancelled, planned.has_plan, planned.abandon_steps),
     Coupling(e.JobCancelled, given.has_task, then.cancel_task),
     Coupling(e.JobCancelled, given.has_parent_job, then.tell_parent_job),

@@ -38,13 +38,16 @@ class Draft(World):
         self.answer: Any = None
 
     def emit(self, stream: str, event: e.Event, subject: str | None = None) -> None:
-        """Let one event happen, and everything that it pulls along."""
+        """Let one event happen, and everything that it pulls along.
+
+        All rows look at the same moment: what one of them brings about decides no other.
+        """
         record = e.Record(stream, subject, event, self.now, self.actor.name)
         self.apply(record)
         self.records.append(record)
-        for coupling in self.couplings.get(type(event), ()):
-            if coupling.given(self, record):
-                coupling.then(self, record)
+        rows = self.couplings.get(type(event), ())
+        for row in [row for row in rows if row.given(self, record)]:
+            row.then(self, record)
 
     def may(self, task: Task, event: type[e.Event]) -> bool:
         """Whether the task's lifecycle has this event from its present state."""

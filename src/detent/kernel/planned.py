@@ -66,6 +66,7 @@ def plan_is_over(draft: Draft, record: e.Record) -> bool:
 
 
 def end_plan(draft: Draft, record: e.Record) -> None:
+    """The results by step; of a job that is a plan of one step only for its options, just its."""
     job = draft.job(record.stream)
     steps = steps_of(draft, job.id)
     failed = _last_failure(steps, record)
@@ -74,7 +75,8 @@ def end_plan(draft: Draft, record: e.Record) -> None:
         fail_job(draft, job, kind, f"step {failed.name} failed: {failed.error}")
         return
     results = {step.name: steps[step.name].result for step in draft.plan(job.id).steps}
-    draft.emit(job.id, e.JobCompleted(results))
+    declared = job.options.get("plan") or job.options.get("planner")
+    draft.emit(job.id, e.JobCompleted(results if declared else results.get(job.intent)))
 
 
 def _last_failure(steps: Mapping[str, Step], record: e.Record) -> Step | None:

@@ -40,15 +40,11 @@ def suspended_alone(draft: Draft, record: e.Record) -> bool:
 
 
 def attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return ends_an_attempt(draft, record) and isinstance(judged(draft, record), Again)
+    return goes_on(draft, record) and isinstance(judged(draft, record), Again)
 
 
 def no_attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return ends_an_attempt(draft, record) and isinstance(judged(draft, record), Exhausted)
-
-
-def was_handed_back(draft: Draft, record: e.Record) -> bool:
-    return cast(e.RunCancelled, record.event).reason == "handed_back" and goes_on(draft, record)
+    return goes_on(draft, record) and isinstance(judged(draft, record), Exhausted)
 
 
 def goes_on(draft: Draft, record: e.Record) -> bool:
@@ -57,25 +53,15 @@ def goes_on(draft: Draft, record: e.Record) -> bool:
     return run.step is None and draft.job(record.stream).cancel_reason is None
 
 
-def ends_an_attempt(draft: Draft, record: e.Record) -> bool:
-    """A failure, a time limit or a lost worker; not a cancel, not a hand-back."""
-    event = record.event
-    if draft.job(record.stream).state != "running":
-        return False  # a row before this one has dealt with it
-    if isinstance(event, e.RunCancelled) and event.reason != "worker_lost":
-        return False
-    return goes_on(draft, record)
-
-
-def failure_class(event: e.Event) -> FailureClass:
-    if isinstance(event, e.RunFailed):
-        return FailureClass(event.error_class)
-    return FailureClass.TIMEOUT if isinstance(event, e.RunTimedOut) else FailureClass.LOST
+def failure_class(event: e.RunFailed | e.RunTimedOut) -> FailureClass:
+    if isinstance(event, e.RunTimedOut):
+        return FailureClass.TIMEOUT
+    return FailureClass(event.error_class)
 
 
 def judged(draft: Draft, record: e.Record) -> Again | Exhausted:
     """What the retry rules say to the failure in this record."""
-    event = record.event
+    event = cast(e.RunFailed | e.RunTimedOut, record.event)
     reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
     return judge_attempt(draft, draft.job(record.stream), failure_class(event), reset_at)
 

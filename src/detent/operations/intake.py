@@ -132,7 +132,7 @@ def submit_task(
     return posted(command, caller, body, idempotency_key, submitted, fresh=id is None)
 
 
-@operation(Scope.SUBMIT, "POST", "/api/tasks/bulk", status=201, whole="tasks")
+@operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks")
 def submit_tasks(
     core: Core, caller: Caller, *, tasks: Sequence[shapes.NewTask]
 ) -> shapes.SubmittedMany:

@@ -1,7 +1,8 @@
-"""What must hold on every step of a search: the promises, checked by an onlooker with books of its own.
+"""What must hold on every step of a search: the promises, held against an onlooker's books.
 
-A witness keeps a job's books from commands and event names alone, never from the row and never by the kernel's guards, so
-that a broken guard cannot hide itself. `broken` names the first promise that a step breaks. Pure.
+None of them asks a guard of the kernel, so that a broken guard cannot hide itself. `broken` names
+the first promise that an accepted step breaks; `wrongly_refused` finds what should have been
+possible. Pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,30 +14,7 @@ from detent.kernel import events as e
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state import Job, Task
 from detent.kernel.world import RUNS, WAITS, World
-
-
-class Hand(NamedTuple):
-    """What a worker believes to hold. Nothing takes it away: after its lease it is stale, not gone."""
-
-    grant: c.Grant
-    run_id: str
-
-
-class Witness(NamedTuple):
-    """The books of one job. `same`: the next claim goes on with the attempt that was counted."""
-
-    holder: c.Grant | None = None
-    fence: int = 0
-    ended: str | None = None
-    resting: str | None = None
-    asked: bool = False
-    attempt: int = 0
-    same: bool = False
-    losses: int = 0
-    failures: tuple[tuple[str, int], ...] = ()
-
-    def failed(self, error_class: str) -> int:
-        return dict(self.failures).get(error_class, 0)
+from detent.testing.witness import Witness, class_of
 
 
 class Step(NamedTuple):
@@ -63,8 +41,6 @@ Check = Callable[[Step], Iterator[Broken]]
 
 LIVE_RUN = ("queued", "running")
 FINAL_TASK = frozenset({"done", "completed", "cancelled", "budget_exceeded"})
-ENDED = {"job_completed": "completed", "job_failed": "failed", "job_cancelled": "cancelled"}
-RESTING = {"job_waiting": "waiting", "job_parked": "parked"}
 #: Where a task may stand while its latest job is in a state.
 LEVELS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "board": {
@@ -95,72 +71,13 @@ CANCELLABLE = {
 }
 
 
-# ---- keeping the books -----------------------------------------------------------------------
-
-
-def keep(
-    books: Mapping[str, Witness], command: c.Command, records: list[e.Record]
-) -> dict[str, Witness]:
-    """The books after a command and its events."""
-    kept = dict(books)
-    for record in records:
-        event = record.event
-        if event.level in ("job", "checkpoint"):
-            kept[record.stream] = _noted(kept.get(record.stream, Witness()), command, record)
-    return kept
-
-
-def _noted(witness: Witness, command: c.Command, record: e.Record) -> Witness:
-    event = record.event
-    name = event.name
-    if isinstance(event, e.JobRunning):
-        attempt = witness.attempt if witness.same else witness.attempt + 1
-        grant = c.Grant(record.stream, event.fence, event.nonce)
-        return witness._replace(holder=grant, fence=event.fence, attempt=attempt, same=False)
-    if name in RESTING:
-        return witness._replace(holder=None, resting=RESTING[name])
-    if name in ENDED:
-        return witness._replace(holder=None, resting=None, ended=ENDED[name])
-    if name == "wait_completed":
-        return witness._replace(holder=None, resting=None, same=True, losses=0)
-    if name == "job_cancel_requested":
-        return witness._replace(asked=True)
-    if name == "checkpoint_recorded":
-        return witness._replace(losses=0)
-    if name in ("job_requeued", "job_retrying"):
-        return _going_on(witness, command)
-    return witness
-
-
-def _going_on(witness: Witness, command: c.Command) -> Witness:
-    """Back to the queue: counted by what was reported, not by what the event says of it."""
-    if witness.ended == "failed":
-        return Witness(fence=witness.fence)
-    freed = witness._replace(holder=None)
-    if witness.holder is None:
-        return freed
-    if isinstance(command, c.HandBack):
-        return freed._replace(same=True)
-    if isinstance(command, c.ReclaimJob):
-        return freed._replace(losses=witness.losses + 1)
-    error_class = class_of(command)
-    if error_class == "rate_limit":
-        return freed._replace(same=True)
-    counts = {**dict(witness.failures), error_class: witness.failed(error_class) + 1}
-    return freed._replace(failures=tuple(sorted(counts.items())))
-
-
-def class_of(command: c.Command) -> str:
-    return command.error_class if isinstance(command, c.FailRun) else "timeout"
-
-
 # ---- what may be refused ---------------------------------------------------------------------
 
 
 def wrongly_refused(
     world: World, books: Mapping[str, Witness], command: c.Command, due: bool, error: DetentError
 ) -> Broken | None:
-    """Whether something was refused that must always be possible: a hang is a broken promise too."""
+    """Whether something was refused that must always be possible: a hang breaks a promise too."""
     if isinstance(command, c.Report):
         heard = books[command.grant.job_id].holder == command.grant
         wrong = heard and error.code not in ("name_used_twice", "not_cancelling")
@@ -211,6 +128,12 @@ def broken(step: Step) -> Broken | None:
     return None
 
 
+def touched(step: Step) -> list[Job]:
+    """The jobs that the step's events are about."""
+    streams = dict.fromkeys(record.stream for record in step.records)
+    return [step.after.jobs[stream] for stream in streams if stream in step.after.jobs]
+
+
 def one_grant(step: Step) -> Iterator[Broken]:
     """P4: a claim finds nobody holding the job, and its fence is higher than all before."""
     for record in step.records:
@@ -220,8 +143,8 @@ def one_grant(step: Step) -> Iterator[Broken]:
                 yield Broken("P4", f"{record.stream} was claimed while {witness.holder} holds it")
             if record.event.fence <= witness.fence:
                 yield Broken("P4", f"the fence of {record.stream} did not rise")
-    for job_id, witness in step.books_after.items():
-        yield from _held_as_booked(step.after, step.after.jobs[job_id], witness)
+    for job in touched(step):
+        yield from _held_as_booked(step.after, job, step.books_after[job.id])
 
 
 def _held_as_booked(world: World, job: Job, witness: Witness) -> Iterator[Broken]:
@@ -284,6 +207,10 @@ def cancel_is_told(step: Step) -> Iterator[Broken]:
     """P11: a cancel happens whole or is booked whole, says which, and is kept by what follows."""
     if isinstance(step.command, c.CancelJob | c.CancelTask):
         yield from _told(step, step.command)
+    if isinstance(step.command, c.Report) and isinstance(step.answer, str):
+        state = step.after.jobs[step.command.grant.job_id].state
+        if step.answer != state:
+            yield Broken("P11", f"the worker was told {step.answer}, the job is {state}")
     for record in step.records:
         name = record.event.name
         witness = step.books.get(record.stream)
@@ -293,9 +220,9 @@ def cancel_is_told(step: Step) -> Iterator[Broken]:
         if witness.ended is None and name != "job_cancelled" and not success:
             yield Broken("P11", f"{name} in {record.stream}, which was asked to stop")
     for task in step.after.tasks.values():
-        if task.state == "cancelled" and task.job_id is not None:
-            if step.books_after[task.job_id].ended is None:
-                yield Broken("P11", f"{task.id} is cancelled and its job {task.job_id} lives")
+        job_id = task.job_id if task.state == "cancelled" else None
+        if job_id is not None and step.books_after[job_id].ended is None:
+            yield Broken("P11", f"{task.id} is cancelled and its job {job_id} lives")
 
 
 def _told(step: Step, command: c.CancelJob | c.CancelTask) -> Iterator[Broken]:
@@ -318,12 +245,12 @@ def _told(step: Step, command: c.CancelJob | c.CancelTask) -> Iterator[Broken]:
 
 def attempts_are_counted(step: Step) -> Iterator[Broken]:
     """P13: at the claim, going on is the same attempt, and who kills its workers is quarantined."""
-    for job_id, witness in step.books_after.items():
-        job = step.after.jobs[job_id]
+    for job in touched(step):
+        witness = step.books_after[job.id]
         if witness.ended is None:
             counted = (job.attempt, job.lost, tuple(sorted(job.failures.items())))
             if counted != (witness.attempt, witness.losses, witness.failures):
-                yield Broken("P13", f"{job_id} counts {counted}, booked: {witness}")
+                yield Broken("P13", f"{job.id} counts {counted}, booked: {witness}")
     if isinstance(step.command, c.ReclaimJob | c.FailRun | c.TimeOutRun):
         yield from _judged(step, step.command)
 
@@ -364,13 +291,11 @@ def levels_agree(step: Step) -> Iterator[Broken]:
 
 def rows_are_folds(step: Step) -> Iterator[Broken]:
     """P8: every state is the fold of the names of its events."""
-    for job in step.after.jobs.values():
+    for job in touched(step):
         names = [
             r.event.name for r in step.records if r.stream == job.id and r.event.level == "job"
         ]
         before = step.before.jobs.get(job.id)
-        if job is before and not names:
-            continue
         start = [] if before is None else [WAY_INTO[before.state]]
         if LIFECYCLES["job"].derive([*start, *names]) != job.state:
             yield Broken("P8", f"{job.id} is {job.state} after {names}")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from detent.kernel import commands as c
 from detent.kernel.state import Job
 from detent.kernel.world import World
-from detent.testing.promises import Hand
+from detent.testing.witness import Hand
 
 WORKERS = ("w1", "w2", "w3")
 CREW = tuple(c.Actor(name) for name in WORKERS)
@@ -87,8 +87,8 @@ class Scene:
     name: str
     setup: tuple[c.Command, ...]
     roles: Mapping[str, Role]
-    #: The root of the tree that the agent works on.
-    root: str
+    #: Works on one of the two, or on a part of its tree.
+    agent: c.Actor
 
     def role(self, job_id: str) -> Role:
         return self.roles[job_id[0]]
@@ -98,12 +98,11 @@ class Scene:
 
     def actions(self, world: World, hands: tuple[Hand | None, ...]) -> Iterator[Action]:
         """Everything that is tried in a state, whether it may be or not."""
-        agent = c.Actor("agent", self.root)
         for job in world.jobs.values():
             yield from claims(job, hands)
-            yield from on_job(job.id, job.fence, job.task_id is None, agent)
+            yield from on_job(self, job.id, job.fence, job.task_id is None)
         for task_id in world.tasks:
-            yield from on_task(task_id, agent)
+            yield from on_task(task_id, self.agent)
         for worker, hand in enumerate(hands):
             if hand is not None:
                 yield from reports(self, worker, hand)
@@ -123,15 +122,17 @@ def claims(job: Job, hands: tuple[Hand | None, ...]) -> Iterator[Action]:
 
 
 @cache
-def on_job(job_id: str, fence: int, alone: bool, agent: c.Actor) -> tuple[Action, ...]:
+def on_job(scene: Scene, job_id: str, fence: int, alone: bool) -> tuple[Action, ...]:
+    """What is tried on a job; work that has a task is cancelled and retried through it."""
     due = (c.RequeueJob(job_id), c.WakeJob(job_id, WAIT))
-    return (
-        *(Action(command, KEEPER, now) for command in due for now in (NOW_US, LATER_US)),
-        Action(c.ReclaimJob(job_id, fence), KEEPER),
-        Action(c.SendSignal(job_id, SIGNAL), PERSON),
-        *(Action(c.RetryJob(job_id), actor) for actor in (PERSON, agent) if alone),
-        *(Action(c.CancelJob(job_id), PERSON) for _ in range(alone)),
-    )
+    actions = [Action(command, KEEPER, now) for command in due for now in (NOW_US, LATER_US)]
+    actions.append(Action(c.ReclaimJob(job_id, fence), KEEPER))
+    if SIGNAL in scene.role(job_id).needs:
+        actions.append(Action(c.SendSignal(job_id, SIGNAL), PERSON))
+    if alone:
+        actions.append(Action(c.CancelJob(job_id), PERSON))
+        actions += (Action(c.RetryJob(job_id), actor) for actor in (PERSON, scene.agent))
+    return tuple(actions)
 
 
 @cache
@@ -193,36 +194,45 @@ def _job(job_id: str, role: Role, **more: Any) -> c.SubmitJob:
     return c.SubmitJob(job_id, "search", "build", options=role.options, **more)
 
 
+def _agent_of(root: str) -> c.Actor:
+    return c.Actor("agent", root)
+
+
 def _alone_beside_review() -> Scene:
-    alone = Role(
-        {"error": 1, "lost": 1}, rate_limit=True, sleeps="signal", needs=(SIGNAL,), due_at=SOON_US
-    )
+    alone = Role({"error": 1, "lost": 0}, sleeps="signal", needs=(SIGNAL,), due_at=SOON_US)
     judged = Role({"timeout": 0, "lost": 0})
     setup = (_job("a", alone), _task("r", "review", judged, queue=False))
-    return Scene("a job alone beside a review", setup, {"a": alone, "r": judged}, "r")
+    roles = {"a": alone, "r": judged}
+    return Scene("a job alone beside a review", setup, roles, _agent_of("r"))
 
 
 def _question() -> Scene:
-    asks = Role({"error": 0, "lost": 1}, sleeps="question", progress=True, max_rounds=2)
+    asks = Role({"error": 0, "lost": 0}, sleeps="question")
     setup = (_task("r", "review", asks), _job("a", LEAN))
-    return Scene("a review that asks, beside a job alone", setup, {"r": asks, "a": LEAN}, "r")
+    roles = {"r": asks, "a": LEAN}
+    return Scene("a review that asks, beside a job alone", setup, roles, _agent_of("r"))
 
 
 def _dependency() -> Scene:
-    first = Role({"network": 1, "error": 1, "lost": 0}, sleeps="timer", due_at=SOON_US)
+    first = Role(
+        {"network": 1, "lost": 1}, rate_limit=True, sleeps="timer", due_at=SOON_US, progress=True
+    )
     setup = (_task("b", "board", first), _task("d", "board", LEAN, depends_on=("b",)))
-    return Scene("a board task that waits for another", setup, {"b": first, "d": LEAN}, "b")
+    roles = {"b": first, "d": LEAN}
+    return Scene("a board task that waits for another", setup, roles, _agent_of("b"))
 
 
 def _subtask() -> Scene:
-    setup = (_task("r", "review", LEAN), _task("s", "review", LEAN, parent_id="r"))
-    return Scene("a review with a subtask", setup, {"r": LEAN, "s": LEAN}, "r")
+    twice = Role(max_rounds=2)
+    setup = (_task("r", "review", twice), _task("s", "review", LEAN, parent_id="r"))
+    return Scene("a review with a subtask", setup, {"r": twice, "s": LEAN}, _agent_of("r"))
 
 
 def _child() -> Scene:
     parent = Role({"lost": 1}, sleeps="signal", needs=("job:k",))
     setup = (_job("a", parent), _job("k", LEAN, parent_job_id="a"))
-    return Scene("a job that waits for its child", setup, {"a": parent, "k": LEAN}, "a")
+    roles = {"a": parent, "k": LEAN}
+    return Scene("a job that waits for its child", setup, roles, _agent_of("a"))
 
 
 SCENES: tuple[Scene, ...] = (

@@ -17,16 +17,9 @@ from detent.kernel.decide import decide
 from detent.kernel.draft import Draft
 from detent.kernel.state import Job, Task
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS, World
-from detent.testing.promises import (
-    Broken,
-    Hand,
-    Step,
-    Witness,
-    broken,
-    keep,
-    wrongly_refused,
-)
+from detent.testing.promises import Broken, Step, broken, wrongly_refused
 from detent.testing.scenes import LATER_US, PERSON, WORKERS, Action, Scene
+from detent.testing.witness import Hand, Witness, keep
 
 Hands = tuple[Hand | None, ...]
 
@@ -102,7 +95,8 @@ def search(scene: Scene, most_states: int | None = None) -> Outcome:
 
 def beginning(scene: Scene) -> State:
     """The scene set up, with empty hands."""
-    world, books = World(), {}
+    world = World()
+    books: Mapping[str, Witness] = {}
     for command in scene.setup:
         draft = decide(world, command, 0, PERSON)
         world.merge(draft, draft.records)
@@ -175,7 +169,16 @@ def follow(state: State, action: Action, draft: Draft) -> State:
 
 DROPPED_OF_JOB = frozenset(
     {
-        *("id", "state_at", "queued_at", "created_at", "ended_at", "rank", "queue_deadline"),
+        *(
+            "id",
+            "waited",
+            "state_at",
+            "queued_at",
+            "created_at",
+            "ended_at",
+            "rank",
+            "queue_deadline",
+        ),
         *("fence", "nonce", "worker", "runs", "run_id", "options", "result", "failures"),
     }
 )

@@ -1,9 +1,10 @@
-"""The registry that people import: intents and how they are carried out, and submitting them by name or by function."""
+"""The registry that people import: intents, how they are carried out and submitted."""
 
 import importlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from detent.engine import Ask, Engine
 from detent.errors import DetentError, Invalid, Misconfigured
@@ -13,7 +14,7 @@ from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.priority import priority_from
 from detent.operations.core import Core
-from detent.operations.intake import DEFAULT_PROJECT, options_from
+from detent.operations.requests import DEFAULT_PROJECT, options_from
 from detent.settings import Settings
 from detent.store.open import open_store
 from detent.worker.arguments import Parameters, returns_of
@@ -32,7 +33,8 @@ R = TypeVar("R")
 PLAN = "plan"
 
 
-class Register(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Register:
     """What `@app.intent(…)` waits for: the function."""
 
     app: "App"
@@ -66,7 +68,7 @@ class App:
     # -- registering -----------------------------------------------------------------------
 
     def intent(self, name: str, **options: Any) -> Register:
-        """Register the decorated function, plain or async, for an intent. Options: see `intent.declare`."""
+        """Register the decorated function, plain or async. Options: see `intent.declare`."""
         return Register(self, name, options)
 
     def register(
@@ -180,7 +182,7 @@ class App:
     # -- submitting ------------------------------------------------------------------------
 
     def connect(self, url: str, *, data_dir: str = "") -> "App":
-        """Open a store (a path, or postgresql://…) for submitting and for a worker in this process."""
+        """Open a store, a path or postgresql://…, to submit to and for a worker of this process."""
         settings = Settings(store_url=url, store_data_dir=data_dir or beside(url))
         store = open_store(settings.url)
         return self.bind(Core(store, Engine(store), settings))
@@ -239,7 +241,7 @@ class App:
         key: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Handle[Any]:
-        """Queue it: a job alone, or with a `lifecycle` (board or review) a task. `key`: only once."""
+        """Queue it: a job alone, or with a `lifecycle` (board, review) a task. `key`: only once."""
         core = self._core()
         merged = options_from(order.options, options or {}, lifecycle or "job")
         check_resources(core, merged, order.intent)

@@ -1,7 +1,7 @@
 """From a payload to a handler's arguments and back, by the handler's own signature.
 
-A handler with one parameter of a model type (dataclass, msgspec struct, pydantic model) takes the whole
-payload; any other takes the payload's fields by name. The parameter `run` takes the run.
+A handler with one parameter of a model type (dataclass, msgspec struct, pydantic model) takes the
+whole payload; any other takes the payload's fields by name. The parameter `run` takes the run.
 """
 
 import inspect
@@ -132,8 +132,8 @@ def _hints(function: Callable[..., Any], handler: str) -> dict[str, Any]:
         return typing.get_type_hints(function)
     except (NameError, TypeError) as error:
         raise Invalid(
-            f"{handler}: an annotation cannot be resolved: {error}. Import the name where the handler "
-            "stands, not only for type checking.",
+            f"{handler}: an annotation cannot be resolved: {error}. Import the name where the "
+            "handler stands, not only for type checking.",
             field=SIGNATURE,
         ) from None
 

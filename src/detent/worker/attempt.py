@@ -1,4 +1,4 @@
-"""What a worker holds: claimed jobs, and the runs of them that it carries out, each of which can be told to stop."""
+"""What a worker holds: claimed jobs, and the runs of them, each of which can be told to stop."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -27,6 +27,11 @@ class Stop(StrEnum):
     HAND_BACK = "hand_back"
 
 
+def outweighs(why: Stop, before: Stop | None) -> bool:
+    """The first reason counts, but a lost lease outweighs every other one."""
+    return before is None or (why is Stop.LOST and before is not Stop.LOST)
+
+
 class Hold:
     """A job in this worker's hands, with everything that runs for it."""
 
@@ -44,9 +49,13 @@ class Hold:
         self.plan: Any = None
         self.stopped: Stop | None = None
 
+    def is_live(self) -> bool:
+        """Something still runs for it, or its plan goes on."""
+        return bool(self.attempts) or (self.plan is not None and not self.plan.over)
+
     def stop(self, why: Stop) -> None:
-        """Tell everything that runs for the job to end. A lost lease outweighs every other reason."""
-        if self.stopped is None or why is Stop.LOST:
+        """Tell everything that runs for the job to end."""
+        if outweighs(why, self.stopped):
             self.stopped = why
             for attempt in list(self.attempts.values()):
                 attempt.stop(why)
@@ -98,8 +107,8 @@ class Attempt:
         self.sign_s = monotonic()
 
     def stop(self, why: Stop) -> None:
-        """Ask it to end; the first reason counts, but a lost lease outweighs it."""
-        if self.stopped is None or why is Stop.LOST:
+        """Ask it to end."""
+        if outweighs(why, self.stopped):
             self.stopped = why
             self.stopped_s = monotonic()
             if self._on_stop is not None:
@@ -128,7 +137,7 @@ class Attempt:
 def limits_of(
     job: Job, intent: "Intent[..., Any]", step: PlanStep | None
 ) -> tuple[float | None, float | None]:
-    """Time limits of a run in seconds, whole and without a sign of life: the nearest statement counts."""
+    """Limits in seconds, whole and without a sign of life: what was said nearest counts."""
     options = job.options
     run_ms = (step and step.timeout_ms) or options.get("run_timeout_ms") or intent.run_timeout_ms
     idle_ms = options.get("idle_timeout_ms") or intent.idle_timeout_ms

@@ -1,8 +1,8 @@
-"""Carrying out one run, from its start to the one report that ends it; the same on a thread, on a loop, in a test."""
+"""Carrying out one run, to the one report that ends it: on a thread, on a loop, in a test."""
 
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.errors import DetentError
@@ -15,9 +15,10 @@ from detent.worker.line import Line
 
 log = logging.getLogger("detent.worker")
 
-#: What is reported for a run that had to stop, whatever its code made of it. Nothing for a lost lease.
-STOPPED: dict[Stop, Callable[[Attempt], c.Report | None]] = {
-    Stop.LOST: lambda attempt: None,
+#: What is reported for a run that had to stop, whatever its code made of it.
+STOPPED: Mapping[Stop, Callable[[Attempt], c.Report | None]] = {
+    # Nobody would hear it.
+    Stop.LOST: lambda _: None,
     Stop.CANCEL: lambda attempt: c.ConfirmCancel(attempt.hold.grant),
     Stop.HAND_BACK: lambda attempt: c.HandBack(attempt.hold.grant),
     Stop.RUN_LIMIT: lambda attempt: _timed_out(attempt, f"ran longer than {attempt.run_s} s"),
@@ -34,25 +35,29 @@ def _timed_out(attempt: Attempt, how: str) -> c.Report:
 
 def carry_out(attempt: Attempt, line: Line) -> c.Report | None:
     """Run it to its end, blocking; what to report, None if nobody would hear it."""
-    attempt.start()
-    try:
-        report = _runner(attempt).run(attempt, line)
-    except Crash:
-        raise
-    except BaseException as error:  # a runner's own fault must not take the worker along
-        report = _broken(attempt, error)
+    report = None
+    if attempt.stopped is None:
+        attempt.start()
+        try:
+            report = _runner(attempt).run(attempt, line)
+        except Crash:
+            raise
+        except BaseException as error:  # a runner's own fault must not take the worker along
+            report = _broken(attempt, error)
     return concluded(attempt, report, line)
 
 
 async def carry_out_async(attempt: Attempt, line: Line) -> c.Report | None:
     """The same, awaited; a critic may block, so it is called aside."""
-    attempt.start()
-    try:
-        report = await _runner(attempt).run_async(attempt, line)
-    except Crash:
-        raise
-    except BaseException as error:
-        report = _broken(attempt, error)
+    report = None
+    if attempt.stopped is None:
+        attempt.start()
+        try:
+            report = await _runner(attempt).run_async(attempt, line)
+        except Crash:
+            raise
+        except BaseException as error:
+            report = _broken(attempt, error)
     if attempt.step is None:
         return concluded(attempt, report, line)
     return await line.aside(lambda: concluded(attempt, report, line))
@@ -69,12 +74,11 @@ def _broken(attempt: Attempt, error: BaseException) -> c.Report:
     return outcome.failed(attempt.hold.grant, attempt.run_id, outcome.of_exception(error))
 
 
-def concluded(attempt: Attempt, report: c.Report, line: Line) -> c.Report | None:
-    """The report that counts: why it had to stop before how it ended, and the critic's word last."""
+def concluded(attempt: Attempt, report: c.Report | None, line: Line) -> c.Report | None:
+    """The report that counts: why it had to stop before how it ended, then the critic's word."""
     if attempt.stopped is not None:
-        stopped = STOPPED[attempt.stopped](attempt)
-        return stopped if stopped is None else _judged(attempt, stopped, line)
-    return _judged(attempt, report, line)
+        report = STOPPED[attempt.stopped](attempt)
+    return None if report is None else _judged(attempt, report, line)
 
 
 # ---- the critic ----------------------------------------------------------------------------

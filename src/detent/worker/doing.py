@@ -1,4 +1,4 @@
-"""Operations of a run as generators: they yield requests, and a blocking or an awaiting driver performs them.
+"""Operations of a run as generators: they yield requests, which a driver performs or awaits.
 
 So each rule of `run` is written once, for plain functions and for coroutines.
 """
@@ -21,17 +21,17 @@ class Call(NamedTuple):
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}
 
-    def perform(self, line: Line) -> Any:
+    def perform(self, _: Line) -> Any:
         value = self.function(*self.args, **self.kwargs)
         if inspect.iscoroutine(value):
             value.close()
             raise Invalid(
-                "an async function was given to a handler that is not async: make the handler async.",
+                "an async function needs an async handler: make the handler async.",
                 field="function",
             )
         return value
 
-    async def perform_async(self, line: Line) -> Any:
+    async def perform_async(self, _: Line) -> Any:
         value = self.function(*self.args, **self.kwargs)
         return await value if inspect.isawaitable(value) else value
 
@@ -54,7 +54,7 @@ class Aside(NamedTuple):
 
     work: Callable[[], Any]
 
-    def perform(self, line: Line) -> Any:
+    def perform(self, _: Line) -> Any:
         return self.work()
 
     async def perform_async(self, line: Line) -> Any:

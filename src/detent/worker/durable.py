@@ -1,7 +1,7 @@
-"""Durable execution: what a handler records, finds again and waits for. The rules of `run`, written once.
+"""Durable execution: what a handler records, finds again and waits for. The rules of `run`.
 
-Every operation is a generator (see `doing`); the two faces, Run and AsyncRun, are in `run`. A function restarts
-from the top when it goes on, and finds what it has done by name.
+Every operation is a generator (see `doing`); the two faces, Run and AsyncRun, are in `run`. A
+function restarts from the top when it goes on, and finds what it has done by name.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from detent.worker.effects import MISSING, NOT_DONE, policy_of, with_key
 from detent.worker.failures import CodeChanged, Expired, Stopped, SubtaskFailed, Suspended
 from detent.worker.line import Line
 from detent.worker.subtasks import Subtask, SubtaskOutcome, derived_id
-from detent.worker.values import restored, storable
+from detent.worker.values import fitted, storable
 
 log = logging.getLogger("detent.worker")
 
@@ -123,14 +123,14 @@ class Journal:
     def step(
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
     ) -> Doing[Any]:
-        """Executed once and remembered."""
+        """Executed once and remembered; the first pass sees the value as all later ones will."""
         known = yield from self.find(name, STEP)
         if known is not None:
-            return as_returned(known.value, function)
+            return fitted(known.value, returns_of(function))
         value = yield Call(function, args, kwargs)
         plain = storable(value, f"the result of step {name!r}")
         yield from self.record(name, plain)
-        return as_returned(plain, function)
+        return fitted(plain, returns_of(function))
 
     def effect(
         self,
@@ -145,7 +145,7 @@ class Journal:
         settle = policy_of(policy, reconcile)
         known = yield from self.find(key, EFFECT)
         if known is not None and known.done:
-            return as_returned(known.value, function)
+            return fitted(known.value, returns_of(function))
         if known is None:
             step = None if self.attempt.step is None else self.attempt.step.name
             yield from self._tell(c.BeginEffect(self.grant, self.corner + key, policy, step))
@@ -156,7 +156,7 @@ class Journal:
             value = yield Call(function, args, with_key(function, kwargs, self.effect_key(key)))
         plain = storable(value, f"the result of effect {key!r}")
         yield from self.record(key, plain)
-        return as_returned(plain, function)
+        return fitted(plain, returns_of(function))
 
     def effect_key(self, key: str) -> str:
         """The same in every attempt, and no other job's."""
@@ -231,7 +231,7 @@ class Journal:
     def subtask(
         self, intent: str, payload: Any, options: Mapping[str, Any], name: str, returns: Any
     ) -> Doing[Subtask]:
-        """Made once; made again after a crash it is the same one, because its id follows from its name."""
+        """Made once: after a crash it is the same one, because its id follows from its name."""
         recorded = f"subtask:{name}"
         known = yield from self.find(recorded, STEP)
         child = derived_id(self.grant.job_id, self.corner + recorded)
@@ -269,7 +269,7 @@ class Journal:
         return made, f"task:{child}"
 
     def gather(self, subtasks: Sequence[Subtask], name: str, *, outcomes: bool) -> Doing[list[Any]]:
-        """The results in the order asked for; a failed one raises, with all outcomes, unless they are wanted."""
+        """The results in order; a failed one raises, unless the outcomes are wanted."""
         signals = [each.signal for each in subtasks]
         if not signals:
             return []
@@ -283,10 +283,7 @@ class Journal:
             first = by_name[bad[0]]
             text = f"subtask {bad[0]} is {first.state}: {first.error or 'no error was recorded'}"
             raise SubtaskFailed(text, by_name)
-        return [
-            restored(end.result, each.returns, f"the result of {each.name}")
-            for each, end in zip(subtasks, ended, strict=True)
-        ]
+        return [fitted(end.result, each.returns) for each, end in zip(subtasks, ended, strict=True)]
 
     # -- on the way ------------------------------------------------------------------------
 
@@ -315,8 +312,8 @@ class Journal:
 def corner_of(attempt: Attempt) -> str:
     """The prefix of a step's names: its own name, and a mark of its work when that is not all.
 
-    A later plan version with the same step and the same input finds what the step has done; with another
-    input it is other work.
+    A later plan version with the same step and the same input finds what the step has done; with
+    another input it is other work.
     """
     step = attempt.step
     if step is None:
@@ -326,17 +323,6 @@ def corner_of(attempt: Attempt) -> str:
         return f"{step.name}/"
     text = repr(storable(work, "input"))
     return f"{step.name}~{hashlib.sha256(text.encode()).hexdigest()[:8]}/"
-
-
-def as_returned(plain: Any, function: Callable[..., Any]) -> Any:
-    """A recorded value in the type that the function promises; as plain JSON if it does not fit it.
-
-    The first pass gets the value this way too, so that code sees the same in every pass.
-    """
-    try:
-        return restored(plain, returns_of(function), "value")
-    except (Invalid, TypeError):
-        return plain
 
 
 def _microseconds(seconds: float) -> int:

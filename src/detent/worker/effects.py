@@ -27,7 +27,7 @@ class NotDone:
 NOT_DONE = NotDone()
 
 
-def _again(journal: "Journal", key: str, reconcile: Any) -> Doing[Any]:
+def _again(*_: Any) -> Doing[Any]:
     yield from ()
     return NOT_DONE
 
@@ -36,7 +36,7 @@ def _reconcile(journal: "Journal", key: str, reconcile: Callable[..., Any]) -> D
     return (yield Call(reconcile, (journal.effect_key(key),)))
 
 
-def _manual(journal: "Journal", key: str, reconcile: Any) -> Doing[Any]:
+def _manual(journal: "Journal", key: str, _: Any) -> Doing[Any]:
     """Ask a person, once for each time that the effect was begun and left without an end."""
     for number in range(1, 1_000):
         answer = yield from journal.ask(

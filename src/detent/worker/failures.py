@@ -1,4 +1,4 @@
-"""What a handler may raise to say how it failed, and what ends it from outside. Pure names, no behaviour.
+"""What a handler may raise to say how it failed, and what ends it from outside. Pure names.
 
 Failure (an ordinary exception, its class decides about retries)
 ├── NetworkError · TimedOut · DependencyMissing · ResourceFailed · NeedsUser · OverBudget

@@ -1,7 +1,7 @@
-"""The directory of one run: its output, its evidence, its working directory. The one place that opens them.
+"""The directory of one run: its output, its evidence, its working directory.
 
-What a command left behind is opened beneath the directory, component by component, and only if it is a plain
-file of its own: no symlink, no hard link, no pipe.
+The one place that opens them. What a command left behind is opened beneath the directory, component
+by component, and only if it is a plain file of its own: no symlink, no hard link, no pipe.
 """
 
 import hashlib
@@ -11,8 +11,9 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from detent.errors import Invalid, TooLarge
 from detent.kernel import fields
@@ -118,7 +119,7 @@ class RunFiles:
             return storable(json.loads(file.read()), "result.json")
 
 
-def _fill(file: BinaryIO, content: Any, name: str) -> None:
+def _fill(file: BufferedWriter, content: Any, name: str) -> None:
     if isinstance(content, Path):
         if content.stat().st_size > MOST_EVIDENCE_BYTES:
             raise _too_large(name)
@@ -170,7 +171,7 @@ def _is_plain(descriptor: int) -> bool:
     )
 
 
-def _kept(name: str, file: BinaryIO) -> Kept:
+def _kept(name: str, file: BufferedReader) -> Kept:
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = file.tell()
     media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"

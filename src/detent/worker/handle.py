@@ -10,7 +10,7 @@ from detent.kernel import commands as c
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task
 from detent.worker.failures import JobFailed
-from detent.worker.values import restored
+from detent.worker.values import fitted
 
 R = TypeVar("R")
 
@@ -66,7 +66,7 @@ class Handle(Generic[R]):
                 raise TimeoutError(f"job {job.id} is {job.state} after {timeout} s")
             store.wait(head, left_s)
 
-    async def aresult(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as in result
+    async def aresult(self, timeout: float | None = None) -> R:
         """The same for a coroutine."""
         return await asyncio.to_thread(self.result, timeout)
 
@@ -74,12 +74,12 @@ class Handle(Generic[R]):
         if job.state != "completed":
             error = job.error or job.cancel_reason
             raise JobFailed(job.id, job.state, job.error_class, error)
-        return cast(R, restored(job.result, self._returns, "result"))
+        return cast(R, fitted(job.result, self._returns))
 
     # -- acting ----------------------------------------------------------------------------
 
     def cancel(self, reason: str = "cancelled") -> str:
-        """`cancelled` now, or `requested`: the worker is told, and confirms when the work has stopped."""
+        """`cancelled` now, or `requested`: its worker confirms when the work has stopped."""
         if self.task_id is not None:
             return cast(str, self._do(c.CancelTask(self.task_id, reason)))
         return cast(str, self._do(c.CancelJob(self.job_id, reason)))

@@ -1,4 +1,4 @@
-"""What a critic is shown: the result of a step's run, and those of its earlier runs, read from the log."""
+"""What a critic is shown: how a step's run ended, and how its earlier runs did, from the log."""
 
 from dataclasses import dataclass
 from typing import Any

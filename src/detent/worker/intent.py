@@ -57,15 +57,15 @@ def declare(
     planner: bool = False,
     plan: Mapping[str, Any] | None = None,
 ) -> Declared:
-    """Check everything when the intent is registered, so that a slip of the pen is seen at import."""
+    """Check everything at registration, so that a slip of the pen is seen at import."""
     where = f"intent {name}"
     options: dict[str, Any] = {
         "retry": dict(retry or {}),
         "queue_timeout_ms": _ms(queue_timeout_s, f"{where}: queue_timeout_s"),
         "job_timeout_ms": _ms(job_timeout_s, f"{where}: job_timeout_s"),
-        "capabilities_required": list(capabilities_required),
+        "capabilities_required": _listed(capabilities_required),
         "label_selector": dict(label_selector or {}),
-        "avoid": list(avoid),
+        "avoid": _listed(avoid),
         "hold_resource_ms": _ms(hold_resource_s, f"{where}: hold_resource_s"),
         "max_retries": max_retries,
         "critic": critic,
@@ -89,6 +89,11 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
     document = plan_from(options, name)
     if document is not None:
         validate(document, f"{where}: plan")
+
+
+def _listed(given: Sequence[str]) -> Sequence[str]:
+    """A list; a text stays what it is, and is refused as no list."""
+    return given if isinstance(given, str) else list(given)
 
 
 def _ms(seconds: float | None, where: str) -> int | None:
@@ -135,7 +140,7 @@ class Intent(Generic[P, R]):
         return self.app.place(self.app.order(self, None, args, kwargs))
 
     def using(self, **ways: Any) -> "Using[P, R]":
-        """The same intent submitted another way: project, priority, lifecycle, key, title, options."""
+        """Submit it another way: project, priority, lifecycle, key, title, source, options."""
         return Using(self, ways)
 
     def payload_of(self, payload: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -151,6 +156,17 @@ class Intent(Generic[P, R]):
         """The type of a job's result; of a plan it is a table of its steps' results."""
         planned = "plan" in self.declared.options or self.planner is not None
         return Any if planned else self.returns
+
+    def row(self) -> dict[str, Any]:
+        """What the store keeps of it, so that intake knows the intent and its options."""
+        declared = self.declared
+        further = {
+            "run_timeout_ms": declared.run_timeout_ms,
+            "idle_timeout_ms": declared.idle_timeout_ms,
+            "concurrency_key_template": declared.concurrency_key,
+        }
+        given = {name: value for name, value in further.items() if value is not None}
+        return {**declared.options, **given}
 
     # -- the concurrency key -------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Submissions on their way: what was ordered, the command that places it, and what is checked before."""
+"""Submissions on their way: what was ordered, what is checked, the command that places it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,8 +82,8 @@ def check_resources(core: Core, options: Mapping[str, Any], intent: str) -> None
         if not candidates(step, step.avoid, resources):
             offered = sorted({each for resource in resources for each in resource.capabilities})
             raise Invalid(
-                f"step {step.name} requires {', '.join(step.capabilities_required)}, which no resource "
-                f"offers. Offered: {', '.join(offered) or 'nothing'}.",
+                f"step {step.name} requires {', '.join(step.capabilities_required)}, which no "
+                f"resource offers. Offered: {', '.join(offered) or 'nothing'}.",
                 field="capabilities_required",
                 given=list(step.capabilities_required),
                 allowed=offered,

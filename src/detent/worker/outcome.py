@@ -95,7 +95,7 @@ def failed(grant: c.Grant, run_id: str, failure: Failed) -> c.Report:
 
 
 def instead_of(report: c.Report, refusal: DetentError) -> c.Report | None:
-    """What to report when a report was refused: that the run failed, or nothing if the grant is gone."""
+    """What to report in place of a refused report: a failure, or nothing if the grant is gone."""
     run_id = getattr(report, "run_id", None)
     if refusal.code == "stale_fence" or run_id is None or isinstance(report, c.FailRun):
         return None

@@ -1,7 +1,7 @@
 """Plans: one held job's steps, started side by side up to a limit, judged, and planned anew.
 
-The kernel says what may start and what a decision does; this only asks, carries results along the edges, and rests the
-job when nothing can start. Steps are carried out elsewhere, as any run is.
+The kernel says what may start and what a decision does; this only asks, carries results along the
+edges, and rests the job when nothing can start. Steps are carried out elsewhere, as any run is.
 """
 
 import logging
@@ -36,7 +36,7 @@ MAY_GO_ON = frozenset({"retrying", "needs_user", "switching_resource", "running"
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What a planner is asked: the first plan of a job, or the next version after a step asked for it."""
+    """What a planner is asked for: the first plan of a job, or its next version."""
 
     payload: Any
     #: The version that it makes, from 1.
@@ -61,16 +61,21 @@ class PlanRun:
     """Drives the plan of one job while a worker holds it. Safe to call from any thread."""
 
     def __init__(
-        self, hold: Hold, app: "App", line: Line, files: Callable[[str], RunFiles]
+        self,
+        hold: Hold,
+        app: "App",
+        line: Line,
+        files: Callable[[str], RunFiles],
+        draining: Callable[[], bool] = lambda: False,
     ) -> None:
         self.hold, self.app, self.line, self.files = hold, app, line, files
+        #: Whether the worker stops: nothing more is started then.
+        self.draining = draining
         self.intent = app.intents.get(hold.job.intent)
         declared = self.intent.declared if self.intent else Declared()
         self.limit = declared.max_parallel_steps
         #: The job has left this worker's hands.
         self.over = False
-        #: Nothing more is started: the worker stops.
-        self.draining = False
         #: Some step without a live run may go on later: worth another look now and then.
         self.pending = False
         self.planning = False
@@ -79,10 +84,10 @@ class PlanRun:
     # -- starting --------------------------------------------------------------------------
 
     def advance(self) -> Work:
-        """Start every step that can start now. With nothing live and nothing to start the job rests."""
+        """Start every step that can start now; with nothing live and nothing to start, rest."""
         with self._turn:
             while not self.over and not self.planning:
-                if self.draining or self.hold.stopped is not None:
+                if self.draining() or self.hold.stopped is not None:
                     self._finish_early()
                     return NOTHING
                 world, now = self._look()
@@ -112,7 +117,8 @@ class PlanRun:
             step.state in MAY_GO_ON and step.run_id is None for step in steps.values()
         )
         room = self.limit - len(self.hold.attempts)
-        attempts, again = [], False
+        attempts: list[Attempt] = []
+        again = False
         for name in ready:
             if len(attempts) >= room:
                 break
@@ -174,7 +180,7 @@ class PlanRun:
     # -- ending ----------------------------------------------------------------------------
 
     def ended(self, attempt: Attempt, report: c.Report | None) -> Work:
-        """Take a step's report to the engine and go on. A cancel is confirmed when all have stopped."""
+        """Report a step's end and go on. A cancel is confirmed when all have stopped."""
         with self._turn:
             if not attempt.end() or self.over:
                 return NOTHING
@@ -232,7 +238,7 @@ class PlanRun:
             report = c.FailPlan(self.hold.grant, failure.error_class.value, failure.error)
         with self._turn:
             self.planning = False
-            if not self.over and self.hold.stopped is None and not self.draining:
+            if not self.over and self.hold.stopped is None and not self.draining():
                 self._record(report)
             return self.advance()
 
@@ -264,7 +270,7 @@ class PlanRun:
 
 
 def payload_of(payload: Any, planned: PlanStep, results: Mapping[str, Any]) -> Any:
-    """What a step works on: the job's payload, the results it needs by name, and its own input over both."""
+    """What a step works on: the job's payload, under the results it needs, under its own input."""
     if planned.input is not None and not isinstance(planned.input, Mapping):
         return planned.input
     if not results and not planned.input:

@@ -1,4 +1,4 @@
-"""What a handler is given as `run`: the blocking face for plain functions, the awaitable one for coroutines.
+"""What a handler is given as `run`: blocking for plain functions, awaitable for coroutines.
 
 Both are thin: the rules are in `durable`.
 """
@@ -27,7 +27,7 @@ class RunFacts:
 
     @property
     def fence(self) -> int:
-        """Rises with every claim of the job: give it along with outside writes to shut out older ones."""
+        """Rises with every claim: give it along with outside writes to shut out older ones."""
         return self._journal.grant.fence
 
     @property
@@ -86,10 +86,10 @@ class Run(RunFacts):
         reconcile: Callable[[str], Any] | None = None,
         **kwargs: Any,
     ) -> T:
-        """As `step`, for what reaches outside. A function with a parameter `idempotency_key` gets the key.
+        """As `step`, for what reaches outside. A parameter `idempotency_key` is given the key.
 
-        If it began and has no recorded end: `idempotent` calls it again, `reconcile` asks the callback for
-        the result or NOT_DONE, `manual` asks a person.
+        If it began and has no recorded end: `idempotent` calls it again, `reconcile` asks the
+        callback for the result or NOT_DONE, `manual` asks a person.
         """
         doing = self._journal.effect(key, function, args, kwargs, policy, reconcile)
         value: T = drive(doing, self._line)
@@ -106,7 +106,7 @@ class Run(RunFacts):
         default: Any = MISSING,
         name: str | None = None,
     ) -> Any:
-        """The value of a signal, also of one that came before; over time, the default or Expired."""
+        """The value of a signal, also of an earlier one; over time, the default or Expired."""
         return drive(self._journal.wait_for(signal, timeout, default, name), self._line)
 
     def ask(
@@ -135,7 +135,7 @@ class Run(RunFacts):
     def gather(
         self, subtasks: Sequence[Subtask], name: str = "gather", *, outcomes: bool = False
     ) -> list[Any]:
-        """Wait until all have ended; their results in order, or with `outcomes` what became of each."""
+        """Wait until all have ended; their results, or with `outcomes` what became of each."""
         return drive(self._journal.gather(subtasks, name, outcomes=outcomes), self._line)
 
     def progress(self, fraction: float | None = None, note: str | None = None) -> None:
@@ -196,7 +196,7 @@ class AsyncRun(RunFacts):
     async def wait_for(
         self,
         signal: str,
-        timeout: float | None = None,  # noqa: ASYNC109 - it is stored, not waited for here
+        timeout: float | None = None,
         default: Any = MISSING,
         name: str | None = None,
     ) -> Any:
@@ -207,7 +207,7 @@ class AsyncRun(RunFacts):
         self,
         question: str,
         choices: Sequence[Any] = (),
-        timeout: float | None = None,  # noqa: ASYNC109 - it is stored, not waited for here
+        timeout: float | None = None,
         default: Any = MISSING,
         name: str = "ask",
     ) -> Any:

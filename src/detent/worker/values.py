@@ -1,7 +1,7 @@
-"""Values on their way into the store and back: JSON in between, with the types of the handler around it.
+"""Values on their way into the store and back: JSON there, the handler's types here.
 
-Dataclasses, msgspec structs and pydantic models are taken as they are. pydantic is never imported: its
-models are known by what they can do.
+Dataclasses, msgspec structs and pydantic models are taken as they are. pydantic is never imported:
+its models are known by what they can do.
 """
 
 import json
@@ -42,8 +42,8 @@ def storable(value: Any, what: str) -> Any:
 
 def _unstorable(value: Any, what: str, error: Exception) -> Invalid:
     return Invalid(
-        f"{what} cannot be stored: {error}. It must be JSON: text, numbers, true, false, null, lists "
-        "and tables of them, or a dataclass, msgspec struct or pydantic model of such.",
+        f"{what} cannot be stored: {error}. It must be JSON: text, numbers, true, false, null, "
+        "lists and tables of them, or a dataclass, msgspec struct or pydantic model of such.",
         field=what,
         given=type(value).__name__,
     )
@@ -59,6 +59,17 @@ def restored(value: Any, annotation: Any, where: str) -> Any:
         found = _PLACE.match(str(error))
         path, text = (found["path"] or "", found["text"]) if found else ("", str(error))
         raise Invalid(f"{where}{path}: {text}.", field=where + path, given=value) from None
+
+
+def fitted(value: Any, annotation: Any) -> Any:
+    """A recorded result in the type that its function promises; as plain JSON if it does not fit.
+
+    A promise that the function itself did not keep must not make its result unreadable.
+    """
+    try:
+        return restored(value, annotation, "value")
+    except (Invalid, TypeError):
+        return value
 
 
 def unrestorable(annotation: Any) -> str | None:

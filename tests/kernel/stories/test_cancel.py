@@ -324,9 +324,7 @@ def test_a_cancel_reaches_subtasks_also_ones_that_are_made_later() -> None:
     assert s.stopped("P") == "P:run_cancelled P:job_cancelled P:task_cancelled"
 
 
-@pytest.mark.parametrize(
-    ("lifecycle", "state"), [("board", "doing"), ("review", "blocked")]
-)
+@pytest.mark.parametrize(("lifecycle", "state"), [("board", "doing"), ("review", "blocked")])
 def test_a_parent_whose_own_job_is_over(lifecycle: str, state: str) -> None:
     s = Story()
     s.submit(lifecycle, "P")
@@ -349,9 +347,7 @@ def test_a_cancel_reaches_what_is_below_a_completed_subtask() -> None:
     s.submit("review", "G", parent_id="C")
     s.succeed("C")
     s.suspend("question", at="P")
-    assert s.cancel("P") == (
-        "P:job_cancelled P:task_cancelled G:job_cancelled G:task_cancelled"
-    )
+    assert s.cancel("P") == "P:job_cancelled P:task_cancelled G:job_cancelled G:task_cancelled"
     assert s.task("C").state == "completed"
 
 
@@ -364,6 +360,13 @@ def test_a_cancel_reaches_jobs_below_a_job() -> None:
     assert s.submit_job("M", "J") == "M:job_created M:job_cancelled"
     assert s.stopped() == "run_cancelled job_cancelled"
     assert s.stopped("L") == "L:run_cancelled L:job_cancelled"
+
+
+def test_a_parked_job_is_cancelled_with_the_jobs_below_it() -> None:
+    s = running("job")
+    s.submit_job("K", "J")
+    s.suspend("signal", needs=("job:K",))
+    assert s.cancel() == "job_cancelled K:job_cancelled"
 
 
 # ---- plans -----------------------------------------------------------------------------------
@@ -413,9 +416,7 @@ def test_a_parked_plan_in_all_its_states() -> None:
 def test_a_step_that_succeeds_after_the_cancel_is_kept_but_starts_no_other() -> None:
     s = running_plan("review", "A", plan=plan("A", "B < A"))
     s.cancel()
-    assert s.succeed(step="A") == (
-        "A:run_succeeded A:step_succeeded job_cancelled task_cancelled"
-    )
+    assert s.succeed(step="A") == "A:run_succeeded A:step_succeeded job_cancelled task_cancelled"
     assert s.step("B").state == "waiting_deps"
 
 

@@ -1,12 +1,15 @@
 """Tasks that depend on tasks: waiting, release, failure, and taking up again."""
 
+from typing import Any
+
 import pytest
 
 from detent.kernel import commands as c
+from detent.kernel import events as e
 from tests.kernel.stories.world import WORKER, Story, running
 
 
-def at_work(lifecycle: str, **more: object) -> Story:
+def at_work(lifecycle: str, **more: Any) -> Story:
     """D is at work; others will depend on it."""
     s = Story()
     s.submit(lifecycle, "D", **more)
@@ -38,9 +41,7 @@ def test_a_board_task_is_blocked_at_once_and_released_with_its_dependency() -> N
     assert s.look("W") == ""
     assert s.refused(c.RetryTask("W")).code == "dependency_open"
     assert s.refused(c.UnblockTask("W")).code == "dependency_open"
-    assert s.succeed("D") == (
-        "D:run_succeeded D:job_completed D:task_completed W:task_unblocked"
-    )
+    assert s.succeed("D") == "D:run_succeeded D:job_completed D:task_completed W:task_unblocked"
     assert s.claim("W") == "W:job_running W:run_queued(1) W:run_started W:task_started"
 
 
@@ -50,9 +51,7 @@ def test_the_last_of_two_dependencies_releases() -> None:
     s.claim("E")
     s.submit("board", "W", depends_on=("D", "E"))
     assert s.succeed("E") == "E:run_succeeded E:job_completed E:task_completed"
-    assert s.succeed("D") == (
-        "D:run_succeeded D:job_completed D:task_completed W:task_unblocked"
-    )
+    assert s.succeed("D") == "D:run_succeeded D:job_completed D:task_completed W:task_unblocked"
 
 
 def test_a_dependency_that_is_done_already_holds_nothing_up() -> None:
@@ -88,7 +87,10 @@ def test_a_failed_dependency_fails_what_depends_on_it_all_the_way() -> None:
     ("command", "told"),
     [
         (c.CancelTask("T"), "job_cancelled task_cancelled"),
-        (c.ExpireJob("T-j1", "queue"), "job_cancelled(queue_timeout) task_cancelled(queue_timeout)"),
+        (
+            c.ExpireJob("T-j1", "queue"),
+            "job_cancelled(queue_timeout) task_cancelled(queue_timeout)",
+        ),
     ],
 )
 def test_a_cancelled_dependency_fails_what_depends_on_it(command: c.Command, told: str) -> None:
@@ -107,7 +109,9 @@ def test_a_cancelled_dependency_fails_what_depends_on_it(command: c.Command, tol
         ("budget", "run_failed(budget) job_failed(budget) task_budget_exceeded"),
     ],
 )
-def test_every_failure_of_a_dependency_fails_what_depends_on_it(error_class: str, told: str) -> None:
+def test_every_failure_of_a_dependency_fails_what_depends_on_it(
+    error_class: str, told: str
+) -> None:
     s = running("review")
     s.submit("review", "W", depends_on=("T",))
     failed = "W:job_cancelled(dependency) W:task_failed(dependency)"
@@ -123,7 +127,7 @@ def test_on_the_board_what_depends_on_a_failure_stays_blocked_until_that_is_done
         "W:job_cancelled(dependency)"
     )
     assert (s.task("W").state, s.task("W").failed_dependency) == ("blocked", "D")
-    assert s.task("X").failed_dependency is None  # it waits: dependencies are waited for without end
+    assert s.task("X").failed_dependency is None  # it waits, as W does
     assert s.look("W") == ""
     assert s.refused(c.RetryTask("W")).code == "dependency_failed"
     assert s.do(c.RetryTask("D")) == "D:task_unblocked D:job_requeued(retried)"
@@ -182,3 +186,21 @@ def test_a_failure_that_was_taken_up_again_does_not_count() -> None:
 def test_a_dependency_must_be_another_task_that_exists(name: str) -> None:
     command = c.SubmitTask("W", "demo", "board", "build", "cli", depends_on=(name,))
     assert Story().refused(command).code == "invalid"
+
+
+def test_a_second_dependency_that_fails_finds_the_job_cancelled_already() -> None:
+    s = at_work("board", retry={"retries": 0})
+    s.submit("board", "E")
+    s.submit("board", "W", depends_on=("D", "E"))
+    assert s.fail(at="D").endswith("W:job_cancelled(dependency)")
+    assert s.cancel("E") == "E:job_cancelled E:task_cancelled"
+    assert s.refused(c.RetryTask("W")).details["failed"] == ["D", "E"]
+
+
+def test_the_keeper_releases_what_a_lost_wake_up_left_blocked() -> None:
+    """Another writer's log: the dependency was done, and nobody unblocked the task."""
+    s = at_work("board")
+    s.submit("board", "W", depends_on=("D",))
+    s.happened("W", (e.DependencyDone("D"), None))
+    assert s.look("W") == "W:task_unblocked"
+    assert s.answer is True

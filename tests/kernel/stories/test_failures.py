@@ -3,7 +3,7 @@
 import pytest
 
 from detent.kernel import commands as c
-from tests.kernel.stories.world import MINUTE, WORKER, Story, running
+from tests.kernel.stories.world import KEEPER, MINUTE, WORKER, Story, running
 
 
 def test_a_network_error_on_the_board_is_retried_later() -> None:
@@ -78,16 +78,16 @@ def test_four_network_errors_of_a_review_task() -> None:
 def test_a_job_alone_with_two_attempts_and_a_persons_retry() -> None:
     s = running("job", retry={"max_attempts": 2})
     assert s.fail() == "run_failed(error) job_retrying(1s)"
-    assert s.refused(c.RetryJob("J")).code == "not_failed"
+    assert s.refused(c.RetryJob("J")).code == "illegal_transition"
     assert s.due() == "job_requeued(due)"
     assert s.claim() == "job_running run_queued(2) run_started"
-    assert s.refused(c.RetryJob("J")).code == "not_failed"
+    assert s.refused(c.RetryJob("J")).code == "illegal_transition"
     assert s.fail() == "run_failed(error) job_failed(error)"
     assert s.do(c.RetryJob("J")) == "job_requeued(retried)"
-    assert s.refused(c.RetryJob("J")).code == "not_failed"
+    assert s.refused(c.RetryJob("J")).code == "illegal_transition"
     assert s.claim() == "job_running run_queued(1) run_started"
     assert s.succeed() == "run_succeeded job_completed"
-    assert s.refused(c.RetryJob("J")).code == "not_failed"
+    assert s.refused(c.RetryJob("J")).code == "illegal_transition"
 
 
 @pytest.mark.parametrize(("lifecycle", "end"), [("board", "completed"), ("review", "ready")])
@@ -153,8 +153,10 @@ def test_somebody_does_not_want_to_wait_for_the_retry(
 
 def test_the_keeper_finds_a_retry_that_is_due() -> None:
     s = running("board")
+    assert s.look() == ""
     s.fail("network")
     assert s.look() == ""
+    assert s.refused(c.RequeueJob("T-j1"), KEEPER).code == "not_due"
     s.later(30)
     assert s.look() == "job_requeued(due) task_unblocked"
 

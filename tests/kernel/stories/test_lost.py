@@ -202,8 +202,7 @@ def test_a_finished_step_between_losses_is_progress() -> None:
 def test_a_plan_that_is_handed_back_goes_on_in_the_same_attempt() -> None:
     s = running_plan("board", "A", plan=plan("A"))
     assert s.hand_back() == (
-        "A:run_cancelled(handed_back) job_requeued(handed_back) "
-        "task_blocked(retry) task_unblocked"
+        "A:run_cancelled(handed_back) job_requeued(handed_back) task_blocked(retry) task_unblocked"
     )
     assert s.step("A").resource is None
     assert s.claim("T", "A") == "job_running A:run_queued(1) A:run_started task_started"
@@ -225,3 +224,8 @@ def test_parked_work_is_never_reclaimed(lifecycle: str) -> None:
     s.suspend("signal", needs=("go",))
     job = s.job()
     assert s.refused(c.ReclaimJob(job.id, job.fence), KEEPER).code == "not_due"
+
+
+def test_a_report_about_a_run_that_is_not_live_is_refused() -> None:
+    s = running("job")
+    assert s.refused(c.CompleteRun(s.grant(), "J-r9"), WORKER).code == "stale_fence"

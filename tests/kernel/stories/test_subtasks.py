@@ -1,10 +1,12 @@
 """Tasks below tasks: who waits for whom, what a failure means above, and gathering in code."""
 
+from collections.abc import Callable
+
 import pytest
 
 from detent.kernel import commands as c
 from detent.kernel.decide import submit
-from tests.kernel.stories.world import WORKER, Story
+from tests.kernel.stories.world import WORKER, Story, running
 
 
 def family(lifecycle: str, *children: str) -> Story:
@@ -76,9 +78,7 @@ def test_a_review_parent_whose_subtask_had_failed_is_run_again() -> None:
     assert s.succeed("P") == "P:run_succeeded P:job_completed P:task_blocked(subtasks)"
     assert s.task("P").blocked_detail == {"open": 1, "failed": "C"}
     assert s.do(c.RetryTask("P")) == "P:task_unblocked P.j2:job_created"
-    assert s.claim("P") == (
-        "P.j2:job_running P.j2:run_queued(1) P.j2:run_started P:task_started"
-    )
+    assert s.claim("P") == "P.j2:job_running P.j2:run_queued(1) P.j2:run_started P:task_started"
     assert s.succeed("P") == "P.j2:run_succeeded P.j2:job_completed P:task_blocked(subtasks)"
 
 
@@ -174,9 +174,58 @@ def test_a_job_alone_waits_for_a_job_that_it_made() -> None:
     assert s.submit_job("K", "J") == "K:job_created"
     assert s.suspend("signal", needs=("job:K",)) == "run_succeeded(suspended) job_parked(signal)"
     s.claim("K")
-    assert s.succeed("K", result=1) == (
-        "K:run_succeeded K:job_completed wait_completed(signalled)"
+    assert s.succeed("K", result=1) == "K:run_succeeded K:job_completed wait_completed(signalled)"
+
+
+def waiting_for_a_job() -> Story:
+    s = running("job")
+    s.submit_job("K", "J")
+    s.claim("K")
+    s.suspend("signal", needs=("job:K",))
+    return s
+
+
+def test_a_job_alone_hears_of_a_job_that_failed() -> None:
+    s = waiting_for_a_job()
+    assert s.fail("budget", "K") == (
+        "K:run_failed(budget) K:job_failed(budget) wait_completed(signalled)"
     )
+
+
+def test_a_job_alone_hears_of_a_job_that_was_cancelled() -> None:
+    s = waiting_for_a_job()
+    s.cancel("K")
+    assert s.stopped("K") == "K:run_cancelled K:job_cancelled wait_completed(signalled)"
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (lambda s: s.fail(at="C"), "C:run_failed(error) C:job_failed(error) C:task_failed(error)"),
+        (
+            lambda s: s.time_out(at="C"),
+            "C:run_timed_out(run) C:job_failed(timeout) C:task_timed_out",
+        ),
+        (
+            lambda s: s.fail("budget", "C"),
+            "C:run_failed(budget) C:job_failed(budget) C:task_budget_exceeded",
+        ),
+    ],
+    ids=["failed", "timed out", "over its budget"],
+)
+def test_a_parent_hears_of_every_way_to_fail(end: Callable[[Story], str], told: str) -> None:
+    s = family("review", "C")
+    s.suspend("subtasks", needs=("task:C",), at="P")
+    s.claim("C")
+    assert end(s) == f"{told} P:wait_completed(signalled)"
+    assert s.task("P").failed_subtask == "C"
+
+
+def test_a_parent_hears_of_a_cancelled_subtask() -> None:
+    s = family("review", "C")
+    s.suspend("subtasks", needs=("task:C",), at="P")
+    assert s.cancel("C") == "C:job_cancelled C:task_cancelled P:wait_completed(signalled)"
+    assert s.task("P").failed_subtask == "C"
 
 
 def test_what_has_ended_or_is_under_review_takes_no_more_subtasks() -> None:
@@ -204,3 +253,9 @@ def test_the_number_of_subtasks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     s = family("board", "C")
     one_more = c.SubmitTask("D", "demo", "board", "build", "cli", parent_id="P")
     assert s.refused(one_more).code == "too_many_subtasks"
+
+
+def test_an_ended_job_takes_no_more_jobs() -> None:
+    s = running("job")
+    s.succeed()
+    assert s.refused(c.SubmitJob("K", "demo", "build", parent_job_id="J")).code == "parent_ended"

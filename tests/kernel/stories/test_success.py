@@ -94,7 +94,9 @@ def test_a_job_that_asks_for_a_resource_runs_as_a_plan_of_one_step() -> None:
         "job_running build:step_leased(r1) build:step_running(r1) "
         "build:run_queued(1) build:run_started"
     )
-    assert s.succeed(step="build") == "build:run_succeeded build:step_succeeded job_completed"
+    told = s.succeed(step="build", result=42)
+    assert told == "build:run_succeeded build:step_succeeded job_completed"
+    assert s.job().result == 42  # as if there were no plan
 
 
 def test_a_job_that_names_a_critic_runs_as_a_plan_of_one_step() -> None:

@@ -149,4 +149,5 @@ def _pause_s(s: Story) -> float:
     """How long the job waits before it looks again."""
     assert s.wake("resource:1") == ""
     assert s.facts() == ["wait_postponed"]
-    return (s.fact("wait_postponed").due_at - s.now) / SECOND
+    due_at: int = s.fact("wait_postponed").due_at
+    return (due_at - s.now) / SECOND

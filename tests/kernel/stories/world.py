@@ -171,9 +171,7 @@ class Story:
         self, error_class: str = "error", at: str = "", step: str | None = None, **more: Any
     ) -> str:
         run_id = self.run_id(at, step)
-        return self.do(
-            c.FailRun(self.grant(at), run_id, error_class, "it broke", **more), WORKER
-        )
+        return self.do(c.FailRun(self.grant(at), run_id, error_class, "it broke", **more), WORKER)
 
     def time_out(self, limit: str = "run", at: str = "", step: str | None = None) -> str:
         return self.do(c.TimeOutRun(self.grant(at), self.run_id(at, step), limit), WORKER)

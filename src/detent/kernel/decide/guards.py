@@ -3,7 +3,6 @@
 from detent.errors import Forbidden, Invalid, Refused
 from detent.kernel.commands import Grant
 from detent.kernel.draft import Draft
-from detent.kernel.evolve.table import illegal
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import failed_dependencies
 from detent.kernel.state import Job, Run, Task
@@ -62,7 +61,7 @@ def seen(draft: Draft, task: Task, version: int | None) -> None:
 
 def refusal(task: Task, event: str) -> Refused:
     """A refusal by the lifecycle's own table, which names what would be legal."""
-    return illegal(LIFECYCLES[task.lifecycle], task.state, event)
+    return LIFECYCLES[task.lifecycle].illegal(task.state, event)
 
 
 def cancel_reason(reason: str) -> None:

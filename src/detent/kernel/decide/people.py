@@ -46,7 +46,7 @@ def _again(draft: Draft, task: Task) -> None:
 def resume_task(draft: Draft, command: c.ResumeTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "resume it")
-    draft.emit(task.id, e.TaskResumed(acts.new_job(draft, task)))
+    draft.emit(task.id, e.TaskResumed())
 
 
 def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
@@ -66,7 +66,10 @@ def retry_job(draft: Draft, command: c.RetryJob) -> None:
     elif job.state == "failed":
         draft.emit(job.id, e.JobRequeued("retried"))
     else:
-        raise Refused(f"job {job.id} is {job.state}, not failed", code="not_failed")
+        raise Refused(
+            f"job {job.id} is {job.state}; only a failed one is run again",
+            code="illegal_transition",
+        )
 
 
 # ---- cancelling ------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import lifecycle
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
+from detent.kernel.priority import priority_from
 from detent.kernel.state import Task
 
+TASK_LIFECYCLES = ("board", "review")
 MOST_DEPTH = 5
 MOST_SUBTASKS = 10_000
 
@@ -15,7 +17,6 @@ MOST_SUBTASKS = 10_000
 def submit_task(draft: Draft, command: c.SubmitTask) -> str:
     if draft.find_task(command.task_id) is not None:
         raise Refused(f"there is a task {command.task_id} already", code="task_exists")
-    lifecycle(command.lifecycle)
     parent = None if command.parent_id is None else draft.task(command.parent_id)
     if parent is not None:
         _room_below(draft, parent)
@@ -34,10 +35,10 @@ def submit_task(draft: Draft, command: c.SubmitTask) -> str:
 def _created(draft: Draft, command: c.SubmitTask, parent: Task | None) -> e.TaskCreated:
     return e.TaskCreated(
         project=command.project,
-        lifecycle=command.lifecycle,
+        lifecycle=_task_lifecycle(command.lifecycle),
         intent=command.intent,
         source=command.source,
-        priority=command.priority,
+        priority=priority_from(command.priority).value,
         root_id=command.task_id if parent is None else parent.root_id,
         parent_id=command.parent_id,
         depth=0 if parent is None else parent.depth + 1,
@@ -49,6 +50,18 @@ def _created(draft: Draft, command: c.SubmitTask, parent: Task | None) -> e.Task
         budget=command.budget,
         options=command.options,
     )
+
+
+def _task_lifecycle(given: str) -> str:
+    name = lifecycle(given).name
+    if name not in TASK_LIFECYCLES:
+        raise Invalid(
+            f"a task has no lifecycle {name}",
+            field="lifecycle",
+            given=name,
+            allowed=TASK_LIFECYCLES,
+        )
+    return name
 
 
 def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
@@ -96,7 +109,7 @@ def submit_job(draft: Draft, command: c.SubmitJob) -> str:
     created = e.JobCreated(
         project=command.project,
         intent=command.intent,
-        priority=command.priority,
+        priority=priority_from(command.priority).value,
         root_id=command.job_id if parent is None else parent.root_id,
         parent_job_id=command.parent_job_id,
         payload=command.payload,

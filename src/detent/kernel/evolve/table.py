@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from detent.errors import Refused
 from detent.kernel import events as e
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.lifecycles import LIFECYCLES
@@ -39,17 +38,5 @@ def next_state(lifecycle: Lifecycle, state: str, event: e.Event) -> str:
     if target is not None:
         return target
     if event.name in MOVES[event.level]:
-        raise illegal(lifecycle, state, event.name)
+        raise lifecycle.illegal(state, event.name)
     return state
-
-
-def illegal(lifecycle: Lifecycle, state: str, event: str) -> Refused:
-    """The refusal of a state event, with the ones that are legal instead."""
-    legal = lifecycle.legal(state)
-    return Refused(
-        f"{event} is not legal from state {state} of the {lifecycle.name} lifecycle. "
-        f"Legal: {', '.join(legal) or 'none, it is final'}.",
-        code="illegal_transition",
-        legal=legal,
-        details={"lifecycle": lifecycle.name, "state": state, "event": event},
-    )

@@ -17,7 +17,7 @@ from detent.store.memory.tables import (
     stored,
     stored_value,
 )
-from detent.store.port import Abilities, Candidate, Changes, Due, Entry, Key, Logged
+from detent.store.port import Abilities, Candidate, Changes, Due, Entry, Logged
 
 TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: The tables whose key is a job, or begins with one.
@@ -83,7 +83,7 @@ class Transaction(Snapshot):
         self._save_jobs(changes)
         self._save_parts(changes)
         self._save_queue(changes)
-        self._save_keys(changes.keys)
+        self._tables.keys.update({(key.project, key.key): stored(key) for key in changes.keys})
         for row in event_rows(changes.entries):
             self._append(row)
         self._forget(changes)
@@ -156,14 +156,6 @@ class Transaction(Snapshot):
             deadlines.pop(job_id, None)
             if due_at is not None:
                 deadlines[job_id] = due_at
-
-    def _save_keys(self, keys: Iterable[Key]) -> None:
-        known = self._tables.keys
-        for key in keys:
-            first = known.get((key.project, key.key))
-            if first is not None and first.expires_at > self._now:
-                raise Refused(f"the idempotency key {key.key!r} is taken", code="version_conflict")
-            known[key.project, key.key] = stored(key)
 
     def _forget(self, changes: Changes) -> None:
         """Deleted work leaves its events behind, without what they said, and its tombstone."""

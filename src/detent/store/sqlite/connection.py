@@ -7,7 +7,7 @@ import fcntl
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,9 +17,9 @@ import apsw
 #: How long a statement waits for a lock that no process of detent holds: a shell, a backup.
 BUSY_MS = 5_000
 CACHE_KIB = 64 * 1_024
-PAGE_BYTES = 8_192
+PAGE_BYTES = 4_096
 #: Pages in the write-ahead log before a commit moves them, and what stays of its file after.
-CHECKPOINT_PAGES = 2_000
+CHECKPOINT_PAGES = 4_000
 WAL_BYTES_KEPT = 64 * 1_024 * 1_024
 #: More than all statements there are, so that each is prepared once.
 STATEMENTS_CACHED = 256
@@ -36,6 +36,11 @@ PRAGMAS = (
 )
 
 Rows = list[tuple[Any, ...]]
+
+
+def array(texts: Collection[str]) -> Any:
+    """A list of texts as the one parameter that `carray` in a statement reads."""
+    return apsw.carray(tuple(texts), flags=apsw.SQLITE_CARRAY_TEXT)
 
 
 class Connection:

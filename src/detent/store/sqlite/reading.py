@@ -1,4 +1,4 @@
-"""What can be read in a transaction on SQLite. By id is one short statement for each id."""
+"""What can be read in a transaction on SQLite, each by one statement for a set of ids."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -10,7 +10,7 @@ from detent.store import paging
 from detent.store.codec import from_json
 from detent.store.port import TABLES, Key, Logged, Query
 from detent.store.rows import reader
-from detent.store.sqlite.connection import Connection
+from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
 
 SQL = load("detent.store.sql", "detent.store.sqlite.sql")
@@ -61,44 +61,48 @@ class SqliteReading:
     def now(self) -> int:
         return self._now
 
+    def _of(self, text: str, ids: Collection[str]) -> Rows:
+        """The rows of a set of ids."""
+        return self._all(text, (array(ids),)) if ids else []
+
     # -- tasks and jobs --------------------------------------------------------------------
 
     def tasks(self, ids: Collection[str]) -> list[tuple[Task, int]]:
-        return [(read_task(row), row[-1]) for row in self._many(TASKS, list(zip(ids)))]
+        return [(read_task(row), row[-1]) for row in self._of(TASKS, ids)]
 
     def jobs(self, ids: Collection[str]) -> list[tuple[Job, int]]:
-        return [(read_job(row), row[-1]) for row in self._many(JOBS, list(zip(ids)))]
+        return [(read_job(row), row[-1]) for row in self._of(JOBS, ids)]
 
     def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
-        rows = self._many(PAYLOADS, list(zip(job_ids)))
+        rows = self._of(PAYLOADS, job_ids)
         return {job_id: None if text == "null" else from_json(text) for job_id, text in rows}
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
-        return self._many(DEPENDENTS, list(zip(task_ids)))
+        return self._of(DEPENDENTS, task_ids)
 
     def children(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
-        return dict.fromkeys(self._many(CHILDREN, list(zip(task_ids))))
+        return dict.fromkeys(self._of(CHILDREN, task_ids))
 
     def child_jobs(self, job_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
-        return dict.fromkeys(self._many(CHILD_JOBS, list(zip(job_ids))))
+        return dict.fromkeys(self._of(CHILD_JOBS, job_ids))
 
     # -- parts of jobs ---------------------------------------------------------------------
 
     def live_runs(self, job_ids: Collection[str]) -> list[Run]:
-        return [read_run(row) for row in self._many(LIVE_RUNS, list(zip(job_ids)))]
+        return [read_run(row) for row in self._of(LIVE_RUNS, job_ids)]
 
     def steps(self, job_ids: Collection[str]) -> list[Step]:
-        return [read_step(row) for row in self._many(STEPS, list(zip(job_ids)))]
+        return [read_step(row) for row in self._of(STEPS, job_ids)]
 
     def plans(self, job_ids: Collection[str]) -> Mapping[str, Plan]:
-        rows = self._many(PLANS, list(zip(job_ids)))
+        rows = self._of(PLANS, job_ids)
         return {job_id: read_plan(document) for job_id, document in rows}
 
     def waits(self, job_ids: Collection[str]) -> list[Wait]:
-        return [read_wait(row) for row in self._many(WAITS, list(zip(job_ids)))]
+        return [read_wait(row) for row in self._of(WAITS, job_ids)]
 
     def signals(self, job_ids: Collection[str]) -> list[Signal]:
-        return [read_signal(row) for row in self._many(SIGNALS, list(zip(job_ids)))]
+        return [read_signal(row) for row in self._of(SIGNALS, job_ids)]
 
     def checkpoints(self, keys: Collection[tuple[str, str]]) -> list[Checkpoint]:
         return [read_checkpoint(row) for row in self._many(CHECKPOINTS, list(keys))]

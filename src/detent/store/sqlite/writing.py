@@ -44,9 +44,7 @@ SIGNALS = Put.of("upsert_signals", Signal)
 CHECKPOINTS = Put.of("upsert_checkpoints", Checkpoint)
 
 EVENTS, QUEUE, LEASE = SQL["insert_events"].text, SQL["upsert_queue"].text, SQL["lease_queue"].text
-RENEW, STREAM_EVENTS, BLANK = (
-    SQL[name].text for name in ("renew", "stream_events", "blank_events")
-)
+RENEW, TO_BLANK, BLANK = (SQL[name].text for name in ("renew", "events_to_blank", "blank_events"))
 RUNNING_BY = {kind: SQL[f"running_by_{kind}"].text for kind in ("intent", "project", "key")}
 PUT_NAMED = for_tables(SQL["put_named"], TABLES)
 REMOVE_NAMED = for_tables(SQL["remove_named"], TABLES)
@@ -117,9 +115,9 @@ class SqliteWriting(SqliteReading):
             self._save_queue(changes)
             if changes.keys:
                 self._save_keys(changes)
+            self._many(EVENTS, event_rows(changes.entries))
             if changes.deleted_tasks or changes.deleted_jobs:
                 self._forget(changes.deleted_tasks, changes.deleted_jobs)
-            self._many(EVENTS, event_rows(changes.entries))
         except apsw.Error as error:
             self.failed = explained(error, self._where)
             raise self.failed from error
@@ -215,13 +213,12 @@ class SqliteWriting(SqliteReading):
 
     def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
         """Remove rows, and blank what their events said; digests keep the chain whole."""
-        tasks = list(zip(task_ids))
-        jobs = [*zip(job_ids), *self._many(SQL["jobs_of_task"].text, tasks)]
+        jobs = [*job_ids, *(row[0] for row in self._of(SQL["jobs_of_task"].text, task_ids))]
         for text in PARTS_OF_JOBS:
-            self._many(text, jobs)
+            self._many(text, list(zip(jobs)))
         for name in ("delete_dependencies", "delete_tasks"):
-            self._many(SQL[name].text, tasks)
-        events = map(Logged._make, self._many(STREAM_EVENTS, [*tasks, *jobs]))
+            self._many(SQL[name].text, list(zip(task_ids)))
+        events = map(Logged._make, self._of(TO_BLANK, [*task_ids, *jobs]))
         self._many(BLANK, [(event_digest(event), event.position) for event in events])
 
 

@@ -22,19 +22,26 @@ class Case:
         self.clock = VirtualClock()
         self._open_store = open_store
         self._doorbell = doorbell
-        self._stores: list[Store] = []
-        self.engine = self.another()
+        self._others: list[Engine] = []
+        self.engine = self._open()
         self.store = self.engine.store
 
-    def another(self) -> Engine:
-        """An engine on a further store of the same database: what another process would have."""
+    def _open(self) -> Engine:
         store = self._open_store(self.clock)
-        self._stores.append(store)
         return Engine(store if self._doorbell else Unrung(store))
 
+    def others(self, count: int) -> list[Engine]:
+        """Engines on further stores of the same database: what other processes would have."""
+        while len(self._others) < count:
+            self._others.append(self._open())
+        return self._others[:count]
+
+    def another(self) -> Engine:
+        return self.others(1)[0]
+
     def close(self) -> None:
-        for store in self._stores:
-            store.close()
+        for engine in (self.engine, *self._others):
+            engine.store.close()
 
 
 class Unrung:

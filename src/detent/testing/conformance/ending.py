@@ -73,7 +73,7 @@ def a_cancel_and_a_claim_at_once(case: Case) -> None:
 @check
 def trees_end_without_deadlock(case: Case) -> None:
     """Subtasks report to their parent while the parent's cancel comes down to them."""
-    engines = [case.another() for _ in range(6)]
+    engines = case.others(6)
     for _ in range(ROUNDS // 2):
         top = submit_task(case.engine)
         follower = submit_task(case.engine, depends_on=(top,))

@@ -134,10 +134,10 @@ def a_renewed_lease_is_not_due(case: Case) -> None:
     claimed = claim_one(case.engine)
     lease_us = case.engine.limits.lease_us
     case.clock.advance(us=lease_us - 1)
-    assert keep(case.engine) == []
+    assert keep(case.engine) == 0
     assert case.engine.renew("w1", [claimed.grant[:2]]) == {claimed.grant[:2]}
     case.clock.advance(us=lease_us - 1)
-    assert keep(case.engine) == []
+    assert keep(case.engine) == 0
     case.clock.advance(us=1)
     with case.store.write() as tx:
         assert list(tx.due(10, tx.now()).leases) == [claimed.grant[:2]]
@@ -150,6 +150,22 @@ def a_heartbeat_leaves_no_event(case: Case) -> None:
     before = picture(case.store)["log"]
     case.engine.renew("w1", [claimed.grant[:2]])
     assert picture(case.store)["log"] == before
+
+
+@check
+def heartbeats_come_through_while_others_write(case: Case) -> None:
+    """On one store, from a thread of their own."""
+    submit_job(case.engine)
+    claimed = claim_one(case.engine)
+
+    def beat() -> set[int]:
+        return {len(case.engine.renew("w1", [claimed.grant[:2]])) for _ in range(20)}
+
+    def write() -> set[int]:
+        return {len(submit_job(case.engine)) > 0 for _ in range(20)}
+
+    assert together(beat, write, write) == [{1}, {True}, {True}]
+    assert complete(case.engine, claimed) == "completed"
 
 
 @check
@@ -171,7 +187,7 @@ def keepers_at_the_same_time_reclaim_once(case: Case) -> None:
     ids = [submit_job(case.engine) for _ in range(20)]
     assert len(claim(case.engine, 20)) == 20
     case.clock.advance(us=case.engine.limits.lease_us)
-    together(*[partial(keep, case.another()) for _ in range(4)])
+    together(*[partial(keep, engine) for engine in case.others(4)])
     with case.store.read() as view:
         for job, _ in view.jobs(ids):
             assert (job.state, job.lost) == ("queued", 1)

@@ -54,7 +54,7 @@ def tail(store: Store, written: threading.Event) -> list[Logged]:
 @check
 def a_reader_sees_every_event_once_and_in_order(case: Case) -> None:
     """Several writers whose commits overlap, and readers that tail the log meanwhile."""
-    stores = [case.another().store for _ in range(WRITERS)]
+    last, *stores = [engine.store for engine in case.others(WRITERS + 1)]
     written = threading.Event()
 
     def write() -> list[Logged]:
@@ -64,12 +64,12 @@ def a_reader_sees_every_event_once_and_in_order(case: Case) -> None:
             written.set()
         return []
 
-    readers = [case.store, case.another().store]
-    _, *views = together(write, *[partial(tail, store, written) for store in readers])
+    readers = [partial(tail, store, written) for store in (case.store, last)]
+    _, *views = together(write, *readers)
     log = feed.read(case.store, 0, 100_000)
     assert len(log) == WRITERS * BATCHES * 3
     for seen in views:
-        assert seen == list(log)
+        assert seen == list(log), "an event was missed, seen twice, or out of order"
     positions = [event.position for event in log]
     assert positions == sorted(set(positions))
 

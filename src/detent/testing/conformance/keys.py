@@ -1,5 +1,7 @@
 """Checks of idempotency keys: the first one wins, for as long as it lives."""
 
+from functools import partial
+
 from detent.engine import Answer, Ask, Idempotency
 from detent.errors import DetentError
 from detent.ids import new_id
@@ -68,11 +70,11 @@ def a_refused_command_does_not_use_its_key_up(case: Case) -> None:
 
 @check
 def the_first_key_wins_among_many_at_once(case: Case) -> None:
-    engines = [case.another() for _ in range(8)]
+    engines = case.others(8)
     for number in range(5):
         key = f"k{number}"
-        results = together(*[lambda e=engine, k=key: e.ask([keyed(k)])[0] for engine in engines])
-        answers = [each for each in results if isinstance(each, Answer)]
+        results = together(*[partial(engine.ask, [keyed(key)]) for engine in engines])
+        answers = [each for result in results for each in result if isinstance(each, Answer)]
         assert len(answers) == len(engines), results
         assert len({each.value for each in answers}) == 1
         assert [each.repeated for each in answers].count(False) == 1

@@ -29,10 +29,9 @@ def set_limits(case: Case, **rows: Any) -> None:
     case.engine.within(lambda tx: tx.put_rows("limits", rows))
 
 
-def claimed_at_once(case: Case, claimers: int = 8) -> list[Claimed]:
-    """What several claimers get who ask for more than they may have, at the same moment."""
-    engines = [case.another() for _ in range(claimers)]
-    hands = together(*[partial(claim, engine, 5) for engine in engines])
+def claimed_at_once(case: Case) -> list[Claimed]:
+    """What eight claimers get who ask for more than they may have, at the same moment."""
+    hands = together(*[partial(claim, engine, 5) for engine in case.others(8)])
     return [each for hand in hands for each in hand]
 
 

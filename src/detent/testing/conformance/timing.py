@@ -22,7 +22,8 @@ from detent.testing.conformance.work import (
 
 def due_now(case: Case, limit: int = 100) -> Due:
     with case.store.write() as tx:
-        return tx.due(limit, tx.now())
+        leases, waits, deadlines = tx.due(limit, tx.now())
+        return Due(list(leases), list(waits), list(deadlines))
 
 
 @check
@@ -40,6 +41,16 @@ def a_retry_is_claimed_as_soon_as_it_is_due(case: Case) -> None:
     assert task_of(case.store, task).state == "doing"
     with case.store.read() as view:
         assert names(view, claimed.job.id)[-4:-2] == ["job_requeued", "job_running"]
+
+
+@check
+def a_retry_that_is_not_due_holds_nobody_up(case: Case) -> None:
+    for _ in range(3):
+        submit_job(case.engine, priority="P0")
+    for claimed in claim(case.engine, 3):
+        do(case.engine, c.FailRun(claimed.grant, run_of(claimed), "network", "no route"))
+    behind = submit_job(case.engine, priority="P3")
+    assert claim_one(case.engine).job.id == behind
 
 
 @check

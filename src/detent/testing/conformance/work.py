@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from detent.engine import Ask, Claimed, Engine, batch
+from detent.engine import Ask, Claimed, Engine, due
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.ids import new_id
@@ -16,7 +16,6 @@ from detent.store.port import Reading, Store
 T = TypeVar("T")
 
 PERSON = c.Actor("person:ann")
-KEEPER = c.Actor("keeper")
 SECOND_US = 1_000_000
 
 # ---- asking ----------------------------------------------------------------------------------
@@ -90,17 +89,9 @@ def suspend(engine: Engine, claimed: Claimed, wait: str, kind: str, **fields: An
     return do(engine, c.SuspendRun(claimed.grant, run_of(claimed), wait, kind, **fields))
 
 
-def keep(engine: Engine) -> list[batch.Result]:
-    """A keeper's pass: what is due, dealt with in the transaction that found it."""
-
-    def work(tx: Any) -> list[batch.Result]:
-        due = tx.due(1_000, tx.now())
-        commands: list[c.Command] = [c.ReclaimJob(*lease) for lease in due.leases]
-        commands += [c.WakeJob(*wait) for wait in due.waits]
-        commands += [c.ExpireJob(job, limit) for job in due.deadlines for limit in ("queue", "job")]
-        return batch.run(tx, [Ask(command, KEEPER) for command in commands], engine.limits)
-
-    return engine.within(work)
+def keep(engine: Engine) -> int:
+    """A keeper's pass: what is due is dealt with where it is found. How much it was."""
+    return engine.within(lambda tx: due.run(tx, 1_000, engine.limits))
 
 
 # ---- looking ---------------------------------------------------------------------------------

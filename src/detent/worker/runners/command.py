@@ -1,8 +1,9 @@
-"""The command runner: starts an argv list, never a shell, follows its output, and ends its whole process group.
+"""The command runner: starts an argv list, never a shell, and ends its whole process group.
 
-The argv comes from the operator. A payload's field may stand in it only as a whole element, `{payload.path}`. A value
-that begins with `-` could be read as an option, so it is refused unless a literal `--` stands before it. Exit code 0
-is success. The environment is built from an allowlist, with the variables of `variables` added.
+The argv comes from the operator. A payload's field may stand in it only as a whole element,
+`{payload.path}`. A value that begins with `-` could be read as an option: it is refused unless a
+literal `--` stands before it. Exit code 0 is success. The environment is an allowlist, and
+`variables`.
 """
 
 import json
@@ -34,6 +35,7 @@ class CommandRunner:
     """Runs one command for each run of its intent."""
 
     asynchronous = False
+    stoppable = True
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ def _report_evidence(attempt: Attempt, line: Line) -> None:
 
 
 class Follower:
-    """Reads a process's output as it comes, and ends the group when the run must stop. No polling."""
+    """Reads a process's output as it comes, and ends the group when the run must stop."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", group: Group, attempt: Attempt) -> None:
         self.process, self.group, self.attempt = process, group, attempt
@@ -138,13 +140,13 @@ class Follower:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.attempt.on_stop(lambda why: None)
+        self.attempt.on_stop(lambda _: None)
         for descriptor in (self.exit, self.bell, self.ringer):
             os.close(descriptor)
         if self.process.stdout:
             self.process.stdout.close()
 
-    def _ring(self, why: object) -> None:
+    def _ring(self, _: object) -> None:
         with suppress(OSError):
             os.write(self.ringer, b"!")
 
@@ -170,9 +172,10 @@ class Follower:
         return max(0, round((self.kill_at_s - time.monotonic()) * 1_000))
 
     def _stop(self) -> None:
-        """Ask the whole group to end, and make it if it does not."""
+        """Ask the whole group to end, and make it if it does not; a further word only shortens."""
         self.group.terminate()
-        self.kill_at_s = time.monotonic() + self.attempt.grace_s
+        at_s = time.monotonic() + self.attempt.grace_s
+        self.kill_at_s = at_s if self.kill_at_s is None else min(at_s, self.kill_at_s)
 
     def _read(self) -> None:
         """Everything that is there now; what outlives the process keeps the pipe open for ever."""

@@ -1,4 +1,4 @@
-"""The function runner: calls a handler with arguments from the payload, on a thread or on the event loop."""
+"""The function runner: calls a handler with its arguments, on a thread or on the event loop."""
 
 import traceback
 from collections.abc import Callable
@@ -19,6 +19,8 @@ from detent.worker.values import storable
 
 class FunctionRunner:
     """Runs a plain function, or a coroutine function if `asynchronous`."""
+
+    stoppable = False
 
     def __init__(
         self, function: Callable[..., Any], parameters: Parameters, *, asynchronous: bool

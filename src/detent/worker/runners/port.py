@@ -1,4 +1,4 @@
-"""The contract of a runner: how one run of an intent is carried out. The extension point of workers."""
+"""The contract of a runner: how one run of an intent is carried out. An extension point."""
 
 from typing import Protocol
 
@@ -12,6 +12,8 @@ class Runner(Protocol):
 
     #: Awaited on the worker's event loop instead of blocking a thread of its own.
     asynchronous: bool
+    #: Ends for certain, and soon, when it is told to; one that does not is left behind, fenced.
+    stoppable: bool
 
     def run(self, attempt: Attempt, line: Line) -> Report:
         """Do the work and say how it ended; blocks until then."""

@@ -1,7 +1,7 @@
-"""Processes of runs: a group with everything that it started, how it is ended, and orphans of workers that are gone.
+"""Processes of runs: a group with everything that it started, how it is ended, and orphans.
 
-A process is known by its id and its start time, so that a reused id harms nobody. Descendants that left the group are
-known by the variable DETENT_RUN_ID, which they inherit.
+A process is known by its id and its start time, so that a reused id harms nobody. Descendants that
+left the group are known by the variable DETENT_RUN_ID, which they inherit.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ KILL_S = 5.0
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None if there is none, or only its remains."""
+    """When a process started, in ticks since boot; None if there is none, or only its remains."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

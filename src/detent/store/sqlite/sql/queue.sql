@@ -1,5 +1,5 @@
--- Differs because: SQLite is fastest with one short statement for each row, executed many times, has one
--- writer, so that nothing needs to be locked or skipped, and does not mind how an index is named.
+-- Differs because: SQLite has one writer, so that nothing needs to be locked or skipped, and is told which
+-- index to use.
 
 -- name: upsert_queue
 INSERT INTO queue (job_id, root_id, project, intent, rank, due_at, concurrency_key, asleep)

@@ -1,0 +1,188 @@
+"""The application: every operation as a route, the live feed, and the few paths made by hand.
+
+`make_app` composes it for a core; what it needs while it runs is in `Gateway`.
+"""
+
+import time
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import ASGIApp
+
+from detent.errors import DetentError, Invalid, NotFound, Unavailable
+from detent.gateway import problems, wire
+from detent.gateway.auth import Tokens
+from detent.gateway.documents import ALWAYS, openapi, responses
+from detent.gateway.door import Door, Visit, visit_of
+from detent.gateway.feeds import events_route, feed_socket
+from detent.gateway.lines import lines_route
+from detent.gateway.live import Hub
+from detent.gateway.login import login_route, logout_route
+from detent.gateway.posting import Dispatcher
+from detent.gateway.routes import GuardedRoute, OperationRoute, deny_undeclared, encode
+from detent.kernel.health import judge
+from detent.operations import OPERATIONS, system
+from detent.operations.core import Core
+from detent.operations.registry import Scope
+
+#: The verdict that `/health` shows to everybody is counted at most this often.
+VERDICT_S = 1.0
+
+
+class Gateway:
+    """The parts of a running gateway."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.limits = wire.Limits.of(core.settings)
+        self.tokens = Tokens(core.store)
+        self.dispatcher = Dispatcher(core, self.tokens)
+        self.hub: Hub | None = None
+        self._verdict = "ok"
+        self._judged_at = float("-inf")
+
+    @asynccontextmanager
+    async def running(self, _: FastAPI) -> AsyncIterator[None]:
+        assert self.hub is not None
+        await self.hub.start()
+        try:
+            yield
+        finally:
+            self.hub.stop()
+            await self.dispatcher.work(self.hub.join)
+
+    def stop_feeds(self) -> None:
+        """End the connections that would never end by themselves. Called on the event loop."""
+        if self.hub is not None:
+            self.hub.stop()
+
+    # -- open paths ------------------------------------------------------------------------
+
+    async def health(self, _: Request, __: Visit) -> ASGIApp:
+        """One word for everybody; the reasons are behind the door."""
+        if time.monotonic() - self._judged_at > VERDICT_S:
+            self._judged_at = time.monotonic()
+            self._verdict = await self.dispatcher.work(self._judge)
+        return Response(encode({"status": self._verdict}), media_type=wire.JSON)
+
+    def _judge(self) -> str:
+        try:
+            return judge(system.figures(self.core)).verdict.value
+        except DetentError:
+            return "unhealthy"
+
+    async def ready(self, _: Request, __: Visit) -> ASGIApp:
+        """Whether the store answers."""
+        await self.dispatcher.work(self._look)
+        return Response(encode({"status": "ready"}), media_type=wire.JSON)
+
+    def _look(self) -> None:
+        with self.core.store.read() as view:
+            view.head()
+
+
+def make_app(core: Core, hosts: Collection[str]) -> tuple[ASGIApp, Gateway]:
+    """The application behind its door, and its parts."""
+    gateway = Gateway(core)
+    app = FastAPI(
+        title="detent",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=gateway.running,
+        exception_handlers={HTTPException: _no_route},
+    )
+    app.router.routes.extend(_routes(gateway, app))
+    deny_undeclared(app.routes)
+    return Door(app, gateway.tokens, hosts), gateway
+
+
+def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
+    hub = gateway.hub = Hub(gateway.core.store, gateway.tokens)
+    dispatcher, limits = gateway.dispatcher, gateway.limits
+    return [
+        lines_route(dispatcher, limits),
+        *(OperationRoute(each, dispatcher, limits) for each in OPERATIONS.values()),
+        events_route(hub),
+        feed_socket(hub),
+        login_route(dispatcher, limits),
+        logout_route(dispatcher, gateway.tokens),
+        _open("/health", gateway.health, "How all is going, in one word."),
+        _open("/ready", gateway.ready, "Whether requests can be served."),
+        _document(app),
+    ]
+
+
+def _open(path: str, handler: Any, summary: str) -> GuardedRoute:
+    return GuardedRoute(
+        "GET",
+        path,
+        handler,
+        None,
+        response_model=dict[str, str],
+        operation_id=path.strip("/") + "_path",
+        summary=summary,
+        responses=responses(("wrong_host", "internal", "unavailable")),
+        openapi_extra={"security": []},
+        tags=["system"],
+    )
+
+
+def _document(app: FastAPI) -> GuardedRoute:
+    made: list[bytes] = []
+
+    async def serve(_: Request, __: Visit) -> ASGIApp:
+        if not made:
+            made.append(encode(openapi(app, version("detent"))))
+        return Response(made[0], media_type=wire.JSON)
+
+    return GuardedRoute(
+        "GET",
+        "/openapi.json",
+        serve,
+        Scope.READ,
+        response_model=dict[str, Any],
+        operation_id="openapi",
+        summary="This document.",
+        responses=responses(ALWAYS),
+        tags=["system"],
+    )
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: an unknown path, or a method that the path does not know."""
+    assert isinstance(error, HTTPException)
+    return problems.answer(_refusal(request, error), visit_of(request.scope).request_id)
+
+
+def _refusal(request: Request, error: HTTPException) -> DetentError:
+    if error.status_code == 404:
+        return NotFound(f"There is nothing at {request.url.path!r}.", code="not_found")
+    if error.status_code == 405:
+        allowed = _methods(request)
+        return Invalid(
+            f"{request.url.path} does not take {request.method}.",
+            code="method_not_allowed",
+            field="method",
+            given=request.method,
+            allowed=allowed,
+        )
+    return Unavailable(str(error.detail), retry_after_s=1)
+
+
+def _methods(request: Request) -> tuple[str, ...]:
+    """Every method that some route takes at this path."""
+    found = [
+        route.methods or ()
+        for route in request.app.routes
+        if isinstance(route, GuardedRoute) and route.matches(request.scope)[0] is not Match.NONE
+    ]
+    return tuple(sorted({method for methods in found for method in methods}))

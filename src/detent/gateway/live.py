@@ -1,0 +1,261 @@
+"""The hub: one thread follows the log, and every reader of this process is told from there.
+
+Frames are batches, made once for all readers with the same filter. A reader has a short queue; one
+that does not keep up is dropped with a reason and never slows a writer or another reader.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+
+import anyio.to_thread
+
+from detent import feed
+from detent.errors import Invalid, TooMany
+from detent.gateway.auth import Tokens
+from detent.gateway.messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
+from detent.store.port import Store
+
+log = logging.getLogger("detent.gateway")
+
+#: Frames are at least this far apart, and further with many readers.
+SHORTEST_S, LONGEST_S = 0.1, 0.25
+FOR_EACH_READER_S = 0.00025
+#: Frames that a reader may be behind before it is dropped.
+MOST_FRAMES = 64
+MOST_READERS = 5_000
+#: How often it is looked whether the tokens of open connections still hold.
+LOOK_S = 1.0
+#: A quiet connection hears its cursor this often.
+QUIET_LOOKS = 15
+POLL_S = 1.0
+
+
+class Reader:
+    """One connection: the frames that wait for it, and why it ends, once it does."""
+
+    def __init__(self, chosen: Filter, form: Form, key: str) -> None:
+        self.filter = chosen
+        self.form = form
+        #: The digest of the token that it came with.
+        self.key = key
+        self.ended: str | None = None
+        self.over = asyncio.Event()
+        self.cursor = 0
+        self._frames: deque[Frame] = deque()
+        self._news = asyncio.Event()
+
+    def tell(self, news: Frame) -> None:
+        if len(self._frames) >= MOST_FRAMES:
+            self.end("slow_reader")
+        if self.ended is None:
+            self._frames.append(news)
+            self._news.set()
+
+    def end(self, reason: str) -> None:
+        """Let go of it: what waits is dropped, and the last word says from where to begin again."""
+        if self.ended is None:
+            self.ended = reason
+            self._frames.clear()
+            self._news.set()
+            self.over.set()
+
+    async def next(self) -> Frame | None:
+        """The next frame, None after the end."""
+        while not self._frames:
+            if self.ended is not None:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        return self._frames.popleft()
+
+
+class Hub:
+    """Belongs to one event loop, on which everything but the following of the log happens."""
+
+    def __init__(self, store: Store, tokens: Tokens) -> None:
+        self.store = store
+        self.tokens = tokens
+        #: All readers, and those of them that have caught up, by what they are told.
+        self.readers: set[Reader] = set()
+        self._joined: dict[tuple[Filter, Form], set[Reader]] = {}
+        #: Up to here, everything has been told to those who have caught up.
+        self.position = 0
+        self._pending: list[Seen] = []
+        self._flushed = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_flush = 0.0
+        self._stopping = threading.Event()
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.position = await anyio.to_thread.run_sync(feed.head, self.store)
+        self._thread = threading.Thread(target=self._follow, name="detent-feed", daemon=True)
+        self._thread.start()
+        self._watch = asyncio.create_task(self._look_over())
+
+    def stop(self) -> None:
+        """End every connection; they are told that the server goes away."""
+        self._stopping.set()
+        self._watch.cancel()
+        for reader in self.readers:
+            reader.end("stopping")
+        self.store.ring()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    # -- the thread ------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Read the log for ever; a store that is away is asked again."""
+        after = self.position
+        while not self._stopping.is_set():
+            try:
+                for batch in feed.follow(self.store, after, POLL_S):
+                    if self._stopping.is_set():
+                        return
+                    if batch:
+                        after = batch[-1].position
+                        self._hand_over(seen(self.store, batch))
+            except Exception:
+                log.warning("The feed cannot read the log; it tries again.", exc_info=True)
+                self._stopping.wait(POLL_S)
+
+    def _hand_over(self, batch: list[Seen]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._arrived, batch)
+        except RuntimeError:
+            self._stopping.set()  # the loop has ended, and with it every reader
+
+    # -- the loop --------------------------------------------------------------------------
+
+    def _arrived(self, batch: list[Seen]) -> None:
+        self._pending.extend(batch)
+        if self._timer is None:
+            due = self._last_flush + self._pause()
+            self._timer = self._loop.call_at(max(due, self._loop.time()), self._flush)
+
+    def _pause(self) -> float:
+        return min(LONGEST_S, max(SHORTEST_S, FOR_EACH_READER_S * len(self.readers)))
+
+    def _flush(self) -> None:
+        """Tell everybody what has come since the last time."""
+        batch, self._pending, self._timer = self._pending, [], None
+        self._last_flush = self._loop.time()
+        self.position = batch[-1].logged.position
+        if self._joined:
+            self._tell(told(batch))
+        self._flushed.set()
+        self._flushed = asyncio.Event()
+
+    def _tell(self, batch: list[Told]) -> None:
+        for (chosen, form), group in self._joined.items():
+            news = frame(batch, chosen, form, self.position)
+            if news is not None:
+                for reader in group:
+                    reader.tell(news)
+
+    async def _look_over(self) -> None:
+        """Once a second, end connections whose token is gone; now and then, give a sign of life."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_S)
+            looks += 1
+            if self.readers:
+                await self._end_unauthorized()
+            if looks % QUIET_LOOKS == 0:
+                for (_, form), group in self._joined.items():
+                    quiet = single(form, "cursor", self.position)
+                    for reader in group:
+                        reader.tell(quiet)
+
+    async def _end_unauthorized(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(self.tokens.read)
+        except Exception:
+            log.warning("The tokens cannot be read; it is tried again.", exc_info=True)
+            return
+        for reader in self.readers:
+            if not self.tokens.valid(reader.key):
+                reader.end("unauthorized")
+
+    # -- readers ---------------------------------------------------------------------------
+
+    async def check(self, cursor: int | None) -> None:
+        """Refuse a cursor that this log has not reached, and one reader too many."""
+        if len(self.readers) >= MOST_READERS:
+            raise TooMany(f"There are {MOST_READERS} readers already.", retry_after_s=5)
+        if cursor is not None and cursor > self.position:
+            head = await anyio.to_thread.run_sync(feed.head, self.store)
+            if cursor > head:
+                raise Invalid(
+                    f"The log ends at {head}; the cursor is not one of it.",
+                    field="cursor",
+                    given=cursor,
+                    hint="Begin again without a cursor, and load what you show anew.",
+                )
+
+    async def read(
+        self, reader: Reader, cursor: int | None, *, live: bool
+    ) -> AsyncGenerator[Frame, None]:
+        """Everything after the cursor that the filter lets through, in order; then a last word."""
+        reader.cursor = self.position if cursor is None else cursor
+        with self._present(reader):
+            yield single(reader.form, "hello", reader.cursor)
+            async for news in self._catch_up(reader) if live else self._history(reader):
+                yield news
+            while live and (next_one := await reader.next()) is not None:
+                reader.cursor = next_one.cursor
+                yield next_one
+        if reader.ended is not None:
+            kind = "bye" if reader.ended == "stopping" else "resync"
+            yield single(reader.form, kind, reader.cursor, reason=reader.ended)
+
+    @contextmanager
+    def _present(self, reader: Reader) -> Iterator[None]:
+        self.readers.add(reader)
+        if self._stopping.is_set():
+            reader.end("stopping")
+        try:
+            yield
+        finally:
+            self.readers.discard(reader)
+            group = self._joined.get((reader.filter, reader.form), set())
+            group.discard(reader)
+            if not group:
+                self._joined.pop((reader.filter, reader.form), None)
+
+    async def _catch_up(self, reader: Reader) -> AsyncGenerator[Frame, None]:
+        """Read the log up to where the hub is, and join there: no await stands between the two."""
+        while reader.ended is None:
+            upto = self.position
+            if reader.cursor == upto:
+                self._joined.setdefault((reader.filter, reader.form), set()).add(reader)
+                return
+            if reader.cursor > upto:
+                await self._flushed.wait()
+                continue
+            news = await self._next_batch(reader, upto)
+            if news is not None:
+                yield news
+
+    async def _history(self, reader: Reader) -> AsyncGenerator[Frame, None]:
+        """The log as it stands now, and no more."""
+        head = await anyio.to_thread.run_sync(feed.head, self.store)
+        while reader.cursor < head and reader.ended is None:
+            news = await self._next_batch(reader, head)
+            if news is not None:
+                yield news
+
+    async def _next_batch(self, reader: Reader, upto: int) -> Frame | None:
+        batch = await anyio.to_thread.run_sync(self._read, reader.cursor, upto)
+        reader.cursor = batch[-1].logged.position if len(batch) == feed.BATCH else upto
+        return frame(batch, reader.filter, reader.form, reader.cursor)
+
+    def _read(self, after: int, upto: int) -> list[Told]:
+        found = [each for each in feed.read(self.store, after) if each.position <= upto]
+        return told(seen(self.store, found))

@@ -1,0 +1,115 @@
+"""The server: the application on a socket, in a thread of its own, with a graceful stop."""
+
+import asyncio
+import logging
+import socket
+import threading
+
+import uvicorn
+
+from detent.errors import Misconfigured
+from detent.gateway.app import make_app
+from detent.gateway.auth import allowed_hosts, check_address
+from detent.operations.core import Core
+
+log = logging.getLogger("detent.gateway")
+
+BACKLOG = 2_048
+#: Requests that are under way get so long to end.
+GRACE_S = 10
+#: A peer that takes nothing for so long is given up by the kernel, which no coroutine could do.
+STUCK_MS = 30_000
+TCP_USER_TIMEOUT = 18
+
+
+class Server:
+    """A gateway on its own thread. `start` says the port; `stop` returns when all is down."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._thread: threading.Thread | None = None
+        self._server: _Uvicorn | None = None
+
+    def start(self) -> int:
+        """Listen and serve; the answer is the port, which is new if the setting is 0."""
+        check_address(self.core.settings)
+        listening = _listen(self.core.settings.gateway_host, self.core.settings.gateway_port)
+        port: int = listening.getsockname()[1]
+        logging.getLogger("uvicorn.error").addFilter(_denial)
+        app, self.gateway = make_app(self.core, allowed_hosts(self.core.settings, port))
+        self._server = _Uvicorn(_config(app))
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listening],), name="detent-gateway", daemon=True
+        )
+        self._thread.start()
+        self._server.up.wait()
+        if not self._server.started:
+            raise Misconfigured("The gateway could not start; see the log.", setting="gateway")
+        return port
+
+    def stop(self) -> None:
+        """End the feeds, let requests under way end, and take no more."""
+        if self._server is None or self._thread is None:
+            return
+        self._server.loop.call_soon_threadsafe(self.gateway.stop_feeds)
+        self._server.should_exit = True
+        self._thread.join()
+        self.gateway.dispatcher.close()
+        self._server = self._thread = None
+
+
+class _Uvicorn(uvicorn.Server):
+    """Says when it is up, or that it will never be."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        try:
+            await super().startup(sockets)
+        finally:
+            self.up.set()
+
+
+def _denial(record: logging.LogRecord) -> bool:
+    """False for the error that uvicorn reports when a WebSocket was properly refused."""
+    return "without completing handshake" not in record.getMessage()
+
+
+def _config(app: object) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        ws="websockets-sansio",
+        ws_max_size=65_536,
+        ws_per_message_deflate=False,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE_S,
+        backlog=BACKLOG,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or the reason why there is none."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP, because asyncio switches Nagle's delay off only for sockets that say so.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, STUCK_MS)
+        made.bind((host, port))
+        made.listen(BACKLOG)
+    except OSError as error:
+        made.close()
+        raise Misconfigured(
+            f"The gateway cannot listen on {host}:{port}: {error.strerror}.",
+            setting="gateway.port",
+            hint="Another program may use the port: stop it, or set gateway.port.",
+        ) from None
+    return made

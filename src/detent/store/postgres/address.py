@@ -1,0 +1,80 @@
+"""What a PostgreSQL URL says: where the server is, and the few settings that are detent's own.
+
+The rest of the URL is libpq's: several hosts, TLS, a service file. Touches nothing.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from detent.errors import Misconfigured
+
+#: Our own parameters, what each may be, and what it is without being given.
+OWN: Mapping[str, tuple[str, ...]] = {
+    "durability": ("safe", "unsafe"),
+    "prepare": ("yes", "no"),
+    "doorbell": ("yes", "no"),
+}
+
+#: A server that is gone without a word is noticed within half a minute.
+DEFAULTS: Mapping[str, str] = {
+    "application_name": "detent",
+    "client_encoding": "UTF8",
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+
+class Address(NamedTuple):
+    """`conninfo` is for libpq; `shown` is the URL without its password."""
+
+    conninfo: str
+    shown: str
+    unsafe: bool
+    prepare: bool
+    doorbell: bool
+
+
+def read_address(url: str) -> Address:
+    """The parts of a URL; whatever is wrong with it is said here."""
+    place, _, query = url.partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True)
+    own = {name: value for name, value in pairs if name in OWN}
+    for name, value in own.items():
+        if value not in OWN[name]:
+            raise _misconfigured(f"{name} in the URL of the store is one of {OWN[name]}")
+    rest = [pair for pair in pairs if pair[0] not in OWN]
+    libpq = f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place
+    try:
+        given = conninfo_to_dict(libpq)
+    except ProgrammingError as error:
+        raise _misconfigured(f"the URL of the store is not one of PostgreSQL: {error}") from None
+    known = {name: value for name, value in DEFAULTS.items() if name not in given}
+    return Address(
+        make_conninfo(libpq, **known),
+        _without_password(place),
+        unsafe=own.get("durability") == "unsafe",
+        prepare=own.get("prepare", "yes") == "yes",
+        doorbell=own.get("doorbell", "yes") == "yes",
+    )
+
+
+def _without_password(place: str) -> str:
+    scheme, _, rest = place.partition("://")
+    account, at, host = rest.rpartition("@")
+    return f"{scheme}://{account.partition(':')[0]}{at}{host}"
+
+
+def _misconfigured(message: str) -> Misconfigured:
+    return Misconfigured(
+        f"{message}.",
+        setting="store",
+        hint="A URL is like postgresql://user:password@host:5432/database?sslmode=verify-full. "
+        "detent's own parameters are durability=unsafe, prepare=no and doorbell=no.",
+    )

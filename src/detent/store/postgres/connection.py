@@ -1,0 +1,228 @@
+"""Connections to one PostgreSQL database, and how statements go over them: many in one round trip.
+
+Uses libpq's pipeline directly: a round trip of several statements costs a quarter of what psycopg's own
+pipeline needs. Nothing stays on a connection but prepared statements, and those only if the URL allows them.
+"""
+
+import select
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from threading import BoundedSemaphore, Lock
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
+
+from detent.errors import Unavailable
+from detent.store.postgres.address import Address
+from detent.store.statements import PARAMETER, Statement
+
+#: How long the server may be silent before it counts as gone.
+ANSWER_WITHIN_S = 120
+#: Connections that one process uses at once, and how long somebody waits for one.
+MOST_CONNECTIONS = 24
+FREE_WITHIN_S = 5
+
+Rows = list[tuple[Any, ...]]
+Value = bytes | str | int | None
+
+
+class Query(NamedTuple):
+    """A statement with `$1` for its first parameter, and the values to bind. One without a name is not kept."""
+
+    text: bytes
+    values: Sequence[bytes | None] = ()
+    name: bytes = b""
+
+
+class Answer(NamedTuple):
+    """What a statement returned: its rows, and the server's word for what it did."""
+
+    rows: Rows
+    done: str
+
+
+class Failed(Exception):
+    """The server refused a statement: by which code, and because of which constraint."""
+
+    def __init__(self, message: str, sqlstate: str = "", constraint: str = "") -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.constraint = constraint
+
+
+def ready(statement: Statement) -> Callable[..., Query]:
+    """What makes a query of a statement: give it the values in the order in which its parameters appear."""
+    text = numbered(statement)
+    name = b"detent_" + sha256(text).hexdigest()[:20].encode()
+
+    def query(*values: Value) -> Query:
+        return Query(text, [_bytes(value) for value in values], name)
+
+    return query
+
+
+def numbered(statement: Statement) -> bytes:
+    """Its text with numbers in the place of the parameters' names."""
+    numbers = {name: f"${number}" for number, name in enumerate(statement.parameters, 1)}
+    text = PARAMETER.sub(lambda match: numbers[match[1]] if match[1] else match[0], statement.text)
+    return text.encode()
+
+
+def _bytes(value: Value) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else b"%d" % value
+
+
+class Connection:
+    """A connection that sends several statements at once and then reads all their answers."""
+
+    def __init__(self, address: Address) -> None:
+        self.plain = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
+        self._line = self.plain.pgconn
+        self._may_prepare = address.prepare
+        #: Names of the statements that the server has prepared on this connection.
+        self._prepared: set[bytes] = set()
+        self._reader = Transformer(self.plain)
+        self._poll = select.poll()
+
+    @property
+    def alive(self) -> bool:
+        return self._line.status == pq.ConnStatus.OK
+
+    @property
+    def idle(self) -> bool:
+        """Alive, and nothing of a transaction left."""
+        return self.alive and self._line.transaction_status == pq.TransactionStatus.IDLE
+
+    def close(self) -> None:
+        self.plain.close()
+
+    def run(self, queries: Sequence[Query]) -> list[Answer]:
+        """One round trip. The first statement that fails is raised; those behind it were not executed."""
+        self._line.enter_pipeline_mode()
+        sent: list[bytes] = []
+        for query in queries:
+            self._send(query, sent)
+        self._line.pipeline_sync()
+        self._flush()
+        results = self._receive()
+        self._line.exit_pipeline_mode()
+        answers = []
+        for name, result in zip(sent, results, strict=True):
+            answer = self._answer(result)
+            if name:
+                self._prepared.add(name)
+            else:
+                answers.append(answer)
+        return answers
+
+    def _send(self, query: Query, sent: list[bytes]) -> None:
+        """Send a statement, prepared if it may be; `sent` gets what is prepared, nothing for what is executed."""
+        text, values, name = query
+        if not name or not self._may_prepare:
+            self._line.send_query_params(text, values, result_format=pq.Format.BINARY)
+            sent.append(b"")
+            return
+        if name not in self._prepared and name not in sent:
+            self._line.send_prepare(name, text)
+            sent.append(name)
+        self._line.send_query_prepared(name, values, result_format=pq.Format.BINARY)
+        sent.append(b"")
+
+    def _flush(self) -> None:
+        while self._line.flush():
+            self._await(select.POLLIN | select.POLLOUT)
+
+    def _receive(self) -> list[pq.abc.PGresult]:
+        """Everything up to the end of the round trip."""
+        results: list[pq.abc.PGresult] = []
+        try:
+            while (result := self._next()).status != pq.ExecStatus.PIPELINE_SYNC:
+                results.append(result)
+        except psycopg.OperationalError:
+            for result in results:
+                self._answer(result)  # the server may have said why before it went
+            raise
+        return results
+
+    def _next(self) -> pq.abc.PGresult:
+        while True:
+            while self._line.is_busy():
+                self._await(select.POLLIN)
+            result = self._line.get_result()
+            if result is not None:
+                return result
+            if not self.alive:
+                raise psycopg.OperationalError(self._line.get_error_message())
+
+    def _await(self, events: int) -> None:
+        """Wait for the server, and take in what it has sent."""
+        self._poll.register(self._line.socket, events)
+        if not self._poll.poll(ANSWER_WITHIN_S * 1_000):
+            self.close()
+            raise psycopg.OperationalError(f"no answer within {ANSWER_WITHIN_S} s")
+        self._line.consume_input()
+
+    def _answer(self, result: pq.abc.PGresult) -> Answer:
+        if result.status == pq.ExecStatus.TUPLES_OK:
+            self._reader.set_pgresult(result)
+            return Answer(self._reader.load_rows(0, result.ntuples, tuple), "")
+        if result.status == pq.ExecStatus.COMMAND_OK:
+            return Answer([], (result.command_status or b"").decode())
+        field, message = result.error_field, result.get_error_message()
+        raise Failed(
+            message.strip(),
+            (field(pq.DiagnosticField.SQLSTATE) or b"").decode(),
+            (field(pq.DiagnosticField.CONSTRAINT_NAME) or b"").decode(),
+        )
+
+
+class Pool:
+    """Connections that are open and free; one more is made when there is none, up to a limit."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._free: list[Connection] = []
+        self._guard = Lock()
+        self._places = BoundedSemaphore(MOST_CONNECTIONS)
+        self._closed = False
+
+    def take(self) -> Connection:
+        """One that is free, or a new one. A free one may be dead: the first statement tells."""
+        if not self._places.acquire(timeout=FREE_WITHIN_S):
+            raise Unavailable(
+                f"all {MOST_CONNECTIONS} connections to the database are in use", retry_after_s=1
+            )
+        try:
+            with self._guard:
+                free = self._free.pop() if self._free else None
+            return free or Connection(self._address)
+        except BaseException:
+            self._places.release()
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep it for the next, unless something of a transaction or of a fault is left on it."""
+        with self._guard:
+            keep = connection.idle and not self._closed
+            if keep:
+                self._free.append(connection)
+        if not keep:
+            connection.close()
+        self._places.release()
+
+    def drop_free(self) -> None:
+        """Close those that are free: when one is dead, all that were opened before it probably are."""
+        with self._guard:
+            dropped, self._free = self._free, []
+        for connection in dropped:
+            connection.close()
+
+    def close(self) -> None:
+        """One that is in use is closed when it comes back."""
+        with self._guard:
+            self._closed = True
+        self.drop_free()

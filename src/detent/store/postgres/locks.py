@@ -1,0 +1,33 @@
+"""Locks on what has no row of its own, as pairs of numbers that end with the transaction. Sends nothing.
+
+The order in which a writer takes locks is the same everywhere, so that no two wait for each other: rows of
+roots, idempotency keys, limits, resources, rows of the queue, the turn to append. Whoever takes a lock out
+of this order does not wait for it.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from zlib import crc32
+
+from detent.store.codec import to_json
+from detent.store.postgres.connection import Query
+from detent.store.postgres.reading import READY
+
+#: A set of names is locked by as many numbers at most, whatever its size: the server's table of locks is small.
+NUMBERS = 4_096
+
+
+class Lock(IntEnum):
+    """The first of the two numbers. "dtnt" and what follows it."""
+
+    APPEND = 0x64746E74
+    KEYS = 0x64746E75
+    LIMITS = 0x64746E76
+    RESOURCES = 0x64746E77
+    SCHEMA = 0x64746E78
+
+
+def lock_names(kind: Lock, names: Iterable[str]) -> Query:
+    """Hold each of the names; they are taken in the order of their numbers."""
+    numbers = sorted({crc32(name.encode()) % NUMBERS for name in names})
+    return READY["lock_numbers"](kind, to_json(numbers))

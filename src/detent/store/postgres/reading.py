@@ -1,0 +1,178 @@
+"""What can be read in a transaction on PostgreSQL. Select by ids is one statement for the whole set."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from detent.kernel.plan import Plan, validate
+from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
+from detent.store import paging
+from detent.store.codec import from_json
+from detent.store.port import TABLES, Key, Logged, Query
+from detent.store.postgres.connection import Query as Statement
+from detent.store.postgres.connection import Rows, numbered, ready
+from detent.store.postgres.transaction import Transaction
+from detent.store.rows import reader
+from detent.store.statements import for_tables, load, statement
+
+SQL = load("detent.store.sql", "detent.store.postgres.sql")
+#: What makes a query of each statement, by its name.
+READY = {name: ready(each) for name, each in SQL.items()}
+NAMED = {table: ready(each)() for table, each in for_tables(SQL["named_rows"], TABLES).items()}
+
+read_task = reader(Task, SQL["tasks"].columns)
+read_job = reader(Job, SQL["jobs"].columns)
+read_run = reader(Run, SQL["live_runs"].columns)
+read_step = reader(Step, SQL["steps"].columns)
+read_wait = reader(Wait, SQL["waits"].columns)
+read_signal = reader(Signal, SQL["signals"].columns)
+read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
+
+#: Greater than every position.
+END_OF_LOG = (1 << 63) - 1
+#: How PostgreSQL asks whether a JSON list has a value.
+TAG_IN_LIST = (
+    "EXISTS (SELECT FROM json_array_elements_text({column}::json) AS tag WHERE tag = :{value})"
+)
+
+#: The store's time, from the server's clock and the time of the last event that the transaction sees.
+Clock = Callable[[int, int | None], int]
+
+to_bytes = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=256)
+def read_plan(document: str) -> Plan:
+    """A plan is checked once, though every command of its job loads it."""
+    return validate(from_json(document))
+
+
+def read_resource(name: str, value: str, in_use: int) -> Resource:
+    row = from_json(value)
+    known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
+    return Resource(name, tuple(row.get("capabilities", ())), **known, in_use=in_use)
+
+
+class PostgresReading:
+    """What one transaction sees: of a view its first moment, of a write what its locks hold still."""
+
+    def __init__(self, transaction: Transaction, clock: Clock) -> None:
+        self._transaction = transaction
+        self._clock = clock
+        self._now: int | None = None
+
+    def now(self) -> int:
+        if self._now is None:
+            if not self._transaction.started:
+                self._transaction.run()
+            *_, server_now, last_at = self._transaction.started
+            self._now = self._clock(server_now, last_at)
+        return self._now
+
+    def _ask(self, query: Statement) -> Rows:
+        return self._transaction.rows(query)
+
+    def _by_ids(self, name: str, ids: Collection[str]) -> Rows:
+        return self._ask(READY[name](to_bytes(list(ids))))
+
+    # -- tasks and jobs --------------------------------------------------------------------
+
+    def tasks(self, ids: Collection[str]) -> list[tuple[Task, int]]:
+        return [(read_task(row), row[-1]) for row in self._by_ids("tasks", ids)]
+
+    def jobs(self, ids: Collection[str]) -> list[tuple[Job, int]]:
+        return [(read_job(row), row[-1]) for row in self._by_ids("jobs", ids)]
+
+    def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
+        rows = self._by_ids("payloads", job_ids)
+        return {job_id: None if text == "null" else from_json(text) for job_id, text in rows}
+
+    def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        rows = self._by_ids("dependents", task_ids)
+        return [(task_id, dependent) for task_id, dependent, _ in rows]
+
+    def children(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return self._by_ids("children", task_ids)
+
+    def child_jobs(self, job_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return self._by_ids("child_jobs", job_ids)
+
+    # -- parts of jobs ---------------------------------------------------------------------
+
+    def live_runs(self, job_ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._by_ids("live_runs", job_ids)]
+
+    def steps(self, job_ids: Collection[str]) -> list[Step]:
+        return [read_step(row) for row in self._by_ids("steps", job_ids)]
+
+    def plans(self, job_ids: Collection[str]) -> Mapping[str, Plan]:
+        rows = self._by_ids("plans", job_ids)
+        return {job_id: read_plan(document) for job_id, document in rows}
+
+    def waits(self, job_ids: Collection[str]) -> list[Wait]:
+        return [read_wait(row) for row in self._by_ids("waits", job_ids)]
+
+    def signals(self, job_ids: Collection[str]) -> list[Signal]:
+        return [read_signal(row) for row in self._by_ids("signals", job_ids)]
+
+    def checkpoints(self, keys: Collection[tuple[str, str]]) -> list[Checkpoint]:
+        wanted = [{"job_id": job_id, "name": name} for job_id, name in keys]
+        rows = self._ask(READY["checkpoints"](to_bytes(wanted)))
+        return [read_checkpoint(row) for row in rows]
+
+    def job_checkpoints(self, job_id: str) -> list[Checkpoint]:
+        return [read_checkpoint(row) for row in self._ask(READY["job_checkpoints"](job_id))]
+
+    def resources(self) -> list[Resource]:
+        in_use = dict(self._ask(READY["resources_in_use"]()))
+        named = self._ask(NAMED["resources"])
+        return [read_resource(name, value, in_use.get(name, 0)) for name, value in named]
+
+    # -- keys, the log, small tables -------------------------------------------------------
+
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+        wanted = [{"project": project, "key": key} for project, key in keys]
+        rows = self._ask(READY["keys"](to_bytes(wanted), now))
+        return [
+            Key(project, key, digest, from_json(answer), expires_at)
+            for project, key, digest, answer, expires_at in rows
+        ]
+
+    def events(
+        self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
+    ) -> list[Logged]:
+        end = END_OF_LOG if upto is None else upto
+        if stream is None:
+            rows = self._ask(READY["events_after"](after, end, limit))
+        else:
+            rows = self._ask(READY["events_of_stream"](stream, after, end, limit))
+        return [Logged._make(row) for row in rows]
+
+    def rows(self, table: str) -> Mapping[str, Any]:
+        return {name: from_json(value) for name, value in self._ask(NAMED[table])}
+
+    def head(self) -> int:
+        position: int = self._ask(READY["head"]())[0][0]
+        return position
+
+    # -- lists for people ------------------------------------------------------------------
+
+    def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
+        return paging.page(self._list, query, TAG_IN_LIST)
+
+    def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
+        return paging.count_by(self._list, query, column, TAG_IN_LIST)
+
+    def _list(self, text: str, values: Mapping[str, Any]) -> Rows:
+        """Each text is another: it is not prepared, and planned as the server thinks best."""
+        asked = statement("list", text)
+        bound = [_bound(values[name]) for name in asked.parameters]
+        listed = Statement(numbered(asked), bound)
+        freely, by_key = READY["plan_freely"](), READY["plan_by_key"]()
+        return self._transaction.run(freely, listed, by_key)[1].rows
+
+
+def _bound(value: Any) -> bytes:
+    return str(value).encode()

@@ -1,0 +1,42 @@
+"""Bringing a PostgreSQL database to the present schema: once, however many processes start together."""
+
+import psycopg
+
+from detent.errors import Misconfigured
+from detent.store.migrate import Applied, migrations, pending
+from detent.store.postgres.locks import Lock
+
+MIGRATIONS = migrations("detent.store.postgres.migrations")
+
+TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
+HAS_SCHEMA = "SELECT to_regclass('schema_migrations') IS NOT NULL"
+APPLIED = "SELECT number, name, digest FROM schema_migrations"
+NOTE = """
+INSERT INTO schema_migrations (number, name, digest, at)
+VALUES (%s, %s, %s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+"""
+
+
+def applied(connection: psycopg.Connection) -> list[Applied]:
+    """The migrations that the database has seen."""
+    if connection.execute(HAS_SCHEMA).fetchone() != (True,):
+        return []
+    return [Applied._make(row) for row in connection.execute(APPLIED)]
+
+
+def bring_up(connection: psycopg.Connection, where: str) -> None:
+    """Apply what is missing, all of it or nothing. Without anything missing nobody waits for anybody."""
+    if not pending(MIGRATIONS, applied(connection), where):
+        return
+    try:
+        with connection.transaction():
+            connection.execute(TURN, [Lock.SCHEMA])
+            for migration in pending(MIGRATIONS, applied(connection), where):
+                connection.execute(migration.text.encode())
+                connection.execute(NOTE, [migration.number, migration.name, migration.digest])
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise Misconfigured(
+            f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
+            setting="store",
+            hint="Open it once as the owner of its tables, then grant rights by sql/roles.sql.",
+        ) from None

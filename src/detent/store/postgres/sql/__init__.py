@@ -1,0 +1,1 @@
+"""Statements that PostgreSQL needs in a form of its own; each file says why."""

@@ -1,0 +1,32 @@
+-- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
+-- as one JSON parameter; and several writers append at once, which makes an order out of who is first.
+
+-- Positions follow the order of commits: whoever appends holds this until its commit is through, so that no
+-- position becomes visible before a lower one.
+-- name: append_turn
+SELECT pg_advisory_xact_lock(:class::integer, 0);
+
+-- name: insert_events
+INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data)
+SELECT
+    given.stream, given.version, given.project, given.name, given.schema, given.subject, given.at,
+    given.actor, given.data
+FROM json_populate_recordset(NULL::events, :rows) AS given;
+
+-- name: head
+SELECT coalesce(max(position), 0) AS position FROM events;
+
+-- name: keys
+SELECT idempotency_keys.project, idempotency_keys.key, idempotency_keys.digest,
+    idempotency_keys.answer, idempotency_keys.expires_at
+FROM json_to_recordset(:rows) AS wanted (project text, key text)
+JOIN idempotency_keys
+    ON idempotency_keys.project = wanted.project AND idempotency_keys.key = wanted.key
+WHERE idempotency_keys.expires_at > :now;
+
+-- name: upsert_keys
+INSERT INTO idempotency_keys (project, key, digest, answer, expires_at)
+SELECT given.project, given.key, given.digest, given.answer, given.expires_at
+FROM json_populate_recordset(NULL::idempotency_keys, :rows) AS given
+ON CONFLICT (project, key) DO UPDATE SET
+    digest = excluded.digest, answer = excluded.answer, expires_at = excluded.expires_at;

@@ -1,0 +1,132 @@
+-- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
+-- as one JSON parameter.
+
+-- name: live_runs
+SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at,
+    runs.step, runs.started_at, runs.ended_at, runs.outcome, runs.exit_code, runs.error_class,
+    runs.error, runs.session_id, runs.cost, runs.tokens_in, runs.tokens_out, runs.progress,
+    runs.note
+FROM json_array_elements_text(:ids) AS wanted (id) JOIN runs ON runs.job_id = wanted.id
+WHERE runs.state IN ('queued', 'running');
+
+-- name: insert_runs
+INSERT INTO runs (
+    id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+)
+SELECT
+    given.id, given.job_id, given.state, given.attempt, given.fence, given.worker, given.queued_at,
+    given.step, given.started_at, given.ended_at, given.outcome, given.exit_code, given.error_class,
+    given.error, given.session_id, given.cost, given.tokens_in, given.tokens_out, given.progress,
+    given.note
+FROM json_populate_recordset(NULL::runs, :rows) AS given;
+
+-- name: update_runs
+UPDATE runs SET
+    state = given.state, started_at = given.started_at, ended_at = given.ended_at,
+    outcome = given.outcome, exit_code = given.exit_code, error_class = given.error_class,
+    error = given.error, session_id = given.session_id, cost = given.cost,
+    tokens_in = given.tokens_in, tokens_out = given.tokens_out, progress = given.progress,
+    note = given.note
+FROM json_populate_recordset(NULL::runs, :rows) AS given
+WHERE runs.id = given.id;
+
+-- name: steps
+SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,
+    steps.lost, steps.not_before, steps.run_id, steps.resource, steps.last_resource,
+    steps.held_until, steps.wait, steps.reason, steps.error_class, steps.error, steps.avoid,
+    steps.result
+FROM json_array_elements_text(:ids) AS wanted (id)
+JOIN jobs ON jobs.id = wanted.id
+JOIN steps ON steps.job_id = jobs.id AND steps.plan_version = jobs.plan_version;
+
+-- name: upsert_steps
+INSERT INTO steps (
+    job_id, plan_version, name, state, state_at, retries, lost, not_before, run_id, resource,
+    last_resource, held_until, wait, reason, error_class, error, avoid, result
+)
+SELECT
+    given.job_id, given.plan_version, given.name, given.state, given.state_at, given.retries,
+    given.lost, given.not_before, given.run_id, given.resource, given.last_resource,
+    given.held_until, given.wait, given.reason, given.error_class, given.error, given.avoid,
+    given.result
+FROM json_populate_recordset(NULL::steps, :rows) AS given
+ON CONFLICT (job_id, plan_version, name) DO UPDATE SET
+    state = excluded.state, state_at = excluded.state_at, retries = excluded.retries,
+    lost = excluded.lost, not_before = excluded.not_before, run_id = excluded.run_id,
+    resource = excluded.resource, last_resource = excluded.last_resource,
+    held_until = excluded.held_until, wait = excluded.wait, reason = excluded.reason,
+    error_class = excluded.error_class, error = excluded.error, avoid = excluded.avoid,
+    result = excluded.result;
+
+-- name: waits
+SELECT waits.job_id, waits.name, waits.kind, waits.begun_at, waits.step, waits.missing, waits.due_at,
+    waits.needs, waits.detail
+FROM json_array_elements_text(:ids) AS wanted (id) JOIN waits ON waits.job_id = wanted.id;
+
+-- name: upsert_waits
+INSERT INTO waits (
+    job_id, name, kind, begun_at, step, missing, due_at, needs, detail
+)
+SELECT
+    given.job_id, given.name, given.kind, given.begun_at, given.step, given.missing, given.due_at,
+    given.needs, given.detail
+FROM json_populate_recordset(NULL::waits, :rows) AS given
+ON CONFLICT (job_id, name) DO UPDATE SET
+    kind = excluded.kind, begun_at = excluded.begun_at, step = excluded.step,
+    missing = excluded.missing, due_at = excluded.due_at, needs = excluded.needs,
+    detail = excluded.detail;
+
+-- name: signals
+SELECT signals.job_id, signals.name, signals.at, signals.value, signals.taken
+FROM json_array_elements_text(:ids) AS wanted (id) JOIN signals ON signals.job_id = wanted.id;
+
+-- name: upsert_signals
+INSERT INTO signals (
+    job_id, name, at, value, taken
+)
+SELECT
+    given.job_id, given.name, given.at, given.value, given.taken
+FROM json_populate_recordset(NULL::signals, :rows) AS given
+ON CONFLICT (job_id, name) DO UPDATE SET
+    at = excluded.at, value = excluded.value, taken = excluded.taken;
+
+-- name: upsert_checkpoints
+INSERT INTO checkpoints (
+    job_id, name, kind, step, done, value
+)
+SELECT
+    given.job_id, given.name, given.kind, given.step, given.done, given.value
+FROM json_populate_recordset(NULL::checkpoints, :rows) AS given
+ON CONFLICT (job_id, name) DO UPDATE SET
+    kind = excluded.kind, step = excluded.step, done = excluded.done, value = excluded.value;
+
+-- name: checkpoints
+SELECT checkpoints.job_id, checkpoints.name, checkpoints.kind, checkpoints.step, checkpoints.done,
+    checkpoints.value
+FROM json_to_recordset(:keys) AS wanted (job_id text, name text)
+JOIN checkpoints ON checkpoints.job_id = wanted.job_id AND checkpoints.name = wanted.name;
+
+-- name: insert_evidence
+INSERT INTO evidence (run_id, file, kind, sha256, size, media_type, at)
+SELECT
+    given.run_id, given.file, given.kind, given.sha256, given.size, given.media_type, given.at
+FROM json_populate_recordset(NULL::evidence, :rows) AS given
+ON CONFLICT (run_id, file) DO UPDATE SET
+    kind = excluded.kind, sha256 = excluded.sha256, size = excluded.size,
+    media_type = excluded.media_type, at = excluded.at;
+
+-- name: plans
+SELECT plans.job_id, plans.document
+FROM json_array_elements_text(:ids) AS wanted (id)
+JOIN jobs ON jobs.id = wanted.id
+JOIN plans ON plans.job_id = jobs.id AND plans.plan_version = jobs.plan_version;
+
+-- name: insert_plans
+INSERT INTO plans (job_id, plan_version, document)
+SELECT given.job_id, given.plan_version, given.document
+FROM json_populate_recordset(NULL::plans, :rows) AS given;
+
+-- name: end_waits
+DELETE FROM waits USING json_populate_recordset(NULL::waits, :rows) AS given
+WHERE waits.job_id = given.job_id AND waits.name = given.name;

@@ -1,0 +1,209 @@
+-- Differs because: several claimers look at the queue at once and none waits for another, so rows are locked or
+-- passed over; and the database is on the other side of a connection, so that one statement takes a whole set.
+
+-- name: upsert_queue
+INSERT INTO queue (
+    job_id, root_id, project, intent, rank, due_at, concurrency_key, asleep, fence
+)
+SELECT
+    given.job_id, given.root_id, given.project, given.intent, given.rank, given.due_at,
+    given.concurrency_key, given.asleep, 0
+FROM json_populate_recordset(NULL::queue, :rows) AS given
+ON CONFLICT (job_id) DO UPDATE SET
+    rank = excluded.rank, due_at = excluded.due_at, asleep = excluded.asleep,
+    worker = NULL, fence = 0, lease_until = NULL;
+
+-- name: lease_queue
+UPDATE queue SET worker = given.worker, fence = given.fence, lease_until = given.lease_until
+FROM json_populate_recordset(NULL::queue, :rows) AS given
+WHERE queue.job_id = given.job_id;
+
+-- name: delete_queue
+DELETE FROM queue USING json_array_elements_text(:ids) AS gone (id) WHERE queue.job_id = gone.id;
+
+-- name: upsert_deadlines
+INSERT INTO deadlines (job_id, due_at)
+SELECT given.job_id, given.due_at FROM json_populate_recordset(NULL::deadlines, :rows) AS given
+ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at;
+
+-- name: delete_deadlines
+DELETE FROM deadlines USING json_array_elements_text(:ids) AS gone (id)
+WHERE deadlines.job_id = gone.id;
+
+-- ---- where lanes begin ----------------------------------------------------------------------
+
+-- name: insert_arrivals
+INSERT INTO arrivals (intent, project, rank)
+SELECT given.intent, given.project, given.rank
+FROM json_populate_recordset(NULL::arrivals, :rows) AS given;
+
+-- name: arrivals_after
+SELECT max(id) AS id, intent, project, min(rank) AS rank
+FROM arrivals
+WHERE id > :after
+GROUP BY intent, project;
+
+-- name: last_arrival
+SELECT coalesce(max(id), 0) AS id FROM arrivals;
+
+-- name: forget_arrivals
+DELETE FROM arrivals
+WHERE id IN (
+    SELECT id FROM arrivals WHERE at < clock_timestamp() - interval '10 minutes'
+    ORDER BY id
+    LIMIT 10000
+    FOR UPDATE SKIP LOCKED
+);
+
+-- Every lane with claimable work, found one after the other by one step in the index.
+-- name: lanes
+WITH RECURSIVE lane (intent, project, rank) AS (
+    (
+        SELECT intent, project, rank FROM queue
+        WHERE worker IS NULL AND NOT asleep
+        ORDER BY intent, project, rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT next.intent, next.project, next.rank
+    FROM lane CROSS JOIN LATERAL (
+        SELECT queue.intent, queue.project, queue.rank FROM queue
+        WHERE queue.worker IS NULL AND NOT queue.asleep
+            AND (queue.intent, queue.project) > (lane.intent, lane.project)
+        ORDER BY queue.intent, queue.project, queue.rank
+        LIMIT 1
+    ) AS next
+)
+SELECT intent, project, rank FROM lane;
+
+-- Where lanes begin now; rows that others are just taking count, for they may leave them.
+-- name: lane_floors
+SELECT lane.intent, lane.project, first.rank
+FROM json_to_recordset(:lanes) AS lane (intent text, project text, floor bigint)
+CROSS JOIN LATERAL (
+    SELECT queue.rank FROM queue
+    WHERE queue.worker IS NULL AND NOT queue.asleep
+        AND queue.intent = lane.intent AND queue.project = lane.project
+        AND queue.rank >= lane.floor
+    ORDER BY queue.rank
+    LIMIT 1
+) AS first;
+
+-- name: next_asleep
+SELECT due_at FROM queue WHERE asleep AND due_at >= :floor ORDER BY due_at LIMIT 1;
+
+-- A bounded number, oldest first, so that it never takes long when a great many come due together.
+-- name: wake_queue
+WITH due AS MATERIALIZED (
+    SELECT job_id FROM queue
+    WHERE asleep AND due_at >= :floor AND due_at <= :now
+    ORDER BY due_at
+    LIMIT 5000
+    FOR UPDATE SKIP LOCKED
+),
+woken AS (
+    UPDATE queue SET asleep = false FROM due WHERE queue.job_id = due.job_id
+    RETURNING queue.intent, queue.project, queue.rank
+)
+SELECT intent, project, min(rank) AS rank FROM woken GROUP BY intent, project;
+
+-- ---- claiming -------------------------------------------------------------------------------
+
+-- How many of the lowest ranks stand in each lane is counted without locks; then each lane gives that many which
+-- nobody else is taking and whose root nobody is changing. So no lane's rows are locked in vain.
+-- name: claimable
+WITH seen AS MATERIALIZED (
+    SELECT lane.intent, lane.project, ready.rank
+    FROM json_to_recordset(:lanes) AS lane (intent text, project text, floor bigint)
+    CROSS JOIN LATERAL (
+        SELECT queue.rank FROM queue
+        WHERE queue.worker IS NULL AND NOT queue.asleep
+            AND queue.intent = lane.intent AND queue.project = lane.project
+            AND queue.rank >= lane.floor
+            AND (
+                queue.concurrency_key IS NULL
+                OR queue.concurrency_key NOT IN (SELECT json_array_elements_text(:full_keys))
+            )
+        ORDER BY queue.rank
+        LIMIT :limit
+    ) AS ready
+    ORDER BY ready.rank
+    LIMIT :limit
+),
+share AS MATERIALIZED (
+    SELECT intent, project, min(rank) AS floor, count(*) AS most FROM seen GROUP BY intent, project
+)
+SELECT free.job_id, free.intent, free.project, free.concurrency_key, free.rank, free.root_id
+FROM share CROSS JOIN LATERAL (
+    SELECT ready.job_id, ready.intent, ready.project, ready.concurrency_key, ready.rank,
+        ready.root_id
+    FROM (
+        SELECT queue.job_id, queue.intent, queue.project, queue.concurrency_key, queue.rank,
+            queue.root_id
+        FROM queue
+        WHERE queue.worker IS NULL AND NOT queue.asleep
+            AND queue.intent = share.intent AND queue.project = share.project
+            AND queue.rank >= share.floor
+            AND (
+                queue.concurrency_key IS NULL
+                OR queue.concurrency_key NOT IN (SELECT json_array_elements_text(:full_keys))
+            )
+        ORDER BY queue.rank
+        FOR UPDATE SKIP LOCKED
+    ) AS ready
+    CROSS JOIN LATERAL (
+        SELECT task.id FROM (
+            SELECT tasks.id FROM tasks WHERE tasks.id = ready.root_id FOR UPDATE SKIP LOCKED
+        ) AS task
+        UNION ALL
+        SELECT job.id FROM (
+            SELECT jobs.id FROM jobs WHERE jobs.id = ready.root_id FOR UPDATE SKIP LOCKED
+        ) AS job
+        UNION ALL
+        SELECT ready.root_id
+        WHERE NOT EXISTS (SELECT FROM tasks WHERE tasks.id = ready.root_id)
+            AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = ready.root_id)
+        LIMIT 1
+    ) AS root
+    LIMIT share.most
+) AS free;
+
+-- ---- limits and leases ----------------------------------------------------------------------
+
+-- name: running_by_intent
+SELECT intent, count(*) AS running
+FROM queue
+WHERE worker IS NOT NULL AND intent IN (SELECT json_array_elements_text(:names))
+GROUP BY intent;
+
+-- name: running_by_project
+SELECT project, count(*) AS running
+FROM queue
+WHERE worker IS NOT NULL AND project IN (SELECT json_array_elements_text(:names))
+GROUP BY project;
+
+-- name: running_by_key
+SELECT queue.concurrency_key, count(*) AS running
+FROM json_array_elements_text(:names) AS wanted (name)
+JOIN queue ON queue.concurrency_key = wanted.name
+WHERE queue.worker IS NOT NULL AND queue.concurrency_key IS NOT NULL
+GROUP BY queue.concurrency_key;
+
+-- A heartbeat waits for nobody: a row that somebody is just changing keeps its time, and is answered as it stood.
+-- name: renew
+WITH asked AS MATERIALIZED (
+    SELECT queue.job_id, queue.fence
+    FROM json_to_recordset(:rows) AS given (job_id text, fence bigint)
+    JOIN queue ON queue.job_id = given.job_id AND queue.fence = given.fence
+    WHERE queue.worker = :worker
+),
+held AS MATERIALIZED (
+    SELECT queue.job_id
+    FROM asked JOIN queue ON queue.job_id = asked.job_id
+    WHERE queue.fence = asked.fence AND queue.worker = :worker
+    FOR UPDATE OF queue SKIP LOCKED
+),
+renewed AS (
+    UPDATE queue SET lease_until = :until FROM held WHERE queue.job_id = held.job_id
+)
+SELECT job_id, fence FROM asked;

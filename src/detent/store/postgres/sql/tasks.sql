@@ -1,0 +1,81 @@
+-- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
+-- as one JSON parameter.
+
+-- name: tasks
+SELECT tasks.id, tasks.project, tasks.lifecycle, tasks.state, tasks.state_at, tasks.intent,
+    tasks.source, tasks.priority, tasks.root_id, tasks.parent_id, tasks.depth, tasks.jobs,
+    tasks.job_id, tasks.open_dependencies, tasks.failed_dependency, tasks.open_subtasks,
+    tasks.subtasks, tasks.failed_subtask, tasks.blocked_by, tasks.retries_left, tasks.rounds,
+    tasks.comment, tasks.session_id, tasks.budget, tasks.spent, tasks.cancel_reason,
+    tasks.created_by, tasks.created_at, tasks.depends_on, tasks.blocked_detail, tasks.answered,
+    tasks.options, tasks.version
+FROM json_array_elements_text(:ids) AS wanted (id) JOIN tasks ON tasks.id = wanted.id;
+
+-- name: insert_tasks
+INSERT INTO tasks (
+    id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
+    jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
+    blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
+    created_at, depends_on, blocked_detail, answered, options, version, title, payload, tags
+)
+SELECT
+    given.id, given.project, given.lifecycle, given.state, given.state_at, given.intent,
+    given.source, given.priority, given.root_id, given.parent_id, given.depth, given.jobs,
+    given.job_id, given.open_dependencies, given.failed_dependency, given.open_subtasks,
+    given.subtasks, given.failed_subtask, given.blocked_by, given.retries_left, given.rounds,
+    given.comment, given.session_id, given.budget, given.spent, given.cancel_reason,
+    given.created_by, given.created_at, given.depends_on, given.blocked_detail, given.answered,
+    given.options, given.version, given.title, given.payload, given.tags
+FROM json_populate_recordset(NULL::tasks, :rows) AS given;
+
+-- name: update_tasks
+UPDATE tasks SET
+    state = given.state, state_at = given.state_at, priority = given.priority, jobs = given.jobs,
+    job_id = given.job_id, open_dependencies = given.open_dependencies,
+    failed_dependency = given.failed_dependency, open_subtasks = given.open_subtasks,
+    subtasks = given.subtasks, failed_subtask = given.failed_subtask, blocked_by = given.blocked_by,
+    retries_left = given.retries_left, rounds = given.rounds, comment = given.comment,
+    session_id = given.session_id, budget = given.budget, spent = given.spent,
+    cancel_reason = given.cancel_reason, blocked_detail = given.blocked_detail,
+    answered = given.answered, options = given.options, version = given.version
+FROM json_populate_recordset(NULL::tasks, :rows) AS given
+WHERE tasks.id = given.id;
+
+-- name: edit_tasks
+UPDATE tasks SET
+    title = coalesce(given.title, tasks.title), payload = coalesce(given.payload, tasks.payload),
+    tags = coalesce(given.tags, tasks.tags)
+FROM json_populate_recordset(NULL::tasks, :rows) AS given
+WHERE tasks.id = given.id;
+
+-- name: insert_dependencies
+INSERT INTO dependencies (task_id, depends_on)
+SELECT given.task_id, given.depends_on
+FROM json_populate_recordset(NULL::dependencies, :rows) AS given;
+
+-- The root of who waits comes along: a writer holds it before it moves anything there.
+-- name: dependents
+SELECT dependencies.depends_on, dependencies.task_id, tasks.root_id
+FROM json_array_elements_text(:ids) AS wanted (id)
+JOIN dependencies ON dependencies.depends_on = wanted.id
+JOIN tasks ON tasks.id = dependencies.task_id;
+
+-- name: children
+WITH RECURSIVE below (parent, child) AS (
+    SELECT tasks.parent_id, tasks.id
+    FROM json_array_elements_text(:ids) AS wanted (id) JOIN tasks ON tasks.parent_id = wanted.id
+    UNION
+    SELECT tasks.parent_id, tasks.id FROM below JOIN tasks ON tasks.parent_id = below.child
+)
+SELECT parent, child FROM below;
+
+-- name: jobs_of_task
+SELECT jobs.id
+FROM json_array_elements_text(:ids) AS wanted (id) JOIN jobs ON jobs.task_id = wanted.id;
+
+-- name: delete_tasks
+DELETE FROM tasks USING json_array_elements_text(:ids) AS gone (id) WHERE tasks.id = gone.id;
+
+-- name: delete_dependencies
+DELETE FROM dependencies USING json_array_elements_text(:ids) AS gone (id)
+WHERE dependencies.task_id = gone.id;

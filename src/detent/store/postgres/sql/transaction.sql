@@ -1,0 +1,94 @@
+-- Differs because: SQLite has one writer and a clock in its process; here a transaction says how it is planned
+-- and how long it may be left alone, asks the server for the time, and locks what it is going to change.
+
+-- A plan that was made while a table was small reads all of it, and is kept. These settings end with the
+-- transaction, so nothing of them stays on the connection.
+-- name: begin_reading
+SELECT
+    set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+    set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+    set_config('plan_cache_mode', 'force_generic_plan', true),
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
+    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
+
+-- Somebody who stops in the middle of a write holds its locks for this long at most.
+-- name: begin_writing
+SELECT
+    set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+    set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+    set_config('plan_cache_mode', 'force_generic_plan', true),
+    set_config('idle_in_transaction_session_timeout', '10s', true),
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
+    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
+
+-- Lists for people are planned as the server thinks best.
+-- name: plan_freely
+SELECT
+    set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
+    set_config('enable_mergejoin', 'on', true);
+
+-- name: plan_by_key
+SELECT
+    set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+    set_config('enable_mergejoin', 'off', true);
+
+-- Everything that hangs together has one root. Whoever changes any of it holds the root's row: of the named tasks
+-- and jobs, of the tasks above them, and of the tasks that wait for one of these. Roots never change, so they
+-- are found without a lock; all writers lock them in the same order, tasks by id, then jobs by id.
+-- name: lock_tasks
+WITH RECURSIVE named (id, parent_id, root_id) AS (
+    (
+        SELECT tasks.id, tasks.parent_id, tasks.root_id
+        FROM json_array_elements_text(:task_ids) AS wanted (id) JOIN tasks ON tasks.id = wanted.id
+        UNION
+        SELECT tasks.id, tasks.parent_id, tasks.root_id
+        FROM json_array_elements_text(:job_ids) AS wanted (id)
+        JOIN jobs ON jobs.id = wanted.id
+        JOIN tasks ON tasks.id = jobs.task_id
+    )
+    UNION
+    SELECT tasks.id, tasks.parent_id, tasks.root_id
+    FROM named JOIN tasks ON tasks.id = named.parent_id
+),
+roots (id) AS (
+    SELECT root_id FROM named
+    UNION
+    SELECT tasks.root_id
+    FROM named
+    JOIN dependencies ON dependencies.depends_on = named.id
+    JOIN tasks ON tasks.id = dependencies.task_id
+    UNION
+    SELECT jobs.root_id
+    FROM json_array_elements_text(:job_ids) AS wanted (id) JOIN jobs ON jobs.id = wanted.id
+    WHERE jobs.root_id <> jobs.id
+)
+SELECT tasks.id
+FROM roots JOIN tasks ON tasks.id = roots.id
+ORDER BY tasks.id
+FOR UPDATE OF tasks;
+
+-- name: lock_jobs
+WITH roots (id) AS (
+    SELECT DISTINCT jobs.root_id
+    FROM json_array_elements_text(:job_ids) AS wanted (id) JOIN jobs ON jobs.id = wanted.id
+    WHERE jobs.task_id IS NULL
+)
+SELECT jobs.id
+FROM roots JOIN jobs ON jobs.id = roots.id
+ORDER BY jobs.id
+FOR UPDATE OF jobs;
+
+-- Roots that turn out to be needed late are out of the order, so nobody waits for them.
+-- name: lock_late
+SELECT tasks.id
+FROM json_array_elements_text(:ids) AS wanted (id) JOIN tasks ON tasks.id = wanted.id
+FOR UPDATE OF tasks NOWAIT;
+
+-- How many steps hold a resource stays true until the end. Without resources nobody waits here.
+-- name: lock_resources
+SELECT pg_advisory_xact_lock(:class::integer, 0) WHERE EXISTS (SELECT FROM resources);
+
+-- What has no row of its own to lock: numbers that stand for it, given in their order.
+-- name: lock_numbers
+SELECT pg_advisory_xact_lock(:class::integer, number::integer)
+FROM json_array_elements_text(:numbers) AS wanted (number);

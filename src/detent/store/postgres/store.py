@@ -1,0 +1,109 @@
+"""The PostgreSQL store: a pool of connections for whoever reads or writes, and one that listens."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+import psycopg
+
+from detent.errors import Broken
+from detent.store.postgres import checks, schema
+from detent.store.postgres.address import read_address
+from detent.store.postgres.claiming import Lanes
+from detent.store.postgres.connection import Pool, Query
+from detent.store.postgres.doorbell import Doorbell
+from detent.store.postgres.faults import explained
+from detent.store.postgres.reading import READY, PostgresReading
+from detent.store.postgres.transaction import Transaction
+from detent.store.postgres.writing import PostgresWriting
+
+BEGIN_READING = (
+    Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+    READY["begin_reading"](),
+)
+BEGIN_WRITING = (Query(b"BEGIN ISOLATION LEVEL READ COMMITTED"), READY["begin_writing"]())
+
+
+class PostgresStore:
+    """One database. Threads, processes and machines may use it at once."""
+
+    def __init__(self, url: str, clock: Callable[[], int] | None = None) -> None:
+        address = read_address(url)
+        self.url = address.shown
+        self._clock = clock
+        self._last = 0
+        self._clock_guard = Lock()
+        self._process = os.getpid()
+        self._pool = Pool(address)
+        self._lanes = Lanes(self._begin_writing)
+        self._prepare(unsafe=address.unsafe)
+        self._doorbell = Doorbell(address, self._head)
+
+    def _prepare(self, *, unsafe: bool) -> None:
+        """Check the server and bring the database to the present schema."""
+        connection = None
+        try:
+            connection = self._pool.take()
+            checks.check_server(connection.plain, self.url, unsafe=unsafe)
+            schema.bring_up(connection.plain, self.url)
+        except psycopg.Error as error:
+            raise explained(error, self.url) from error
+        finally:
+            if connection is not None:
+                self._pool.give_back(connection)
+
+    # -- transactions ----------------------------------------------------------------------
+
+    @contextmanager
+    def read(self) -> Iterator[PostgresReading]:
+        """A consistent view. What it shows was committed when its first statement ran."""
+        self._check_process()
+        transaction = Transaction(self._pool, BEGIN_READING, self.url)
+        try:
+            yield PostgresReading(transaction, self._moment)
+        finally:
+            transaction.end()
+
+    @contextmanager
+    def write(self) -> Iterator[PostgresWriting]:
+        self._check_process()
+        transaction = self._begin_writing()
+        try:
+            writing = PostgresWriting(transaction, self._moment, self._lanes)
+            yield writing
+            writing.commit()
+        finally:
+            transaction.end()
+
+    def _begin_writing(self) -> Transaction:
+        return Transaction(self._pool, BEGIN_WRITING, self.url)
+
+    def _moment(self, server_now: int, last_at: int | None) -> int:
+        """Never before what was told here or written anywhere, whatever the clock says."""
+        now = server_now if self._clock is None else self._clock()
+        with self._clock_guard:
+            self._last = max(now, self._last, last_at or 0)
+            return self._last
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise Broken("a PostgreSQL store was carried into a forked process: open it there anew")
+
+    # -- the doorbell, and the end ---------------------------------------------------------
+
+    def wait(self, after: int, timeout_s: float) -> bool:
+        self._check_process()
+        return self._doorbell.wait(after, timeout_s)
+
+    def ring(self) -> None:
+        self._doorbell.ring()
+
+    def _head(self) -> int:
+        with self.read() as view:
+            return view.head()
+
+    def close(self) -> None:
+        """Whoever is in the middle of something finishes it; its connection is closed then."""
+        self._doorbell.close()
+        self._pool.close()

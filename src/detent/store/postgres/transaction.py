@@ -1,0 +1,95 @@
+"""One transaction on one connection: begun with its first statement, ended once, given back.
+
+A connection that died while nobody used it is replaced without anybody noticing; that is safe because
+nothing was done on it yet.
+"""
+
+from collections.abc import Sequence
+
+import psycopg
+
+from detent.errors import DetentError, Unavailable
+from detent.store.postgres.connection import Answer, Connection, Failed, Pool, Query, Rows
+from detent.store.postgres.faults import RETRY_AFTER_S, explained
+
+COMMIT, ROLLBACK = Query(b"COMMIT"), Query(b"ROLLBACK")
+
+
+class Transaction:
+    """Nothing is sent before the first statement; `begin` goes out with it."""
+
+    def __init__(self, pool: Pool, begin: Sequence[Query], where: str) -> None:
+        self._pool = pool
+        self._begin = begin
+        self._where = where
+        self._connection: Connection | None = None
+        #: The row with which the transaction began: what it was set to, and the time.
+        self.started: tuple[object, ...] = ()
+        #: Why it can no longer be committed.
+        self._failed: DetentError | None = None
+
+    def run(self, *queries: Query) -> list[Answer]:
+        """One round trip, with the beginning of the transaction if it has not begun."""
+        try:
+            if self._connection is not None:
+                return self._connection.run(queries)
+            answers = self._start(queries)
+            self.started = answers[len(self._begin) - 1].rows[0]
+            return answers[len(self._begin) :]
+        except (psycopg.Error, Failed) as error:
+            self._failed = explained(error, self._where)
+            raise self._failed from error
+
+    def rows(self, query: Query) -> Rows:
+        return self.run(query)[0].rows
+
+    def commit(self, *queries: Query) -> None:
+        """The last statements and the commit, in one round trip. Returns only if it is durable."""
+        if self._failed is not None:
+            raise self._failed
+        if self._connection is None:
+            if not queries:
+                return
+            self.run()
+        try:
+            *_, last = self.run(*queries, COMMIT)
+        except Unavailable as error:
+            if self._connection is not None and self._connection.alive:
+                raise
+            raise Unavailable(
+                f"{error.message} It was lost during the commit: whether that was written is not known. "
+                "Asking again with the same idempotency key is safe.",
+                retry_after_s=RETRY_AFTER_S,
+            ) from error
+        if last.done != "COMMIT":
+            raise Unavailable(
+                f"{self._where}: the transaction was undone instead of committed.",
+                retry_after_s=RETRY_AFTER_S,
+            )
+
+    def end(self) -> None:
+        """Undo what was not committed, and give the connection back."""
+        if self._connection is None:
+            return
+        connection, self._connection = self._connection, None
+        try:
+            if connection.alive and not connection.idle:
+                connection.run([ROLLBACK])
+        except (psycopg.Error, Failed):
+            connection.close()
+        finally:
+            self._pool.give_back(connection)
+
+    def _start(self, queries: Sequence[Query]) -> list[Answer]:
+        """A connection that was free may be dead; then all of them probably are, and one is made anew."""
+        self._connection = self._pool.take()
+        try:
+            return self._connection.run([*self._begin, *queries])
+        except (psycopg.Error, Failed):
+            if self._connection.alive:
+                raise
+        self._pool.give_back(self._connection)
+        self._connection = None
+        self._pool.drop_free()
+        self._connection = self._pool.take()
+        return self._connection.run([*self._begin, *queries])

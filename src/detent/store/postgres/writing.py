@@ -1,0 +1,179 @@
+"""The write transaction on PostgreSQL: locks first, rows next, events and the commit last, in few round trips.
+
+What `save` is given goes out with the commit, so that the turn to append is held no longer than needed;
+a statement that is asked before then takes the rows along and sees them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from detent.errors import Broken
+from detent.kernel.state import Resource
+from detent.store.codec import event_digest, to_json
+from detent.store.port import (
+    TABLES,
+    Abilities,
+    Candidate,
+    Changes,
+    Due,
+    Entry,
+    Key,
+    LeaseRow,
+    Logged,
+)
+from detent.store.postgres import saving
+from detent.store.postgres.claiming import Lanes, claimable
+from detent.store.postgres.connection import Query, Rows, ready
+from detent.store.postgres.locks import Lock, lock_names
+from detent.store.postgres.reading import (
+    NAMED,
+    READY,
+    SQL,
+    Clock,
+    PostgresReading,
+    read_resource,
+)
+from detent.store.postgres.transaction import Transaction
+from detent.store.statements import for_tables
+
+PUT_NAMED = {name: ready(each) for name, each in for_tables(SQL["put_named"], TABLES).items()}
+REMOVE_NAMED = {name: ready(each) for name, each in for_tables(SQL["remove_named"], TABLES).items()}
+
+
+class PostgresWriting(PostgresReading):
+    """Others write at the same time: what this one reads stays as it is once its root is locked."""
+
+    def __init__(self, transaction: Transaction, clock: Clock, lanes: Lanes) -> None:
+        super().__init__(transaction, clock)
+        self._lanes = lanes
+        #: Roots whose rows are ours until the end.
+        self._roots: set[str] = set()
+        #: What was saved and not sent yet.
+        self._rows: list[Query] = []
+        self._entries: list[Entry] = []
+        self._arrivals: saving.Arrivals = {}
+
+    def _ask(self, query: Query) -> Rows:
+        return self._run(query)[-1]
+
+    def _run(self, *queries: Query) -> list[Rows]:
+        """The answers to these; rows that were saved before go ahead of them."""
+        ahead, self._rows = self._rows, []
+        answers = self._transaction.run(*ahead, *queries)
+        return [answer.rows for answer in answers[len(ahead) :]]
+
+    # -- locks -----------------------------------------------------------------------------
+
+    def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
+        if not task_ids and not job_ids:
+            return
+        tasks, jobs = to_json(list(task_ids)), to_json(list(job_ids))
+        queries = [READY["lock_tasks"](tasks, jobs)]
+        if job_ids:
+            queries.append(READY["lock_jobs"](jobs))
+        for rows in self._run(*queries):
+            self._roots.update(root for (root,) in rows)
+
+    def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
+        """Who came to depend on these while we waited for locks, or further away, is locked now or never."""
+        rows = self._ask(saving.by_ids("dependents", task_ids))
+        late = {root for _, _, root in rows} - self._roots
+        if late:
+            self._ask(saving.by_ids("lock_late", sorted(late)))
+            self._roots |= late
+        return [(task_id, dependent) for task_id, dependent, _ in rows]
+
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+        """Two who bring the same key come one after the other: the second finds the first one's answer."""
+        self._ask(lock_names(Lock.KEYS, ("\0".join(key) for key in keys)))
+        return super().keys(keys, now)
+
+    def resources(self) -> list[Resource]:
+        _, in_use, named = self._run(
+            READY["lock_resources"](Lock.RESOURCES), READY["resources_in_use"](), NAMED["resources"]
+        )
+        held = dict(in_use)
+        return [read_resource(name, value, held.get(name, 0)) for name, value in named]
+
+    # -- the queue -------------------------------------------------------------------------
+
+    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
+        if self._entries:
+            raise Broken("a claim came after a save: where lanes begin would be seen wrongly")
+        found = claimable(self._run, self._lanes, abilities, limit, now)
+        self._roots.update(root for _, root in found)
+        return [candidate for candidate, _ in found]
+
+    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+        """Claimers under the same key come one after the other, each counting what those before it took."""
+        names: dict[str, list[str]] = {}
+        for key in keys:
+            kind, _, name = key.partition(":")
+            names.setdefault(kind, []).append(name)
+        counts = [READY[f"running_by_{kind}"](to_json(found)) for kind, found in names.items()]
+        _, *answers = self._run(lock_names(Lock.LIMITS, keys), *counts)
+        running = dict.fromkeys(keys, 0)
+        for kind, rows in zip(names, answers, strict=True):
+            running.update({f"{kind}:{name}": count for name, count in rows})
+        return running
+
+    def due(self, limit: int, now: int) -> Due:
+        kinds = ("due_leases", "due_waits", "due_deadlines")
+        leases, waits, deadlines = self._run(*[READY[kind](now, limit) for kind in kinds])
+        return Due(leases, waits, [job_id for (job_id,) in deadlines])  # type: ignore[arg-type]
+
+    def renew(
+        self, worker: str, grants: Sequence[tuple[str, int]], until: int
+    ) -> set[tuple[str, int]]:
+        rows = [{"job_id": job_id, "fence": fence} for job_id, fence in grants]
+        return set(self._ask(READY["renew"](to_json(rows), worker, until)))  # type: ignore[arg-type]
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
+        put, remove, now = PUT_NAMED[table], REMOVE_NAMED[table], self.now()
+        self._run(
+            *(
+                remove(name) if value is None else put(name, to_json(value), now)
+                for name, value in sorted(rows.items(), key=lambda row: row[0])
+            )
+        )
+
+    def save(self, changes: Changes) -> int:
+        now = self.now()
+        self._rows += saving.rows_of(changes, now)
+        if changes.leases:
+            self._lease(changes.leases)
+        if changes.deleted_tasks or changes.deleted_jobs:
+            self._forget(changes.deleted_tasks, changes.deleted_jobs)
+        self._entries += changes.entries
+        for lane, rank in saving.arrivals_of(changes, now).items():
+            self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
+        return 0
+
+    def _lease(self, leases: Sequence[LeaseRow]) -> None:
+        *_, leased = self._transaction.run(*self._rows, saving.LEASES(leases))
+        self._rows = []
+        if leased.done != f"UPDATE {len(leases)}":
+            raise Broken("a job was claimed that is not in the queue: its lease has no row")
+
+    def commit(self) -> None:
+        """Send what is left and make it durable."""
+        last = [*self._rows, *saving.appended(self._entries, self._arrivals)]
+        self._rows, self._entries, self._arrivals = [], [], {}
+        self._transaction.commit(*last)
+
+    # -- forgetting ------------------------------------------------------------------------
+
+    def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
+        """Remove rows, and blank what the events of their streams said; digests keep the chain whole."""
+        of_tasks = self._ask(saving.by_ids("jobs_of_task", task_ids))
+        jobs = [*job_ids, *(job_id for (job_id,) in of_tasks)]
+        events = map(Logged._make, self._ask(saving.by_ids("stream_events", [*task_ids, *jobs])))
+        blanked = [
+            {"position": each.position, "digest": event_digest(each).hex()} for each in events
+        ]
+        self._rows += [saving.by_ids(f"delete_{table}", jobs) for table in saving.PARTS_OF_JOBS]
+        self._rows.append(saving.by_ids("delete_dependencies", task_ids))
+        self._rows.append(saving.by_ids("delete_tasks", task_ids))
+        self._rows.append(READY["blank_events"](to_json(blanked)))

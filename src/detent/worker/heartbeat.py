@@ -1,0 +1,80 @@
+"""The heartbeat: one renewal of all leases of a worker at a time, from a thread of its own.
+
+A lease that the store says is lost, or that could not be renewed before it ran out, stops the work
+under it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from detent.engine import Engine
+from detent.errors import DetentError
+from detent.worker.attempt import Hold, Stop
+from detent.worker.holding import Holds
+
+log = logging.getLogger("detent.worker")
+
+#: How soon a beat that failed is tried again.
+AGAIN_S = 1.0
+
+
+class Heartbeat:
+    """Renews every `beat_s`; `also` is called after each beat."""
+
+    def __init__(
+        self, engine: Engine, worker: str, holds: Holds, beat_s: float, also: Callable[[], None]
+    ) -> None:
+        self.engine, self.worker, self.holds = engine, worker, holds
+        self.beat_s, self.also = beat_s, also
+        self.lease_s = engine.limits.lease_us / 1_000_000
+        self._renewed_s: dict[Hold, float] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="detent-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        pause_s = self.beat_s
+        while not self._stop.wait(pause_s):
+            pause_s = self.beat_s if self.beat() else min(AGAIN_S, self.beat_s)
+
+    def beat(self) -> bool:
+        """One renewal; False if the store was away."""
+        begun_s = time.monotonic()
+        holds = list(self.holds)
+        try:
+            self._renew(holds, begun_s)
+            self.also()
+        except DetentError as error:
+            log.warning("leases could not be renewed: %s", error)
+            self._give_up(holds)
+            return False
+        except Exception:
+            log.exception("a heartbeat failed")
+            self._give_up(holds)
+            return False
+        return True
+
+    def _renew(self, holds: list[Hold], begun_s: float) -> None:
+        grants = [(hold.grant.job_id, hold.grant.fence) for hold in holds]
+        kept = self.engine.renew(self.worker, grants) if grants else set()
+        self._renewed_s = {hold: begun_s for hold in holds if hold.grant[:2] in kept}
+        for hold in holds:
+            ours = hold.grant[:2] in kept or self.holds.find(*hold.grant[:2]) is not hold
+            if not ours and hold.is_live():
+                log.warning("the lease on job %s is lost", hold.grant.job_id)
+                hold.stop(Stop.LOST)
+
+    def _give_up(self, holds: list[Hold]) -> None:
+        """Not renewed in time: others may have the job by now, so the work under it stops."""
+        now_s = time.monotonic()
+        for hold in holds:
+            if now_s - self._renewed_s.get(hold, hold.claimed_s) > self.lease_s:
+                hold.stop(Stop.LOST)

@@ -1,0 +1,349 @@
+"""The worker: claims jobs, carries them out side by side, reports, and stops without loss.
+
+Threads: one claims, one reports, one beats, one watches; handlers run on a pool of threads or on
+one event loop.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from detent.engine import Answer, Ask, Claimed
+from detent.errors import DetentError, Refused, Unavailable
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.store.port import Writing
+from detent.worker.app import App
+from detent.worker.attempt import Attempt, Hold, Stop
+from detent.worker.carrying import carry_out, carry_out_async
+from detent.worker.claiming import Claimer, Lane
+from detent.worker.files import RunFiles
+from detent.worker.heartbeat import Heartbeat
+from detent.worker.holding import Holds, attempt_of
+from detent.worker.line import Line, Patience
+from detent.worker.outcome import instead_of
+from detent.worker.plans import PlanRun, Work
+from detent.worker.pools import Item, Loop, Threads
+from detent.worker.reporter import Outcome, Reporter, Result, Telling
+from detent.worker.runners.processes import Records
+from detent.worker.watch import Watch
+
+log = logging.getLogger("detent.worker")
+
+#: How many coroutines run at once for each thread that plain functions get.
+COROUTINES_PER_THREAD = 16
+#: How often a stopping worker looks whether it is done.
+LOOK_S = 0.02
+
+
+class WorkerLine(Line):
+    """A line on which coroutines share transactions."""
+
+    def __init__(self, core: Core, worker: str, reporter: Reporter) -> None:
+        super().__init__(core.engine, worker)
+        self.reporter = reporter
+
+    async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
+        patience = Patience()
+        ask = Ask(command, self.actor, grant=under)
+        while True:
+            future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+            self.reporter.queue.put(Telling(ask, future))
+            result = await future
+            if isinstance(result, Answer):
+                return result.value
+            if isinstance(result, Refused) and patience.knows(result):
+                return None
+            if not isinstance(result, Unavailable) or patience.is_spent():
+                raise result
+            await asyncio.sleep(patience.pause_s())
+
+
+class Worker:
+    """Does the jobs of an app's intents on one installation."""
+
+    def __init__(
+        self,
+        core: Core,
+        app: App,
+        *,
+        name: str = "",
+        concurrency: int | None = None,
+        coroutines: int | None = None,
+    ) -> None:
+        app.check()
+        settings = core.settings
+        self.core, self.app = core, app.bind(core)
+        self.name = name or settings.worker_name or f"{socket.gethostname()}:{os.getpid()}"
+        self.grace_s = settings.worker_grace_ms / 1_000
+        self.data_dir = settings.data_dir
+        self.holds = Holds()
+        self.draining = False
+        self._stopping = 0
+        self._lock = threading.Lock()
+        size = concurrency or settings.worker_concurrency
+        self.reporter = Reporter(core.engine)
+        self.line = WorkerLine(core, self.name, self.reporter)
+        self.threads = Threads(size, self._carry, self._freed)
+        self.loop = Loop(coroutines or size * COROUTINES_PER_THREAD, self._carry_async, self._freed)
+        self.heartbeat = Heartbeat(
+            core.engine,
+            self.name,
+            self.holds,
+            settings.worker_heartbeat_ms / 1_000,
+            self._after_beat,
+        )
+        self.watch = Watch(self)
+        self.claimer = Claimer(
+            core.engine,
+            self.name,
+            self._lanes(),
+            settings.worker_poll_ms / 1_000,
+            self.holds.__len__,
+            self._take,
+        )
+
+    def _lanes(self) -> list[Lane]:
+        """Coroutines have their own pool, so that neither kind keeps the other's places."""
+        waited = [
+            name
+            for name, intent in self.app.intents.items()
+            if intent.runner is not None and intent.runner.asynchronous and intent.planner is None
+        ]
+        plain = [name for name in self.app.intents if name not in waited]
+        return [Lane(self.threads, plain), *([Lane(self.loop, waited)] if waited else [])]
+
+    # -- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """End what an earlier worker left behind, say who is here, and begin to claim."""
+        self._end_orphans()
+        self.core.engine.within(self._register)
+        for part in (self.reporter, self.loop, self.heartbeat, self.watch, self.claimer):
+            part.start()
+
+    def stop(self, grace_s: float | None = None) -> None:
+        """Claim nothing more, let runs end within the grace, hand the rest back at once.
+
+        Called a second time, from anywhere, it does not wait: everything is handed back now.
+        """
+        self._stopping += 1
+        if self._stopping > 1:
+            self._hurry()
+            return
+        with self._lock:
+            self._drain(self.grace_s if grace_s is None else grace_s)
+
+    def _drain(self, grace_s: float) -> None:
+        self.draining = True
+        self.claimer.stop()
+        for hold in self.holds:
+            if hold.plan is not None:
+                self.chore(hold.plan.advance)
+        self.hand_back_unstarted()
+        self._wait(grace_s, lambda: self._stopping > 1)
+        self._hand_back_all()
+        self._wait(self.grace_s + 1.0, lambda: False)
+        for part in (self.watch, self.reporter, self.heartbeat):
+            part.stop()
+        self.threads.stop()
+        self.loop.stop()
+        self.core.engine.within(self._sign_off)
+
+    def _hurry(self) -> None:
+        for hold in self.holds:
+            for attempt in list(hold.attempts.values()):
+                attempt.grace_s = 0.0
+        self._hand_back_all()
+
+    def _wait(self, seconds: float, hurry: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + seconds
+        while len(self.holds) and time.monotonic() < until_s and not hurry():
+            time.sleep(LOOK_S)
+
+    def __enter__(self) -> "Worker":
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> "Worker":
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # -- taking ----------------------------------------------------------------------------
+
+    def _take(self, lane: Lane, claimed: list[Claimed]) -> None:
+        """Claimed jobs become runs, or plans that start theirs."""
+        attempts: list[Attempt] = []
+        for each in claimed:
+            hold = Hold(each)
+            self.holds.add(hold)
+            if each.job.run_id is None:
+                hold.plan = PlanRun(hold, self.app, self.line, self.files, lambda: self.draining)
+                self.chore(hold.plan.advance)
+            else:
+                attempts.append(self._prepared(attempt_of(hold, self.app, self.files)))
+        if attempts:
+            lane.pool.put(attempts)  # type: ignore[attr-defined]
+
+    def _prepared(self, attempt: Attempt) -> Attempt:
+        attempt.grace_s = self.grace_s
+        return attempt
+
+    def files(self, run_id: str) -> RunFiles:
+        return RunFiles(self.runs, run_id, self.core.settings.worker_output_limit)
+
+    @property
+    def runs(self) -> Path:
+        return self.data_dir / "runs"
+
+    def chore(self, step: Callable[[], Work]) -> None:
+        """Something for a plan, on a thread: it may block."""
+        self.threads.put([lambda: self._do(step)])
+
+    def _do(self, step: Callable[[], Work]) -> None:
+        plan: PlanRun = step.__self__  # type: ignore[attr-defined]
+        self._follow(plan, step())
+
+    def _follow(self, plan: PlanRun, work: Work) -> None:
+        """Carry out what a plan wants next; let go of it when it is over."""
+        for attempt in work.attempts:
+            runner = self._prepared(attempt).intent.runner
+            waited = runner is not None and runner.asynchronous
+            (self.loop.put if waited else self.threads.put)([attempt])
+        if work.planner:
+            self.chore(plan.make_plan)
+        if plan.over:
+            self.holds.drop(plan.hold)
+
+    # -- carrying out ----------------------------------------------------------------------
+
+    def _carry(self, item: Item) -> None:
+        if not isinstance(item, Attempt):
+            item()
+            return
+        begun_s = time.monotonic()
+        report = carry_out(item, self.line)
+        self.threads.pace.note(time.monotonic() - begun_s)
+        self.ended(item, report)
+
+    async def _carry_async(self, attempt: Attempt) -> None:
+        report = await carry_out_async(attempt, self.line)
+        if attempt.hold.plan is None:
+            self.ended(attempt, report)
+        else:
+            await self.line.aside(lambda: self.ended(attempt, report))
+
+    def ended(self, attempt: Attempt, report: c.Report | None) -> None:
+        """A run has ended: a plan goes on, a job without one is reported."""
+        plan: PlanRun | None = attempt.hold.plan
+        if plan is not None:
+            self._follow(plan, plan.ended(attempt, report))
+        elif attempt.end():
+            self._report(attempt.hold, report)
+
+    def _report(self, hold: Hold, report: c.Report | None) -> None:
+        if report is None:
+            self.holds.drop(hold)
+            return
+
+        def done(ask: Ask, result: Result) -> None:
+            self._reported(hold, ask.command, result)
+
+        self.reporter.queue.put(Outcome(Ask(report, self.line.actor), done))
+
+    def _reported(self, hold: Hold, report: Any, result: Result) -> None:
+        if isinstance(result, DetentError):
+            log.warning("job %s: a report was refused: %s", hold.grant.job_id, result)
+            self._report(hold, instead_of(report, result))
+            return
+        self.holds.drop(hold)
+        if isinstance(report, c.SuspendRun) and report.due_at is not None:
+            self.claimer.alarms.add(report.due_at)
+        elif isinstance(report, c.FailRun | c.TimeOutRun) and result.value == "retrying":
+            self._expect_retry(hold)
+
+    def _expect_retry(self, hold: Hold) -> None:
+        with self.line.read() as view:
+            for job, _ in view.jobs([hold.grant.job_id]):
+                self.claimer.alarms.add(job.not_before)
+
+    def _freed(self) -> None:
+        self.claimer.freed()
+
+    # -- handing back ----------------------------------------------------------------------
+
+    def hand_back_unstarted(self) -> None:
+        """Claims that nobody has started go back to the queue, where others find them."""
+        kept = []
+        for attempt in self.threads.withdraw():
+            if attempt.hold.plan is not None:
+                kept.append(attempt)
+            elif attempt.end():
+                self._report(attempt.hold, c.HandBack(attempt.hold.grant))
+        if kept:
+            self.threads.put(kept)
+
+    def _hand_back_all(self) -> None:
+        """Tell everything to stop; what cannot be stopped is handed back as it is, and fenced."""
+        for hold in self.holds:
+            hold.stop(Stop.HAND_BACK)
+            stuck = [each for each in hold.attempts.values() if not _stops(each)]
+            if hold.plan is not None and (stuck or not hold.attempts):
+                self._hand_back_plan(hold.plan)
+            for attempt in stuck:
+                self.ended(attempt, c.HandBack(hold.grant))
+
+    def _hand_back_plan(self, plan: PlanRun) -> None:
+        plan.hand_back()
+        self.holds.drop(plan.hold)
+
+    # -- who is here -----------------------------------------------------------------------
+
+    def _register(self, tx: Writing) -> bool:
+        """The intents of this worker, for intake, and the worker itself, for whoever asks."""
+        known = tx.rows("intents")
+        rows = {name: intent.row() for name, intent in self.app.intents.items()}
+        new = {name: row for name, row in rows.items() if known.get(name) != row}
+        if new:
+            tx.put_rows("intents", new)
+        tx.put_rows("workers", {self.name: self._row(tx.now())})
+        return True
+
+    def _row(self, now: int) -> dict[str, Any]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "seen_at": now,
+            "concurrency": self.threads.size,
+            "held": len(self.holds),
+            "intents": sorted(self.app.intents),
+        }
+
+    def _after_beat(self) -> None:
+        self.core.engine.within(lambda tx: tx.put_rows("workers", {self.name: self._row(tx.now())}))
+        self._end_orphans()
+
+    def _sign_off(self, tx: Writing) -> bool:
+        tx.put_rows("workers", {self.name: None})
+        return True
+
+    def _end_orphans(self) -> None:
+        for run_id in Records(self.data_dir).end_orphans(self.grace_s):
+            log.warning("ended the processes of run %s, whose worker is gone", run_id)
+
+
+def _stops(attempt: Attempt) -> bool:
+    runner = attempt.intent.runner
+    return runner is not None and (runner.stoppable or runner.asynchronous)

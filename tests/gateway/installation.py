@@ -1,0 +1,139 @@
+"""A whole installation for tests: a real gateway over SQLite, and a worker played by hand."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from detent import feed
+from detent.engine import Claimed, Engine
+from detent.engine.claims import ClaimAsk
+from detent.gateway.auth import ensure_token
+from detent.gateway.server import Server
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.operations.registry import Caller, Scope
+from detent.operations.tokens import issue
+from detent.settings import Settings
+from detent.store.open import open_store
+
+INTENTS: Mapping[str, Mapping[str, Any]] = {"runQA": {"command": ["true"]}, "review": {}}
+WORKER = c.Actor("worker:by-hand")
+
+
+@dataclass
+class Installation:
+    """A running gateway and everything that a test needs of it."""
+
+    core: Core
+    server: Server
+    port: int
+    token: str
+    clients: list[httpx2.Client] = field(default_factory=list)
+    names: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def hub(self) -> Any:
+        hub = self.server.gateway.hub
+        assert hub is not None
+        return hub
+
+    def client(self, token: str | None = "", **headers: str) -> httpx2.Client:
+        """A client with the owner's token, with another one, or with none."""
+        bearer = self.token if token == "" else token
+        if bearer is not None:
+            headers["Authorization"] = f"Bearer {bearer}"
+        made = httpx2.Client(base_url=self.url, headers=headers, timeout=20)
+        self.clients.append(made)
+        return made
+
+    def token_for(
+        self,
+        *scopes: Scope,
+        project: str | None = None,
+        lifetime_s: int | None = None,
+        root_id: str | None = None,
+    ) -> str:
+        """A token with these scopes, written into the store itself."""
+        self.names += 1
+        caller = Caller(f"tester-{self.names}", frozenset(scopes), project, root_id)
+        return self.core.engine.within(lambda tx: issue(tx, caller, lifetime_s=lifetime_s))
+
+    def head(self) -> int:
+        return feed.head(self.core.store)
+
+    def log(self, after: int = 0) -> list[int]:
+        """The positions of the log after one."""
+        found: list[int] = []
+        while batch := feed.read(self.core.store, found[-1] if found else after):
+            found.extend(each.position for each in batch)
+        return found
+
+    # -- the worker ------------------------------------------------------------------------
+
+    def claim(self, task_id: str) -> Claimed:
+        """Take jobs until the one of this task is among them."""
+        for _ in range(100):
+            claimed = self.core.engine.claim(ClaimAsk("by-hand", "nonce", 10))
+            for each in claimed:
+                if each.task is not None and each.task.id == task_id:
+                    return each
+            assert claimed, "there is nothing to claim"
+        raise AssertionError("it never came")
+
+    def report(self, command: c.Command) -> Any:
+        return self.core.engine.do(command, WORKER)
+
+    def complete(self, task_id: str, result: Any = None) -> None:
+        """Run the task's job to a good end."""
+        claimed = self.claim(task_id)
+        assert claimed.job.run_id is not None
+        self.report(c.CompleteRun(claimed.grant, claimed.job.run_id, result, 0))
+
+    def fail(self, task_id: str) -> None:
+        claimed = self.claim(task_id)
+        assert claimed.job.run_id is not None
+        self.report(c.FailRun(claimed.grant, claimed.job.run_id, "error", "it broke", 1))
+
+    def ask(self, task_id: str, text: str, options: list[str] | None = None) -> None:
+        """Let the task's run end with a question."""
+        claimed = self.claim(task_id)
+        assert claimed.job.run_id is not None
+        detail = {"text": text, "options": options}
+        self.report(
+            c.SuspendRun(claimed.grant, claimed.job.run_id, "ask", "question", detail=detail)
+        )
+
+
+def until(condition: Callable[[], bool], deadline_s: float = 20) -> None:
+    """Wait for a condition, looking often; one that does not come is a failure."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.005)
+
+
+@contextmanager
+def installed(directory: Path, **settings: Any) -> Iterator[Installation]:
+    """A gateway in a directory, on a port of its own."""
+    chosen = Settings(store_data_dir=str(directory), gateway_port=0, **settings)
+    store = open_store(chosen.url)
+    core = Core(store, Engine(store), chosen, INTENTS)
+    token = ensure_token(core).read_text("ascii").strip()
+    server = Server(core)
+    installation = Installation(core, server, server.start(), token)
+    try:
+        yield installation
+    finally:
+        for client in installation.clients:
+            client.close()
+        server.stop()
+        store.close()

@@ -1,0 +1,487 @@
+"""The live feed: every event in order, from any cursor, nothing missed and nothing twice."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from detent.gateway import live
+from detent.operations.registry import Scope
+from detent.operations.tokens import digest_of
+from tests.gateway.installation import Installation, installed, until
+
+Message = dict[str, Any]
+
+
+@contextmanager
+def socket_to(
+    gateway: Installation,
+    query: str = "",
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    **options: Any,
+) -> Iterator[ClientConnection]:
+    headers = {"Authorization": f"Bearer {token or gateway.token}"}
+    url = f"ws://{host}:{gateway.port}/api/feed{query}"
+    options.setdefault("additional_headers", headers)
+    with connect(url, compression=None, close_timeout=1, **options) as connection:
+        yield connection
+
+
+def raw_socket(gateway: Installation) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
+
+
+def messages(connection: ClientConnection) -> Iterator[Message]:
+    """Messages one by one, as long as some come in time."""
+    while True:
+        yield from json.loads(connection.recv(timeout=20))
+
+
+def read_to(connection: ClientConnection, position: int) -> list[Message]:
+    """Everything up to the event at a position."""
+    found = []
+    for message in messages(connection):
+        found.append(message)
+        if message["type"] == "event" and message["position"] >= position:
+            return found
+    raise AssertionError("the feed has ended")
+
+
+def positions(found: list[Message]) -> list[int]:
+    return [message["position"] for message in found if message["type"] == "event"]
+
+
+def submit(owner: httpx2.Client, count: int = 1, **fields: object) -> str:
+    task_id = ""
+    for _ in range(count):
+        answer = owner.post("/api/tasks", json={"intent": "runQA", **fields})
+        task_id = answer.json()["id"]
+    return task_id
+
+
+# ---- order and cursors -----------------------------------------------------------------------
+
+
+def test_the_whole_log_from_the_beginning(gateway: Installation, owner: httpx2.Client) -> None:
+    submit(owner, 5, run=True)
+    log = gateway.log()
+    with socket_to(gateway, "?cursor=0") as connection:
+        found = read_to(connection, log[-1])
+    assert found[0] == {"type": "hello", "cursor": 0}
+    assert positions(found) == log
+
+
+def test_only_what_is_new_without_a_cursor(gateway: Installation, owner: httpx2.Client) -> None:
+    submit(owner, 2)
+    until(lambda: gateway.hub.position == gateway.head())
+    before = gateway.head()
+    with socket_to(gateway) as connection:
+        hello = json.loads(connection.recv(timeout=20))
+        submit(owner, 3)
+        found = read_to(connection, gateway.head())
+    assert hello == [{"type": "hello", "cursor": before}]
+    assert positions(found) == gateway.log(before)
+
+
+def test_events_look_the_same_as_in_the_log(gateway: Installation, owner: httpx2.Client) -> None:
+    before = gateway.head()
+    submit(owner, title="same")
+    with socket_to(gateway, f"?cursor={before}") as connection:
+        found = read_to(connection, gateway.head())
+    listed = owner.get("/api/log", params={"after": before}).json()["events"]
+    assert [
+        {name: value for name, value in message.items() if name != "type"}
+        for message in found
+        if message["type"] == "event"
+    ] == listed
+
+
+def test_a_frame_ends_with_the_cursor_to_go_on_from(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    submit(owner)
+    with socket_to(gateway, "?cursor=0&names=task_created") as connection:
+        connection.recv(timeout=20)
+        frame = json.loads(connection.recv(timeout=20))
+    assert frame[-1]["type"] == "cursor"
+    assert frame[-1]["cursor"] >= frame[-2]["position"]
+
+
+def test_resuming_by_the_cursor_misses_nothing_and_repeats_nothing(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    submit(owner, 4, run=True)
+    first = gateway.log()
+    with socket_to(gateway, "?cursor=0") as connection:
+        seen = positions(read_to(connection, first[len(first) // 2]))
+    submit(owner, 4, run=True)
+    with socket_to(gateway, f"?cursor={seen[-1]}") as connection:
+        seen += positions(read_to(connection, gateway.head()))
+    assert seen == gateway.log()
+
+
+def test_more_than_one_batch_of_history(gateway: Installation, owner: httpx2.Client) -> None:
+    owner.post("/api/bulk", json=[{"intent": "runQA"}] * 2_500)
+    with socket_to(gateway, "?cursor=0") as connection:
+        assert positions(read_to(connection, gateway.head())) == gateway.log()
+
+
+def test_readers_that_join_while_others_write_see_the_logs_own_order(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    """Writers submit all the time; readers come in the middle, from the beginning or from now."""
+    done = threading.Event()
+    seen: dict[int, tuple[int, list[int]]] = {}
+
+    def write() -> None:
+        client = gateway.client()
+        while not done.is_set():
+            submit(client, run=True)
+
+    def read(number: int) -> None:
+        query = "?cursor=0" if number % 2 else ""
+        with socket_to(gateway, query) as connection:
+            (hello,) = json.loads(connection.recv(timeout=20))
+            seen[number] = hello["cursor"], positions(read_to(connection, hello["cursor"] + 150))
+
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    readers = [threading.Thread(target=read, args=(number,)) for number in range(6)]
+    for thread in (*writers, *readers):
+        thread.start()
+    for thread in readers:
+        thread.join()
+    done.set()
+    for thread in writers:
+        thread.join()
+    log = gateway.log()
+    assert len(seen) == 6
+    for start, found in seen.values():
+        expected = [position for position in log if start < position <= found[-1]]
+        assert found == expected
+
+
+# ---- filters ---------------------------------------------------------------------------------
+
+
+def test_a_filter_by_task_has_its_jobs_too(gateway: Installation, owner: httpx2.Client) -> None:
+    before = gateway.head()
+    mine = submit(owner, run=True)
+    submit(owner, run=True)
+    gateway.complete(mine)
+    with socket_to(gateway, f"?cursor={before}&task={mine}&follow=false") as connection:
+        found = [message for message in _until_closed(connection) if message["type"] == "event"]
+    assert {message["stream"] for message in found} == {mine, f"{mine}-j1"}
+    own = owner.get(f"/api/tasks/{mine}/events").json()["events"]
+    assert positions(found) == [event["position"] for event in own]
+
+
+def test_a_filter_by_project_and_by_name(gateway: Installation, owner: httpx2.Client) -> None:
+    before = gateway.head()
+    submit(owner, project="alpha", run=True)
+    submit(owner, project="beta", run=True)
+    query = f"?cursor={before}&project=alpha&names=task_queued,job_created&follow=false"
+    with socket_to(gateway, query) as connection:
+        found = [message for message in _until_closed(connection) if message["type"] == "event"]
+    assert [(message["name"], message["project"]) for message in found] == [
+        ("task_queued", "alpha"),
+        ("job_created", "alpha"),
+    ]
+
+
+def test_a_projects_token_sees_its_project_alone(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    token = gateway.token_for(Scope.READ, project="gamma")
+    before = gateway.head()
+    submit(owner, project="delta")
+    mine = submit(owner, project="gamma")
+    with socket_to(gateway, f"?cursor={before}&follow=false", token) as connection:
+        found = [message for message in _until_closed(connection) if message["type"] == "event"]
+    assert [message["stream"] for message in found] == [mine]
+
+
+def _until_closed(connection: ClientConnection) -> list[Message]:
+    found: list[Message] = []
+    try:
+        while True:
+            found.extend(json.loads(connection.recv(timeout=20)))
+    except ConnectionClosed:
+        return found
+
+
+# ---- the two messages that people wait for ---------------------------------------------------
+
+
+def told(gateway: Installation, before: int) -> list[Message]:
+    """The messages for people since a position."""
+    with socket_to(gateway, f"?cursor={before}&follow=false") as connection:
+        found = _until_closed(connection)
+    kinds = ("task_completed", "task_question")
+    return [message for message in found if message["type"] in kinds]
+
+
+def test_a_board_task_is_told_done_blocked_and_cancelled(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    before = gateway.head()
+    done = submit(owner, lifecycle="board", run=True)
+    gateway.complete(done)
+    blocked = submit(owner, lifecycle="board", run=True)
+    gateway.fail(blocked)
+    owner.post(f"/api/tasks/{blocked}/cancel")
+    found = [(message["task_id"], message["state"]) for message in told(gateway, before)]
+    assert found == [(done, "done"), (blocked, "blocked"), (blocked, "cancelled")]
+
+
+def test_a_review_task_is_told_its_question_and_its_ends(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    before = gateway.head()
+    task_id = submit(owner, run=True)
+    gateway.ask(task_id, "Which one?", ["a", "b"])
+    owner.post(f"/api/tasks/{task_id}/answer", json={"answer": "a"})
+    gateway.complete(task_id)
+    owner.post(f"/api/tasks/{task_id}/accept")
+    failed = submit(owner, run=True)
+    gateway.fail(failed)
+    found = told(gateway, before)
+    assert [(message["type"], message.get("state")) for message in found] == [
+        ("task_completed", "blocked"),
+        ("task_question", None),
+        ("task_completed", "ready"),
+        ("task_completed", "completed"),
+        ("task_completed", "failed"),
+    ]
+    question = found[1]
+    assert (question["task_id"], question["question"]) == (task_id, "Which one?")
+    assert question["options"] == ["a", "b"]
+
+
+def test_a_subtask_under_review_is_told_completed(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    parent = submit(owner)
+    before = gateway.head()
+    child = submit(owner, parent_id=parent)
+    gateway.complete(child)
+    found = [(message["task_id"], message["state"]) for message in told(gateway, before)]
+    assert found == [(child, "completed")]
+
+
+# ---- being let go ----------------------------------------------------------------------------
+
+
+def closed(connection: ClientConnection) -> tuple[int, list[Message]]:
+    """How a connection is closed, and the last messages before."""
+    found = _until_closed(connection)
+    code = connection.protocol.close_code
+    assert code is not None
+    return code, found
+
+
+def test_a_revoked_token_closes_the_socket(gateway: Installation, owner: httpx2.Client) -> None:
+    made = owner.post("/api/tokens", json={"name": "watcher", "scopes": ["read"]}).json()
+    with socket_to(gateway, token=made["token"]) as connection:
+        connection.recv(timeout=20)
+        owner.delete("/api/tokens/watcher")
+        code, found = closed(connection)
+    assert code == 4401
+    assert (found[-1]["type"], found[-1]["reason"]) == ("resync", "unauthorized")
+
+
+def test_an_expired_token_closes_the_socket(gateway: Installation) -> None:
+    token = gateway.token_for(Scope.READ, lifetime_s=3_600)
+    key = digest_of(token)
+    with socket_to(gateway, token=token) as connection:
+        connection.recv(timeout=20)
+
+        def expire(tx: Any) -> None:
+            row = tx.rows("tokens")[key]
+            tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
+
+        gateway.core.engine.within(expire)
+        assert closed(connection)[0] == 4401
+
+
+def test_a_slow_reader_is_dropped_with_a_reason_and_the_others_see_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MOST_FRAMES", 3)
+    monkeypatch.setattr(live, "SHORTEST_S", 0.001)
+    with installed(tmp_path) as gateway:
+        owner = gateway.client()
+        narrow = socket.socket()
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        narrow.connect(("127.0.0.1", gateway.port))
+        with socket_to(gateway, sock=narrow, max_queue=1) as slow, socket_to(gateway) as quick:
+            slow.recv(timeout=20)
+            seen: list[int] = []
+            reading = threading.Thread(target=lambda: seen.extend(positions(_until_closed(quick))))
+            reading.start()
+            until(lambda: len(gateway.hub.readers) == 2)
+            while not any(reader.ended for reader in gateway.hub.readers):
+                submit(owner, payload="x" * 500_000)
+            submit(owner)
+            until(lambda: gateway.hub.position == gateway.head())
+            code, found = closed(slow)
+            gateway.server.stop()
+            reading.join()
+            assert seen == gateway.log()
+    assert code == 4408
+    last = found[-1]
+    assert (last["type"], last["reason"]) == ("resync", "slow_reader")
+    assert positions(found) == gateway_positions(found)
+    assert last["cursor"] == ([0, *positions(found)])[-1]
+
+
+def gateway_positions(found: list[Message]) -> list[int]:
+    """Positions without a hole: what the slow one did see was in order."""
+    seen = positions(found)
+    return list(range(seen[0], seen[0] + len(seen))) if seen else []
+
+
+def test_a_stopping_gateway_says_goodbye(tmp_path: Path) -> None:
+    with installed(tmp_path) as gateway, socket_to(gateway) as connection:
+        connection.recv(timeout=20)
+        stopping = threading.Thread(target=gateway.server.stop)
+        stopping.start()
+        code, found = closed(connection)
+        stopping.join()
+    assert code == 1012
+    assert (found[-1]["type"], found[-1]["reason"]) == ("bye", "stopping")
+
+
+def test_a_reader_that_leaves_is_forgotten(gateway: Installation) -> None:
+    before = len(gateway.hub.readers)
+    with socket_to(gateway) as connection:
+        connection.recv(timeout=20)
+        assert len(gateway.hub.readers) == before + 1
+    until(lambda: len(gateway.hub.readers) == before)
+
+
+# ---- being refused ---------------------------------------------------------------------------
+
+
+def refusal(gateway: Installation, query: str = "", **options: Any) -> tuple[int, str]:
+    with pytest.raises(InvalidStatus) as raised, socket_to(gateway, query, **options):
+        pass
+    response = raised.value.response
+    return response.status_code, json.loads(response.body or b"{}")["code"]
+
+
+def test_a_socket_passes_the_same_door(gateway: Installation) -> None:
+    assert refusal(gateway, additional_headers={}) == (401, "unauthorized")
+    wrong = {"Authorization": "Bearer wrong"}
+    assert refusal(gateway, additional_headers=wrong) == (401, "unauthorized")
+    assert refusal(gateway, token=gateway.token_for(Scope.SUBMIT)) == (403, "forbidden")
+    assert refusal(gateway, host="evil.example", sock=raw_socket(gateway)) == (421, "wrong_host")
+    assert refusal(gateway, origin="http://evil.example") == (403, "wrong_origin")
+
+
+def test_a_socket_with_a_cookie_needs_our_own_origin(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    code = owner.post("/api/login/codes").json()["code"]
+    browser = gateway.client(None)
+    browser.post("/api/login", json={"code": code}, headers={"Origin": gateway.url})
+    cookie = {"Cookie": f"detent={browser.cookies['detent']}"}
+    assert refusal(gateway, additional_headers=cookie) == (403, "wrong_origin")
+    with socket_to(gateway, additional_headers=cookie, origin=gateway.url) as connection:
+        assert json.loads(connection.recv(timeout=20))[0]["type"] == "hello"
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("?cursor=999999999", 422),
+        ("?cursor=-1", 422),
+        ("?cursor=abc", 422),
+        ("?cursor=1&cursor=2", 422),
+        ("?colour=red", 422),
+    ],
+)
+def test_a_wish_that_cannot_be_granted(gateway: Installation, query: str, status: int) -> None:
+    assert refusal(gateway, query) == (status, "invalid")
+
+
+def test_an_unknown_socket(gateway: Installation) -> None:
+    headers = {"Authorization": f"Bearer {gateway.token}"}
+    with (
+        pytest.raises(InvalidStatus) as raised,
+        connect(f"ws://127.0.0.1:{gateway.port}/api/nothing", additional_headers=headers),
+    ):
+        pass
+    assert raised.value.response.status_code in (403, 404)
+
+
+# ---- server-sent events ----------------------------------------------------------------------
+
+
+def streamed(owner: httpx2.Client, query: str, **headers: str) -> list[tuple[str, Message]]:
+    """The server-sent events of a stream that ends: id and message."""
+    answer = owner.get(f"/api/events?follow=false&{query}", headers=headers)
+    assert answer.headers["Content-Type"] == "text/event-stream"
+    found = []
+    last = ""
+    for block in filter(None, answer.text.split("\n\n")):
+        fields = dict(each.split(": ", 1) for each in block.split("\n"))
+        last = fields.get("id", last)
+        found.append((last, json.loads(fields["data"])))
+    return found
+
+
+def test_the_same_messages_as_server_sent_events(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    before = gateway.head()
+    task_id = submit(owner, run=True)
+    gateway.complete(task_id)
+    found = streamed(owner, f"cursor={before}")
+    assert positions([message for _, message in found]) == gateway.log(before)
+    assert [message["state"] for _, message in found if message["type"] == "task_completed"] == [
+        "ready"
+    ]
+
+
+def test_a_browser_resumes_by_the_last_id(gateway: Installation, owner: httpx2.Client) -> None:
+    before = gateway.head()
+    submit(owner, 3)
+    middle = gateway.log(before)[1]
+    found = streamed(owner, "cursor=0", **{"Last-Event-ID": str(middle)})
+    assert positions([message for _, message in found]) == gateway.log(middle)
+
+
+def test_an_id_comes_only_after_all_that_is_said_of_its_event(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    """A stream that is cut anywhere and resumed by the last id has said everything."""
+    before = gateway.head()
+    task_id = submit(owner, lifecycle="board", run=True)
+    gateway.complete(task_id)
+    last = before
+    for identity, message in streamed(owner, f"cursor={before}"):
+        if message["type"] == "task_completed":
+            assert last < message["position"] == int(identity)
+        last = int(identity or before)
+
+
+def test_a_stream_goes_on_with_what_happens(gateway: Installation, owner: httpx2.Client) -> None:
+    with owner.stream("GET", "/api/events") as answer, closing(answer):
+        lines = answer.iter_lines()
+        assert "hello" in "".join(next(lines) for _ in range(2))
+        task_id = submit(gateway.client())
+        assert any(task_id in line for line in lines)
+
+
+def test_a_streams_cursor_beyond_the_log(gateway: Installation, owner: httpx2.Client) -> None:
+    answer = owner.get("/api/events?cursor=999999999")
+    assert (answer.status_code, answer.json()["field"]) == (422, "cursor")

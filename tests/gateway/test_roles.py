@@ -1,0 +1,301 @@
+"""Every route × method × role. The scopes are typed by hand, so that a change in the code shows."""
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from detent.errors import Broken
+from detent.gateway.app import make_app
+from detent.gateway.routes import GuardedRoute, GuardedSocket, deny_undeclared
+from detent.operations.registry import Scope
+from tests.gateway.installation import Installation
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+OPEN, CODE = "open", "code"
+
+SCOPES: dict[tuple[str, str], str] = {
+    ("GET", "/health"): OPEN,
+    ("GET", "/ready"): OPEN,
+    ("POST", "/api/login"): CODE,
+    ("POST", "/api/logout"): "read",
+    ("POST", "/api/login/codes"): "read",
+    ("GET", "/openapi.json"): "read",
+    ("GET", "/api/events"): "read",
+    ("GET", "/api/log"): "read",
+    ("GET", "/status"): "read",
+    ("POST", "/add"): "submit",
+    ("POST", "/enqueue"): "submit",
+    ("POST", "/api/tasks"): "submit",
+    ("POST", "/api/bulk"): "submit",
+    ("POST", "/api/bulk/lines"): "submit",
+    ("POST", "/api/jobs"): "submit",
+    ("GET", "/api/tasks"): "read",
+    ("GET", "/api/tasks/{task_id}"): "read",
+    ("GET", "/api/tasks/{task_id}/events"): "read",
+    ("GET", "/api/tasks/{task_id}/jobs"): "read",
+    ("GET", "/api/tasks/{task_id}/runs"): "read",
+    ("GET", "/api/tasks/{task_id}/steps"): "read",
+    ("GET", "/api/tasks/{task_id}/subtasks"): "read",
+    ("GET", "/api/tasks/{task_id}/evidence"): "read",
+    ("GET", "/api/tasks/{task_id}/logs"): "read",
+    ("GET", "/api/tasks/{task_id}/why"): "read",
+    ("PATCH", "/api/tasks/{task_id}"): "operate",
+    ("DELETE", "/api/tasks/{task_id}"): "admin",
+    ("POST", "/api/tasks/{task_id}/run"): "operate",
+    ("POST", "/api/tasks/{task_id}/cancel"): "operate",
+    ("POST", "/api/tasks/{task_id}/resume"): "operate",
+    ("POST", "/api/tasks/{task_id}/retry"): "operate",
+    ("POST", "/api/tasks/{task_id}/signal"): "operate",
+    ("POST", "/api/tasks/{task_id}/accept"): "review",
+    ("POST", "/api/tasks/{task_id}/reject"): "review",
+    ("POST", "/api/tasks/{task_id}/answer"): "review",
+    ("GET", "/api/jobs"): "read",
+    ("GET", "/api/jobs/{job_id}"): "read",
+    ("GET", "/api/jobs/{job_id}/events"): "read",
+    ("GET", "/api/jobs/{job_id}/runs"): "read",
+    ("GET", "/api/jobs/{job_id}/steps"): "read",
+    ("GET", "/api/jobs/{job_id}/evidence"): "read",
+    ("GET", "/api/jobs/{job_id}/logs"): "read",
+    ("GET", "/api/jobs/{job_id}/why"): "read",
+    ("DELETE", "/api/jobs/{job_id}"): "admin",
+    ("POST", "/api/jobs/{job_id}/cancel"): "operate",
+    ("POST", "/api/jobs/{job_id}/retry"): "operate",
+    ("POST", "/api/jobs/{job_id}/signal"): "operate",
+    ("GET", "/api/runs"): "read",
+    ("GET", "/api/runs/{run_id}"): "read",
+    ("GET", "/api/runs/{run_id}/evidence"): "read",
+    ("GET", "/api/runs/{run_id}/output"): "read",
+    ("GET", "/api/inbox"): "read",
+    ("GET", "/api/health"): "read",
+    ("GET", "/api/lifecycles"): "read",
+    ("GET", "/api/lifecycles/{name}"): "read",
+    ("GET", "/api/resources"): "read",
+    ("GET", "/api/workers"): "read",
+    ("GET", "/api/schedules"): "read",
+    ("GET", "/api/projects"): "read",
+    ("GET", "/api/limits"): "read",
+    ("POST", "/api/pause"): "operate",
+    ("POST", "/api/resume"): "operate",
+    ("GET", "/api/tokens"): "admin",
+    ("POST", "/api/tokens"): "admin",
+    ("DELETE", "/api/tokens/{name}"): "admin",
+}
+PATHS = sorted({path for _, path in SCOPES})
+STRANGERS = ("none", "wrong", "expired")
+ROLES = (*STRANGERS, *(scope.value for scope in Scope))
+
+
+@pytest.fixture(scope="module")
+def clients(gateway: Installation) -> dict[str, httpx2.Client]:
+    """A client for each role."""
+    held: dict[str, str | None] = {scope.value: gateway.token_for(scope) for scope in Scope}
+    expired = gateway.token_for(*Scope, lifetime_s=-1)
+    held |= {"none": None, "wrong": "detent_" + "x" * 43, "expired": expired}
+    return {role: gateway.client(token) for role, token in held.items()}
+
+
+def expected(role: str, method: str, path: str) -> set[int] | None:
+    """The statuses that a role must get; None where it is let through to the operation."""
+    scope = SCOPES.get((method, path))
+    if scope == OPEN:
+        return {200}
+    if scope == CODE:
+        return {422}
+    if role in STRANGERS and path not in ("/health", "/ready", "/api/login"):
+        return {401}
+    if scope is None:
+        return {405}
+    return None if role in (scope, "admin") else {403}
+
+
+def ask(client: httpx2.Client, method: str, path: str) -> httpx2.Response:
+    """A request that is let through or not, and does nothing if it is."""
+    url = path.replace("{name}", "nobody").format(task_id="no", job_id="no", run_id="no")
+    query = "?follow=false" if path == "/api/events" else ""
+    if method in ("POST", "PUT", "PATCH"):
+        return client.request(method, url, json={"no_such_field": 1})
+    return client.request(method, url + query)
+
+
+def cells() -> Iterator[tuple[str, str]]:
+    for path in PATHS:
+        for method in METHODS:
+            yield method, path
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_route_and_method(
+    gateway: Installation, clients: dict[str, httpx2.Client], role: str
+) -> None:
+    before = gateway.head()
+    wrong = []
+    for method, path in cells():
+        status = ask(clients[role], method, path).status_code
+        wanted = expected(role, method, path)
+        let_through = status not in (401, 403, 405) and status < 500
+        if not (let_through if wanted is None else status in wanted):
+            wrong.append(f"{method} {path} as {role}: {status}, not {wanted or 'let through'}")
+    assert wrong == []
+    assert gateway.head() == before
+
+
+def test_the_table_has_every_route(gateway: Installation) -> None:
+    app, made = make_app(gateway.core, ["127.0.0.1"])
+    made.dispatcher.close()
+    routes = app.app.routes  # type: ignore[attr-defined]
+    http = {
+        (method, route.path): route.needs.value if route.needs else None
+        for route in routes
+        if isinstance(route, GuardedRoute)
+        for method in route.methods or ()
+    }
+    typed = {key: None if scope in (OPEN, CODE) else scope for key, scope in SCOPES.items()}
+    assert http == typed
+    sockets = {route.path: route.needs for route in routes if isinstance(route, GuardedSocket)}
+    assert sockets == {"/api/feed": Scope.READ}
+
+
+def test_a_route_without_a_scope_keeps_the_gateway_from_starting(gateway: Installation) -> None:
+    async def handler(*_: object) -> None:
+        raise AssertionError
+
+    from starlette.routing import Route
+
+    with pytest.raises(Broken, match="/secret declares no scope"):
+        deny_undeclared([Route("/secret", handler)])
+    undeclared = GuardedRoute("GET", "/secret", handler, None)  # type: ignore[arg-type]
+    with pytest.raises(Broken, match="/secret may not be open"):
+        deny_undeclared([undeclared])
+
+
+def test_an_unknown_path_tells_strangers_nothing(
+    gateway: Installation, clients: dict[str, httpx2.Client]
+) -> None:
+    for path in ("/", "/api", "/api/nothing", "/docs", "/api/tasks/"):
+        assert clients["none"].get(path).status_code == 401
+        assert clients["run"].get(path).json()["code"] == "not_found"
+
+
+# ---- another project -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def theirs(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
+    """A task of project `theirs`, with a job and a run."""
+    task_id = owner.post("/api/tasks", json={"intent": "runQA", "project": "theirs", "run": True})
+    made = str(task_id.json()["id"])
+    gateway.complete(made)
+    return {"task_id": made, "job_id": f"{made}-j1", "run_id": f"{made}-j1-r1"}
+
+
+@pytest.fixture(scope="module")
+def ours(gateway: Installation) -> httpx2.Client:
+    """Everything is allowed, in project `ours` alone."""
+    return gateway.client(gateway.token_for(*Scope, project="ours"))
+
+
+BODIES: dict[str, dict[str, object]] = {
+    "/api/tasks/{task_id}": {"title": "x"},
+    "/api/tasks/{task_id}/answer": {"answer": "x"},
+    "/api/tasks/{task_id}/signal": {"name": "x"},
+    "/api/jobs/{job_id}/signal": {"name": "x"},
+}
+
+
+def test_the_ids_of_the_other_project_are_real(
+    owner: httpx2.Client, theirs: dict[str, str]
+) -> None:
+    for path in ("/api/tasks/{task_id}", "/api/jobs/{job_id}", "/api/runs/{run_id}"):
+        assert owner.get(path.format(**theirs)).status_code == 200
+
+
+def test_nothing_of_another_project_can_be_seen_or_touched(
+    gateway: Installation, ours: httpx2.Client, theirs: dict[str, str]
+) -> None:
+    before = gateway.head()
+    for method, path in SCOPES:
+        if "_id}" in path:
+            body = BODIES.get(path, {}) if method in ("POST", "PATCH") else None
+            answer = ours.request(method, path.format(**theirs), json=body)
+            assert (answer.status_code, answer.json()["code"][:8]) == (404, "unknown_"), path
+    assert gateway.head() == before
+
+
+@pytest.mark.parametrize("path", ["/api/tasks", "/api/jobs", "/api/runs", "/api/projects"])
+def test_lists_show_the_own_project_alone(
+    ours: httpx2.Client, owner: httpx2.Client, theirs: dict[str, str], path: str
+) -> None:
+    assert "theirs" in owner.get("/api/projects").text
+    assert owner.get(path).json()["items"]
+    assert ours.get(path).json()["items"] == []
+
+
+def test_the_log_shows_the_own_project_alone(
+    ours: httpx2.Client, gateway: Installation, theirs: dict[str, str]
+) -> None:
+    made = ours.post("/api/tasks", json={"intent": "runQA"}).json()["id"]
+    found = ours.get("/api/log").json()
+    assert {event["stream"] for event in found["events"]} == {made}
+    assert found["cursor"] == gateway.head()
+
+
+def test_a_project_filter_cannot_reach_further(ours: httpx2.Client) -> None:
+    for path in ("/api/tasks", "/api/jobs", "/api/inbox", "/api/events"):
+        answer = ours.get(path, params={"project": "theirs"})
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/add", {"source": "api", "intent": "runQA", "payload": {"project": "theirs"}}, 422),
+        ("/api/tasks", {"intent": "runQA", "project": "theirs"}, 422),
+        ("/api/bulk", [{"intent": "runQA", "project": "theirs"}], 422),
+        ("/api/jobs", {"intent": "runQA", "project": "theirs"}, 422),
+        ("/api/tokens", {"name": "wider", "scopes": ["read"], "project": "theirs"}, 403),
+        ("/api/pause", {"project": "theirs"}, 403),
+        ("/api/pause", {"intent": "runQA"}, 403),
+        ("/api/pause", {}, 403),
+        ("/api/resume", {}, 403),
+    ],
+)
+def test_nothing_can_be_put_into_another_project(
+    gateway: Installation, ours: httpx2.Client, path: str, body: object, status: int
+) -> None:
+    before = gateway.head()
+    assert ours.post(path, json=body).status_code == status
+    assert gateway.head() == before
+
+
+def test_no_subtask_and_no_dependency_across_projects(
+    gateway: Installation, ours: httpx2.Client, theirs: dict[str, str]
+) -> None:
+    before = gateway.head()
+    under = ours.post("/api/tasks", json={"intent": "runQA", "parent_id": theirs["task_id"]})
+    after = ours.post("/api/tasks", json={"intent": "runQA", "depends_on": [theirs["task_id"]]})
+    assert (under.status_code, after.status_code) == (404, 422)
+    assert gateway.head() == before
+
+
+def test_a_token_made_by_a_projects_admin_stays_in_the_project(ours: httpx2.Client) -> None:
+    made = ours.post("/api/tokens", json={"name": "helper", "scopes": ["admin"]}).json()
+    assert made["project"] == "ours"
+    names = [token["name"] for token in ours.get("/api/tokens").json()["items"]]
+    assert "helper" in names
+    assert "owner" not in names
+    assert ours.delete("/api/tokens/owner").status_code == 404
+
+
+# ---- an agent's own work ---------------------------------------------------------------------
+
+
+def test_an_agent_never_judges_its_own_work(gateway: Installation, owner: httpx2.Client) -> None:
+    task_id = owner.post("/api/tasks", json={"intent": "runQA", "run": True}).json()["id"]
+    gateway.complete(task_id)
+    agent = gateway.client(gateway.token_for(Scope.REVIEW, root_id=task_id))
+    before = gateway.head()
+    for verb in ("accept", "reject"):
+        answer = agent.post(f"/api/tasks/{task_id}/{verb}")
+        assert (answer.status_code, answer.json()["code"]) == (403, "own_work")
+    assert gateway.head() == before

@@ -1,0 +1,79 @@
+"""Facts that move nothing, and logs that cannot be."""
+
+import pytest
+
+from detent.errors import Broken
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.world import CHECKPOINTS, RUNS, World
+from tests.kernel.stories.world import WORKER, Story, running
+
+
+def test_progress_and_evidence_are_facts() -> None:
+    s = running("board")
+    assert s.do(c.ReportProgress(s.grant(), s.run_id(), 0.5, "half"), WORKER) == ""
+    assert s.facts() == ["run_progressed"]
+    run = s.world.part(RUNS, "T-j1", s.run_id())
+    assert (run.progress, run.note) == (0.5, "half")
+    evidence = c.AddEvidence(s.grant(), s.run_id(), "a.log", "log", "0" * 64, 3)
+    assert s.do(evidence, WORKER) == ""
+    assert s.facts() == ["evidence_added"]
+
+
+def test_a_session_is_opened_once() -> None:
+    s = running("review")
+    s.do(c.OpenSession(s.grant(), "one"), WORKER)
+    assert s.facts() == ["session_opened"]
+    s.do(c.OpenSession(s.grant(), "one"), WORKER)
+    assert s.facts() == []
+    assert s.task().session_id == "one"
+
+
+@pytest.mark.parametrize(
+    ("event", "subject"),
+    [
+        (e.TaskStarted("r"), None),
+        (e.JobRunning("w", "n", 1, 1), None),
+        (e.RunStarted(), "r"),
+        (e.StepRunning("local"), "A"),
+    ],
+)
+def test_a_stream_that_does_not_begin_at_its_beginning_is_broken(
+    event: e.Event, subject: str | None
+) -> None:
+    with pytest.raises(Broken):
+        World().apply(e.Record("X", subject, event, 0, "other"))
+
+
+def test_a_claim_of_another_system_is_read() -> None:
+    s = Story()
+    s.submit_job()
+    s.happened("J", (e.JobLeased(), None))
+    assert s.job().state == "running"
+
+
+def test_a_wait_of_another_system_that_nobody_saw_begin() -> None:
+    s = Story()
+    s.submit_job()
+    s.happened("J", (e.WaitCompleted("unknown", "signalled"), None))
+    assert s.job().state == "queued"
+    assert s.world.part(CHECKPOINTS, "J", "unknown") is None
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "priority", "code"),
+    [
+        ("weather", "P2", "unknown_lifecycle"),
+        ("job", "P2", "invalid"),
+        ("board", "P9", "invalid"),
+    ],
+)
+def test_a_task_is_asked_for_in_known_words(lifecycle: str, priority: str, code: str) -> None:
+    command = c.SubmitTask("T", "demo", lifecycle, "build", "cli", priority)
+    assert Story().refused(command).code == code
+
+
+def test_names_are_kept_in_their_one_spelling() -> None:
+    s = Story()
+    assert s.submit("Board", priority="high") == "task_created task_queued job_created"
+    assert (s.task().lifecycle, s.task().priority, s.job().priority) == ("board", "P0", "P0")

@@ -1,0 +1,263 @@
+"""Judging and changing: accept, reject, rounds, own work, editing, deleting."""
+
+import pytest
+
+from detent.kernel import commands as c
+from detent.kernel.priority import Priority, rank
+from tests.kernel.stories.world import WORKER, Story, running
+
+AGENT = c.Actor("agent", root_id="T")
+
+
+def ready(**more: object) -> Story:
+    s = running("review", **more)
+    s.succeed()
+    return s
+
+
+# ---- rounds ----------------------------------------------------------------------------------
+
+
+def test_rejected_once_and_then_accepted() -> None:
+    s = ready()
+    assert s.do(c.RejectTask("T", "use less salt")) == "task_rejected(1)"
+    assert (s.task().rounds, s.task().comment) == (1, "use less salt")
+    assert s.do(c.QueueTask("T")) == "task_queued j2:job_created"
+    assert s.claim() == "j2:job_running j2:run_queued(1) j2:run_started task_started"
+    assert s.succeed() == "j2:run_succeeded j2:job_completed task_ready"
+    assert s.do(c.AcceptTask("T")) == "task_accepted"
+    refusal = s.refused(c.RejectTask("T"))
+    assert (refusal.code, refusal.details["legal"]) == ("illegal_transition", [])
+
+
+def test_rejected_and_run_in_one_breath_in_the_same_session() -> None:
+    s = running("review")
+    s.do(c.OpenSession(s.grant(), "session-1"), WORKER)
+    s.succeed()
+    told = s.do(c.RejectTask("T", "again", run=True))
+    assert told == "task_rejected(1) task_queued j2:job_created"
+    assert s.task().session_id == "session-1"
+
+
+def test_rejected_and_then_failed() -> None:
+    s = ready()
+    s.do(c.RejectTask("T", run=True))
+    s.claim()
+    assert s.fail() == "j2:run_failed(error) j2:job_failed(error) task_failed(error)"
+    assert s.do(c.QueueTask("T")) == "task_retried j2:job_requeued(retried)"
+
+
+def test_a_rejected_parent_whose_subtasks_are_all_completed() -> None:
+    s = Story()
+    s.submit("review", "P")
+    s.claim("P")
+    s.submit("review", "C", parent_id="P")
+    s.claim("C")
+    s.succeed("C")
+    s.succeed("P")
+    assert s.do(c.RejectTask("P", run=True)) == (
+        "P:task_rejected(1) P:task_queued P.j2:job_created"
+    )
+    s.claim("P")
+    assert s.succeed("P") == (
+        "P.j2:run_succeeded P.j2:job_completed P:task_blocked(subtasks) P:task_ready"
+    )
+
+
+def test_rounds_are_capped() -> None:
+    s = ready(max_rounds=1)
+    s.do(c.RejectTask("T", run=True))
+    s.claim()
+    s.succeed()
+    assert s.refused(c.RejectTask("T")).code == "rounds_used"
+    assert s.refused(c.RejectTask("T", run=True)).code == "rounds_used"
+    s.do(c.EditTask("T", {"options": {"max_rounds": 2}}))
+    assert s.do(c.RejectTask("T")) == "task_rejected(2)"
+
+
+def test_a_verdict_is_bound_to_what_was_looked_at() -> None:
+    s = ready()
+    seen = s.world.versions["T"]
+    s.do(c.EditTask("T", {"title": "new"}))
+    assert s.refused(c.AcceptTask("T", seen=seen)).code == "version_conflict"
+    assert s.refused(c.RejectTask("T", seen=seen)).code == "version_conflict"
+    assert s.do(c.AcceptTask("T", seen=seen + 1)) == "task_accepted"
+
+
+def test_exactly_one_verdict_wins() -> None:
+    s = ready()
+    s.do(c.AcceptTask("T"))
+    for late in (c.AcceptTask("T"), c.RejectTask("T"), c.CancelTask("T")):
+        assert s.refused(late).code == "illegal_transition"
+
+
+# ---- own work --------------------------------------------------------------------------------
+
+OWN_WORK: list[c.Command] = [
+    c.AcceptTask("T"),
+    c.RejectTask("T"),
+    c.QueueTask("T"),
+    c.RetryTask("T"),
+    c.ResumeTask("T"),
+    c.UnblockTask("T"),
+    c.AnswerTask("T", "yes"),
+    c.EditTask("T", {"title": "mine"}),
+    c.RaiseBudget("T", 10**9),
+    c.DeleteTask("T"),
+]
+
+
+@pytest.mark.parametrize("command", OWN_WORK, ids=lambda command: type(command).__name__)
+def test_an_agent_neither_judges_nor_widens_its_own_work(command: c.Command) -> None:
+    assert ready().refused(command, AGENT).code == "own_work"
+
+
+@pytest.mark.parametrize("task", ["T", "C"])
+def test_an_agent_does_not_answer_for_its_parent_or_its_subtasks(task: str) -> None:
+    s = running("review")
+    s.submit("review", "C", parent_id="T")
+    s.claim("C")
+    s.suspend("question", at=task)
+    assert s.refused(c.AnswerTask(task, "yes"), AGENT).code == "own_work"
+
+
+def test_an_agent_that_works_on_something_else_may_judge() -> None:
+    assert ready().do(c.AcceptTask("T"), c.Actor("reviewer", root_id="other")) == "task_accepted"
+
+
+def test_an_agent_does_not_restart_its_own_job() -> None:
+    s = running("job")
+    s.fail("budget")
+    own = c.Actor("agent", root_id="J")
+    assert s.refused(c.RetryJob("J"), own).code == "own_work"
+
+
+# ---- editing ---------------------------------------------------------------------------------
+
+
+def test_a_new_priority_reaches_the_job_in_the_queue() -> None:
+    s = Story()
+    s.submit("board")
+    s.later(5)
+    assert s.do(c.EditTask("T", {"priority": "high"})) == ""
+    assert s.facts() == ["task_edited", "job_reprioritised"]
+    assert (s.task().priority, s.job().priority) == ("P0", "P0")
+    assert s.job().rank == rank(Priority.P0, s.job().created_at)
+
+
+def test_a_new_priority_does_not_reach_a_job_that_has_ended() -> None:
+    s = ready()
+    s.do(c.EditTask("T", {"priority": "P3"}))
+    assert s.facts() == ["task_edited"]
+    s.do(c.RejectTask("T", run=True))
+    assert s.job().priority == "P3"
+
+
+def test_what_cannot_be_changed() -> None:
+    s = ready()
+    assert s.refused(c.EditTask("T", {"budget": 5})).code == "invalid"
+    assert s.refused(c.EditTask("T", {"priority": "P9"})).code == "invalid"
+    s.do(c.AcceptTask("T"))
+    assert s.refused(c.EditTask("T", {"title": "late"})).code == "task_ended"
+
+
+# ---- deleting --------------------------------------------------------------------------------
+
+
+def refused_because(s: Story, task: str = "T") -> list[str]:
+    refusal = s.refused(c.DeleteTask(task))
+    assert refusal.code == "still_needed"
+    reasons = refusal.details["reasons"]
+    assert isinstance(reasons, list)
+    return reasons
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "states"), [("board", ("todo", "doing")), ("review", ("queued", "running"))]
+)
+def test_queued_and_running_tasks_are_not_deleted(lifecycle: str, states: tuple[str, str]) -> None:
+    s = Story()
+    s.submit(lifecycle)
+    assert refused_because(s) == [f"it is {states[0]}", "its job T-j1 is queued"]
+    s.claim()
+    assert refused_because(s) == [f"it is {states[1]}", "its job T-j1 is running"]
+
+
+def test_a_task_with_a_live_job_is_not_deleted() -> None:
+    s = running("board")
+    s.suspend("question")
+    assert refused_because(s) == ["its job T-j1 is parked"]
+
+
+def test_a_task_with_live_subtasks_is_not_deleted() -> None:
+    s = running("review")
+    s.submit("review", "C", parent_id="T")
+    s.succeed()
+    assert refused_because(s) == ["its subtask C is queued"]
+
+
+def test_a_task_that_another_one_waits_for_is_not_deleted() -> None:
+    s = ready()
+    s.submit("review", "W", depends_on=("T",))
+    assert refused_because(s) == ["task W depends on it"]
+
+
+def test_a_subtask_is_kept_as_long_as_its_parent() -> None:
+    s = running("board")
+    s.submit("board", "C", parent_id="T")
+    s.claim("C")
+    s.succeed("C")
+    assert refused_because(s, "C") == ["its parent T has not ended"]
+    s.succeed()
+    assert s.do(c.DeleteTask("C")) == ""
+    assert s.facts() == ["task_deleted"]
+
+
+@pytest.mark.parametrize("end", [c.CancelTask("T"), c.AcceptTask("T")])
+def test_an_ended_task_is_deleted(end: c.Command) -> None:
+    s = ready()
+    s.do(end)
+    assert s.do(c.DeleteTask("T")) == ""
+    tombstone = s.fact("task_deleted")
+    assert (tombstone.events, tombstone.jobs, tombstone.runs) == (5, 1, 1)
+    assert s.refused(c.DeleteTask("T")).code == "unknown_task"
+    assert s.refused(c.CancelJob("T-j1")).code == "unknown_job"
+
+
+def test_a_task_is_deleted_with_its_ended_subtasks() -> None:
+    s = running("review")
+    s.submit("review", "C", parent_id="T")
+    s.claim("C")
+    s.fail(at="C")
+    s.succeed()
+    s.cancel()
+    assert s.do(c.DeleteTask("T")) == ""
+    assert [each.stream for each in s.last] == ["C", "T"]
+    assert s.refused(c.QueueTask("C")).code == "unknown_task"
+
+
+def test_a_task_that_was_never_run_is_deleted() -> None:
+    s = Story()
+    s.submit("review", queue=False)
+    assert s.do(c.DeleteTask("T")) == ""
+
+
+def test_a_job_alone_is_deleted_when_it_has_ended() -> None:
+    s = running("job")
+    assert s.refused(c.DeleteJob("J")).code == "still_needed"
+    s.succeed()
+    assert s.do(c.DeleteJob("J")) == ""
+    assert s.facts() == ["job_deleted"]
+    assert s.refused(c.DeleteJob("J")).code == "unknown_job"
+
+
+def test_a_job_of_a_task_is_deleted_with_the_task() -> None:
+    s = ready()
+    assert s.refused(c.DeleteJob("T-j1")).code == "still_needed"
+
+
+def test_ids_are_given_once() -> None:
+    s = running("board")
+    assert s.refused(c.SubmitTask("T", "demo", "board", "build", "cli")).code == "task_exists"
+    s.submit_job()
+    assert s.refused(c.SubmitJob("J", "demo", "build")).code == "job_exists"

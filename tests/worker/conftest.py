@@ -1,0 +1,24 @@
+"""Every store that a test of workers leaves behind must be what its log says."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from detent.testing.audit import audit
+from detent.testing.inline import Harness
+
+
+@pytest.fixture(autouse=True)
+def _audited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    made: list[Harness] = []
+    begin = Harness.__init__
+
+    def remember(self: Harness, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        made.append(self)
+
+    monkeypatch.setattr(Harness, "__init__", remember)
+    yield
+    for harness in made:
+        audit(harness.store)

@@ -1,0 +1,591 @@
+"""The worker on a real store: side by side, cancelled, limited, stopped, lost, and two of them."""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.engine import Ask
+from detent.errors import Refused
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.store.port import Query
+from detent.worker.app import App
+from detent.worker.attempt import Stop
+from detent.worker.failures import JobFailed
+from detent.worker.loop import Worker
+from detent.worker.run import AsyncRun, Run
+from tests.worker.waiting import installation, until, working
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Iterator[Core]:
+    with installation(tmp_path, worker_grace_ms=300) as made:
+        yield made
+
+
+def states(core: Core, intent: str | None = None) -> Counter[str]:
+    where = {} if intent is None else {"intent": intent}
+    with core.store.read() as view:
+        return Counter(view.count_by(Query("jobs", where), "state"))
+
+
+def submit_many(core: Core, intent: str, count: int) -> list[str]:
+    ids = [new_id() for _ in range(count)]
+    asks = [Ask(c.SubmitJob(each, "default", intent), c.Actor("test"), fresh=True) for each in ids]
+    core.engine.ask(asks, bulk=True)
+    return ids
+
+
+class Gate:
+    """Handlers wait here until a test lets them go on."""
+
+    def __init__(self) -> None:
+        self.inside: list[str] = []
+        self.open = threading.Event()
+
+    def pass_through(self, name: str = "") -> None:
+        self.inside.append(name)
+        assert self.open.wait(30)
+
+
+# ---- side by side --------------------------------------------------------------------------
+
+
+def test_functions_and_coroutines_run_side_by_side(core: Core) -> None:
+    app, gate = App(), Gate()
+    both = threading.Barrier(2)
+
+    @app.intent("plain")
+    def plain() -> str:
+        both.wait(30)
+        return "plain"
+
+    @app.intent("waited")
+    async def waited(run: AsyncRun) -> str:
+        await asyncio.sleep(0)
+        gate.inside.append("waited")
+        return await run.step("inner", lambda: "waited")
+
+    with working(core, app, concurrency=2):
+        handles = [plain.submit(), plain.submit(), waited.submit()]
+        assert [each.result(timeout=30) for each in handles] == ["plain", "plain", "waited"]
+    assert states(core) == {"completed": 3}
+
+
+def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(core: Core) -> None:
+    app, done = App(), []
+    app.intent("tiny")(lambda: done.append(1))
+    submit_many(core, "tiny", 1_000)
+    with working(core, app, concurrency=4) as worker:
+        until(lambda: states(core)["completed"] == 1_000 and not len(worker.holds), "all done")
+    assert len(done) == 1_000
+    with core.store.read() as view:
+        events = view.events(0, 100_000)
+    ends = Counter(event.at for event in events if event.name == "job_completed")
+    assert len(ends) < 200  # a transaction has one time
+
+
+def test_long_jobs_are_not_hoarded(core: Core) -> None:
+    app, gate = App(), Gate()
+    app.intent("long")(gate.pass_through)
+    submit_many(core, "long", 20)
+    with working(core, app, concurrency=3):
+        until(lambda: len(gate.inside) == 3, "three started")
+        assert states(core) == {"running": 3, "queued": 17}
+        gate.open.set()
+        until(lambda: states(core)["completed"] == 20, "all done")
+
+
+def test_claims_that_nobody_gets_to_start_go_back_at_once(core: Core) -> None:
+    app, gate, small = App(), Gate(), []
+
+    @app.intent("mixed")
+    def mixed(n: int = 0) -> None:
+        small.append(n)
+        if n:
+            gate.pass_through()
+
+    with working(core, app, concurrency=1) as worker:
+        submit_many(core, "mixed", 300)
+        until(lambda: len(small) == 300, "the small ones")
+        assert worker.threads.pace.tiny
+        blocked = mixed.submit(n=1)
+        until(lambda: gate.inside, "the long one")
+        submit_many(core, "mixed", 50)
+        until(lambda: states(core)["queued"] == 50, "nothing is held behind the long one")
+        gate.open.set()
+        blocked.result(timeout=30)
+        until(lambda: states(core)["completed"] == 351, "all done")
+
+
+# ---- cancelling and limits -----------------------------------------------------------------
+
+
+def test_a_cancel_ends_a_function_at_its_next_word(core: Core) -> None:
+    app, cleaned = App(), []
+
+    @app.intent("long")
+    def long(run: Run) -> None:
+        try:
+            while True:
+                run.log("still here")
+                time.sleep(0.01)
+        finally:
+            cleaned.append(True)
+
+    with working(core, app):
+        handle = long.submit()
+        until(lambda: handle.state() == "running")
+        asked_s = time.monotonic()
+        assert handle.cancel() == "requested"
+        until(lambda: handle.state() == "cancelled", "the cancel")
+        assert time.monotonic() - asked_s < 5
+    assert cleaned == [True]
+
+
+def test_a_cancel_ends_a_coroutine_where_it_waits(core: Core) -> None:
+    app, cleaned = App(), []
+
+    @app.intent("long")
+    async def long() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            cleaned.append(True)
+
+    with working(core, app):
+        handle = app.submit("long")
+        until(lambda: handle.state() == "running")
+        handle.cancel()
+        until(lambda: handle.state() == "cancelled", "the cancel")
+    assert cleaned == [True]
+
+
+def test_a_success_after_the_cancel_was_heard_is_still_a_cancel(core: Core) -> None:
+    app, gate = App(), Gate()
+    app.intent("work")(gate.pass_through)
+    with working(core, app) as worker:
+        handle = app.submit("work")
+        until(lambda: gate.inside)
+        handle.cancel()
+        until(lambda: any(hold.stopped for hold in worker.holds), "the worker heard it")
+        gate.open.set()
+        until(lambda: handle.state() == "cancelled", "the cancel")
+
+
+def test_a_function_that_does_not_hear_a_cancel_is_cancelled_at_the_end_of_its_lease(
+    tmp_path: Path,
+) -> None:
+    app, gate = App(), Gate()
+    app.intent("deaf")(gate.pass_through)
+    with installation(tmp_path, lease_ms=600, worker_heartbeat_ms=100, worker_grace_ms=100) as core:
+        with working(core, app, concurrency=1):
+            handle = app.submit("deaf")
+            until(lambda: gate.inside)
+            handle.cancel()
+            until(lambda: handle.state() == "cancelled", "the lease's end")
+            other = app.submit("deaf")
+            until(lambda: len(gate.inside) == 2, "its thread was replaced")
+            gate.open.set()
+            other.result(timeout=30)
+        assert handle.state() == "cancelled"
+
+
+@pytest.mark.parametrize("kind", ["plain", "waited"])
+def test_a_run_over_its_time_limit_is_timed_out_and_fenced(core: Core, kind: str) -> None:
+    app, refused = App(), []
+    go_on = threading.Event()
+
+    @app.intent("plain", timeout_s=0.2, retry={"classes": {"timeout": {"retries": 0}}})
+    def plain(run: Run) -> None:
+        go_on.wait(30)
+        try:
+            run.step("late", lambda: 1)
+        except BaseException as error:
+            refused.append(type(error).__name__)
+            raise
+
+    @app.intent("waited", timeout_s=0.2, retry={"classes": {"timeout": {"retries": 0}}})
+    async def waited(run: AsyncRun) -> None:
+        try:
+            await asyncio.sleep(3_600)
+        except BaseException as error:
+            refused.append(type(error).__name__)
+            raise
+
+    with working(core, app):
+        handle = app.submit(kind)
+        with pytest.raises(JobFailed, match=r"ran longer than 0\.2 s") as raised:
+            handle.result(timeout=30)
+        assert raised.value.error_class == "timeout"
+        go_on.set()
+        until(lambda: refused, "the late word")
+    assert refused == ["Stopped" if kind == "plain" else "CancelledError"]
+    with core.store.read() as view:
+        names = [event.name for event in view.events(0, 100, stream=handle.job_id)]
+    assert names[-2:] == ["run_timed_out", "job_failed"]
+
+
+def test_a_run_without_a_sign_of_life_is_timed_out_as_idle(core: Core) -> None:
+    app, go_on = App(), threading.Event()
+
+    @app.intent("talker", idle_timeout_s=0.5, retry={"classes": {"timeout": {"retries": 0}}})
+    def talker(run: Run, silent: bool) -> str:
+        for index in range(20):
+            run.log(str(index))
+            time.sleep(0.05)
+        if silent:
+            go_on.wait(30)
+        return "done"
+
+    with working(core, app):
+        quiet, lively = talker.submit(silent=True), talker.submit(silent=False)
+        assert lively.result(timeout=30) == "done"
+        with pytest.raises(JobFailed, match="gave no sign of life"):
+            quiet.result(timeout=30)
+        go_on.set()
+    with core.store.read() as view:
+        events = view.events(0, 100, stream=quiet.job_id)
+    assert next(e.data for e in events if e.name == "run_timed_out").startswith('{"limit":"idle"')
+
+
+# ---- stopping ------------------------------------------------------------------------------
+
+
+def test_a_graceful_stop_lets_running_work_end_and_claims_nothing_more(core: Core) -> None:
+    app, gate = App(), Gate()
+    app.intent("work")(gate.pass_through)
+    submit_many(core, "work", 5)
+    worker = Worker(core, app, concurrency=2)
+    worker.start()
+    until(lambda: len(gate.inside) == 2)
+    stopping = threading.Thread(target=worker.stop, kwargs={"grace_s": 30})
+    stopping.start()
+    until(lambda: worker.draining)
+    gate.open.set()
+    stopping.join(30)
+    assert states(core) == {"completed": 2, "queued": 3}
+    with core.store.read() as view:
+        assert dict(view.rows("workers")) == {}
+
+
+def test_what_cannot_finish_is_handed_back_at_once_without_penalty(core: Core) -> None:
+    app, gate, tries = App(), Gate(), []
+
+    @app.intent("work")
+    def work(run: Run) -> str:
+        tries.append((run.attempt, run.fence))
+        if len(tries) == 1:
+            gate.pass_through()
+        return run.step("inner", lambda: "done")
+
+    first = Worker(core, app)
+    first.start()
+    handle = work.submit()
+    until(lambda: gate.inside)
+    first.stop(grace_s=0.05)
+    assert handle.state() == "queued"
+    gate.open.set()  # the abandoned function goes on, but nothing that it says lands
+    with working(core, app):
+        assert handle.result(timeout=30) == "done"
+    assert tries == [(1, 1), (1, 2)]
+    with core.store.read() as view:
+        events = view.events(0, 100, stream=handle.job_id)
+    assert [event.name for event in events].count("checkpoint_recorded") == 1
+    assert any(e.name == "run_cancelled" and "handed_back" in e.data for e in events)
+
+
+def test_a_second_stop_does_not_wait(core: Core) -> None:
+    app, gate = App(), Gate()
+    app.intent("work")(gate.pass_through)
+    worker = Worker(core, app)
+    worker.start()
+    handle = app.submit("work")
+    until(lambda: gate.inside)
+    stopping = threading.Thread(target=worker.stop, kwargs={"grace_s": 3_600})
+    stopping.start()
+    until(lambda: worker.draining)
+    worker.stop()
+    stopping.join(30)
+    assert not stopping.is_alive()
+    assert handle.state() == "queued"
+    gate.open.set()
+
+
+def test_a_plan_is_handed_back_between_its_steps(core: Core) -> None:
+    app, gate, ran = App(), Gate(), []
+
+    @app.intent("first")
+    def first() -> str:
+        ran.append("first")
+        gate.pass_through()
+        return "1"
+
+    @app.intent("second")
+    def second() -> str:
+        ran.append("second")
+        return "2"
+
+    app.plan("both", [{"name": "first"}, {"name": "second", "needs": ["first"]}])
+    worker = Worker(core, app)
+    worker.start()
+    handle = app.submit("both")
+    until(lambda: gate.inside)
+    stopping = threading.Thread(target=worker.stop, kwargs={"grace_s": 30})
+    stopping.start()
+    until(lambda: worker.draining)
+    gate.open.set()
+    stopping.join(30)
+    assert (handle.state(), ran) == ("queued", ["first"])
+    with working(core, app):
+        assert handle.result(timeout=30) == {"first": "1", "second": "2"}
+    assert ran == ["first", "second"]
+
+
+# ---- stale workers -------------------------------------------------------------------------
+
+WRITES: dict[str, Any] = {
+    "step": lambda run: run.step("late", lambda: 1),
+    "effect": lambda run: run.effect("late", lambda: 1),
+    "progress": lambda run: run.progress(0.5),
+    "evidence": lambda run: run.evidence("late.txt", "late"),
+    "subtask": lambda run: run.subtask("other"),
+    "sleep": lambda run: run.sleep(1),
+    "ask": lambda run: run.ask("late?"),
+    "wait": lambda run: run.wait_for("late"),
+    "return": lambda run: "late",
+    "raise": lambda run: 1 / 0,
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_worker_that_lost_its_lease_changes_nothing(core: Core, write: str) -> None:
+    """It is frozen before the write, its job is reclaimed and done by another, then it goes on."""
+    app, gate, tries = App(), Gate(), []
+
+    @app.intent("other")
+    def other() -> None: ...
+
+    @app.intent("work")
+    def work(run: Run) -> Any:
+        tries.append(run.fence)
+        if len(tries) == 1:
+            gate.pass_through()
+            return WRITES[write](run)
+        return "fresh"
+
+    frozen = Worker(core, app, name="frozen", concurrency=1)
+    frozen.start()
+    handle = work.submit()
+    until(lambda: gate.inside)
+    frozen.heartbeat.stop()
+    frozen.claimer.stop()
+    core.engine.do(c.ReclaimJob(handle.job_id, 1), c.Actor("clock"))
+    with working(core, app, name="fresh"):
+        assert handle.result(timeout=30) == "fresh"
+    with core.store.read() as view:
+        before = view.events(0, 1_000)
+    gate.open.set()
+    until(lambda: not len(frozen.holds), "the frozen worker has spoken")
+    frozen.reporter.stop()
+    with core.store.read() as view:
+        after = view.events(0, 1_000)
+        assert states(core, "other") == {}
+    assert after == before
+    frozen.watch.stop()
+
+
+def test_the_heartbeat_tells_a_run_that_its_lease_is_lost(tmp_path: Path) -> None:
+    app = App()
+    gate = Gate()
+    stopped: list[Any] = []
+
+    @app.intent("work")
+    def work(run: Run) -> None:
+        gate.inside.append("in")
+        while not stopped:
+            try:
+                run.log("still here")
+            except BaseException as error:
+                stopped.append(error)
+                raise
+            time.sleep(0.01)
+
+    with installation(tmp_path, worker_heartbeat_ms=50) as core:
+        with working(core, app) as worker:
+            handle = work.submit()
+            until(lambda: gate.inside)
+            worker.claimer.stop()
+            core.engine.do(c.ReclaimJob(handle.job_id, 1), c.Actor("clock"))
+            until(lambda: stopped, "the run hears of it")
+            assert str(stopped[0]) == Stop.LOST
+        assert handle.state() == "queued"
+
+
+def test_a_lease_that_cannot_be_renewed_in_time_stops_the_work(core: Core) -> None:
+    app, gate = App(), Gate()
+    app.intent("work")(gate.pass_through)
+    with working(core, app) as worker:
+        app.submit("work")
+        until(lambda: gate.inside)
+        hold = next(iter(worker.holds))
+        worker.heartbeat.lease_s = 0.0
+        worker.heartbeat.engine = None  # type: ignore[assignment]
+        assert not worker.heartbeat.beat()
+        assert hold.stopped is Stop.LOST
+        worker.heartbeat.engine = core.engine
+        gate.open.set()
+
+
+def test_a_report_under_an_old_fence_is_refused_by_the_engine(core: Core) -> None:
+    app = App()
+    app.intent("work")(lambda: 1)
+    core.engine.do(c.SubmitJob("j", "default", "work"), c.Actor("t"))
+    grant = core.engine.do(c.ClaimJob("j", "w", "n"), c.Actor("t"))
+    core.engine.do(c.HandBack(grant), c.Actor("t"))
+    core.engine.do(c.ClaimJob("j", "w", "m"), c.Actor("t"))
+    with pytest.raises(Refused) as raised:
+        core.engine.do(
+            c.SubmitJob("child", "default", "work", parent_job_id="j"), c.Actor("t"), grant=grant
+        )
+    assert raised.value.code == "stale_fence"
+
+
+# ---- several workers -----------------------------------------------------------------------
+
+
+def test_two_workers_on_one_file_do_every_job_once(tmp_path: Path) -> None:
+    done: list[str] = []
+    apps = [App(), App()]
+    for app in apps:
+
+        def work(run: Run) -> None:
+            done.append(run.job_id)
+
+        app.intent("work")(work)
+    with installation(tmp_path) as one, installation(tmp_path) as two:
+        ids = submit_many(one, "work", 2_000)
+        with working(one, apps[0], name="one"), working(two, apps[1], name="two"):
+            until(lambda: states(one)["completed"] == 2_000, "all done")
+    assert Counter(done) == Counter(ids)
+
+
+def test_waits_and_retries_come_due_by_themselves(core: Core) -> None:
+    app, tries = App(), []
+
+    @app.intent("nap")
+    def nap(run: Run) -> str:
+        run.sleep(0.3)
+        return "rested"
+
+    @app.intent("flaky", retry={"delay_ms": 300})
+    def flaky() -> str:
+        tries.append(time.monotonic())
+        if len(tries) == 1:
+            raise ValueError("once")
+        return "through"
+
+    with working(core, app):
+        handles = [nap.submit(), flaky.submit()]
+        assert [handle.result(timeout=30) for handle in handles] == ["rested", "through"]
+    assert 0.29 < tries[1] - tries[0] < 5
+
+
+def test_a_plan_runs_its_branches_at_the_same_time(core: Core) -> None:
+    app = App()
+    together = threading.Barrier(3)
+
+    @app.intent("plain")
+    def plain(n: int) -> int:
+        together.wait(30)
+        return n
+
+    @app.intent("waited")
+    async def waited() -> str:
+        await asyncio.to_thread(together.wait, 30)
+        return "w"
+
+    @app.intent("sum")
+    def total(run: Run) -> list[str]:
+        return sorted(map(str, run.results.values()))
+
+    app.plan(
+        "wide",
+        [
+            {"name": "a", "intent": "plain", "input": {"n": 1}},
+            {"name": "b", "intent": "plain", "input": {"n": 2}},
+            {"name": "c", "intent": "waited"},
+            {"name": "d", "intent": "sum", "needs": ["a", "b", "c"]},
+        ],
+    )
+    with working(core, app, concurrency=4):
+        result = app.submit("wide").result(timeout=30)
+    assert result["d"] == ["1", "2", "w"]
+
+
+def test_a_sleeping_step_goes_on_while_its_sibling_still_runs(core: Core) -> None:
+    app, gate = App(), Gate()
+
+    @app.intent("nap")
+    def nap(run: Run) -> str:
+        run.sleep(0.2)
+        gate.open.set()
+        return "rested"
+
+    @app.intent("long")
+    def long() -> str:
+        gate.pass_through()
+        return "long"
+
+    app.plan("both", [{"name": "nap"}, {"name": "long"}])
+    with working(core, app):
+        assert app.submit("both").result(timeout=30) == {"nap": "rested", "long": "long"}
+
+
+def test_a_planner_and_a_replan_on_a_real_store(core: Core) -> None:
+    app = App()
+
+    @app.intent("try", critic=lambda result, history: "accept" if result.succeeded else "replan")
+    def attempt(way: int) -> int:
+        if way == 1:
+            raise ValueError("wrong way")
+        return way
+
+    @app.planner("solve")
+    def plan(request: Any) -> list[dict[str, Any]]:
+        return [{"name": "go", "intent": "try", "input": {"way": request.version}}]
+
+    with working(core, app):
+        assert app.submit("solve").result(timeout=30) == {"go": 2}
+
+
+def test_a_worker_registers_its_intents_for_intake(core: Core) -> None:
+    app = App()
+    app.intent("work", retry={"retries": 1}, timeout_s=3)(lambda: 1)
+    with working(core, app, name="w1") as worker:
+        known = core.known_intents()
+        assert known["work"] == {"retry": {"retries": 1}, "run_timeout_ms": 3_000}
+        with core.store.read() as view:
+            assert view.rows("workers")["w1"]["intents"] == ["plan", "work"]
+        assert worker.name == "w1"
+
+
+def test_a_worker_inside_somebodys_own_event_loop(core: Core) -> None:
+    app = App()
+
+    @app.intent("work")
+    async def work(n: int) -> int:
+        return n + 1
+
+    async def serve() -> int:
+        async with Worker(core, app):
+            return await work.submit(n=1).aresult(timeout=30)
+
+    assert asyncio.run(serve()) == 2
