@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import architecture, decisions, reference
+from tools import architecture, decisions, reference, surface
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
@@ -15,6 +15,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("docs/architecture.md", architecture.site_page),
     ("docs/decisions/index.md", decisions.index),
     *reference.PAGES.items(),
+    *surface.PAGES.items(),
 )
 
 

@@ -51,7 +51,7 @@ def lifecycles() -> str:
 def errors() -> str:
     """The page of all error codes: what happened, why, what to do."""
     rows = [(f"[`{code}`](#{code})", row.status, row.exit_code) for code, row in CODES.items()]
-    overview = _table(("code", "HTTP status", "exit code"), rows)
+    overview = table(("code", "HTTP status", "exit code"), rows)
     sections = [_error(code, row) for code, row in CODES.items()]
     return "\n".join([ERRORS_INTRODUCTION, overview, *sections])
 
@@ -87,8 +87,8 @@ def _lifecycle(each: Lifecycle) -> str:
             f"## {each.name}\n",
             f"{each.title}.\n",
             f"![The {each.name} lifecycle]({_picture_name(each)})\n",
-            _table(("state", "meaning", ""), states),
-            _table(("from", "event", "to", "who", "why", ""), rows),
+            table(("state", "meaning", ""), states),
+            table(("from", "event", "to", "who", "why", ""), rows),
         ]
     )
 
@@ -97,7 +97,7 @@ def _marks(each: Lifecycle, state: str) -> str:
     return "initial" if state == each.initial else "terminal" if state in each.terminal else ""
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 

@@ -48,7 +48,8 @@ class Role:
     needs: tuple[str, ...] = ()
     due_at: int | None = None
     progress: bool = False
-    max_rounds: int = 1
+    #: How often its result may be rejected.
+    max_rounds: int = 0
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -199,8 +200,8 @@ def _agent_of(root: str) -> c.Actor:
 
 
 def _alone_beside_review() -> Scene:
-    alone = Role({"error": 1, "lost": 0}, sleeps="signal", needs=(SIGNAL,), due_at=SOON_US)
-    judged = Role({"timeout": 0, "lost": 0})
+    alone = Role(sleeps="signal", needs=(SIGNAL,), due_at=SOON_US)
+    judged = Role({"timeout": 0, "lost": 0}, max_rounds=1)
     setup = (_job("a", alone), _task("r", "review", judged, queue=False))
     roles = {"a": alone, "r": judged}
     return Scene("a job alone beside a review", setup, roles, _agent_of("r"))
@@ -215,7 +216,11 @@ def _question() -> Scene:
 
 def _dependency() -> Scene:
     first = Role(
-        {"network": 1, "lost": 1}, rate_limit=True, sleeps="timer", due_at=SOON_US, progress=True
+        {"error": 1, "network": 1, "lost": 1},
+        rate_limit=True,
+        sleeps="timer",
+        due_at=SOON_US,
+        progress=True,
     )
     setup = (_task("b", "board", first), _task("d", "board", LEAN, depends_on=("b",)))
     roles = {"b": first, "d": LEAN}
@@ -223,7 +228,7 @@ def _dependency() -> Scene:
 
 
 def _subtask() -> Scene:
-    twice = Role(max_rounds=2)
+    twice = Role(max_rounds=1)
     setup = (_task("r", "review", twice), _task("s", "review", LEAN, parent_id="r"))
     return Scene("a review with a subtask", setup, {"r": twice, "s": LEAN}, _agent_of("r"))
 
