@@ -52,7 +52,8 @@ def _request(operation: Operation, arguments: Mapping[str, Any]) -> dict[str, An
     if operation.method in ("GET", "DELETE"):
         return {**request, "params": rest}
     headers["Content-Type"] = "application/json"
-    return {**request, "content": msgspec.json.encode(rest)}
+    body = rest if operation.whole is None else rest[operation.whole]
+    return {**request, "content": msgspec.json.encode(body)}
 
 
 def _error(status: int, content: bytes) -> errors.DetentError:

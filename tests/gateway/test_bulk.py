@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -160,6 +161,10 @@ def test_a_chunk_is_answered_while_the_upload_goes_on(gateway: Installation) -> 
             found += piece
 
 
+def reached(gateway: Installation, position: int) -> bool:
+    return gateway.head() >= position
+
+
 def test_others_are_served_between_the_chunks(gateway: Installation, owner: httpx2.Client) -> None:
     """While one client uploads without end, another one's submissions are answered."""
     done = threading.Event()
@@ -167,9 +172,9 @@ def test_others_are_served_between_the_chunks(gateway: Installation, owner: http
     def endless() -> Iterator[bytes]:
         """Chunk after chunk, each sent when the one before is on disk."""
         while not done.is_set():
-            before = gateway.head()
+            wanted = gateway.head() + 500
             yield b"".join(line() for _ in range(500))
-            until(lambda before=before: gateway.head() >= before + 500)
+            until(partial(reached, gateway, wanted))
 
     uploader = gateway.client()
     thread = threading.Thread(

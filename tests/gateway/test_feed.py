@@ -339,11 +339,11 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_the_others_see_everything(
     assert code == 4408
     last = found[-1]
     assert (last["type"], last["reason"]) == ("resync", "slow_reader")
-    assert positions(found) == gateway_positions(found)
+    assert positions(found) == unbroken(found)
     assert last["cursor"] == ([0, *positions(found)])[-1]
 
 
-def gateway_positions(found: list[Message]) -> list[int]:
+def unbroken(found: list[Message]) -> list[int]:
     """Positions without a hole: what the slow one did see was in order."""
     seen = positions(found)
     return list(range(seen[0], seen[0] + len(seen))) if seen else []

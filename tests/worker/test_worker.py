@@ -103,8 +103,9 @@ def test_long_jobs_are_not_hoarded(core: Core) -> None:
         until(lambda: states(core)["completed"] == 20, "all done")
 
 
-def test_claims_that_nobody_gets_to_start_go_back_at_once(core: Core) -> None:
-    app, gate, small = App(), Gate(), []
+def test_claims_that_nobody_gets_to_start_go_back_and_are_not_claimed_again(core: Core) -> None:
+    app, gate = App(), Gate()
+    small: list[int] = []
 
     @app.intent("mixed")
     def mixed(n: int = 0) -> None:
@@ -116,12 +117,21 @@ def test_claims_that_nobody_gets_to_start_go_back_at_once(core: Core) -> None:
         submit_many(core, "mixed", 300)
         until(lambda: len(small) == 300, "the small ones")
         assert worker.threads.pace.tiny
-        blocked = mixed.submit(n=1)
+        until(lambda: not len(worker.holds))
+        long = [c.SubmitJob(new_id(), "default", "mixed", payload={"n": 1})]
+        rest = [c.SubmitJob(new_id(), "default", "mixed") for _ in range(50)]
+        core.engine.ask([Ask(each, c.Actor("test"), fresh=True) for each in long + rest])
         until(lambda: gate.inside, "the long one")
-        submit_many(core, "mixed", 50)
         until(lambda: states(core)["queued"] == 50, "nothing is held behind the long one")
+        with core.store.read() as view:
+            head = view.head()
+        # The claimer's next rounds, and the watch's, find nothing to do.
+        for _ in range(3):
+            worker.claimer.freed()
+            until(lambda: not worker.claimer._freed.is_set(), "a round")
+        with core.store.read() as view:
+            assert view.head() == head
         gate.open.set()
-        blocked.result(timeout=30)
         until(lambda: states(core)["completed"] == 351, "all done")
 
 

@@ -145,8 +145,8 @@ class Ledger:
         )
 
     def _deadline(self, job: Job) -> int | None:
-        """The next limit on its time, None once it has ended."""
-        if job.state in ENDED_JOB:
+        """The next limit on its time, None once it has ended or was asked to stop."""
+        if job.state in ENDED_JOB or job.cancel_reason is not None:
             return None
         return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)
 

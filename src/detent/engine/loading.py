@@ -32,6 +32,9 @@ class Wanted:
         self.deep_tasks: set[str] = set()
         self.deep_jobs: set[str] = set()
         self.checkpoints: set[tuple[str, str]] = set()
+        #: Tasks that are to go on, which depends on what they wait for; answers, by their wait.
+        self.behind: set[str] = set()
+        self.answers: dict[str, str] = {}
         for command in commands:
             self._want(command)
         self.tasks -= fresh
@@ -54,6 +57,12 @@ class Wanted:
             self.jobs.update(filter(None, (command.parent_job_id,)))
         elif isinstance(command, DEEP):
             self._want_below(command)
+        elif isinstance(command, c.QueueTask | c.RetryTask | c.ResumeTask | c.UnblockTask):
+            self.behind.add(command.task_id)
+        elif isinstance(command, c.AnswerTask) and command.wait is not None:
+            self.answers[command.task_id] = command.wait
+        elif isinstance(command, c.AnswerJob) and command.wait is not None:
+            self.checkpoints.add((command.job_id, command.wait))
 
     def _want_names(self, command: c.Report) -> None:
         if isinstance(command, c.RecordCheckpoint | c.BeginEffect):
@@ -79,6 +88,8 @@ def load(tx: Reading, wanted: Wanted) -> World:
     _take_tasks(
         tx, world, wanted.tasks | {job.task_id for job in world.jobs.values() if job.task_id}
     )
+    _take_tasks(tx, world, _dependencies(world, wanted))
+    wanted.checkpoints.update(_answered(world, wanted))
     if wanted.deep_tasks or wanted.deep_jobs:
         _take_below(tx, world, wanted)
     if wanted.wide and world.tasks:
@@ -86,6 +97,22 @@ def load(tx: Reading, wanted: Wanted) -> World:
     _take_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
     _take_parts(tx, world, wanted)
     return world
+
+
+def _dependencies(world: World, wanted: Wanted) -> set[str]:
+    """What the tasks that are to go on still wait for."""
+    waiting = [task for task in _named(world, wanted.behind) if task.open_dependencies]
+    return {each for task in waiting for each in task.depends_on}
+
+
+def _answered(world: World, wanted: Wanted) -> set[tuple[str, str]]:
+    """Where the first answer to a question would stand."""
+    tasks = _named(world, wanted.answers)
+    return {(task.job_id, wanted.answers[task.id]) for task in tasks if task.job_id}
+
+
+def _named(world: World, ids: Iterable[str]) -> list[Task]:
+    return [world.tasks[each] for each in ids if each in world.tasks]
 
 
 def _take_jobs(tx: Reading, world: World, ids: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 The worker writes `runs/<run id>/output.log` in the data directory, capped; retention removes it.
 """
 
+import errno
 import os
 from pathlib import Path
 
@@ -25,8 +26,10 @@ def read_output(data_dir: Path, run_id: str, offset: int) -> tuple[str, int]:
     try:
         # The run's own program may write beside this file: a link must not lead out of here.
         handle = os.open(output_file(data_dir, run_id), os.O_RDONLY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return "", offset
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return "", offset
+        raise
     with os.fdopen(handle, "rb") as file:
         file.seek(offset)
         data = file.read(MOST_BYTES)

@@ -28,6 +28,22 @@ TABLES = (
     "notion_pages",
 )
 
+#: Tables whose rows follow from the log alone. Everything else is kept when they are made anew.
+REBUILT = (
+    "tasks",
+    "dependencies",
+    "jobs",
+    "runs",
+    "evidence",
+    "plans",
+    "steps",
+    "waits",
+    "signals",
+    "checkpoints",
+    "queue",
+    "deadlines",
+)
+
 # ---- what goes in --------------------------------------------------------------------------
 
 
@@ -131,6 +147,16 @@ class Logged(NamedTuple):
     actor: str
     data: str
     digest: bytes | None
+
+
+class Seal(NamedTuple):
+    """A closed range of the log: how many events it has, and the chain over all digests up to it."""
+
+    from_position: int
+    to_position: int
+    count: int
+    chain: bytes
+    at: int
 
 
 class Abilities(NamedTuple):
@@ -257,6 +283,12 @@ class Reading(Protocol):
     def head(self) -> int:
         """The position of the last event that the log shows; 0 for an empty log."""
 
+    def seals(self, after: int, limit: int) -> Sequence[Seal]:
+        """Seals that end after a position, in the order of the log."""
+
+    def last_seal(self) -> Seal | None:
+        """The seal that ends last."""
+
 
 class Writing(Reading, Protocol):
     """The write transaction: all of it lands, or nothing."""
@@ -289,6 +321,15 @@ class Writing(Reading, Protocol):
 
         A stream that has moved on since it was loaded is refused with `version_conflict`.
         """
+
+    def put_seal(self, seal: Seal) -> None:
+        """Close a range. One that does not begin after the last seal's end is `version_conflict`."""
+
+    def clear_rows(self) -> None:
+        """Empty the tables of `REBUILT`; whoever asks for it writes them anew before the end."""
+
+    def trim(self, upto: int) -> int:
+        """Remove events up to a position, which is before the last one; how many went."""
 
 
 class Store(Protocol):

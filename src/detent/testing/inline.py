@@ -6,7 +6,9 @@ nothing is reported, the lease runs out, and the next drain goes on as another w
 
 import asyncio
 import itertools
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,9 +75,9 @@ class Harness:
         app.check()
         self.hooks: list[Hook] = []
         self.line = HarnessLine(self.engine, self.hooks)
-        self.runs = Path(tempfile.mkdtemp(prefix="detent-harness-")) / "runs"
-        #: Every write that was tried, for tests that crash at each of them in turn.
-        self.writes = 0
+        directory = tempfile.mkdtemp(prefix="detent-harness-")
+        self.runs = Path(directory) / "runs"
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
 
     def submit(self, intent: str, payload: Any = None, **ways: Any) -> Handle[Any]:
         return self.app.submit(intent, payload, **ways)
@@ -190,7 +192,6 @@ class Harness:
         counter = itertools.count()
 
         def hook(*_: object) -> None:
-            self.writes += 1
             if next(counter) == write:
                 raise Crash
 

@@ -174,6 +174,7 @@ def late(worker: int, hand: Hand) -> tuple[Action, ...]:
         c.AddEvidence(grant, run_id, "late.txt", "text", "0" * 64, 1),
         c.OpenSession(grant, "late"),
         c.RecordPlan(grant, {"steps": [{"name": "late", "intent": "late"}]}),
+        c.FailPlan(grant, "error", "late"),
         c.StartStep(grant, "late"),
         c.RestPlan(grant),
     )

@@ -6,7 +6,7 @@ step that breaks one ends the search, with the shortest path of commands that le
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -49,48 +49,87 @@ class Counterexample(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a search saw."""
+    """What a search saw: how much, how deep, what was done and what was refused."""
 
     scene: str
     states: int = 0
     depth: int = 0
     accepted: Counter[str] = field(default_factory=Counter)
+    #: Refusals by error code, and those of reports from a stale hand by kind of report.
     refused: Counter[str] = field(default_factory=Counter)
+    stale: Counter[str] = field(default_factory=Counter)
     job_states: set[str] = field(default_factory=set)
     task_states: set[tuple[str, str]] = field(default_factory=set)
     counterexample: Counterexample | None = None
 
+    def lines(self) -> list[str]:
+        taken, refused = sum(self.accepted.values()), sum(self.refused.values())
+        size = f"{self.states} states, {self.depth} deep, {taken} commands taken, {refused} refused"
+        told = [] if self.counterexample is None else self.counterexample.lines()
+        return [f"{self.scene}: {size}", *told]
+
+
+class Trail:
+    """Every state that was reached, and the action that led there first."""
+
+    def __init__(self, first: State) -> None:
+        self.numbers = {key(first): 0}
+        self.steps: list[tuple[int, Action | None]] = [(-1, None)]
+
+    def enter(self, state: State, origin: int, action: Action) -> int | None:
+        """The number of a state that is new; None for one that is known."""
+        number = len(self.steps)
+        if self.numbers.setdefault(key(state), number) != number:
+            return None
+        self.steps.append((origin, action))
+        return number
+
+    def path(self, number: int) -> tuple[Action, ...]:
+        actions: list[Action] = []
+        origin, action = self.steps[number]
+        while action is not None:
+            actions.append(action)
+            origin, action = self.steps[origin]
+        return tuple(reversed(actions))
+
 
 def search(scene: Scene, most_states: int | None = None) -> Outcome:
-    """Visit every state that the scene can reach, or as many as asked for, nearest first."""
+    """Visit every state that the scene can reach, nearest first, or until so many are seen."""
     outcome = Outcome(scene.name)
     first = beginning(scene)
-    numbers = {key(first): 0}
-    trail: list[tuple[int, Action | None]] = [(-1, None)]
+    trail = Trail(first)
     level = [(0, first)]
-    while level:
-        below: list[tuple[int, State]] = []
-        for number, state in level:
-            _look(outcome, state.world)
-            for action in scene.actions(state.world, state.hands):
-                after = attempt(scene, state, action, outcome)
-                if isinstance(after, Broken):
-                    path = (*_path(trail, number), action)
-                    outcome.counterexample = Counterexample(*after, path)
-                    return outcome
-                if after is None:
-                    continue
-                known = key(after)
-                if known not in numbers:
-                    numbers[known] = len(trail)
-                    trail.append((number, action))
-                    below.append((numbers[known], after))
-        outcome.states += len(level)
+    while level and outcome.counterexample is None:
         outcome.depth += 1
+        level = _next_level(scene, level, trail, outcome)
         if most_states is not None and outcome.states >= most_states:
             break
-        level = below
     return outcome
+
+
+def _next_level(
+    scene: Scene, level: list[tuple[int, State]], trail: Trail, outcome: Outcome
+) -> list[tuple[int, State]]:
+    """Everything that one more step leads to for the first time."""
+    below = []
+    for number, state in level:
+        _look(outcome, state.world)
+        for action in scene.actions(state.world, state.hands):
+            after = attempt(scene, state, action, outcome)
+            if isinstance(after, Broken):
+                path = (*trail.path(number), action)
+                outcome.counterexample = Counterexample(*after, path)
+                return []
+            entered = None if after is None else trail.enter(after, number, action)
+            if after is not None and entered is not None:
+                below.append((entered, after))
+    return below
+
+
+def _look(outcome: Outcome, world: World) -> None:
+    outcome.states += 1
+    outcome.job_states.update(job.state for job in world.jobs.values())
+    outcome.task_states.update((task.lifecycle, task.state) for task in world.tasks.values())
 
 
 def beginning(scene: Scene) -> State:
@@ -106,16 +145,17 @@ def beginning(scene: Scene) -> State:
 
 def attempt(scene: Scene, state: State, action: Action, outcome: Outcome) -> State | Broken | None:
     """Try one action: the state after it, None if it changed nothing, or the promise it breaks."""
-    name = type(action.command).__name__
     try:
         draft = decide(state.world, action.command, action.now, action.actor)
     except DetentError as error:
         outcome.refused[error.code] += 1
+        if error.code == "stale_fence":
+            outcome.stale[type(action.command).__name__] += 1
         due = action.now == LATER_US
         return wrongly_refused(state.world, state.books, action.command, due, error)
-    if draft.records and not folds(state.world, draft):
-        return Broken("P8", f"the fold of its events is not what {name} decided")
-    outcome.accepted[name] += 1
+    outcome.accepted[type(action.command).__name__] += 1
+    if not folds(state.world, draft):
+        return Broken("P8", f"the fold of its events is not the row: {action.command}")
     after = follow(state, action, draft) if draft.records else state
     step = Step(
         state.world,
@@ -136,13 +176,11 @@ def folds(world: World, draft: Draft) -> bool:
     folded = World(world)
     for record in draft.records:
         folded.apply(record)
-    return (folded.tasks, folded.jobs, folded.parts, folded.plans, folded.usage) == (
-        draft.tasks,
-        draft.jobs,
-        draft.parts,
-        draft.plans,
-        draft.usage,
-    )
+    return all(getattr(folded, name) == getattr(draft, name) for name in CHANGED)
+
+
+#: What a command changes in the world under it.
+CHANGED = ("tasks", "jobs", "parts", "plans", "usage", "gone")
 
 
 def follow(state: State, action: Action, draft: Draft) -> State:
@@ -257,20 +295,3 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple(sorted((name, _frozen(each)) for name, each in value.items()))
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
-
-
-# ---- telling what was seen -------------------------------------------------------------------
-
-
-def _look(outcome: Outcome, world: World) -> None:
-    outcome.job_states.update(job.state for job in world.jobs.values())
-    outcome.task_states.update((task.lifecycle, task.state) for task in world.tasks.values())
-
-
-def _path(trail: list[tuple[int, Action | None]], number: int) -> Iterable[Action]:
-    actions: list[Action] = []
-    while number > 0:
-        number, action = trail[number]
-        if action is not None:
-            actions.append(action)
-    return reversed(actions)

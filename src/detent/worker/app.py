@@ -215,7 +215,7 @@ class App:
 
     def _foreign_order(self, intent: str, payload: Any) -> Order:
         """An intent of another app: it must be one that some worker has registered."""
-        registered = self._core().known_intents()
+        registered = self.installation().known_intents()
         if intent not in registered:
             listed = ", ".join(sorted({*registered, *self.intents}))
             raise Invalid(
@@ -242,7 +242,7 @@ class App:
         options: Mapping[str, Any] | None = None,
     ) -> Handle[Any]:
         """Queue it: a job alone, or with a `lifecycle` (board, review) a task. `key`: only once."""
-        core = self._core()
+        core = self.installation()
         merged = options_from(order.options, options or {}, lifecycle or "job")
         check_resources(core, merged, order.intent)
         key_of = merged.pop("concurrency_key", None) or order.concurrency_key
@@ -258,7 +258,8 @@ class App:
         job_id, task_id = (made, None) if lifecycle is None else (f"{made}-j1", made)
         return Handle(core.engine, job_id, task_id, order.returns, actor)
 
-    def _core(self) -> Core:
+    def installation(self) -> Core:
+        """What it is connected to."""
         if self.core is None:
             raise Misconfigured(
                 "the app is not connected to a store.",

@@ -8,7 +8,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from detent.errors import Invalid
@@ -138,11 +138,21 @@ def _hints(function: Callable[..., Any], handler: str) -> dict[str, Any]:
         ) from None
 
 
-@lru_cache(maxsize=4096)
+#: By code, not by function: a function inside a handler is another object in every pass.
+_RETURNS: dict[CodeType, Any] = {}
+
+
 def returns_of(function: Callable[..., Any]) -> Any:
     """The type that a function says it returns, Any if it says none that JSON can carry."""
-    if not getattr(function, "__annotations__", None):
+    code = getattr(function, "__code__", None)
+    if code is None or not function.__annotations__:
         return Any
+    if code not in _RETURNS:
+        _RETURNS[code] = _return_type(function)
+    return _RETURNS[code]
+
+
+def _return_type(function: Callable[..., Any]) -> Any:
     try:
         annotation = typing.get_type_hints(function).get("return", Any)
     except (NameError, TypeError):

@@ -44,9 +44,13 @@ class RunFiles:
     def __init__(self, runs: Path, run_id: str, most_output: int = MOST_OUTPUT_BYTES) -> None:
         if "/" in run_id or run_id.startswith("."):
             raise Invalid(f"{run_id!r} cannot name a directory.", field="run_id", given=run_id)
-        self.path = runs / run_id
+        self.runs, self.run_id = runs, run_id
         self.most_output = most_output
         self.written = 0
+
+    @property
+    def path(self) -> Path:
+        return self.runs / self.run_id
 
     def directory(self, name: str = "") -> Path:
         """The run's directory, or one in it, for nobody else's eyes."""

@@ -11,7 +11,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from detent.engine import Answer, Ask, Claimed
@@ -50,19 +49,29 @@ class WorkerLine(Line):
         self.reporter = reporter
 
     async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
-        patience = Patience()
         ask = Ask(command, self.actor, grant=under)
+        result = await self._brought(ask)
+        if isinstance(result, Unavailable):
+            result = await self._brought_again(ask)
+        if isinstance(result, Answer):
+            return result.value
+        raise result
+
+    def _brought(self, ask: Ask) -> "asyncio.Future[Result]":
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.reporter.queue.put(Telling(ask, future))
+        return future
+
+    async def _brought_again(self, ask: Ask) -> Result:
+        """The store was away: patiently, as long as a lease lasts."""
+        patience = Patience()
         while True:
-            future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-            self.reporter.queue.put(Telling(ask, future))
-            result = await future
-            if isinstance(result, Answer):
-                return result.value
-            if isinstance(result, Refused) and patience.knows(result):
-                return None
-            if not isinstance(result, Unavailable) or patience.is_spent():
-                raise result
             await asyncio.sleep(patience.pause_s())
+            result = await self._brought(ask)
+            if isinstance(result, Refused) and patience.knows(result):
+                return Answer(None)
+            if not isinstance(result, Unavailable) or patience.is_spent():
+                return result
 
 
 class Worker:
@@ -83,6 +92,8 @@ class Worker:
         self.name = name or settings.worker_name or f"{socket.gethostname()}:{os.getpid()}"
         self.grace_s = settings.worker_grace_ms / 1_000
         self.data_dir = settings.data_dir
+        self.runs = self.data_dir / "runs"
+        self.output_limit = settings.worker_output_limit
         self.holds = Holds()
         self.draining = False
         self._stopping = 0
@@ -150,6 +161,7 @@ class Worker:
         self._wait(grace_s, lambda: self._stopping > 1)
         self._hand_back_all()
         self._wait(self.grace_s + 1.0, lambda: False)
+        self._leave_behind()
         for part in (self.watch, self.reporter, self.heartbeat):
             part.stop()
         self.threads.stop()
@@ -202,11 +214,7 @@ class Worker:
         return attempt
 
     def files(self, run_id: str) -> RunFiles:
-        return RunFiles(self.runs, run_id, self.core.settings.worker_output_limit)
-
-    @property
-    def runs(self) -> Path:
-        return self.data_dir / "runs"
+        return RunFiles(self.runs, run_id, self.output_limit)
 
     def chore(self, step: Callable[[], Work]) -> None:
         """Something for a plan, on a thread: it may block."""
@@ -303,6 +311,14 @@ class Worker:
             if hold.plan is not None and (stuck or not hold.attempts):
                 self._hand_back_plan(hold.plan)
             for attempt in stuck:
+                self.ended(attempt, c.HandBack(hold.grant))
+
+    def _leave_behind(self) -> None:
+        """What did not stop in time is handed back all the same, and fenced."""
+        for hold in self.holds:
+            if hold.plan is not None:
+                self._hand_back_plan(hold.plan)
+            for attempt in list(hold.attempts.values()):
                 self.ended(attempt, c.HandBack(hold.grant))
 
     def _hand_back_plan(self, plan: PlanRun) -> None:

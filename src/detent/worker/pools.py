@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from queue import SimpleQueue
+from time import monotonic
 from typing import Any
 
 from detent.worker.attempt import Attempt, Stop
@@ -20,6 +21,8 @@ Item = Attempt | Callable[[], None]
 
 #: Shorter than this, a job costs less than claiming it: they are claimed ahead, in batches.
 TINY_S = 0.001
+#: A thread that is at one run for this long holds up what waits behind it.
+STALLED_S = 0.02
 #: How much work is claimed ahead, in time and in number.
 AHEAD_S = 0.05
 MOST_AHEAD = 500
@@ -67,12 +70,18 @@ class Threads:
     def busy(self) -> int:
         return sum(1 for seat in list(self._seats) if seat.item is not None)
 
+    def stalled(self) -> bool:
+        """Every thread there may be is at a run that takes its time: more claims would only wait."""
+        begun_s = [_begun_s(seat.item) for seat in list(self._seats)]
+        before_s = monotonic() - STALLED_S
+        return len(begun_s) >= self.size and all(each and each < before_s for each in begun_s)
+
     def room(self) -> int:
         """How many more jobs to claim now."""
         ahead = self.pace.ahead()
         waiting = len(self.backlog)
-        if ahead and waiting <= ahead // 2:
-            return max(ahead - waiting, 0)
+        if ahead and waiting <= ahead // 2 and not self.stalled():
+            return ahead - waiting
         return max(self.size - self.busy() - waiting, 0)
 
     def put(self, items: Sequence[Item]) -> None:
@@ -136,6 +145,10 @@ class Threads:
             self._tokens.put(False)
 
 
+def _begun_s(item: Item | None) -> float | None:
+    return item.started_s if isinstance(item, Attempt) else None
+
+
 class Loop:
     """An event loop in a thread of its own, for coroutines."""
 
@@ -148,6 +161,7 @@ class Loop:
         self.size, self.carry, self.freed = size, carry, freed
         self.loop = asyncio.new_event_loop()
         self.live = 0
+        self._count = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="detent-loop", daemon=True)
 
@@ -162,7 +176,8 @@ class Loop:
         return max(self.size - self.live, 0)
 
     def put(self, attempts: Sequence[Attempt]) -> None:
-        self.live += len(attempts)
+        with self._count:
+            self.live += len(attempts)
         self.loop.call_soon_threadsafe(self._begin, attempts)
 
     def _begin(self, attempts: Sequence[Attempt]) -> None:
@@ -174,7 +189,8 @@ class Loop:
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        self.live -= 1
+        with self._count:
+            self.live -= 1
         self.freed()
 
     def stop(self) -> None:

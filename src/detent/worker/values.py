@@ -15,6 +15,9 @@ from detent.errors import Invalid, TooLarge
 #: The largest result, checkpoint or payload, as JSON.
 MOST_BYTES = 1_048_576
 
+LARGE_INT = 1 << 63
+SHORT_TEXT = 1_000
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `\$?(?P<path>.*)`)?$", re.DOTALL)
@@ -22,7 +25,7 @@ _PLACE = re.compile(r"^(?P<text>.*?)(?: - at `\$?(?P<path>.*)`)?$", re.DOTALL)
 
 def storable(value: Any, what: str) -> Any:
     """The value as plain JSON values; refused, by name, if it is none or too large."""
-    if value is None or value is True or value is False:
+    if value is None or value is True or value is False or _is_small(value):
         return value
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)
@@ -38,6 +41,14 @@ def storable(value: Any, what: str) -> Any:
             limit=MOST_BYTES,
         )
     return plain if isinstance(plain, str) else _decode(encoded)
+
+
+def _is_small(value: Any) -> bool:
+    """Plain and short: JSON as it stands, which most results are."""
+    kind = type(value)
+    return (kind is int and -LARGE_INT < value < LARGE_INT) or (
+        kind is str and len(value) < SHORT_TEXT and value.isascii()
+    )
 
 
 def _unstorable(value: Any, what: str, error: Exception) -> Invalid:

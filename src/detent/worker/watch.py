@@ -21,8 +21,8 @@ log = logging.getLogger("detent.worker")
 TICK_S = 0.05
 #: How often the store is asked whether a cancel was requested, and plans look around.
 LOOK_S = 0.4
-#: A claim that nobody has started for this long goes back to the queue.
-STALE_S = 0.25
+#: A claim that nobody has started for this long gets another thread, or goes back to the queue.
+WAITING_S, STALE_S = 0.05, 0.25
 
 
 class Watch:
@@ -105,11 +105,12 @@ class Watch:
             oldest = next((each for each in backlog if isinstance(each, Attempt)), None)
         except RuntimeError:  # it changed while we looked: it moves
             return
-        if oldest is None or now_s - oldest.hold.claimed_s < STALE_S:
+        waited_s = 0.0 if oldest is None else now_s - oldest.hold.claimed_s
+        if waited_s < WAITING_S:
             return
         if self.worker.threads.busy() < self.worker.threads.size:
             self.worker.threads.wake(len(backlog))
-        elif not self.worker.draining:
+        elif waited_s > STALE_S and self.worker.threads.stalled():
             self.worker.hand_back_unstarted()
 
     # -- what the store knows --------------------------------------------------------------

@@ -105,7 +105,7 @@ class TaskRetried(Event):
 
 @event("task")
 class TaskResumed(Event):
-    job_id: str | None = None
+    pass
 
 
 @event("task")

@@ -75,7 +75,7 @@ def _task_retried(task: Task, event: e.TaskRetried, at: int, state: str) -> Task
 
 @on(e.TaskResumed)
 def _task_resumed(task: Task, event: e.TaskResumed, at: int, state: str) -> Task:
-    return _again(task, event.job_id, at, state)
+    return _again(task, None, at, state)
 
 
 def _again(task: Task, job_id: str | None, at: int, state: str) -> Task:

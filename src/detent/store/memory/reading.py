@@ -1,5 +1,6 @@
 """Reading the memory store: every question of the port, answered by looking at all rows."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -8,7 +9,7 @@ from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.memory.listing import matching, page
 from detent.store.memory.tables import Tables
-from detent.store.port import Key, Logged, Query
+from detent.store.port import Key, Logged, Query, Seal
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 
@@ -24,14 +25,21 @@ class Snapshot:
         return self._now
 
     def head(self) -> int:
-        return len(self._tables.log)
+        return self._tables.head
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
     ) -> Sequence[Logged]:
-        """Positions are 1, 2, 3, … so the log is its own index."""
-        shown = self._tables.log[after:upto]
+        log = self._tables.log
+        end = len(log) if upto is None else bisect_right(log, upto, key=_position)
+        shown = log[bisect_right(log, after, key=_position) : end]
         return [each for each in shown if stream is None or each.stream == stream][:limit]
+
+    def seals(self, after: int, limit: int) -> Sequence[Seal]:
+        return [seal for seal in self._tables.seals if seal.to_position > after][:limit]
+
+    def last_seal(self) -> Seal | None:
+        return self._tables.seals[-1] if self._tables.seals else None
 
     def tasks(self, ids: Collection[str]) -> Iterable[tuple[Task, int]]:
         rows = (self._tables.tasks[each] for each in ids if each in self._tables.tasks)
@@ -105,6 +113,10 @@ class Snapshot:
 
     def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
         return Counter(row[column] for row in matching(self._tables, query, column))
+
+
+def _position(event: Logged) -> int:
+    return event.position
 
 
 def _of(job_ids: Collection[str], rows: Iterable[Part]) -> list[Part]:

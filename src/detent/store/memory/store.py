@@ -51,7 +51,7 @@ class MemoryStore:
     def wait(self, after: int, timeout_s: float) -> bool:
         with self._database.bell:
             return self._database.bell.wait_for(
-                lambda: len(self._database.tables.log) > after, timeout_s
+                lambda: self._database.tables.head > after, timeout_s
             )
 
     def ring(self) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
-from detent.store.port import TABLES, Key, Logged
+from detent.store.port import TABLES, Key, Logged, Seal
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -60,6 +60,7 @@ class Tables:
     log: list[Logged] = field(default_factory=list)
     #: How many events each stream has; unlike its rows that is never forgotten.
     versions: dict[str, int] = field(default_factory=dict)
+    seals: list[Seal] = field(default_factory=list)
     tasks: dict[str, TaskRow] = field(default_factory=dict)
     jobs: dict[str, JobRow] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
@@ -74,6 +75,11 @@ class Tables:
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)
     #: The small tables of named values.
     named: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in TABLES})
+
+    @property
+    def head(self) -> int:
+        """The position of the last event; positions only grow, also when early events are gone."""
+        return self.log[-1].position if self.log else 0
 
     def copy(self) -> "Tables":
         """Containers of its own; the rows in them are immutable and shared."""

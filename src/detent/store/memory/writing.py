@@ -17,7 +17,7 @@ from detent.store.memory.tables import (
     stored,
     stored_value,
 )
-from detent.store.port import Abilities, Candidate, Changes, Due, Entry, Logged
+from detent.store.port import REBUILT, Abilities, Candidate, Changes, Due, Entry, Logged, Seal
 
 TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: The tables whose key is a job, or begins with one.
@@ -88,6 +88,23 @@ class Transaction(Snapshot):
             self._append(row)
         self._forget(changes)
         return self.head()
+
+    def put_seal(self, seal: Seal) -> None:
+        last = self.last_seal()
+        if last is not None and seal.from_position <= last.to_position:
+            raise Refused("somebody else has sealed it", code="version_conflict")
+        self._tables.seals.append(seal)
+
+    def clear_rows(self) -> None:
+        for table in REBUILT:
+            if table != "dependencies":  # read from the tasks here
+                getattr(self._tables, table).clear()
+
+    def trim(self, upto: int) -> int:
+        kept = [event for event in self._tables.log if event.position > upto]
+        gone = len(self._tables.log) - len(kept)
+        self._tables.log[:] = kept
+        return gone
 
     def _append(self, row: tuple[Any, ...]) -> None:
         stream, version = row[:2]

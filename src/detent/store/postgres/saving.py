@@ -4,14 +4,15 @@ Sends nothing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from detent.kernel.events import JobDeleted, TaskDeleted
 from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
-from detent.store.codec import EVENT_COLUMNS, event_rows, to_json
-from detent.store.port import Changes, Entry
+from detent.store.codec import EVENT_COLUMNS, event_digest, event_rows, to_json
+from detent.store.port import Changes, Entry, Logged
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reading import READY, SQL
@@ -21,6 +22,7 @@ _GIVEN = re.compile(r"\bgiven\.(\w+)")
 
 #: The lane of work that is asleep: where it begins is a time, not a rank.
 ASLEEP = ("", "")
+TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: Where work has come, and from which rank on.
 Arrivals = dict[tuple[str, str], int]
 
@@ -63,7 +65,7 @@ QUEUE = into(
 LEASES = into("lease_queue", "job_id", "worker", "fence", "lease_until")
 DEADLINES = into("upsert_deadlines", "job_id", "due_at")
 KEYS = into("upsert_keys", "project", "key", "digest", "answer", "expires_at")
-EVENTS = into("insert_events", *EVENT_COLUMNS)
+EVENTS = into("insert_events", *EVENT_COLUMNS, "digest")
 ARRIVALS = into("insert_arrivals", "intent", "project", "rank")
 
 #: What is removed with a job, in an order in which nothing is needed after it is gone.
@@ -164,14 +166,26 @@ def arrivals_of(changes: Changes, now: int) -> Arrivals:
     return found
 
 
-def appended(entries: Sequence[Entry], arrivals: Arrivals) -> Iterator[Query]:
+def appended(
+    entries: Sequence[Entry], arrivals: Arrivals, deleted: Collection[str] = ()
+) -> Iterator[Query]:
     """What is written last, in turn with every other writer: the log is in the order of commits."""
     if entries or arrivals:
         yield READY["append_turn"](Lock.APPEND)
     if entries:
-        yield EVENTS(event_rows(entries))
+        yield EVENTS(_blanked(event_rows(entries), deleted) if deleted else event_rows(entries))
     if arrivals:
         yield ARRIVALS((*lane, rank) for lane, rank in arrivals.items())
+
+
+def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:
+    """Of work that is deleted in the batch that made it, only the tombstone says anything."""
+    for row in rows:
+        event = Logged(0, *row, digest=None)
+        if event.stream not in deleted or event.name in TOMBSTONES:
+            yield row
+        else:
+            yield (*row[:-1], "", f"\\x{event_digest(event).hex()}")
 
 
 def _edited(task_id: str, changes: Mapping[str, Any]) -> Row:

@@ -52,6 +52,7 @@ class PostgresWriting(PostgresReading):
         self._rows: list[Query] = []
         self._entries: list[Entry] = []
         self._arrivals: saving.Arrivals = {}
+        self._deleted: set[str] = set()
 
     def _ask(self, query: Query) -> Rows:
         return self._run(query)[-1]
@@ -159,9 +160,8 @@ class PostgresWriting(PostgresReading):
 
     def commit(self) -> None:
         """Send what is left and make it durable."""
-        last = [*self._rows, *saving.appended(self._entries, self._arrivals)]
-        self._rows, self._entries, self._arrivals = [], [], {}
-        self._transaction.commit(*last)
+        appended = saving.appended(self._entries, self._arrivals, self._deleted)
+        self._transaction.commit(*self._rows, *appended)
 
     # -- forgetting ------------------------------------------------------------------------
 
@@ -169,7 +169,8 @@ class PostgresWriting(PostgresReading):
         """Remove rows, and blank what the events of their streams said; digests keep the chain whole."""
         of_tasks = self._ask(saving.by_ids("jobs_of_task", task_ids))
         jobs = [*job_ids, *(job_id for (job_id,) in of_tasks)]
-        events = map(Logged._make, self._ask(saving.by_ids("stream_events", [*task_ids, *jobs])))
+        self._deleted.update(task_ids, jobs)
+        events = map(Logged._make, self._ask(saving.by_ids("events_to_blank", [*task_ids, *jobs])))
         blanked = [
             {"position": each.position, "digest": event_digest(each).hex()} for each in events
         ]

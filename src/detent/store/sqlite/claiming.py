@@ -1,4 +1,4 @@
-"""Which work a claimer may take: by rank, from an index that holds nothing but claimable work.
+"""Which work a claimer may take: by rank, from indexes that hold nothing but claimable work.
 
 Without lists that is one statement. With them the queue is seen as lanes, one for each intent in a
 project that has claimable work, so that no claim walks past work that it must leave alone.
@@ -7,21 +7,21 @@ project that has claimable work, so that no claim walks past work that it must l
 from collections.abc import Iterator
 from typing import Any
 
-from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.reading import SQL
 
-WAKE, CLAIMABLE, BUT_FULL = (
-    SQL[name].text for name in ("wake_queue", "claimable", "claimable_but_full")
+WAKE, CLAIMABLE, IN_LANE, OF_KEY = (
+    SQL[name].text for name in ("wake_queue", "claimable", "claimable_in_lane", "claimable_of_key")
 )
-NEXT_LANE, NEXT_OF_INTENT = SQL["next_lane"].text, SQL["next_lane_of_intent"].text
-IN_LANE = SQL["claimable_in_lane"].text
+NEXT_INTENT, NEXT_PROJECT, NEXT_KEY = (
+    SQL[name].text for name in ("next_intent", "next_project", "next_key")
+)
 
+#: How much work of full concurrency keys is passed over before each key is looked at by itself.
+LOOKED_PAST = 200
 #: Greater than every rank.
 ANY_RANK = (1 << 63) - 1
-
-Lane = tuple[Any, ...]
 
 
 def claimable(
@@ -29,13 +29,12 @@ def claimable(
 ) -> list[Candidate]:
     """Due work by rank, after waking what has come due since the last claim."""
     connection.all(WAKE, (now,))
-    if _listed(abilities):
-        rows = _by_lanes(connection, abilities, limit)
-    elif abilities.full_keys:
-        rows = connection.all(BUT_FULL, (to_json(list(abilities.full_keys)), limit))
-    else:
-        rows = connection.all(CLAIMABLE, (limit,))
-    return [Candidate._make(row) for row in rows]
+    best = _Best(connection, frozenset(abilities.full_keys), limit)
+    if _listed(abilities) or not best.add(CLAIMABLE):
+        best.rows = []
+        for lane in _lanes(connection, abilities):
+            _add_lane(connection, best, lane)
+    return [Candidate._make(row[1:]) for row in best.rows]
 
 
 def _listed(abilities: Abilities) -> bool:
@@ -43,37 +42,56 @@ def _listed(abilities: Abilities) -> bool:
     return allowed != (None, None) or bool(abilities.paused_intents or abilities.paused_projects)
 
 
-def _by_lanes(connection: Connection, abilities: Abilities, limit: int) -> list[tuple[Any, ...]]:
-    """The best of all lanes; of each one only what can still be among them is looked at."""
-    full_keys = to_json(list(abilities.full_keys))
-    best: list[tuple[Any, ...]] = []
-    for intent, project in _lanes(connection, abilities):
-        worst_rank = best[-1][0] if best and len(best) == limit else ANY_RANK
-        found = connection.all(IN_LANE, (intent, project, worst_rank, full_keys, limit))
-        best = sorted(best + found)[:limit] if found else best
-    return [row[1:] for row in best]
+class _Best:
+    """The rows of lowest rank so far, `limit` of them at most, none under a full key."""
+
+    def __init__(self, connection: Connection, full_keys: frozenset[str], limit: int) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.full_keys = full_keys
+        self.limit = limit
+        self._connection = connection
+
+    def add(self, text: str, *values: Any) -> bool:
+        """Take in what a statement finds. False: full keys hide what may stand behind them."""
+        most = self.limit + LOOKED_PAST if self.full_keys else self.limit
+        found = self._connection.all(text, (*values, most))
+        fit = [row for row in found if row[-1] not in self.full_keys][: self.limit]
+        if self.rows:
+            self.rows = sorted(self.rows + fit)[: self.limit] if fit else self.rows
+        else:
+            self.rows = fit
+        return len(fit) == self.limit or len(found) < most
+
+    @property
+    def worst_rank(self) -> int:
+        """What ranks behind this cannot get in any more."""
+        full = self.rows and len(self.rows) == self.limit
+        return self.rows[-1][0] if full else ANY_RANK
 
 
-def _lanes(connection: Connection, abilities: Abilities) -> Iterator[Lane]:
-    """The lanes that the claimer may take from."""
-    for intent, project in _all_lanes(connection, abilities):
-        allowed = abilities.projects is None or project in abilities.projects
-        if (
-            allowed
-            and intent not in abilities.paused_intents
-            and project not in abilities.paused_projects
-        ):
-            yield intent, project
+def _add_lane(connection: Connection, best: _Best, lane: tuple[str, str]) -> None:
+    best.add(IN_LANE, *lane, 0, best.worst_rank)
+    if not best.add(IN_LANE, *lane, 1, best.worst_rank):
+        for key in _following(connection, NEXT_KEY, *lane):
+            if key not in best.full_keys:
+                best.add(OF_KEY, *lane, key, best.worst_rank)
 
 
-def _all_lanes(connection: Connection, abilities: Abilities) -> Iterator[Lane]:
-    """Every lane, or those of the listed intents, each found by one step in the index."""
-    if abilities.intents is None:
-        lane: Lane = ("", "")
-        while found := connection.all(NEXT_LANE, lane):
-            yield (lane := found[0])
-        return
-    for intent in set(abilities.intents):
-        lane = (intent, "")
-        while found := connection.all(NEXT_OF_INTENT, lane):
-            yield (lane := found[0])
+def _lanes(connection: Connection, abilities: Abilities) -> Iterator[tuple[str, str]]:
+    """The lanes that the claimer may take from, each found by one step in the index."""
+    some = abilities.intents
+    for intent in _following(connection, NEXT_INTENT) if some is None else set(some):
+        if intent in abilities.paused_intents:
+            continue
+        for project in _following(connection, NEXT_PROJECT, intent):
+            allowed = abilities.projects is None or project in abilities.projects
+            if allowed and project not in abilities.paused_projects:
+                yield intent, project
+
+
+def _following(connection: Connection, text: str, *fixed: str) -> Iterator[str]:
+    """One name after the other, until the statement finds no later one."""
+    name = ""
+    while found := connection.all(text, (*fixed, name)):
+        [(name,)] = found
+        yield name

@@ -8,7 +8,7 @@ from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Key, Logged, Query
+from detent.store.port import TABLES, Key, Logged, Query, Seal
 from detent.store.rows import reader
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
@@ -140,6 +140,13 @@ class SqliteReading:
     def head(self) -> int:
         position: int = self._all(HEAD)[0][0]
         return position
+
+    def seals(self, after: int, limit: int) -> list[Seal]:
+        return [Seal._make(row) for row in self._all(SQL["seals_after"].text, (after, limit))]
+
+    def last_seal(self) -> Seal | None:
+        rows = self._all(SQL["last_seal"].text)
+        return Seal._make(rows[0]) if rows else None
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
         return paging.page(self._ask, query, paging.TAG_IN_JSON_EACH)

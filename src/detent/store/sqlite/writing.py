@@ -5,10 +5,20 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from detent.errors import Broken, DetentError
+from detent.errors import Broken, DetentError, Refused
 from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import event_digest, event_rows, to_json
-from detent.store.port import TABLES, Abilities, Candidate, Changes, Due, Entry, Logged
+from detent.store.port import (
+    REBUILT,
+    TABLES,
+    Abilities,
+    Candidate,
+    Changes,
+    Due,
+    Entry,
+    Logged,
+    Seal,
+)
 from detent.store.rows import Row, writer
 from detent.store.sqlite.claiming import claimable
 from detent.store.sqlite.connection import Connection
@@ -48,6 +58,7 @@ RENEW, TO_BLANK, BLANK = (SQL[name].text for name in ("renew", "events_to_blank"
 RUNNING_BY = {kind: SQL[f"running_by_{kind}"].text for kind in ("intent", "project", "key")}
 PUT_NAMED = for_tables(SQL["put_named"], TABLES)
 REMOVE_NAMED = for_tables(SQL["remove_named"], TABLES)
+CLEAR_ROWS = for_tables(SQL["clear_rows"], REBUILT)
 
 #: What is removed with a job, in an order in which nothing is needed after it is gone.
 PARTS_OF_JOBS = [
@@ -125,6 +136,25 @@ class SqliteWriting(SqliteReading):
             self.failed = error
             raise
         return self._connection.last_position if changes.entries else self.head()
+
+    # -- seals, and what makes rows or log smaller -----------------------------------------
+
+    def put_seal(self, seal: Seal) -> None:
+        last = self.last_seal()
+        if last is not None and seal.from_position <= last.to_position:
+            raise Refused("somebody else has sealed it", code="version_conflict")
+        self._all(SQL["insert_seal"].text, seal)
+
+    def clear_rows(self) -> None:
+        for statement in CLEAR_ROWS.values():
+            self._all(statement.text)
+
+    def trim(self, upto: int) -> int:
+        before = self._connection.changed
+        self._all(SQL["trim_events"].text, (upto,))
+        return self._connection.changed - before
+
+    # -- rows ------------------------------------------------------------------------------
 
     def _save_tasks(self, changes: Changes) -> None:
         versions = changes.versions

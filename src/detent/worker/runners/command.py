@@ -25,7 +25,6 @@ from detent.worker.files import EVIDENCE, WORK
 from detent.worker.line import Line
 from detent.worker.runners.processes import Group, Records
 
-ENVIRONMENT = ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
 WHOLE = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
 TAIL_BYTES = 1_000
 CHUNK = 65_536
@@ -41,11 +40,12 @@ class CommandRunner:
         self,
         argv: Sequence[str],
         *,
-        environment: Sequence[str] = ENVIRONMENT,
+        environment: Sequence[str] | None = None,
         directory: str | None = None,
     ) -> None:
         self.argv = checked(argv)
-        self.environment = tuple(environment)
+        #: Names that the command may see; None: those of the worker's settings.
+        self.environment = environment
         self.directory = directory
 
     def run(self, attempt: Attempt, line: Line) -> c.Report:
@@ -83,7 +83,8 @@ class CommandRunner:
             records.remove(group)
 
     def _start(self, argv: list[str], attempt: Attempt) -> "subprocess.Popen[bytes]":
-        allowed = {name: os.environ[name] for name in self.environment if name in os.environ}
+        names = self.environment or attempt.intent.app.installation().settings.worker_environment
+        allowed = {name: os.environ[name] for name in names if name in os.environ}
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,

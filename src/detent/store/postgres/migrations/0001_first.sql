@@ -409,13 +409,15 @@ CREATE TABLE notion_pages (
 
 -- ---- forgetting -----------------------------------------------------------------------------
 
--- The one way to change events: what an event of a deleted stream said is blanked, and its digest kept. It runs
--- with its owner's rights, so that the role that detent runs as needs none to update the log.
+-- The one way to change events: what an event of a deleted stream said is blanked, and its digest kept; a
+-- tombstone stays. It runs with its owner's rights, so that the role that detent runs as needs none to update
+-- the log.
 CREATE FUNCTION blank_events(given json) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE events SET data = '', digest = decode(blank.digest, 'hex')
     FROM json_to_recordset(given) AS blank (position bigint, digest text)
     WHERE events.position = blank.position AND events.digest IS NULL
+        AND events.name NOT IN ('task_deleted', 'job_deleted')
         AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = events.stream)
         AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = events.stream)
 $$;

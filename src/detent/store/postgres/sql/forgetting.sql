@@ -29,11 +29,12 @@ WHERE runs.job_id = gone.id AND output.run_id = runs.id;
 -- name: delete_runs
 DELETE FROM runs USING json_array_elements_text(:ids) AS gone (id) WHERE runs.job_id = gone.id;
 
--- name: stream_events
+-- A tombstone keeps what it says.
+-- name: events_to_blank
 SELECT events.position, events.stream, events.version, events.project, events.name, events.schema,
     events.subject, events.at, events.actor, events.data, events.digest
 FROM json_array_elements_text(:ids) AS gone (id) JOIN events ON events.stream = gone.id
-WHERE events.digest IS NULL;
+WHERE events.digest IS NULL AND events.name NOT IN ('task_deleted', 'job_deleted');
 
 -- name: blank_events
 SELECT blank_events(:rows);

@@ -29,7 +29,8 @@ FROM json_populate_recordset(NULL::jobs, :rows) AS given;
 
 -- name: update_jobs
 UPDATE jobs SET
-    state = given.state, state_at = given.state_at, queued_at = given.queued_at,
+    state = given.state, state_at = given.state_at, priority = given.priority, rank = given.rank,
+    queued_at = given.queued_at,
     not_before = given.not_before, attempt = given.attempt, lost = given.lost, fence = given.fence,
     nonce = given.nonce, worker = given.worker, runs = given.runs, run_id = given.run_id,
     cancel_reason = given.cancel_reason, plan_version = given.plan_version, replans = given.replans,

@@ -7,10 +7,10 @@
 SELECT pg_advisory_xact_lock(:class::integer, 0);
 
 -- name: insert_events
-INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data)
+INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data, digest)
 SELECT
     given.stream, given.version, given.project, given.name, given.schema, given.subject, given.at,
-    given.actor, given.data
+    given.actor, given.data, given.digest
 FROM json_populate_recordset(NULL::events, :rows) AS given;
 
 -- name: head

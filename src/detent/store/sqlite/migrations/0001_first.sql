@@ -284,8 +284,12 @@ CREATE TABLE queue (
     lease_until INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX queue_ready ON queue (rank) WHERE worker IS NULL AND asleep = 0;
--- For a claimer that may take some intents or projects only: it never walks past the others' work.
-CREATE INDEX queue_lanes ON queue (intent, project, rank) WHERE worker IS NULL AND asleep = 0;
+-- For a claimer that may take some intents or projects only, or while a concurrency key is full: it never
+-- walks past the work that it must leave.
+CREATE INDEX queue_lanes ON queue (intent, project, concurrency_key IS NOT NULL, rank)
+WHERE worker IS NULL AND asleep = 0;
+CREATE INDEX queue_keys ON queue (intent, project, concurrency_key, rank)
+WHERE worker IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL;
 CREATE INDEX queue_asleep ON queue (due_at) WHERE asleep = 1;
 CREATE INDEX queue_leased ON queue (lease_until, intent, project) WHERE worker IS NOT NULL;
 CREATE INDEX queue_leased_keys ON queue (concurrency_key)

@@ -32,30 +32,22 @@ WHERE job_id IN (
 );
 
 -- name: claimable
-SELECT job_id, intent, project, concurrency_key
+SELECT rank, job_id, intent, project, concurrency_key
 FROM queue INDEXED BY queue_ready
 WHERE worker IS NULL AND asleep = 0
-ORDER BY rank, job_id
-LIMIT :limit;
-
--- name: claimable_but_full
-SELECT job_id, intent, project, concurrency_key
-FROM queue INDEXED BY queue_ready
-WHERE worker IS NULL AND asleep = 0
-    AND (concurrency_key IS NULL OR concurrency_key NOT IN (SELECT value FROM json_each(:full_keys)))
 ORDER BY rank, job_id
 LIMIT :limit;
 
 -- A lane is an intent in a project that has claimable work. They are found one after the other.
--- name: next_lane
-SELECT intent, project
+-- name: next_intent
+SELECT intent
 FROM queue INDEXED BY queue_lanes
-WHERE worker IS NULL AND asleep = 0 AND (intent, project) > (:intent, :project)
-ORDER BY intent, project
+WHERE worker IS NULL AND asleep = 0 AND intent > :intent
+ORDER BY intent
 LIMIT 1;
 
--- name: next_lane_of_intent
-SELECT intent, project
+-- name: next_project
+SELECT project
 FROM queue INDEXED BY queue_lanes
 WHERE worker IS NULL AND asleep = 0 AND intent = :intent AND project > :project
 ORDER BY project
@@ -65,8 +57,23 @@ LIMIT 1;
 SELECT rank, job_id, intent, project, concurrency_key
 FROM queue INDEXED BY queue_lanes
 WHERE worker IS NULL AND asleep = 0 AND intent = :intent AND project = :project
-    AND rank <= :worst_rank
-    AND (concurrency_key IS NULL OR concurrency_key NOT IN (SELECT value FROM json_each(:full_keys)))
+    AND (concurrency_key IS NOT NULL) = :keyed AND rank <= :worst_rank
+ORDER BY rank, job_id
+LIMIT :limit;
+
+-- name: next_key
+SELECT concurrency_key
+FROM queue INDEXED BY queue_keys
+WHERE worker IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
+    AND intent = :intent AND project = :project AND concurrency_key > :key
+ORDER BY concurrency_key
+LIMIT 1;
+
+-- name: claimable_of_key
+SELECT rank, job_id, intent, project, concurrency_key
+FROM queue INDEXED BY queue_keys
+WHERE worker IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
+    AND intent = :intent AND project = :project AND concurrency_key = :key AND rank <= :worst_rank
 ORDER BY rank, job_id
 LIMIT :limit;
 

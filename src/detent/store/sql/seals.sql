@@ -1,0 +1,25 @@
+-- The chain of seals over the log, and what makes rows and log smaller.
+
+-- name: seals_after
+SELECT from_position, to_position, count, chain, at
+FROM seals
+WHERE to_position > :after
+ORDER BY to_position
+LIMIT :limit;
+
+-- name: last_seal
+SELECT from_position, to_position, count, chain, at
+FROM seals
+ORDER BY to_position DESC
+LIMIT 1;
+
+-- name: insert_seal
+INSERT INTO seals (from_position, to_position, count, chain, at)
+VALUES (:from_position, :to_position, :count, :chain, :at);
+
+-- `named` stands for the table: one statement is made for each whose rows follow from the log.
+-- name: clear_rows
+DELETE FROM named;
+
+-- name: trim_events
+DELETE FROM events WHERE position <= :upto;

@@ -1,0 +1,95 @@
+"""The server's life: up on a port, busy ports said plainly, down within its time."""
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from detent.errors import Misconfigured
+from detent.gateway import server as server_module
+from detent.gateway.server import Server
+from detent.operations.core import Core
+from detent.settings import Settings
+from tests.gateway.installation import Installation, installed, until
+
+
+def test_a_port_that_is_taken_is_said_plainly(tmp_path: Path) -> None:
+    with installed(tmp_path) as gateway:
+        settings = Settings(store_data_dir=str(tmp_path), gateway_port=gateway.port)
+        other = Core(gateway.core.store, gateway.core.engine, settings)
+        with pytest.raises(Misconfigured, match=str(gateway.port)) as raised:
+            Server(other).start()
+    assert raised.value.setting == "gateway.port"
+
+
+def test_answers_are_not_held_back_to_fill_packets() -> None:
+    """asyncio switches that delay off only for sockets that are named as TCP."""
+    listening = server_module._listen("127.0.0.1", 0)
+    with listening:
+        assert listening.proto == socket.IPPROTO_TCP
+
+
+def test_stopping_waits_for_the_request_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(*_: object, **__: object) -> dict[str, str]:
+        entered.set()
+        assert go_on.wait(20)
+        return {"done": "yes"}
+
+    with installed(tmp_path) as gateway:
+        monkeypatch.setattr("detent.gateway.posting.call", slow)
+        answers: list[httpx2.Response] = []
+        asking = threading.Thread(target=lambda: answers.append(gateway.client().get("/status")))
+        asking.start()
+        assert entered.wait(20)
+        stopping = threading.Thread(target=gateway.server.stop)
+        stopping.start()
+        until(lambda: refused(gateway))
+        assert asking.is_alive()
+        go_on.set()
+        asking.join()
+        stopping.join()
+    assert answers[0].json() == {"done": "yes"}
+
+
+def refused(gateway: Installation) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=1).close()
+    except OSError:
+        return True
+    return False
+
+
+def test_stopping_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that keeps its connection and sends nothing does not hold the gateway up."""
+    monkeypatch.setattr(server_module, "GRACE_S", 1)
+    with (
+        installed(tmp_path) as gateway,
+        socket.create_connection(("127.0.0.1", gateway.port)) as idle,
+    ):
+        idle.sendall(b"POST /add HTTP/1.1\r\n")
+        gateway.client().get("/health")
+        before = time.monotonic()
+        gateway.server.stop()
+        assert time.monotonic() - before < 10
+
+
+def test_stopping_twice_is_stopping_once(tmp_path: Path) -> None:
+    with installed(tmp_path) as gateway:
+        gateway.server.stop()
+        gateway.server.stop()
+
+
+def test_a_gateway_starts_again_on_the_same_store(tmp_path: Path) -> None:
+    with installed(tmp_path) as gateway:
+        made = gateway.client().post("/api/tasks", json={"intent": "runQA"}).json()["id"]
+        token = gateway.token
+    with installed(tmp_path) as again:
+        assert again.token == token
+        assert again.client().get(f"/api/tasks/{made}").status_code == 200

@@ -1,0 +1,313 @@
+"""The exhaustive search: every promise in every reachable state, and every broken kernel found."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detent.errors import Refused
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel import predicates
+from detent.kernel.decide import HANDLERS, decide, due, guards, judging, planning, reports
+from detent.kernel.draft import Draft
+from detent.kernel.evolve.table import CHANGES
+from detent.kernel.invariants import offences
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.state import Job, Task
+from detent.kernel.world import World
+from detent.testing.promises import Broken
+from detent.testing.scenes import SCENES, Action, Scene
+from detent.testing.search import Outcome, State, attempt, beginning, key, search
+
+REVIEWED, ASKED, DEPENDING, SUBTASK, CHILD = SCENES
+#: A search that sees much less than it did is a broken search, not a better kernel.
+FLOORS = {REVIEWED: 7_500, ASKED: 1_500, DEPENDING: 4_000, SUBTASK: 3_000, CHILD: 3_500}
+#: What a refusal may say; anything else is a mistake in a scene or a hole in the kernel.
+REFUSALS = {
+    *("illegal_transition", "not_due", "not_claimable", "own_work", "stale_fence", "job_ended"),
+    *("no_question", "open_question", "not_cancelling", "name_used_twice", "rounds_used"),
+    *("dependency_open", "dependency_failed"),
+}
+NO_WAIT = frozenset({"queued", "running", "completed", "failed", "cancelled"})
+JOB_STATES = {
+    REVIEWED: NO_WAIT | {"waiting"},
+    ASKED: NO_WAIT | {"parked"},
+    DEPENDING: NO_WAIT | {"waiting", "retrying"},
+    SUBTASK: NO_WAIT,
+    CHILD: NO_WAIT | {"parked"},
+}
+BY_WORKERS = {"ClaimJob", "CompleteRun", "HandBack", "ConfirmCancel", "ReclaimJob"}
+TAKEN = {
+    REVIEWED: {"AcceptTask", "RejectTask", "ResumeTask", "TimeOutRun", "WakeJob", "SendSignal"},
+    ASKED: {"AnswerTask", "AcceptTask", "RetryTask", "FailRun", "CancelJob", "RetryJob"},
+    DEPENDING: {"FailRun", "RequeueJob", "WakeJob", "RecordCheckpoint", "UnblockTask"},
+    SUBTASK: {"AcceptTask", "RejectTask", "QueueTask", "CancelTask"},
+    CHILD: {"SuspendRun", "CancelJob", "RetryJob"},
+}
+
+
+def named(scenes: tuple[Scene, ...]) -> Any:
+    return pytest.mark.parametrize("scene", scenes, ids=lambda scene: scene.name)
+
+
+def told(outcome: Outcome) -> str:
+    return "\n".join(outcome.lines())
+
+
+@named(SCENES)
+def test_every_promise_holds_in_every_reachable_state(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = search(scene)
+    with capsys.disabled():
+        print(f"\n  {told(outcome)}")  # noqa: T201 - the size of the search is its result
+    assert outcome.counterexample is None, told(outcome)
+    assert outcome.states >= FLOORS[scene]
+    assert set(outcome.refused) <= REFUSALS
+    assert outcome.job_states == JOB_STATES[scene]
+    assert set(outcome.accepted) >= BY_WORKERS | TAKEN[scene]
+    assert set(outcome.stale) == {kind.__name__ for kind in c.Report.__subclasses__()}
+
+
+def test_the_scenes_reach_every_state_of_a_task_that_needs_no_money() -> None:
+    """The floors hold the sizes; this holds what is inside, on the nearest few hundred states."""
+    seen = {state for scene in SCENES for state in search(scene, 700).task_states}
+    lifecycles = (LIFECYCLES["board"], LIFECYCLES["review"])
+    every = {(each.name, state) for each in lifecycles for state in each.state_names}
+    assert every - seen == {("board", "inbox"), ("review", "budget_exceeded")}
+
+
+# ---- broken kernels --------------------------------------------------------------------------
+
+Patch = pytest.MonkeyPatch
+
+
+def unfenced(patch: Patch) -> None:
+    """Any grant of a job will do."""
+
+    def held(draft: Draft, grant: c.Grant) -> Job:
+        job = draft.job(grant.job_id)
+        if job.state != "running":
+            raise Refused("it does not run", code="stale_fence")
+        return job
+
+    for module in (guards, reports, planning):
+        patch.setattr(module, "held", held)
+
+
+def ungoverned(patch: Patch, lifecycle: str, source: str, event: str, target: str) -> None:
+    """One more row in a table."""
+    patch.setitem(LIFECYCLES[lifecycle].move, (source, event), target)  # type: ignore[arg-type]
+
+
+def reclaims_waiting_work(patch: Patch) -> None:
+    """A lease is thought to be lost wherever nobody is seen to hold it."""
+
+    def reclaim(draft: Draft, command: c.ReclaimJob) -> str:
+        if draft.job(command.job_id).state in ("waiting", "parked"):
+            draft.emit(command.job_id, e.JobRequeued("lost"))
+            return "queued"
+        return due.reclaim_job(draft, command)
+
+    for state in ("waiting", "parked"):
+        ungoverned(patch, "job", state, "job_requeued", "queued")
+    patch.setitem(HANDLERS, c.ReclaimJob, reclaim)  # type: ignore[arg-type]
+
+
+def cancels_what_has_ended(patch: Patch) -> None:
+    ungoverned(patch, "job", "completed", "job_cancelled", "cancelled")
+
+
+def cancels_an_accepted_task(patch: Patch) -> None:
+    ungoverned(patch, "review", "completed", "task_cancelled", "cancelled")
+
+
+def changed(patch: Patch, kind: type[e.Event], forget: Callable[[Job], dict[str, Any]]) -> None:
+    """An event that does all but one thing to its job."""
+    change = CHANGES[kind]
+
+    def partly(job: Job, event: e.Event, at: int, state: str) -> Job:
+        done: Job = change(job, event, at, state)
+        return done._replace(**forget(job))
+
+    patch.setitem(CHANGES, kind, partly)
+
+
+def counts_no_attempts(patch: Patch) -> None:
+    changed(patch, e.JobRunning, lambda job: {"attempt": job.attempt})
+
+
+def counts_no_losses(patch: Patch) -> None:
+    changed(patch, e.JobRequeued, lambda job: {"lost": job.lost})
+
+
+def counts_no_failures(patch: Patch) -> None:
+    changed(patch, e.JobRetrying, lambda job: {"failures": job.failures})
+
+
+def forgets_that_it_goes_on(patch: Patch) -> None:
+    changed(patch, e.WaitCompleted, lambda job: {"resuming": False})
+
+
+def approves_itself(patch: Patch) -> None:
+    def anybody(draft: Draft, work: Task | Job, what: str) -> None:
+        return None
+
+    patch.setattr(judging, "not_its_own", anybody)
+
+
+def claims_what_runs(patch: Patch) -> None:
+    """A claim that does not look whether somebody holds the job."""
+
+    def claim(draft: Draft, command: c.ClaimJob) -> c.Grant:
+        job = draft.job(command.job_id)
+        if job.state == "running":
+            taken = e.JobRunning(command.worker, command.nonce, job.fence + 1, job.attempt + 1)
+            draft.emit(job.id, taken)
+            return c.Grant(job.id, job.fence + 1, command.nonce)
+        return reports.claim_job(draft, command)
+
+    ungoverned(patch, "job", "running", "job_running", "running")
+    patch.setitem(HANDLERS, c.ClaimJob, claim)  # type: ignore[arg-type]
+
+
+def reuses_fences(patch: Patch) -> None:
+    changed(patch, e.JobRunning, lambda job: {"fence": 0})
+
+
+def forgets_a_cancel(patch: Patch) -> None:
+    """A failure or a sleep after a cancel goes on as if nobody had asked."""
+    patch.setattr(predicates, "goes_on", lambda draft, record: True)
+
+
+def writes_beside_the_log(patch: Patch) -> None:
+    """A row that changes without an event."""
+
+    def check(draft: Draft, command: c.CheckTask) -> bool:
+        task = draft.task(command.task_id)
+        draft.tasks[task.id] = task._replace(comment="seen")
+        return False
+
+    patch.setitem(HANDLERS, c.CheckTask, check)  # type: ignore[arg-type]
+
+
+def hangs_on_the_last_retry(patch: Patch) -> None:
+    """A refusal of what a worker must be able to say."""
+
+    def fail(draft: Draft, command: c.FailRun) -> str:
+        if draft.job(command.grant.job_id).failures:
+            raise Refused("not now", code="illegal_transition")
+        return reports.fail_run(draft, command)
+
+    patch.setitem(HANDLERS, c.FailRun, fail)  # type: ignore[arg-type]
+
+
+VARIANTS: list[tuple[Callable[[Patch], None], Scene, str]] = [
+    (unfenced, REVIEWED, "P5"),
+    (reclaims_waiting_work, REVIEWED, "P10"),
+    (reclaims_waiting_work, ASKED, "P10"),
+    (cancels_what_has_ended, REVIEWED, "P9"),
+    (cancels_an_accepted_task, REVIEWED, "P9"),
+    (counts_no_attempts, REVIEWED, "P13"),
+    (counts_no_losses, CHILD, "P13"),
+    (counts_no_failures, DEPENDING, "P13"),
+    (forgets_that_it_goes_on, CHILD, "P13"),
+    (approves_itself, REVIEWED, "P12"),
+    (approves_itself, SUBTASK, "P12"),
+    (claims_what_runs, ASKED, "P4"),
+    (reuses_fences, ASKED, "P4"),
+    (forgets_a_cancel, ASKED, "P11"),
+    (writes_beside_the_log, SUBTASK, "P8"),
+    (hangs_on_the_last_retry, DEPENDING, "P5"),
+]
+
+
+@pytest.mark.parametrize(
+    ("variant", "scene", "promise"),
+    VARIANTS,
+    ids=[f"{variant.__name__}-{scene.name}" for variant, scene, _ in VARIANTS],
+)
+def test_a_broken_kernel_is_found(
+    variant: Callable[[Patch], None],
+    scene: Scene,
+    promise: str,
+    monkeypatch: Patch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    variant(monkeypatch)
+    outcome = search(scene)
+    with capsys.disabled():
+        print(f"\n  {told(outcome)}")  # noqa: T201 - the path is what a reader wants to see
+    found = outcome.counterexample
+    assert found is not None
+    assert found.promise == promise
+    assert replayed(scene, found.path) == Broken(found.promise, found.what)
+
+
+def replayed(scene: Scene, path: tuple[Action, ...]) -> Broken | None:
+    """The path's commands one after another: only the last one breaks something."""
+    state, outcome = beginning(scene), Outcome(scene.name)
+    for action in path[:-1]:
+        after = attempt(scene, state, action, outcome)
+        assert isinstance(after, State)
+        state = after
+    last = attempt(scene, state, path[-1], outcome)
+    return last if isinstance(last, Broken) else None
+
+
+# ---- the search itself -----------------------------------------------------------------------
+
+
+def successors(scene: Scene, state: State) -> set[Any]:
+    outcome = Outcome(scene.name)
+    tried = [attempt(scene, state, each, outcome) for each in scene.actions(*state[:2])]
+    return {key(after) for after in tried if isinstance(after, State)}
+
+
+@named(SCENES)
+def test_states_that_count_as_one_lead_to_the_same_states(scene: Scene) -> None:
+    """What the key leaves out decides nothing: else parts of the space would never be seen."""
+    level, first_seen, twins = [beginning(scene)], {}, 0
+    for _ in range(7):
+        below = []
+        for state in level:
+            for action in scene.actions(state.world, state.hands):
+                after = attempt(scene, state, action, Outcome(scene.name))
+                if not isinstance(after, State):
+                    continue
+                twin = first_seen.setdefault(key(after), after)
+                if twin is after:
+                    below.append(after)
+                elif len(first_seen) % 10 == 0 and twins < 150:
+                    twins += 1
+                    assert successors(scene, twin) == successors(scene, after)
+        level = below[:60]
+    assert twins == 150
+
+
+def walk(scene: Scene, choices: list[int]) -> tuple[World, dict[str, list[e.Record]]]:
+    """A life of the cast by chance: where it ends, and the stream of every job."""
+    state, outcome = beginning(scene), Outcome(scene.name)
+    streams: dict[str, list[e.Record]] = {}
+    for choice in choices:
+        actions = list(scene.actions(state.world, state.hands))
+        start = choice % len(actions)
+        for action in (*actions[start:], *actions[:start]):
+            after = attempt(scene, state, action, outcome)
+            if isinstance(after, State):
+                for record in decide(state.world, action.command, action.now, action.actor).records:
+                    streams.setdefault(record.stream, []).append(record)
+                state = after
+                break
+    return state.world, streams
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(SCENES), st.lists(st.integers(0, 1_000), max_size=25))
+def test_the_log_of_every_walk_keeps_the_invariants(scene: Scene, choices: list[int]) -> None:
+    world, streams = walk(scene, choices)
+    for job in world.jobs.values():
+        assert offences(streams.get(job.id, []), job) == []
