@@ -3,19 +3,21 @@
 Reads through the store's port and changes nothing.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from detent.errors import DetentError
 from detent.kernel import events as e
+from detent.kernel import invariants
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_event
-from detent.store.port import LISTED, Logged, Query, QueueRow, Reading, Writing
+from detent.store.port import LISTED, TRIMMED, Logged, Query, QueueRow, Reading, Writing
 
 BATCH = 1_000
+TOMBSTONES = (e.TaskDeleted.name, e.JobDeleted.name)
 #: Later than anything that can be due.
 FAR = 1 << 62
 
@@ -50,6 +52,8 @@ class Folded:
     deleted: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     flaws: list[Difference] = field(default_factory=list)
+    #: Whether early events were removed: what is left of deleted streams may begin in their middle.
+    trimmed: bool = False
 
     def tasks(self) -> Iterator[Task]:
         """Tasks that should have rows."""
@@ -73,25 +77,30 @@ def differences(view: Reading) -> list[Difference]:
 # ---- folding ---------------------------------------------------------------------------------
 
 
-def fold(view: Reading) -> Folded:
-    """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on."""
-    folded = Folded()
+def fold(view: Reading, progress: Callable[[str, int], None] | None = None) -> Folded:
+    """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on.
+
+    Some events at a time are in memory; what grows is what the rows would be.
+    """
+    folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
     after = 0
     while events := view.events(after, BATCH):
         for logged in events:
             _fold_event(folded, logged)
         after = events[-1].position
+        if progress is not None:
+            progress("fold", after)
     return folded
 
 
 def _fold_event(folded: Folded, logged: Logged) -> None:
     stream = logged.stream
     expected = folded.versions.get(stream, 0) + 1
-    if logged.version != expected:
+    if logged.version != expected and not _beheaded(folded, logged):
         _flaw(folded, logged, "version", expected, logged.version)
     folded.versions[stream] = logged.version
     folded.last[stream] = logged.position
-    if logged.name in (e.TaskDeleted.name, e.JobDeleted.name):
+    if logged.name in TOMBSTONES:
         folded.deleted.add(stream)
     if not logged.data:
         folded.unread.add(stream)
@@ -108,6 +117,16 @@ def _fold_event(folded: Folded, logged: Logged) -> None:
         _flaw(folded, logged, "name", f"an event that can follow ({error})", logged.name)
         return
     _note(folded, record)
+
+
+def _beheaded(folded: Folded, logged: Logged) -> bool:
+    """Whether a trim took the first events of this stream: only of deleted ones may it do so."""
+    if not folded.trimmed or logged.stream in folded.versions:
+        return False
+    if logged.data and logged.name not in TOMBSTONES:
+        return False
+    folded.unread.add(logged.stream)
+    return True
 
 
 def _flaw(folded: Folded, logged: Logged, name: str, wanted: Any, found: Any) -> None:
@@ -215,13 +234,16 @@ def _expected_queue(folded: Folded) -> Rows:
         known = {name: getattr(job, name) for name in QueueRow._fields if name in Job._fields}
         if job.state == "running":
             rows[job.id,] = {**known, "worker": job.worker, "fence": job.fence}
-        elif job.state in ("queued", "retrying") and not _held_back(folded, job):
+        elif claimable(folded, job):
             rows[job.id,] = {**known, "due_at": job.not_before, "worker": None}
     return rows
 
 
-def _held_back(folded: Folded, job: Job) -> bool:
-    return job.task_id is not None and folded.world.tasks[job.task_id].open_dependencies > 0
+def claimable(folded: Folded, job: Job) -> bool:
+    """Whether work waits for a worker: it is queued, and its task waits for no other."""
+    if job.state not in ("queued", "retrying"):
+        return False
+    return job.task_id is None or folded.world.tasks[job.task_id].open_dependencies == 0
 
 
 def _parts(folded: Folded, kind: str) -> Rows:
@@ -258,6 +280,41 @@ def _expected_use(view: Reading, folded: Folded) -> Rows:
 
 def _found_use(view: Reading) -> Rows:
     return {(each.id,): {"in_use": each.in_use} for each in view.resources()}
+
+
+# ---- invariants ------------------------------------------------------------------------------
+
+
+def offences(view: Reading, folded: Folded) -> Iterator[Difference]:
+    """Every job whose events, as they stand in the log, break an invariant; job by job.
+
+    Also jobs that cannot be folded, because of an event that must not stand where it does.
+    """
+    folds = {job.id for job in folded.jobs()}
+    for job in folded.world.jobs.values():
+        if job.id in folded.deleted or job.task_id in folded.deleted:
+            continue
+        stream = list(_stream(view, job.id))
+        row = job if job.id in folds else None
+        for number, at, what in invariants.offences([_item(each) for each in stream], row):
+            where, name = stream[at].position, f"invariant {number}"
+            yield Difference(job.id, where, "event", name, "holds", what)
+
+
+def _item(logged: Logged) -> invariants.Item:
+    """The event as a record, or its name alone if nothing more can be read."""
+    try:
+        event = read_event(logged.name, logged.schema, logged.data)
+    except (DetentError, ValueError):
+        return logged.name
+    return e.Record(logged.stream, logged.subject, event, logged.at, logged.actor)
+
+
+def _stream(view: Reading, stream: str) -> Iterator[Logged]:
+    after = 0
+    while events := view.events(after, BATCH, stream=stream):
+        yield from events
+        after = events[-1].position
 
 
 # ---- timers ----------------------------------------------------------------------------------

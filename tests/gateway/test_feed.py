@@ -420,7 +420,7 @@ def test_an_unknown_socket(gateway: Installation) -> None:
         connect(f"ws://127.0.0.1:{gateway.port}/api/nothing", additional_headers=headers),
     ):
         pass
-    assert raised.value.response.status_code in (403, 404)
+    assert raised.value.response.status_code == 404
 
 
 # ---- server-sent events ----------------------------------------------------------------------

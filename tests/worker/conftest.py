@@ -9,6 +9,15 @@ from detent.testing.audit import audit
 from detent.testing.inline import Harness
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    """Where the store is: an SQLite file in the data directory, or a database of its own."""
+    if request.param == "sqlite":
+        return ""
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
+
 @pytest.fixture(autouse=True)
 def _audited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     made: list[Harness] = []

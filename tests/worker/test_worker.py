@@ -25,8 +25,8 @@ from tests.worker.waiting import installation, until, working
 
 
 @pytest.fixture
-def core(tmp_path: Path) -> Iterator[Core]:
-    with installation(tmp_path, worker_grace_ms=300) as made:
+def core(tmp_path: Path, url: str) -> Iterator[Core]:
+    with installation(tmp_path, url, worker_grace_ms=300) as made:
         yield made
 
 
@@ -471,7 +471,7 @@ def test_a_report_under_an_old_fence_is_refused_by_the_engine(core: Core) -> Non
 # ---- several workers -----------------------------------------------------------------------
 
 
-def test_two_workers_on_one_file_do_every_job_once(tmp_path: Path) -> None:
+def test_two_workers_on_one_store_do_every_job_once(tmp_path: Path, url: str) -> None:
     done: list[str] = []
     apps = [App(), App()]
     for app in apps:
@@ -480,7 +480,7 @@ def test_two_workers_on_one_file_do_every_job_once(tmp_path: Path) -> None:
             done.append(run.job_id)
 
         app.intent("work")(work)
-    with installation(tmp_path) as one, installation(tmp_path) as two:
+    with installation(tmp_path, url) as one, installation(tmp_path, url) as two:
         ids = submit_many(one, "work", 2_000)
         with working(one, apps[0], name="one"), working(two, apps[1], name="two"):
             until(lambda: states(one)["completed"] == 2_000, "all done")

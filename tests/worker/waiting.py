@@ -29,13 +29,23 @@ def until(condition: Callable[[], Any], what: str = "it") -> Any:
 
 
 @contextmanager
-def installation(directory: Path, lease_ms: int = 30_000, **settings: Any) -> Iterator[Core]:
-    """A store of its own on disk, with an engine, as a process would have it."""
-    made = Settings(store_data_dir=str(directory), worker_lease_ms=lease_ms, **settings)
+def installation(
+    directory: Path,
+    url: str = "",
+    *,
+    lease_ms: int = 30_000,
+    audited: bool = True,
+    **settings: Any,
+) -> Iterator[Core]:
+    """A store with an engine, as a process would have it; without a URL an SQLite file."""
+    made = Settings(
+        store_url=url, store_data_dir=str(directory), worker_lease_ms=lease_ms, **settings
+    )
     store = open_store(made.url)
     try:
         yield Core(store, Engine(store, Limits(lease_ms * 1_000)), made)
-        audit(store)
+        if audited:
+            audit(store)
     finally:
         store.close()
 

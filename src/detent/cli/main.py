@@ -53,7 +53,17 @@ COMMANDS: Mapping[str, Command] = {
         "detent.cli.feed:events", "Print the log, or one task's history, as it happened."
     ),
     "logs": Command("detent.cli.feed:logs", "Print what a task's last run has written."),
-    "verify": Command("detent.cli.store:verify", "Fold the log and compare every row with it."),
+    "verify": Command(
+        "detent.cli.store:verify",
+        "Check the chain of seals, fold the log and compare every row with it.",
+    ),
+    "rebuild": Command(
+        "detent.cli.store:rebuild", "Write all rows anew from the log, then verify them."
+    ),
+    "db": Command(
+        "detent.cli.db:db", "Look after the database: schema, backup, restore, move, trim."
+    ),
+    "doctor": Command("detent.cli.doctor:doctor", "Look for what is wrong with this installation."),
     "lifecycle": Command(
         "detent.cli.lifecycle:lifecycle", "Show, draw, export, check and simulate the lifecycles."
     ),

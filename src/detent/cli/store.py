@@ -1,31 +1,103 @@
-"""Commands about the data itself: `verify`."""
+"""Commands about the data itself: `verify` and `rebuild`."""
 
+import json
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from detent.cli import output
+from detent.errors import Invalid
 from detent.settings import load
+
+if TYPE_CHECKING:
+    from detent.seals import Anchor
+    from detent.upkeep.verify import Verdict
+
+#: How many events pass between two lines about progress.
+SAY_EVERY = 50_000
+
+_file = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
+@click.option("--anchor", "seen", type=_file, help="Compare with what an earlier check saw.")
+@click.option("--write-anchor", "keep", type=_file, help="Write what this check saw, if clean.")
 @output.json_option
-def verify(as_json: bool) -> None:
-    """Fold the log and compare every row with it."""
-    from detent import audit
-    from detent.service import open_core
+def verify(seen: Path | None, keep: Path | None, as_json: bool) -> None:
+    """Check the chain of seals, fold the log and compare every row with it.
 
-    with open_core(load()) as core, core.store.read() as view:
-        found = audit.differences(view)
-        events = view.head()
+    A log whose tail was cut off looks whole: keep an anchor on another machine, and compare.
+    """
+    from detent.service import open_core
+    from detent.upkeep import verify as upkeep
+
+    anchor = _read_anchor(seen) if seen else None
+    with open_core(load()) as core:
+        verdict = upkeep.verify(core.store, anchor, _progress)
+    if keep is not None and not verdict.differences:
+        keep.write_text(json.dumps(verdict.anchor._asdict()) + "\n", "utf-8")
+    report(verdict, as_json)
+    sys.exit(1 if verdict.differences else 0)
+
+
+@click.command()
+def rebuild() -> None:
+    """Write all rows anew from the log, then verify them."""
+    from detent.cli.quiet import require_quiet
+    from detent.service import open_core
+    from detent.upkeep import rebuild as upkeep
+    from detent.upkeep.verify import verify
+
+    loaded = load()
+    with open_core(loaded) as core:
+        require_quiet(loaded.settings, core.store)
+        count = upkeep.rebuild(core.store, core.engine.limits.lease_us)
+        output.say(f"Wrote all rows anew from {count} events.")
+        verdict = verify(core.store, progress=_progress)
+    report(verdict, as_json=False)
+    sys.exit(1 if verdict.differences else 0)
+
+
+def report(verdict: "Verdict", as_json: bool) -> None:
+    """What a check has found, for a person or a program."""
     if as_json:
-        output.print_json({"position": events, "differences": [each._asdict() for each in found]})
-    elif found:
+        shown = {"anchor": verdict.anchor._asdict()}
+        shown["differences"] = [each._asdict() for each in verdict.differences]  # type: ignore[assignment]
+        output.print_json({**verdict._asdict(), **shown})
+        return
+    if verdict.differences:
         rows = [
             (each.stream, str(each.position), each.what, each.field, str(each.log), str(each.row))
-            for each in found
+            for each in verdict.differences
         ]
         output.table(("STREAM", "POSITION", "WHAT", "FIELD", "LOG SAYS", "ROW SAYS"), rows)
     else:
-        output.say(f"Clean: the log up to position {events} and every row agree.")
-    sys.exit(1 if found else 0)
+        output.say(
+            f"Clean: the log up to position {verdict.position} and every row agree.\n"
+            f"Chain: {verdict.anchor.chain} at position {verdict.anchor.position}."
+        )
+    if not verdict.timers_checked:
+        output.say("Due times were not compared, because work went on meanwhile.")
+
+
+def _read_anchor(file: Path) -> "Anchor":
+    from detent.seals import Anchor
+
+    try:
+        given = json.loads(file.read_text("utf-8"))
+        return Anchor(int(given["position"]), str(given["chain"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Invalid(
+            f"{file} is no anchor: {error}",
+            field="anchor",
+            given=str(file),
+            hint="Give the file that `detent verify --write-anchor FILE` wrote.",
+        ) from None
+
+
+def _progress(what: str, position: int) -> None:
+    """A line now and then on a long log, beside what the command answers."""
+    if position % SAY_EVERY < 1_000 and position >= SAY_EVERY:
+        click.echo(f"{what}: position {position}", err=True)

@@ -23,6 +23,8 @@ EXIT_CODES = {
     "timed_out": 13,
     "budget_exceeded": 14,
 }
+#: How long nobody is told that nothing happens.
+PATIENCE_S = 5.0
 #: Reasons of a block that pass by themselves: the wait goes on.
 PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 
@@ -77,18 +79,28 @@ def submit(
 
 def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
     """The task once it has ended or needs a person; each new state is said on the way."""
-    last = None
+    last, since = None, time.monotonic()
     while True:
         task: dict[str, Any] = detent.call("show_task", task_id=task_id)
-        if task["state"] != last and not as_json:
-            output.say(
-                f"{task['state_at']}  {task['state']}"
-                + (f" ({task['blocked_by']})" if task["blocked_by"] else "")
-            )
-        last = task["state"]
+        if task["state"] != last:
+            last, since = task["state"], time.monotonic()
+            _tell(as_json, f"{task['state_at']}  {last}" + _because(task))
         if last in EXIT_CODES and task["blocked_by"] not in PASSING:
             return task
+        if last in ("queued", "todo") and time.monotonic() - since > PATIENCE_S:
+            since = float("inf")
+            _tell(as_json, "No worker has taken it yet. Is `detent up` or `detent worker` running?")
         time.sleep(0.1)
+
+
+def _tell(as_json: bool, text: str) -> None:
+    """Progress goes to stderr, so that the answer stands alone on stdout."""
+    if not as_json:
+        click.echo(output.clean(text), err=True)
+
+
+def _because(task: dict[str, Any]) -> str:
+    return f" ({task['blocked_by']})" if task["blocked_by"] else ""
 
 
 def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:

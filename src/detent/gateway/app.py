@@ -10,21 +10,20 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
 from starlette.types import ASGIApp
 
-from detent.errors import DetentError, Invalid, NotFound, Unavailable
-from detent.gateway import problems, wire
+from detent.errors import DetentError
+from detent.gateway import wire
 from detent.gateway.auth import Tokens
 from detent.gateway.documents import ALWAYS, openapi, responses
-from detent.gateway.door import Door, Visit, visit_of
+from detent.gateway.door import Door, Visit
 from detent.gateway.feeds import events_route, feed_socket
 from detent.gateway.lines import lines_route
 from detent.gateway.live import Hub
 from detent.gateway.login import login_route, logout_route
+from detent.gateway.paths import Paths
 from detent.gateway.posting import Dispatcher
 from detent.gateway.routes import GuardedRoute, OperationRoute, deny_undeclared, encode
 from detent.kernel.health import judge
@@ -96,13 +95,11 @@ def make_app(core: Core, hosts: Collection[str]) -> tuple[ASGIApp, Gateway]:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,
         lifespan=gateway.running,
-        exception_handlers={HTTPException: _no_route},
     )
     app.router.routes.extend(_routes(gateway, app))
     deny_undeclared(app.routes)
-    return Door(app, gateway.tokens, hosts), gateway
+    return Door(app, Paths(app.routes), gateway.tokens, hosts), gateway
 
 
 def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
@@ -155,34 +152,3 @@ def _document(app: FastAPI) -> GuardedRoute:
         responses=responses(ALWAYS),
         tags=["system"],
     )
-
-
-async def _no_route(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: an unknown path, or a method that the path does not know."""
-    assert isinstance(error, HTTPException)
-    return problems.answer(_refusal(request, error), visit_of(request.scope).request_id)
-
-
-def _refusal(request: Request, error: HTTPException) -> DetentError:
-    if error.status_code == 404:
-        return NotFound(f"There is nothing at {request.url.path!r}.", code="not_found")
-    if error.status_code == 405:
-        allowed = _methods(request)
-        return Invalid(
-            f"{request.url.path} does not take {request.method}.",
-            code="method_not_allowed",
-            field="method",
-            given=request.method,
-            allowed=allowed,
-        )
-    return Unavailable(str(error.detail), retry_after_s=1)
-
-
-def _methods(request: Request) -> tuple[str, ...]:
-    """Every method that some route takes at this path."""
-    found = [
-        route.methods or ()
-        for route in request.app.routes
-        if isinstance(route, GuardedRoute) and route.matches(request.scope)[0] is not Match.NONE
-    ]
-    return tuple(sorted({method for methods in found for method in methods}))

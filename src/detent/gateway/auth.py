@@ -43,6 +43,7 @@ class Tokens:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: Mapping[str, Any] = {}
+        self._visitors: dict[str, Visitor] = {}
         self._now = 0
         self._read_at = float("-inf")
 
@@ -53,7 +54,9 @@ class Tokens:
             await anyio.to_thread.run_sync(self.read)
         if not self.valid(key):
             raise Unauthorized("The token is unknown, expired or revoked.")
-        return Visitor(caller_from(self._rows[key]), key)
+        if key not in self._visitors:
+            self._visitors[key] = Visitor(caller_from(self._rows[key]), key)
+        return self._visitors[key]
 
     def valid(self, key: str) -> bool:
         """Whether a digest stands for a token, as far as was read last."""
@@ -62,7 +65,7 @@ class Tokens:
 
     def read(self) -> None:
         with self._store.read() as view:
-            self._rows, self._now = view.rows("tokens"), view.now()
+            self._rows, self._visitors, self._now = view.rows("tokens"), {}, view.now()
         self._read_at = time.monotonic()
 
     def forget(self) -> None:

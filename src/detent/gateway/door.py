@@ -49,10 +49,13 @@ def visit_of(scope: Scope) -> Visit:
 
 
 class Door:
-    """The application behind its checks."""
+    """The routes behind their checks; `app` starts and ends what they need."""
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, hosts: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, routes: ASGIApp, tokens: Tokens, hosts: Collection[str]
+    ) -> None:
         self.app = app
+        self.routes = routes
         self.tokens = tokens
         self.hosts = hosts
 
@@ -75,7 +78,7 @@ class Door:
         except Exception as error:
             await refuse(problems.explained(error, visit.request_id), scope, receive, closed)
             return
-        await self.app(scope, receive, closed)
+        await self.routes(scope, receive, closed)
 
     async def _admit(self, scope: Scope) -> Visitor | None:
         headers = Headers(scope=scope)

@@ -84,10 +84,7 @@ class Hub:
         self._joined: dict[tuple[Filter, Form], set[Reader]] = {}
         #: Up to here, everything has been told to those who have caught up.
         self.position = 0
-        self._pending: list[Seen] = []
-        self._flushed = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        self._last_flush = 0.0
+        self._moved = asyncio.Event()
         self._stopping = threading.Event()
 
     async def start(self) -> None:
@@ -111,7 +108,7 @@ class Hub:
     # -- the thread ------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Read the log for ever; a store that is away is asked again."""
+        """Read the log for ever, a little at a time; a store that is away is asked again."""
         after = self.position
         while not self._stopping.is_set():
             try:
@@ -121,43 +118,34 @@ class Hub:
                     if batch:
                         after = batch[-1].position
                         self._hand_over(seen(self.store, batch))
+                    if 0 < len(batch) < feed.BATCH:
+                        self._stopping.wait(self._pause())
             except Exception:
                 log.warning("The feed cannot read the log; it tries again.", exc_info=True)
                 self._stopping.wait(POLL_S)
 
     def _hand_over(self, batch: list[Seen]) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._arrived, batch)
+            self._loop.call_soon_threadsafe(self._tell, batch)
         except RuntimeError:
             self._stopping.set()  # the loop has ended, and with it every reader
-
-    # -- the loop --------------------------------------------------------------------------
-
-    def _arrived(self, batch: list[Seen]) -> None:
-        self._pending.extend(batch)
-        if self._timer is None:
-            due = self._last_flush + self._pause()
-            self._timer = self._loop.call_at(max(due, self._loop.time()), self._flush)
 
     def _pause(self) -> float:
         return min(LONGEST_S, max(SHORTEST_S, FOR_EACH_READER_S * len(self.readers)))
 
-    def _flush(self) -> None:
-        """Tell everybody what has come since the last time."""
-        batch, self._pending, self._timer = self._pending, [], None
-        self._last_flush = self._loop.time()
-        self.position = batch[-1].logged.position
-        if self._joined:
-            self._tell(told(batch))
-        self._flushed.set()
-        self._flushed = asyncio.Event()
+    # -- the loop --------------------------------------------------------------------------
 
-    def _tell(self, batch: list[Told]) -> None:
+    def _tell(self, batch: list[Seen]) -> None:
+        """Tell everybody what has come; encode nothing if nobody listens."""
+        self.position = batch[-1].logged.position
+        said = told(batch) if self._joined else ()
         for (chosen, form), group in self._joined.items():
-            news = frame(batch, chosen, form, self.position)
+            news = frame(said, chosen, form, self.position)
             if news is not None:
                 for reader in group:
                     reader.tell(news)
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     async def _look_over(self) -> None:
         """Once a second, end connections whose token is gone; now and then, give a sign of life."""
@@ -237,7 +225,7 @@ class Hub:
                 self._joined.setdefault((reader.filter, reader.form), set()).add(reader)
                 return
             if reader.cursor > upto:
-                await self._flushed.wait()
+                await self._moved.wait()
                 continue
             news = await self._next_batch(reader, upto)
             if news is not None:

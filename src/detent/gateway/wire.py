@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple, NoReturn
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from detent.errors import Invalid, TooLarge
 from detent.gateway.problems import too_late
@@ -79,16 +79,17 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 async def pieces(request: Request) -> AsyncIterator[bytes]:
     """The body as it comes; a pause that is too long ends it."""
-    stream = request.stream().__aiter__()
-    while True:
+    more = True
+    while more:
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
-                part = await anext(stream)
-        except StopAsyncIteration:
-            return
-        except (TimeoutError, ClientDisconnect):
+                message = await request.receive()
+        except TimeoutError:
             raise too_late() from None
-        yield part
+        if message["type"] == "http.disconnect":
+            raise too_late()
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
 
 
 def _too_large(limit: int) -> TooLarge:

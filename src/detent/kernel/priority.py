@@ -29,7 +29,7 @@ ALIASES: Mapping[str, Priority] = MappingProxyType(
     {"high": Priority.P0, "normal": Priority.P2, "low": Priority.P3}
 )
 
-OFFSETS_US: Mapping[Priority, int] = MappingProxyType(
+OFFSETS_US: Mapping[str, int] = MappingProxyType(
     {
         Priority.P0: 0,
         Priority.P1: 10 * MIN_US,
@@ -51,6 +51,6 @@ def priority_from(given: object, where: str = "priority") -> Priority:
     raise Invalid(message, field=where, given=given, allowed=allowed)
 
 
-def rank(priority: Priority, enqueued_at_us: int) -> int:
+def rank(priority: str, enqueued_at_us: int) -> int:
     """Where the work stands in the queue; ties are broken by the order of arrival."""
     return enqueued_at_us + OFFSETS_US[priority]

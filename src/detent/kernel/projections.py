@@ -173,12 +173,13 @@ def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> Non
 
 def _ended(world: "World", record: e.Record, event: e.Event) -> None:
     """An ended job waits for nothing and holds nothing."""
-    for kind in (WAITS, SIGNALS):
-        for name in world.parts_of(kind, record.stream):
-            world.put_part(kind, record.stream, name, None)
-    for name, step in world.parts_of(STEPS, record.stream).items():
+    job = world.job(record.stream)
+    for kind in (WAITS, SIGNALS) if job.waited else ():
+        for name in world.parts_of(kind, job.id):
+            world.put_part(kind, job.id, name, None)
+    for name, step in world.parts_of(STEPS, job.id).items() if job.plan_version else ():
         if step.resource is not None:
-            world.put_step(record.stream, name, step._replace(resource=None, held_until=None))
+            world.put_step(job.id, name, step._replace(resource=None, held_until=None))
 
 
 def _task_deleted(world: "World", record: e.Record, event: e.TaskDeleted) -> None:

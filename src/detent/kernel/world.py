@@ -86,8 +86,10 @@ class World:
     def parts_of(self, kind: str, job_id: str) -> dict[str, Any]:
         key = (kind, job_id)
         below = NONE if self.base is None else self.base.parts.get(key, NONE)
-        merged = {**below, **self.parts.get(key, NONE)}
-        return {name: entity for name, entity in merged.items() if entity is not None}
+        own = self.parts.get(key, NONE)
+        if not below and not own:
+            return {}
+        return {name: part for name, part in {**below, **own}.items() if part is not None}
 
     def plan(self, job_id: str) -> Plan:
         known = self.plans if job_id in self.plans or self.base is None else self.base.plans

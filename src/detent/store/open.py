@@ -41,15 +41,20 @@ def _sqlite(text: str, clock: Clock | None) -> Store:
 
 
 def _postgres(url: str, clock: Clock | None) -> Store:
+    require_psycopg()
+    from detent.store.postgres import PostgresStore
+
+    return PostgresStore(url, clock)
+
+
+def require_psycopg() -> None:
+    """PostgreSQL is an extra: say so before an import fails."""
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
         raise Misconfigured(
             "the store is PostgreSQL, and the packages that speak with it are not installed.",
             setting="store",
             hint="pip install 'detent[postgres]'",
         )
-    from detent.store.postgres import PostgresStore
-
-    return PostgresStore(url, clock)
 
 
 def _misconfigured(message: str) -> Misconfigured:

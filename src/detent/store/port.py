@@ -44,6 +44,9 @@ REBUILT = (
     "deadlines",
 )
 
+#: The row of `system_state` that says up to which position the log was trimmed.
+TRIMMED = "trimmed"
+
 # ---- what goes in --------------------------------------------------------------------------
 
 
@@ -150,7 +153,7 @@ class Logged(NamedTuple):
 
 
 class Seal(NamedTuple):
-    """A closed range of the log: how many events it has, and the chain over all digests up to it."""
+    """A closed range of the log: how many events it has, and the chain of digests up to its end."""
 
     from_position: int
     to_position: int
@@ -323,7 +326,7 @@ class Writing(Reading, Protocol):
         """
 
     def put_seal(self, seal: Seal) -> None:
-        """Close a range. One that does not begin after the last seal's end is `version_conflict`."""
+        """Close a range. One that begins before the last one's end is a `version_conflict`."""
 
     def clear_rows(self) -> None:
         """Empty the tables of `REBUILT`; whoever asks for it writes them anew before the end."""

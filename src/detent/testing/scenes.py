@@ -169,6 +169,7 @@ def late(worker: int, hand: Hand) -> tuple[Action, ...]:
         c.BeginEffect(grant, "late", "ask"),
         c.SuspendRun(grant, run_id, "late", "question"),
         c.TimeOutRun(grant, run_id),
+        c.FailRun(grant, run_id, "error", "late"),
         c.ChargeRun(grant, run_id, 1),
         c.ReportProgress(grant, run_id, 0.5),
         c.AddEvidence(grant, run_id, "late.txt", "text", "0" * 64, 1),

@@ -20,8 +20,6 @@ log = logging.getLogger("detent.worker")
 #: At most this often time is asked what it has brought, unless something is known to be due.
 DUE_S = 0.25
 MOST_DUE = 200
-#: No more jobs than this in one worker's hands, however small they are.
-MOST_HELD = 2_000
 AGAIN_S = 1.0
 PIECE_S = 0.2
 
@@ -74,11 +72,12 @@ class Claimer:
         worker: str,
         lanes: Sequence[Lane],
         poll_s: float,
-        held: Callable[[], int],
+        most: Callable[[], int],
         take: Callable[[Lane, list[Claimed]], None],
     ) -> None:
         self.engine, self.worker, self.lanes, self.poll_s = engine, worker, lanes, poll_s
-        self.held, self.take = held, take
+        #: The most jobs that may be claimed at once now.
+        self.most, self.take = most, take
         self.alarms = Alarms()
         self._freed = threading.Event()
         self._stop = threading.Event()
@@ -121,7 +120,7 @@ class Claimer:
             self._freed.wait(self.poll_s)
             return
         self._look_at_the_clock(now)
-        full = [self._claim(lane, places) for lane, places in room]
+        full = [self._claim(lane, places) for lane, places in room if self.most()]
         if not any(full):
             self._wait(head, min(self.poll_s, self.alarms.next_s(now)))
 
@@ -133,9 +132,11 @@ class Claimer:
                 return
 
     def _room(self) -> list[tuple[Lane, int]]:
-        if self.held() >= MOST_HELD:
+        most = self.most()
+        if not most:
             return []
-        return [(lane, places) for lane in self.lanes if (places := lane.pool.room()) > 0]
+        rooms = [(lane, min(most, lane.pool.room())) for lane in self.lanes]
+        return [(lane, places) for lane, places in rooms if places > 0]
 
     def _look_at_the_clock(self, now: int) -> None:
         """Lost leases, waits that are over, limits that have passed."""

@@ -25,6 +25,7 @@ from detent.worker.claiming import Claimer, Lane
 from detent.worker.files import RunFiles
 from detent.worker.heartbeat import Heartbeat
 from detent.worker.holding import Holds, attempt_of
+from detent.worker.isolation import Isolation, is_suspect
 from detent.worker.line import Line, Patience
 from detent.worker.outcome import instead_of
 from detent.worker.plans import PlanRun, Work
@@ -37,6 +38,8 @@ log = logging.getLogger("detent.worker")
 
 #: How many coroutines run at once for each thread that plain functions get.
 COROUTINES_PER_THREAD = 16
+#: No more jobs than this in one worker's hands, however small they are.
+MOST_HELD = 2_000
 #: How often a stopping worker looks whether it is done.
 LOOK_S = 0.02
 
@@ -110,13 +113,14 @@ class Worker:
             settings.worker_heartbeat_ms / 1_000,
             self._after_beat,
         )
+        self.isolation = Isolation(self.holds)
         self.watch = Watch(self)
         self.claimer = Claimer(
             core.engine,
             self.name,
             self._lanes(),
             settings.worker_poll_ms / 1_000,
-            self.holds.__len__,
+            self._most,
             self._take,
         )
 
@@ -129,6 +133,12 @@ class Worker:
         ]
         plain = [name for name in self.app.intents if name not in waited]
         return [Lane(self.threads, plain), *([Lane(self.loop, waited)] if waited else [])]
+
+    def _most(self) -> int:
+        """The most jobs that may be claimed at once now."""
+        if self.isolation.on() or len(self.holds) >= MOST_HELD:
+            return 0
+        return 1 if self.isolation.careful else MOST_HELD
 
     # -- life ------------------------------------------------------------------------------
 
@@ -196,12 +206,25 @@ class Worker:
     # -- taking ----------------------------------------------------------------------------
 
     def _take(self, lane: Lane, claimed: list[Claimed]) -> None:
-        """Claimed jobs become runs, or plans that start theirs."""
-        attempts: list[Attempt] = []
-        for each in claimed:
-            hold = Hold(each)
+        """Claimed jobs are begun; a suspect among them is begun alone, and the others go back."""
+        holds = [Hold(each) for each in claimed]
+        for hold in holds:
             self.holds.add(hold)
-            if each.job.run_id is None:
+        suspect = next((hold for hold in holds if is_suspect(hold.job)), None)
+        if suspect is None:
+            self.isolation.careful = False
+            self._begin(lane, holds)
+            return
+        for hold in holds:
+            if hold is not suspect:
+                self._report(hold, c.HandBack(hold.grant))
+        self.isolation.take(suspect, lambda: self._begin(lane, [suspect]))
+
+    def _begin(self, lane: Lane, holds: list[Hold]) -> None:
+        """Held jobs become runs, or plans that start theirs."""
+        attempts: list[Attempt] = []
+        for hold in holds:
+            if hold.job.run_id is None:
                 hold.plan = PlanRun(hold, self.app, self.line, self.files, lambda: self.draining)
                 self.chore(hold.plan.advance)
             else:
@@ -273,7 +296,9 @@ class Worker:
 
     def _reported(self, hold: Hold, report: Any, result: Result) -> None:
         if isinstance(result, DetentError):
-            log.warning("job %s: a report was refused: %s", hold.grant.job_id, result)
+            stale = result.code == "stale_fence"
+            level = logging.INFO if stale else logging.WARNING
+            log.log(level, "job %s: a report was refused: %s", hold.grant.job_id, result)
             self._report(hold, instead_of(report, result))
             return
         self.holds.drop(hold)
@@ -294,6 +319,9 @@ class Worker:
 
     def hand_back_unstarted(self) -> None:
         """Claims that nobody has started go back to the queue, where others find them."""
+        suspect = self.isolation.withdraw() if self.draining else None
+        if suspect is not None:
+            self._report(suspect, c.HandBack(suspect.grant))
         kept = []
         for attempt in self.threads.withdraw():
             if attempt.hold.plan is not None:

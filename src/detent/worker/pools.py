@@ -71,7 +71,7 @@ class Threads:
         return sum(1 for seat in list(self._seats) if seat.item is not None)
 
     def stalled(self) -> bool:
-        """Every thread there may be is at a run that takes its time: more claims would only wait."""
+        """Every thread there may be is at a run that takes its time: claims would only wait."""
         begun_s = [_begun_s(seat.item) for seat in list(self._seats)]
         before_s = monotonic() - STALLED_S
         return len(begun_s) >= self.size and all(each and each < before_s for each in begun_s)

@@ -57,6 +57,7 @@ class Watch:
         for hold in self.worker.holds:
             for attempt in list(hold.attempts.values()):
                 self._look_at(attempt, now_s)
+        self.worker.isolation.look(now_s)
         self._hand_back_stale(now_s)
         if now_s >= self._look_s:
             self._look_s = now_s + LOOK_S

@@ -6,7 +6,7 @@ from typing import Any
 from detent.errors import Broken
 from detent.kernel import events as e
 from detent.kernel.evolve.table import CHANGES, JOB, next_state, on
-from detent.kernel.priority import Priority, rank
+from detent.kernel.priority import rank
 from detent.kernel.state import Job
 
 
@@ -33,7 +33,7 @@ def job_created(record: e.Record) -> Job:
         state_at=record.at,
         intent=event.intent,
         priority=event.priority,
-        rank=rank(Priority(event.priority), record.at),
+        rank=rank(event.priority, record.at),
         root_id=event.root_id,
         task_id=event.task_id,
         parent_job_id=event.parent_job_id,
@@ -161,7 +161,7 @@ def _job_cancel_requested(job: Job, event: e.JobCancelRequested, at: int, state:
 @on(e.JobReprioritised)
 def _job_reprioritised(job: Job, event: e.JobReprioritised, at: int, state: str) -> Job:
     return job._replace(
-        priority=event.priority, rank=rank(Priority(event.priority), job.created_at)
+        priority=event.priority, rank=rank(event.priority, job.created_at)
     )
 
 

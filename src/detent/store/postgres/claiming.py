@@ -13,6 +13,8 @@ from threading import Lock
 from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
 from detent.store.postgres.connection import Query, Rows
+from detent.store.postgres.locks import Lock as Key
+from detent.store.postgres.planning import by_key
 from detent.store.postgres.reading import READY
 from detent.store.postgres.saving import ASLEEP, Arrivals, appended
 from detent.store.postgres.transaction import Transaction
@@ -57,7 +59,7 @@ class Lanes:
             READY["last_arrival"](),
             READY["lanes"](),
             READY["next_asleep"](ANY_TIME),
-            READY["forget_arrivals"](),
+            READY["forget_arrivals"](Key.ARRIVALS),
         )
         self._seen = last
         self._floors = {(intent, project): rank for intent, project, rank in lanes}
@@ -77,18 +79,20 @@ class Lanes:
         if floor > now:
             return
         transaction = self._begin()
+        arrivals: Arrivals = {}
         try:
-            first, woken = (
-                answer.rows
-                for answer in transaction.run(
-                    READY["next_asleep"](floor), READY["wake_queue"](floor, now)
-                )
+            first, due = transaction.run(
+                READY["next_asleep"](floor), READY["due_asleep"](floor, now)
             )
-            arrivals: Arrivals = {(intent, project): rank for intent, project, rank in woken}
-            transaction.commit(*appended((), arrivals))
+            for _, intent, project, rank in due.rows:
+                lane = (intent, project)
+                arrivals[lane] = min(rank, arrivals.get(lane, rank))
+            if due.rows:
+                wake = READY["wake_queue"](to_json([job_id for job_id, *_ in due.rows]))
+                transaction.commit(*by_key(wake), *appended((), arrivals))
         finally:
             transaction.end()
-        self._settle(ASLEEP, first[0][0] if first else None)
+        self._settle(ASLEEP, first.rows[0][0] if first.rows else None)
         for lane, rank in arrivals.items():
             self._lower(lane, rank)
 

@@ -54,13 +54,17 @@ class Failed(Exception):
 
 def ready(statement: Statement) -> Callable[..., Query]:
     """What makes a query of a statement: give it the values in the order in which its parameters appear."""
-    text = numbered(statement)
-    name = b"detent_" + sha256(text).hexdigest()[:20].encode()
+    text, name = numbered(statement), name_of(statement)
 
     def query(*values: Value) -> Query:
         return Query(text, [_bytes(value) for value in values], name)
 
     return query
+
+
+def name_of(statement: Statement) -> bytes:
+    """Under which a server keeps it: the same for the same text, another for another."""
+    return b"detent_" + sha256(numbered(statement)).hexdigest()[:20].encode()
 
 
 def numbered(statement: Statement) -> bytes:

@@ -25,6 +25,7 @@ class Lock(IntEnum):
     LIMITS = 0x64746E76
     RESOURCES = 0x64746E77
     SCHEMA = 0x64746E78
+    ARRIVALS = 0x64746E79
 
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:

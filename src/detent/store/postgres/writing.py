@@ -23,6 +23,7 @@ from detent.store.port import (
 )
 from detent.store.postgres import saving
 from detent.store.postgres.claiming import Lanes, claimable
+from detent.store.postgres.planning import by_key
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names
 from detent.store.postgres.reading import (
@@ -59,21 +60,21 @@ class PostgresWriting(PostgresReading):
 
     def _run(self, *queries: Query) -> list[Rows]:
         """The answers to these; rows that were saved before go ahead of them."""
-        ahead, self._rows = self._rows, []
+        ahead = self._take_rows()
         answers = self._transaction.run(*ahead, *queries)
         return [answer.rows for answer in answers[len(ahead) :]]
+
+    def _take_rows(self) -> list[Query]:
+        rows, self._rows = self._rows, []
+        return by_key(*rows)
 
     # -- locks -----------------------------------------------------------------------------
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         if not task_ids and not job_ids:
             return
-        tasks, jobs = to_json(list(task_ids)), to_json(list(job_ids))
-        queries = [READY["lock_tasks"](tasks, jobs)]
-        if job_ids:
-            queries.append(READY["lock_jobs"](jobs))
-        for rows in self._run(*queries):
-            self._roots.update(root for (root,) in rows)
+        query = READY["lock_roots"](to_json(list(job_ids)), to_json(list(task_ids)))
+        self._roots.update(root for (root,) in self._ask(query))
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
         """Who came to depend on these while we waited for locks, or further away, is locked now or never."""
@@ -126,8 +127,12 @@ class PostgresWriting(PostgresReading):
     def renew(
         self, worker: str, grants: Sequence[tuple[str, int]], until: int
     ) -> set[tuple[str, int]]:
-        rows = [{"job_id": job_id, "fence": fence} for job_id, fence in grants]
-        return set(self._ask(READY["renew"](to_json(rows), worker, until)))  # type: ignore[arg-type]
+        rows = to_json([{"job_id": job_id, "fence": fence} for job_id, fence in grants])
+        held, free = self._run(
+            READY["held_leases"](rows, worker), READY["lock_leases"](rows, worker)
+        )
+        self._rows.append(READY["renew"](until, to_json([job_id for (job_id,) in free])))
+        return {(job_id, fence) for job_id, fence in held}
 
     # -- saving ----------------------------------------------------------------------------
 
@@ -153,15 +158,15 @@ class PostgresWriting(PostgresReading):
         return 0
 
     def _lease(self, leases: Sequence[LeaseRow]) -> None:
-        *_, leased = self._transaction.run(*self._rows, saving.LEASES(leases))
-        self._rows = []
+        self._rows.append(saving.LEASES(leases))
+        *_, leased, _ = self._transaction.run(*self._take_rows())
         if leased.done != f"UPDATE {len(leases)}":
             raise Broken("a job was claimed that is not in the queue: its lease has no row")
 
     def commit(self) -> None:
         """Send what is left and make it durable."""
         appended = saving.appended(self._entries, self._arrivals, self._deleted)
-        self._transaction.commit(*self._rows, *appended)
+        self._transaction.commit(*self._take_rows(), *appended)
 
     # -- forgetting ------------------------------------------------------------------------
 

@@ -52,11 +52,11 @@ def check_version(version: str) -> None:
 def prepare_file(path: Path) -> None:
     """Make the file and its directory if they are not there, for their owner alone."""
     try:
-        if not path.parent.exists():
-            path.parent.mkdir(mode=0o700, parents=True)
+        for parent in reversed([each for each in path.parents if not each.exists()]):
+            parent.mkdir(mode=0o700, exist_ok=True)
         made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.close(made)
-        _sync(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         raise _not_writable(path, error) from None
 
@@ -77,7 +77,7 @@ def _not_writable(path: Path, error: OSError) -> Misconfigured:
     )
 
 
-def _sync(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """A new file is there for certain only when its directory is on the disk."""
     opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,6 +1,6 @@
 """Connections to one SQLite file, the write lock between processes, the turns of threads.
 
-The only module that opens the database file.
+The only module that opens the database file for work; `backup` opens it for a copy.
 """
 
 import fcntl

@@ -148,6 +148,10 @@ class SqliteReading:
         rows = self._all(SQL["last_seal"].text)
         return Seal._make(rows[0]) if rows else None
 
+    def raw(self, text: str, values: Sequence[Any] = ()) -> Rows:
+        """Rows as they stand, for a copy of whole tables."""
+        return self._all(text, values)
+
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
         return paging.page(self._ask, query, paging.TAG_IN_JSON_EACH)
 

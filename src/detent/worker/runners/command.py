@@ -83,7 +83,8 @@ class CommandRunner:
             records.remove(group)
 
     def _start(self, argv: list[str], attempt: Attempt) -> "subprocess.Popen[bytes]":
-        names = self.environment or attempt.intent.app.installation().settings.worker_environment
+        settings = attempt.intent.app.installation().settings
+        names = settings.worker_environment if self.environment is None else self.environment
         allowed = {name: os.environ[name] for name in names if name in os.environ}
         return subprocess.Popen(
             argv,

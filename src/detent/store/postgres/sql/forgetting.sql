@@ -33,8 +33,13 @@ DELETE FROM runs USING json_array_elements_text(:ids) AS gone (id) WHERE runs.jo
 -- name: events_to_blank
 SELECT events.position, events.stream, events.version, events.project, events.name, events.schema,
     events.subject, events.at, events.actor, events.data, events.digest
-FROM json_array_elements_text(:ids) AS gone (id) JOIN events ON events.stream = gone.id
-WHERE events.digest IS NULL AND events.name NOT IN ('task_deleted', 'job_deleted');
+FROM json_array_elements_text(:ids) AS gone (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM events
+    WHERE events.stream = gone.id AND events.digest IS NULL
+        AND events.name NOT IN ('task_deleted', 'job_deleted')
+    OFFSET 0
+) AS events;
 
 -- name: blank_events
 SELECT blank_events(:rows);

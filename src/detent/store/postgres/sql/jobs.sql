@@ -1,5 +1,9 @@
 -- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
 -- as one JSON parameter.
+--
+-- A plan is made once and kept while tables grow, so it must not depend on how large they were. A set is looked up
+-- row by row through LATERAL, where OFFSET 0 keeps the order of the two; statements that change rows are planned
+-- after `plan_by_key`, which leaves no other way than by key.
 
 -- name: jobs
 SELECT jobs.id, jobs.project, jobs.state, jobs.state_at, jobs.intent, jobs.priority, jobs.rank,
@@ -8,7 +12,8 @@ SELECT jobs.id, jobs.project, jobs.state, jobs.state_at, jobs.intent, jobs.prior
     jobs.plan_version, jobs.replans, jobs.concurrency_key, jobs.queue_deadline, jobs.job_deadline,
     jobs.error_class, jobs.error, jobs.created_at, jobs.ended_at, jobs.resuming, jobs.failures,
     jobs.plan_wanted, jobs.waited, jobs.result, jobs.options, jobs.version
-FROM json_array_elements_text(:ids) AS wanted (id) JOIN jobs ON jobs.id = wanted.id;
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = wanted.id OFFSET 0) AS jobs;
 
 -- name: insert_jobs
 INSERT INTO jobs (
@@ -30,8 +35,8 @@ FROM json_populate_recordset(NULL::jobs, :rows) AS given;
 -- name: update_jobs
 UPDATE jobs SET
     state = given.state, state_at = given.state_at, priority = given.priority, rank = given.rank,
-    queued_at = given.queued_at,
-    not_before = given.not_before, attempt = given.attempt, lost = given.lost, fence = given.fence,
+    queued_at = given.queued_at, not_before = given.not_before, attempt = given.attempt,
+    lost = given.lost, fence = given.fence,
     nonce = given.nonce, worker = given.worker, runs = given.runs, run_id = given.run_id,
     cancel_reason = given.cancel_reason, plan_version = given.plan_version, replans = given.replans,
     queue_deadline = given.queue_deadline, error_class = given.error_class, error = given.error,
@@ -44,15 +49,18 @@ WHERE jobs.id = given.id;
 -- name: payloads
 SELECT jobs.id, coalesce(tasks.payload, jobs.payload) AS payload
 FROM json_array_elements_text(:ids) AS wanted (id)
-JOIN jobs ON jobs.id = wanted.id
-LEFT JOIN tasks ON tasks.id = jobs.task_id;
+CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = wanted.id OFFSET 0) AS jobs
+LEFT JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = jobs.task_id OFFSET 0) AS tasks ON true;
 
 -- name: child_jobs
 WITH RECURSIVE below (parent, child) AS (
     SELECT jobs.parent_job_id, jobs.id
-    FROM json_array_elements_text(:ids) AS wanted (id) JOIN jobs ON jobs.parent_job_id = wanted.id
+    FROM json_array_elements_text(:ids) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.parent_job_id = wanted.id OFFSET 0) AS jobs
     UNION
-    SELECT jobs.parent_job_id, jobs.id FROM below JOIN jobs ON jobs.parent_job_id = below.child
+    SELECT jobs.parent_job_id, jobs.id
+    FROM below
+    CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.parent_job_id = below.child OFFSET 0) AS jobs
 )
 SELECT parent, child FROM below;
 

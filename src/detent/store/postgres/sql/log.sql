@@ -20,9 +20,12 @@ SELECT coalesce(max(position), 0) AS position FROM events;
 SELECT idempotency_keys.project, idempotency_keys.key, idempotency_keys.digest,
     idempotency_keys.answer, idempotency_keys.expires_at
 FROM json_to_recordset(:rows) AS wanted (project text, key text)
-JOIN idempotency_keys
-    ON idempotency_keys.project = wanted.project AND idempotency_keys.key = wanted.key
-WHERE idempotency_keys.expires_at > :now;
+CROSS JOIN LATERAL (
+    SELECT * FROM idempotency_keys
+    WHERE idempotency_keys.project = wanted.project AND idempotency_keys.key = wanted.key
+        AND idempotency_keys.expires_at > :now
+    OFFSET 0
+) AS idempotency_keys;
 
 -- name: upsert_keys
 INSERT INTO idempotency_keys (project, key, digest, answer, expires_at)

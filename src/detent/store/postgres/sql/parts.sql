@@ -1,13 +1,18 @@
 -- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
 -- as one JSON parameter.
+-- How plans are kept is said in jobs.sql.
 
 -- name: live_runs
 SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at,
     runs.step, runs.started_at, runs.ended_at, runs.outcome, runs.exit_code, runs.error_class,
     runs.error, runs.session_id, runs.cost, runs.tokens_in, runs.tokens_out, runs.progress,
     runs.note
-FROM json_array_elements_text(:ids) AS wanted (id) JOIN runs ON runs.job_id = wanted.id
-WHERE runs.state IN ('queued', 'running');
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM runs
+    WHERE runs.job_id = wanted.id AND runs.state IN ('queued', 'running')
+    OFFSET 0
+) AS runs;
 
 -- name: insert_runs
 INSERT INTO runs (
@@ -37,8 +42,12 @@ SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at
     steps.held_until, steps.wait, steps.reason, steps.error_class, steps.error, steps.avoid,
     steps.result
 FROM json_array_elements_text(:ids) AS wanted (id)
-JOIN jobs ON jobs.id = wanted.id
-JOIN steps ON steps.job_id = jobs.id AND steps.plan_version = jobs.plan_version;
+CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = wanted.id OFFSET 0) AS jobs
+CROSS JOIN LATERAL (
+    SELECT * FROM steps
+    WHERE steps.job_id = jobs.id AND steps.plan_version = jobs.plan_version
+    OFFSET 0
+) AS steps;
 
 -- name: upsert_steps
 INSERT INTO steps (
@@ -62,7 +71,8 @@ ON CONFLICT (job_id, plan_version, name) DO UPDATE SET
 -- name: waits
 SELECT waits.job_id, waits.name, waits.kind, waits.begun_at, waits.step, waits.missing, waits.due_at,
     waits.needs, waits.detail
-FROM json_array_elements_text(:ids) AS wanted (id) JOIN waits ON waits.job_id = wanted.id;
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM waits WHERE waits.job_id = wanted.id OFFSET 0) AS waits;
 
 -- name: upsert_waits
 INSERT INTO waits (
@@ -79,7 +89,8 @@ ON CONFLICT (job_id, name) DO UPDATE SET
 
 -- name: signals
 SELECT signals.job_id, signals.name, signals.at, signals.value, signals.taken
-FROM json_array_elements_text(:ids) AS wanted (id) JOIN signals ON signals.job_id = wanted.id;
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM signals WHERE signals.job_id = wanted.id OFFSET 0) AS signals;
 
 -- name: upsert_signals
 INSERT INTO signals (
@@ -105,7 +116,11 @@ ON CONFLICT (job_id, name) DO UPDATE SET
 SELECT checkpoints.job_id, checkpoints.name, checkpoints.kind, checkpoints.step, checkpoints.done,
     checkpoints.value
 FROM json_to_recordset(:keys) AS wanted (job_id text, name text)
-JOIN checkpoints ON checkpoints.job_id = wanted.job_id AND checkpoints.name = wanted.name;
+CROSS JOIN LATERAL (
+    SELECT * FROM checkpoints
+    WHERE checkpoints.job_id = wanted.job_id AND checkpoints.name = wanted.name
+    OFFSET 0
+) AS checkpoints;
 
 -- name: insert_evidence
 INSERT INTO evidence (run_id, file, kind, sha256, size, media_type, at)
@@ -119,8 +134,12 @@ ON CONFLICT (run_id, file) DO UPDATE SET
 -- name: plans
 SELECT plans.job_id, plans.document
 FROM json_array_elements_text(:ids) AS wanted (id)
-JOIN jobs ON jobs.id = wanted.id
-JOIN plans ON plans.job_id = jobs.id AND plans.plan_version = jobs.plan_version;
+CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = wanted.id OFFSET 0) AS jobs
+CROSS JOIN LATERAL (
+    SELECT * FROM plans
+    WHERE plans.job_id = jobs.id AND plans.plan_version = jobs.plan_version
+    OFFSET 0
+) AS plans;
 
 -- name: insert_plans
 INSERT INTO plans (job_id, plan_version, document)

@@ -46,13 +46,18 @@ GROUP BY intent, project;
 -- name: last_arrival
 SELECT coalesce(max(id), 0) AS id FROM arrivals;
 
+-- One at a time: nobody waits for another who does the same.
 -- name: forget_arrivals
 DELETE FROM arrivals
-WHERE id IN (
-    SELECT id FROM arrivals WHERE at < clock_timestamp() - interval '10 minutes'
-    ORDER BY id
-    LIMIT 10000
-    FOR UPDATE SKIP LOCKED
+WHERE id <= (
+    SELECT CASE WHEN pg_try_advisory_xact_lock(:class::integer, 0) THEN (
+        SELECT max(old.id)
+        FROM (
+            SELECT id FROM arrivals WHERE at < clock_timestamp() - interval '10 minutes'
+            ORDER BY id
+            LIMIT 10000
+        ) AS old
+    ) END
 );
 
 -- Every lane with claimable work, found one after the other by one step in the index.
@@ -93,19 +98,17 @@ CROSS JOIN LATERAL (
 SELECT due_at FROM queue WHERE asleep AND due_at >= :floor ORDER BY due_at LIMIT 1;
 
 -- A bounded number, oldest first, so that it never takes long when a great many come due together.
+-- name: due_asleep
+SELECT job_id, intent, project, rank FROM queue
+WHERE asleep AND due_at >= :floor AND due_at <= :now
+ORDER BY due_at
+LIMIT 5000
+FOR UPDATE SKIP LOCKED;
+
 -- name: wake_queue
-WITH due AS MATERIALIZED (
-    SELECT job_id FROM queue
-    WHERE asleep AND due_at >= :floor AND due_at <= :now
-    ORDER BY due_at
-    LIMIT 5000
-    FOR UPDATE SKIP LOCKED
-),
-woken AS (
-    UPDATE queue SET asleep = false FROM due WHERE queue.job_id = due.job_id
-    RETURNING queue.intent, queue.project, queue.rank
-)
-SELECT intent, project, min(rank) AS rank FROM woken GROUP BY intent, project;
+UPDATE queue SET asleep = false
+FROM json_array_elements_text(:ids) AS due (id)
+WHERE queue.job_id = due.id;
 
 -- ---- claiming -------------------------------------------------------------------------------
 
@@ -122,7 +125,9 @@ WITH seen AS MATERIALIZED (
             AND queue.rank >= lane.floor
             AND (
                 queue.concurrency_key IS NULL
-                OR queue.concurrency_key NOT IN (SELECT json_array_elements_text(:full_keys))
+                OR queue.concurrency_key <> ALL (
+                    ARRAY(SELECT json_array_elements_text(:full_keys))
+                )
             )
         ORDER BY queue.rank
         LIMIT :limit
@@ -146,7 +151,9 @@ FROM share CROSS JOIN LATERAL (
             AND queue.rank >= share.floor
             AND (
                 queue.concurrency_key IS NULL
-                OR queue.concurrency_key NOT IN (SELECT json_array_elements_text(:full_keys))
+                OR queue.concurrency_key <> ALL (
+                    ARRAY(SELECT json_array_elements_text(:full_keys))
+                )
             )
         ORDER BY queue.rank
         FOR UPDATE SKIP LOCKED
@@ -173,37 +180,46 @@ FROM share CROSS JOIN LATERAL (
 -- name: running_by_intent
 SELECT intent, count(*) AS running
 FROM queue
-WHERE worker IS NOT NULL AND intent IN (SELECT json_array_elements_text(:names))
+WHERE worker IS NOT NULL AND intent = ANY (ARRAY(SELECT json_array_elements_text(:names)))
 GROUP BY intent;
 
 -- name: running_by_project
 SELECT project, count(*) AS running
 FROM queue
-WHERE worker IS NOT NULL AND project IN (SELECT json_array_elements_text(:names))
+WHERE worker IS NOT NULL AND project = ANY (ARRAY(SELECT json_array_elements_text(:names)))
 GROUP BY project;
 
 -- name: running_by_key
 SELECT queue.concurrency_key, count(*) AS running
 FROM json_array_elements_text(:names) AS wanted (name)
-JOIN queue ON queue.concurrency_key = wanted.name
-WHERE queue.worker IS NOT NULL AND queue.concurrency_key IS NOT NULL
+CROSS JOIN LATERAL (
+    SELECT * FROM queue
+    WHERE queue.concurrency_key = wanted.name AND queue.concurrency_key IS NOT NULL
+        AND queue.worker IS NOT NULL
+    OFFSET 0
+) AS queue
 GROUP BY queue.concurrency_key;
 
--- A heartbeat waits for nobody: a row that somebody is just changing keeps its time, and is answered as it stood.
+-- A heartbeat waits for nobody: a row that somebody is just changing keeps its time, and is answered as it stands.
+-- name: held_leases
+SELECT held.job_id, held.fence
+FROM json_to_recordset(:rows) AS wanted (job_id text, fence bigint)
+CROSS JOIN LATERAL (
+    SELECT queue.job_id, queue.fence FROM queue
+    WHERE queue.job_id = wanted.job_id AND queue.fence = wanted.fence AND queue.worker = :worker
+    OFFSET 0
+) AS held;
+
+-- name: lock_leases
+SELECT held.job_id
+FROM json_to_recordset(:rows) AS wanted (job_id text, fence bigint)
+CROSS JOIN LATERAL (
+    SELECT queue.job_id FROM queue
+    WHERE queue.job_id = wanted.job_id AND queue.fence = wanted.fence AND queue.worker = :worker
+    FOR UPDATE SKIP LOCKED
+) AS held;
+
 -- name: renew
-WITH asked AS MATERIALIZED (
-    SELECT queue.job_id, queue.fence
-    FROM json_to_recordset(:rows) AS given (job_id text, fence bigint)
-    JOIN queue ON queue.job_id = given.job_id AND queue.fence = given.fence
-    WHERE queue.worker = :worker
-),
-held AS MATERIALIZED (
-    SELECT queue.job_id
-    FROM asked JOIN queue ON queue.job_id = asked.job_id
-    WHERE queue.fence = asked.fence AND queue.worker = :worker
-    FOR UPDATE OF queue SKIP LOCKED
-),
-renewed AS (
-    UPDATE queue SET lease_until = :until FROM held WHERE queue.job_id = held.job_id
-)
-SELECT job_id, fence FROM asked;
+UPDATE queue SET lease_until = :until
+FROM json_array_elements_text(:ids) AS held (id)
+WHERE queue.job_id = held.id;

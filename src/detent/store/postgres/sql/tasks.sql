@@ -1,5 +1,6 @@
 -- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
 -- as one JSON parameter.
+-- How plans are kept is said in jobs.sql.
 
 -- name: tasks
 SELECT tasks.id, tasks.project, tasks.lifecycle, tasks.state, tasks.state_at, tasks.intent,
@@ -9,7 +10,8 @@ SELECT tasks.id, tasks.project, tasks.lifecycle, tasks.state, tasks.state_at, ta
     tasks.comment, tasks.session_id, tasks.budget, tasks.spent, tasks.cancel_reason,
     tasks.created_by, tasks.created_at, tasks.depends_on, tasks.blocked_detail, tasks.answered,
     tasks.options, tasks.version
-FROM json_array_elements_text(:ids) AS wanted (id) JOIN tasks ON tasks.id = wanted.id;
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = wanted.id OFFSET 0) AS tasks;
 
 -- name: insert_tasks
 INSERT INTO tasks (
@@ -57,21 +59,27 @@ FROM json_populate_recordset(NULL::dependencies, :rows) AS given;
 -- name: dependents
 SELECT dependencies.depends_on, dependencies.task_id, tasks.root_id
 FROM json_array_elements_text(:ids) AS wanted (id)
-JOIN dependencies ON dependencies.depends_on = wanted.id
-JOIN tasks ON tasks.id = dependencies.task_id;
+CROSS JOIN LATERAL (
+    SELECT * FROM dependencies WHERE dependencies.depends_on = wanted.id OFFSET 0
+) AS dependencies
+CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = dependencies.task_id OFFSET 0) AS tasks;
 
 -- name: children
 WITH RECURSIVE below (parent, child) AS (
     SELECT tasks.parent_id, tasks.id
-    FROM json_array_elements_text(:ids) AS wanted (id) JOIN tasks ON tasks.parent_id = wanted.id
+    FROM json_array_elements_text(:ids) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.parent_id = wanted.id OFFSET 0) AS tasks
     UNION
-    SELECT tasks.parent_id, tasks.id FROM below JOIN tasks ON tasks.parent_id = below.child
+    SELECT tasks.parent_id, tasks.id
+    FROM below
+    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.parent_id = below.child OFFSET 0) AS tasks
 )
 SELECT parent, child FROM below;
 
 -- name: jobs_of_task
 SELECT jobs.id
-FROM json_array_elements_text(:ids) AS wanted (id) JOIN jobs ON jobs.task_id = wanted.id;
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.task_id = wanted.id OFFSET 0) AS jobs;
 
 -- name: delete_tasks
 DELETE FROM tasks USING json_array_elements_text(:ids) AS gone (id) WHERE tasks.id = gone.id;

@@ -27,62 +27,68 @@ SELECT
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
     set_config('enable_mergejoin', 'on', true);
 
--- name: plan_by_key
+-- name: plan_in_order
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true);
+    set_config('enable_mergejoin', 'off', true), set_config('enable_indexscan', 'on', true),
+    set_config('enable_indexonlyscan', 'on', true);
+
+-- What is left are bitmaps, which need a key to look up.
+-- name: plan_by_key
+SELECT set_config('enable_indexscan', 'off', true), set_config('enable_indexonlyscan', 'off', true);
 
 -- Everything that hangs together has one root. Whoever changes any of it holds the root's row: of the named tasks
 -- and jobs, of the tasks above them, and of the tasks that wait for one of these. Roots never change, so they
 -- are found without a lock; all writers lock them in the same order, tasks by id, then jobs by id.
--- name: lock_tasks
-WITH RECURSIVE named (id, parent_id, root_id) AS (
-    (
-        SELECT tasks.id, tasks.parent_id, tasks.root_id
-        FROM json_array_elements_text(:task_ids) AS wanted (id) JOIN tasks ON tasks.id = wanted.id
+-- name: lock_roots
+WITH RECURSIVE job AS MATERIALIZED (
+    SELECT jobs.id, jobs.task_id, jobs.root_id
+    FROM json_array_elements_text(:job_ids) AS wanted (id)
+    CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = wanted.id OFFSET 0) AS jobs
+),
+task (id, parent_id, root_id) AS (
+    SELECT tasks.id, tasks.parent_id, tasks.root_id
+    FROM (
+        SELECT value AS id FROM json_array_elements_text(:task_ids)
         UNION
-        SELECT tasks.id, tasks.parent_id, tasks.root_id
-        FROM json_array_elements_text(:job_ids) AS wanted (id)
-        JOIN jobs ON jobs.id = wanted.id
-        JOIN tasks ON tasks.id = jobs.task_id
-    )
+        SELECT task_id FROM job
+    ) AS wanted
+    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = wanted.id OFFSET 0) AS tasks
     UNION
     SELECT tasks.id, tasks.parent_id, tasks.root_id
-    FROM named JOIN tasks ON tasks.id = named.parent_id
+    FROM task
+    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = task.parent_id OFFSET 0) AS tasks
 ),
-roots (id) AS (
-    SELECT root_id FROM named
+of_tasks AS (
+    SELECT root_id AS id FROM task
     UNION
     SELECT tasks.root_id
-    FROM named
-    JOIN dependencies ON dependencies.depends_on = named.id
-    JOIN tasks ON tasks.id = dependencies.task_id
+    FROM task
+    CROSS JOIN LATERAL (
+        SELECT * FROM dependencies WHERE dependencies.depends_on = task.id OFFSET 0
+    ) AS dependencies
+    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = dependencies.task_id OFFSET 0) AS tasks
     UNION
-    SELECT jobs.root_id
-    FROM json_array_elements_text(:job_ids) AS wanted (id) JOIN jobs ON jobs.id = wanted.id
-    WHERE jobs.root_id <> jobs.id
+    SELECT root_id FROM job WHERE root_id <> id
+),
+of_jobs AS (
+    SELECT DISTINCT root_id AS id FROM job WHERE task_id IS NULL
 )
-SELECT tasks.id
-FROM roots JOIN tasks ON tasks.id = roots.id
-ORDER BY tasks.id
-FOR UPDATE OF tasks;
-
--- name: lock_jobs
-WITH roots (id) AS (
-    SELECT DISTINCT jobs.root_id
-    FROM json_array_elements_text(:job_ids) AS wanted (id) JOIN jobs ON jobs.id = wanted.id
-    WHERE jobs.task_id IS NULL
-)
-SELECT jobs.id
-FROM roots JOIN jobs ON jobs.id = roots.id
-ORDER BY jobs.id
-FOR UPDATE OF jobs;
+SELECT locked.id
+FROM (SELECT id FROM of_tasks ORDER BY id) AS root
+CROSS JOIN LATERAL (SELECT tasks.id FROM tasks WHERE tasks.id = root.id FOR UPDATE) AS locked
+UNION ALL
+SELECT locked.id
+FROM (SELECT id FROM of_jobs ORDER BY id) AS root
+CROSS JOIN LATERAL (SELECT jobs.id FROM jobs WHERE jobs.id = root.id FOR UPDATE) AS locked;
 
 -- Roots that turn out to be needed late are out of the order, so nobody waits for them.
 -- name: lock_late
-SELECT tasks.id
-FROM json_array_elements_text(:ids) AS wanted (id) JOIN tasks ON tasks.id = wanted.id
-FOR UPDATE OF tasks NOWAIT;
+SELECT locked.id
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT tasks.id FROM tasks WHERE tasks.id = wanted.id FOR UPDATE NOWAIT
+) AS locked;
 
 -- How many steps hold a resource stays true until the end. Without resources nobody waits here.
 -- name: lock_resources

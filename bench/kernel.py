@@ -1,0 +1,170 @@
+"""The kernel's speed: events folded, the walk of other state machines, and what a decision costs.
+
+Folding is measured three ways, since a log is read three ways: for the state alone, for the state
+out of a stream that also has runs in it, and for whole rows.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from bench import peers
+from bench.harness import Aim, Benchmark, Contestant
+from detent.kernel import commands as c
+from detent.kernel.decide import decide
+from detent.kernel.events import Record
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.world import World
+
+JOB = LIFECYCLES["job"]
+NOW_US = 1_700_000_000_000_000
+SOMEBODY = c.Actor("bench")
+JOBS = 2_000
+MOVES = (
+    *("job_created", "job_running", "job_waiting", "wait_completed", "job_running"),
+    *("job_retrying", "job_requeued", "job_running", "job_completed"),
+)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds of this process alone: what others do on the machine is no part of it."""
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+# ---- folding ---------------------------------------------------------------------------------
+
+
+def folding() -> tuple[Contestant, ...]:
+    lives = [MOVES] * JOBS
+    records = log()
+    streams = [[record.event.name for record in stream] for stream in records]
+    return (
+        Contestant("state, strictly", partial(_names, lives, JOB.fold)),
+        Contestant("state, leniently", partial(_names, lives, JOB.derive)),
+        Contestant("state, runs in between", partial(_names, streams, JOB.fold)),
+        Contestant("whole rows", partial(_rows, records)),
+    )
+
+
+def _names(streams: Sequence[Sequence[str]], fold: Callable[[Sequence[str]], str]) -> float:
+    def work() -> None:
+        for stream in streams:
+            fold(stream)
+
+    return sum(map(len, streams)) / timed(work)
+
+
+def _rows(streams: list[list[Record]]) -> float:
+    world = World()
+
+    def work() -> None:
+        for stream in streams:
+            for record in stream:
+                world.apply(record)
+
+    return sum(map(len, streams)) / timed(work)
+
+
+def log() -> list[list[Record]]:
+    """What the kernel writes for bare jobs that succeed: one stream each."""
+    world, streams = World(), []
+    for number in range(JOBS):
+        stream = []
+        for command in life(f"j{number}"):
+            draft = decide(world, command, NOW_US, SOMEBODY)
+            world.merge(draft, draft.records)
+            stream += draft.records
+        streams.append(stream)
+    return streams
+
+
+def life(job_id: str) -> tuple[c.SubmitJob, c.ClaimJob, c.CompleteRun]:
+    """A bare job from beginning to end."""
+    grant = c.Grant(job_id, 1, "nonce")
+    return (
+        c.SubmitJob(job_id, "bench", "nothing"),
+        c.ClaimJob(job_id, "worker", grant.nonce),
+        c.CompleteRun(grant, f"{job_id}-r1"),
+    )
+
+
+# ---- walking ---------------------------------------------------------------------------------
+
+
+OWN = {"detent, a stream": "detent-fold", "detent, one by one": "detent-next"}
+PEERS = ("transitions", "python-statemachine")
+
+
+def walking() -> tuple[Contestant, ...]:
+    own, theirs = Path(sys.executable), peers.python()
+    return (
+        *(Contestant(name, partial(_walk, own, kind)) for name, kind in OWN.items()),
+        *(Contestant(name, partial(_walk, theirs, name)) for name in PEERS),
+    )
+
+
+def _walk(interpreter: Path, name: str) -> float:
+    """In a process of its own for every contestant, detent too, so that all start alike."""
+    command = [str(interpreter), str(Path(__file__).with_name("walk.py")), name, "0.3"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+# ---- deciding --------------------------------------------------------------------------------
+
+
+def deciding() -> tuple[Contestant, ...]:
+    steps = ("submit", "claim", "complete")
+    return (
+        Contestant("a whole job", lambda: sum(_costs())),
+        *(Contestant(name, partial(_cost, place)) for place, name in enumerate(steps)),
+    )
+
+
+def _cost(place: int) -> float:
+    return _costs()[place]
+
+
+def _costs() -> tuple[float, ...]:
+    """µs a job for each of the three commands, decided and merged, none of it stored."""
+    world = World()
+    lives = [life(f"j{number}") for number in range(JOBS)]
+    return tuple(
+        1e6 * timed(partial(_decide, world, each)) / JOBS for each in zip(*lives, strict=True)
+    )
+
+
+def _decide(world: World, commands: tuple[c.Command, ...]) -> None:
+    for command in commands:
+        draft = decide(world, command, NOW_US, SOMEBODY)
+        world.merge(draft, draft.records)
+
+
+BENCHMARKS = (
+    Benchmark(
+        "kernel.fold",
+        "how many events does one core fold?",
+        "events/s",
+        folding,
+        (Aim(1_000_000),),
+    ),
+    Benchmark(
+        "kernel.walk",
+        "the same five-state walk as other state machines, how much faster?",
+        "transitions/s",
+        walking,
+        tuple(Aim(20, peer, own) for own in OWN for peer in PEERS),
+    ),
+    Benchmark(
+        "kernel.decide",
+        "what does a bare job cost in the kernel alone?",
+        "µs/job",
+        deciding,
+        less_is_better=True,
+        rivals=False,
+    ),
+)

@@ -1,0 +1,281 @@
+"""`detent db`: the database as a whole: its schema, copies of it, another place, less of it."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from detent.cli import output
+from detent.errors import DetentError, Refused
+from detent.settings import Settings, load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from detent.operations.core import Core
+    from detent.store.migrate import Migration
+    from detent.store.port import Store
+    from detent.store.status import SchemaStatus
+    from detent.upkeep.move import Moved
+
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def db() -> None:
+    """Look after the database: schema, backup, restore, move, trim."""
+
+
+# ---- the schema --------------------------------------------------------------------------------
+
+
+@db.command()
+def init() -> None:
+    """Make the database, or bring it to the present schema."""
+    _bring_up("Made")
+
+
+@db.command()
+def upgrade() -> None:
+    """Bring the database to the present schema. Every start does so too."""
+    _bring_up("Upgraded")
+
+
+def _bring_up(done: str) -> None:
+    before = _schema(load().settings)
+    if not before.waiting:
+        output.say(f"{before.where} has the present schema, {len(before.applied)}.")
+        return
+    _open(load().settings).close()
+    names = ", ".join(f"{each.number:04}_{each.name}" for each in before.waiting)
+    output.say(f"{done} {before.where}: {names}.")
+
+
+@db.command()
+@output.json_option
+def status(as_json: bool) -> None:
+    """Say where the database is, which schema it has and how much it holds."""
+    settings = load().settings
+    schema = _schema(settings)
+    found: dict[str, Any] = {
+        "where": schema.where,
+        "exists": schema.exists,
+        "schema": len(schema.applied),
+        "waiting": [f"{each.number:04}_{each.name}" for each in schema.waiting],
+    }
+    if schema.exists and not schema.waiting:
+        found |= _contents(settings)
+    if as_json:
+        output.print_json(found)
+    else:
+        output.table(("WHAT", "VALUE"), [(name, str(value)) for name, value in found.items()])
+    sys.exit(1 if schema.waiting else 0)
+
+
+def _contents(settings: Settings) -> dict[str, Any]:
+    from detent import seals
+    from detent.store.port import Query
+
+    store = _open(settings)
+    try:
+        with store.read() as view:
+            last = view.last_seal()
+            return {
+                "position": view.head(),
+                "sealed": last.to_position if last else 0,
+                "trimmed": seals.trimmed(view),
+                "tasks": sum(view.count_by(Query("tasks"), "state").values()),
+                "jobs": sum(view.count_by(Query("jobs"), "state").values()),
+            }
+    finally:
+        store.close()
+
+
+@db.command()
+@click.option("--all", "everything", is_flag=True, help="The whole schema, not what is missing.")
+def sql(everything: bool) -> None:
+    """Print the statements that the schema still needs, for whoever applies them by hand."""
+    schema = _schema(load().settings)
+    wanted = _known(schema) if everything else schema.waiting
+    for number, name, text, digest in wanted:
+        click.echo(f"BEGIN;\n{text.rstrip()}\n")
+        click.echo(
+            "INSERT INTO schema_migrations (number, name, digest, at)\n"
+            f"VALUES ({number}, '{name}', '{digest}', {_now(schema)});\nCOMMIT;\n"
+        )
+    if schema.path is not None and wanted:
+        from detent.store.sqlite.checks import APPLICATION_ID
+
+        click.echo(f"PRAGMA application_id = {APPLICATION_ID};")
+
+
+def _known(schema: "SchemaStatus") -> "Sequence[Migration]":
+    if schema.path is not None:
+        from detent.store.sqlite.schema import MIGRATIONS
+
+        return MIGRATIONS
+    from detent.store.postgres.schema import MIGRATIONS as OF_POSTGRES
+
+    return OF_POSTGRES
+
+
+def _now(schema: "SchemaStatus") -> str:
+    if schema.path is not None:
+        return "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
+    return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+
+
+# ---- copies ------------------------------------------------------------------------------------
+
+
+@db.command()
+@click.argument("file", type=_file)
+def backup(file: Path) -> None:
+    """Copy the database into FILE while it is in use.
+
+    FILE holds the database as it was at one moment. The token, and the files that runs have left
+    in the data directory, are not in it.
+    """
+    from detent.store.sqlite.backup import back_up
+
+    schema = _sqlite_only(load().settings, "pg_dump")
+    back_up(_file_of(schema), file.absolute())
+    output.say(f"Copied {schema.where} into {file}.")
+
+
+@db.command()
+@click.argument("file", type=_file)
+def restore(file: Path) -> None:
+    """Put the backup FILE in the place of the database, and verify it.
+
+    What was written after the backup is gone from the log: whoever follows it starts anew. The old
+    database stays beside the new one.
+    """
+    from detent.store.sqlite.backup import restore as put_back
+    from detent.store.status import is_postgres, sqlite_path
+
+    settings = load().settings
+    if is_postgres(settings.url):
+        _sqlite_only(settings, "pg_restore")
+    if not file.exists():
+        raise Refused(f"There is no file {file}.", hint="Give a file that `detent db backup` made.")
+    _require_quiet(settings)
+    aside = put_back(sqlite_path(settings.url), file)
+    if aside is not None:
+        output.say(f"The database that was there is now {aside}.")
+    output.say(f"Restored {file}.")
+    _verify(settings)
+
+
+def _require_quiet(settings: Settings) -> None:
+    """A database that cannot be opened, which is why one restores, has no workers to ask for."""
+    from detent.cli.quiet import require_quiet
+
+    try:
+        store = _open(settings) if _schema(settings).exists else None
+    except DetentError:
+        store = None
+    try:
+        require_quiet(settings, store)
+    finally:
+        if store is not None:
+            store.close()
+
+
+def _verify(settings: Settings) -> None:
+    from detent.cli.store import report
+    from detent.upkeep.verify import verify
+
+    store = _open(settings)
+    try:
+        verdict = verify(store)
+    finally:
+        store.close()
+    report(verdict, as_json=False)
+    sys.exit(1 if verdict.differences else 0)
+
+
+@db.command()
+@click.argument("url")
+def move(url: str) -> None:
+    """Copy everything from SQLite into the empty PostgreSQL database at URL, and compare.
+
+    The old database stays as it is. The token, and files that runs have left, stay in the data
+    directory, where they are still looked for.
+    """
+    from detent.cli.quiet import require_quiet
+    from detent.service import open_core
+    from detent.store.status import is_postgres
+
+    loaded = load()
+    schema = _sqlite_only(loaded.settings, "pg_dump and pg_restore")
+    if not is_postgres(url):
+        raise Refused(f"{url} names no PostgreSQL.", hint="Give postgresql://user@host/database.")
+    with open_core(loaded) as core:
+        require_quiet(loaded.settings, core.store)
+        moved = _move(core, url)
+    output.table(("TABLE", "ROWS"), [(name, str(count)) for name, count in moved.counts.items()])
+    output.say(
+        f"Copied {schema.where}. Chain: {moved.anchor.chain} at position {moved.anchor.position}, "
+        "the same on both sides.\nSet store.url to the new database and start detent again."
+    )
+
+
+def _move(core: "Core", url: str) -> "Moved":
+    from detent.store.open import require_psycopg
+    from detent.store.sqlite import SqliteStore
+
+    require_psycopg()
+    from detent.upkeep.move import move
+
+    assert isinstance(core.store, SqliteStore)
+    return move(core.store, url, core.engine.limits.lease_us)
+
+
+@db.command()
+def trim() -> None:
+    """Remove the sealed beginning of the log, as far as all work in it was deleted."""
+    from detent import seals
+
+    store = _open(load().settings)
+    try:
+        seals.seal_all(store)
+        count = seals.trim(store)
+        with store.read() as view:
+            upto = seals.trimmed(view)
+    finally:
+        store.close()
+    if count:
+        output.say(f"Removed {count} events: the log begins after position {upto}.")
+    else:
+        output.say("Nothing to remove: the log begins with work that was not deleted, or is short.")
+
+
+# ---- reaching it -------------------------------------------------------------------------------
+
+
+def _schema(settings: Settings) -> "SchemaStatus":
+    from detent.store.status import schema_status
+
+    return schema_status(settings.url)
+
+
+def _open(settings: Settings) -> "Store":
+    from detent.store.open import open_store
+
+    return open_store(settings.url)
+
+
+def _sqlite_only(settings: Settings, instead: str) -> "SchemaStatus":
+    schema = _schema(settings)
+    if schema.path is None:
+        raise Refused("This is for SQLite.", hint=f"For PostgreSQL use {instead}.")
+    if not schema.exists:
+        raise Refused(f"There is no database at {schema.where}.", hint="Look at store.url.")
+    return schema
+
+
+def _file_of(schema: "SchemaStatus") -> Path:
+    assert schema.path is not None
+    return schema.path

@@ -1,0 +1,221 @@
+"""What the doctor looks at, each thing by one function that says what it found and what to do.
+
+Looks only: no file is made, no database is brought up.
+"""
+
+import json
+import os
+import platform
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from detent.cli.connection import SERVER_FILE, live_server
+from detent.cli.quiet import may_live
+from detent.errors import DetentError
+from detent.settings import Settings
+from detent.store.open import open_store
+from detent.store.port import Query, Reading
+from detent.store.sqlite import checks
+from detent.store.status import SchemaStatus, schema_status
+
+#: Below this much free space a log that grows is soon a disk that is full.
+FREE_BYTES = 500_000_000
+#: A clock that differs by more is set wrongly.
+CLOCK_US = 2_000_000
+#: Nothing of detent is older than this: 2025-01-01.
+OLDEST_US = 1_735_689_600_000_000
+FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at. `remedy` says what to do if it is not well."""
+
+    name: str
+    well: bool
+    what: str
+    remedy: str = ""
+
+
+def examine(settings: Settings, clock: Callable[[], int] | None = None) -> list[Finding]:
+    """Everything, also when the database cannot be opened."""
+    now = clock or _host_clock
+    found = [
+        *versions(),
+        *permissions(settings),
+        *disk(settings),
+        *server(settings),
+        *host_clock(now()),
+    ]
+    try:
+        schema = schema_status(settings.url)
+        found += database(schema)
+        if schema.exists and not schema.waiting:
+            found += inside(settings, now())
+    except DetentError as error:
+        found.append(Finding("database", False, error.message, error.hint))
+    return found
+
+
+# ---- the machine -------------------------------------------------------------------------------
+
+
+def versions() -> Iterator[Finding]:
+    named = f"detent {version('detent')}, Python {platform.python_version()}"
+    yield Finding("versions", True, f"{named}, SQLite {apsw.sqlite_lib_version()}")
+    try:
+        checks.check_version(apsw.sqlite_lib_version())
+    except DetentError as error:
+        yield Finding("versions", False, error.message, error.hint)
+
+
+def permissions(settings: Settings) -> Iterator[Finding]:
+    """The data, the token and the database are for their owner alone."""
+    directory = settings.data_dir
+    if not directory.exists():
+        yield Finding("permissions", True, f"{directory} is not there yet")
+        return
+    files = [directory / "token", *sorted(directory.glob("detent.db*"))]
+    for path in (directory, *(each for each in files if each.is_file())):
+        found = path.stat()
+        if found.st_mode & FOR_OTHERS:
+            mode = "700" if path.is_dir() else "600"
+            what = f"{path} has the mode {stat.S_IMODE(found.st_mode):o}: others may reach it"
+            yield Finding("permissions", False, what, f"chmod {mode} {path}")
+        elif found.st_uid != os.geteuid() or not os.access(path, os.R_OK | os.W_OK):
+            what = f"{path} belongs to user {found.st_uid}, and this is {os.geteuid()}"
+            yield Finding("permissions", False, what, "Run detent as that user, or chown it.")
+        else:
+            yield Finding("permissions", True, f"{path} is for its owner alone")
+
+
+def disk(settings: Settings) -> Iterator[Finding]:
+    free = shutil.disk_usage(_existing(settings.data_dir)).free
+    what = f"{free // 1_000_000} MB free for {settings.data_dir}"
+    remedy = f"Free space: below {FREE_BYTES // 1_000_000} MB writes will soon fail."
+    yield Finding("disk", free >= FREE_BYTES, what, remedy)
+
+
+def _existing(path: Path) -> Path:
+    return next(each for each in (path, *path.absolute().parents) if each.exists())
+
+
+def server(settings: Settings) -> Iterator[Finding]:
+    """The gateway that serves this directory, and whether its port is free if there is none."""
+    url = live_server(settings.data_dir)
+    if url is not None:
+        yield Finding("gateway", True, f"serves at {url}")
+        return
+    file = settings.data_dir / SERVER_FILE
+    if file.exists():
+        what = f"{file} names {_named(file)}, which is gone"
+        yield Finding("gateway", False, what, f"rm {file}, or start it again: detent up")
+    address = (settings.gateway_host, settings.gateway_port)
+    with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET) as trying:
+        trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trying.bind(address)
+            yield Finding("port", True, f"{address[0]}:{address[1]} is free")
+        except OSError as error:
+            what = f"the gateway cannot listen on {address[0]}:{address[1]}: {error.strerror}"
+            yield Finding("port", False, what, "Stop what uses the port, or set gateway.port.")
+
+
+def _named(file: Path) -> str:
+    try:
+        return f"process {json.loads(file.read_text('utf-8'))['pid']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "no process"
+
+
+def host_clock(now: int) -> Iterator[Finding]:
+    what = f"it is {datetime.fromtimestamp(now / 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    yield Finding("clock", now > OLDEST_US, what, "Set the machine's clock; use NTP.")
+
+
+def _host_clock() -> int:
+    return time.time_ns() // 1_000
+
+
+# ---- the database ------------------------------------------------------------------------------
+
+
+def database(schema: SchemaStatus) -> Iterator[Finding]:
+    """Schema and durability. A server's own settings are checked whenever it is opened."""
+    if not schema.exists:
+        yield Finding("schema", True, f"there is no database at {schema.where} yet")
+        return
+    waiting = ", ".join(f"{each.number:04}_{each.name}" for each in schema.waiting)
+    what = f"{schema.where} has schema {len(schema.applied)}"
+    missing = f"{what} and waits for {waiting}" if waiting else what
+    yield Finding("schema", not waiting, missing, "detent db upgrade")
+    if schema.path is not None:
+        try:
+            checks.check_file_system(schema.path)
+            what = "a local file, write-ahead log, synchronous = FULL"
+            yield Finding("durability", True, what)
+        except DetentError as error:
+            yield Finding("durability", False, error.message, error.hint)
+
+
+def inside(settings: Settings, now: int) -> list[Finding]:
+    """What the database says about clocks, workers and work that nobody can do."""
+    store = open_store(settings.url)  # refuses a server that may lose what it acknowledged
+    try:
+        with store.read() as view:
+            return [*store_clock(view, now), *workers(view, settings), *work(view, settings)]
+    finally:
+        store.close()
+
+
+def store_clock(view: Reading, now: int) -> Iterator[Finding]:
+    """The store never goes back in time, so that it is ahead of a clock that did."""
+    ahead = view.now() - now
+    what = f"the store's time and this machine's differ by {abs(ahead) // 1_000} ms"
+    remedy = "Set the clocks of this machine and of the database server; use NTP."
+    if ahead > CLOCK_US:
+        what = f"the log is {ahead // 1_000_000} s ahead of this machine's clock, which went back"
+        remedy = "Set the machine's clock. Until it has caught up, the store's time stands still."
+    yield Finding("clock", abs(ahead) <= CLOCK_US, what, remedy)
+
+
+def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
+    names = sorted(_living(view, settings))
+    listed = ", ".join(names) or "none"
+    lost = sorted(set(view.rows("workers")) - set(names))
+    yield Finding("workers", True, f"seen lately: {listed}")
+    if lost:
+        what = f"gone without a word: {', '.join(lost)}"
+        remedy = "Look at their logs; start them again: detent up, or detent worker."
+        yield Finding("workers", False, what, remedy)
+
+
+def work(view: Reading, settings: Settings) -> Iterator[Finding]:
+    """Work that waits and that no living worker can do."""
+    waiting = view.count_by(Query("queue", {"worker": None}), "intent")
+    done = {name for intents in _living(view, settings).values() for name in intents}
+    for intent, count in sorted(waiting.items()):
+        if intent not in done:
+            what = f"{count} waiting for {intent}, which no living worker carries out"
+            remedy = f"Start a worker that does: [intents.{intent}] in detent.toml, or --app."
+            yield Finding("work", False, what, remedy)
+    if not set(waiting) - done:
+        yield Finding("work", True, f"{sum(waiting.values())} waiting, nothing without a worker")
+
+
+def _living(view: Reading, settings: Settings) -> dict[str, list[str]]:
+    """By name: the intents of workers that were heard of within a lease and may still be there."""
+    lately = view.now() - settings.worker_lease_ms * 1_000
+    return {
+        name: list(row.get("intents", ()))
+        for name, row in view.rows("workers").items()
+        if row.get("seen_at", 0) > lately and may_live(row.get("host"), row.get("pid"))
+    }

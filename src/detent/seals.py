@@ -1,0 +1,210 @@
+"""The chain of seals: SHA-256 over the digests of all events, closed range by range, and its check.
+
+Sealing is no part of a write: whoever keeps the log seals what is committed. The chain makes it
+evident that something was changed; somebody who may rewrite the whole database can also rewrite the
+chain, and a tail that was cut off is seen only with an anchor that is kept elsewhere.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from detent.errors import Refused
+from detent.kernel.events import JobDeleted, TaskDeleted
+from detent.store.codec import event_digest
+from detent.store.port import TRIMMED, Logged, Reading, Seal, Store
+
+#: The value of the chain before the first event.
+START = bytes(32)
+#: Events in one seal at most, and those that are read at once.
+MOST = 10_000
+BATCH = 1_000
+TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
+
+Progress = Callable[[str, int], None]
+
+
+class Anchor(NamedTuple):
+    """What an earlier check has seen: the chain's value at the end of a seal."""
+
+    position: int
+    chain: str
+
+
+class Break(NamedTuple):
+    """Where chain and log disagree: the end of the range, what differs, both values."""
+
+    position: int
+    what: str
+    wanted: Any
+    found: Any
+
+
+class Chain(NamedTuple):
+    """The chain up to a position, and everything that is wrong on the way there."""
+
+    position: int
+    value: bytes
+    events: int
+    breaks: list[Break]
+
+
+# ---- sealing -----------------------------------------------------------------------------------
+
+
+def next_seal(view: Reading, most: int = MOST) -> Seal | None:
+    """The seal for what was committed since the last one; None if nothing was."""
+    last = view.last_seal()
+    after, value = (last.to_position, last.chain) if last else (0, START)
+    events = view.events(after, most)
+    if not events:
+        return None
+    first, end = events[0].position, events[-1].position
+    return Seal(first, end, len(events), chained(value, events), view.now())
+
+
+def seal_all(store: Store) -> int:
+    """Seal the log to its end. How many seals were made; others may be sealing at the same time."""
+    made = 0
+    while True:
+        with store.read() as view:
+            seal = next_seal(view)
+        if seal is None:
+            return made
+        try:
+            with store.write() as tx:
+                tx.put_seal(seal)
+            made += 1
+        except Refused as error:
+            if error.code != "version_conflict":
+                raise
+
+
+def chained(value: bytes, events: Iterable[Logged]) -> bytes:
+    """The chain after these events. It does not depend on where seals end."""
+    for event in events:
+        value = sha256(value + _digest(event)).digest()
+    return value
+
+
+def _digest(event: Logged) -> bytes:
+    """What the data says; a digest that was kept counts only where the data was blanked."""
+    return event_digest(event._replace(digest=None) if event.data else event)
+
+
+# ---- checking ----------------------------------------------------------------------------------
+
+
+def trimmed(view: Reading) -> int:
+    """The position up to which the log was trimmed; 0 if it never was."""
+    row = view.rows("system_state").get(TRIMMED)
+    return int(row["position"]) if row else 0
+
+
+def check(view: Reading, progress: Progress | None = None) -> Chain:
+    """Follow the chain from the beginning, or from where the log was trimmed, to the last seal.
+
+    A range that differs is named once: the next one is checked from what its seal says.
+    """
+    position, value, count, found = 0, START, 0, list[Break]()
+    base = trimmed(view)
+    if base:
+        position, value = _begin_after(view, base, found)
+    for seal in _seals(view, position):
+        range_count, range_value, first = 0, value, 0
+        for events in _ranges(view, position, seal.to_position):
+            first = first or events[0].position
+            range_count += len(events)
+            range_value = chained(range_value, events)
+            if progress is not None:
+                progress("chain", events[-1].position)
+        found += _differing(seal, first, range_count, range_value)
+        position, value, count = seal.to_position, seal.chain, count + range_count
+    return Chain(position, value, count, found)
+
+
+def _begin_after(view: Reading, base: int, found: list[Break]) -> tuple[int, bytes]:
+    """Where the chain goes on after a trim: at the seal that ends there, which was kept."""
+    kept = [seal for seal in view.seals(base - 1, 1) if seal.to_position == base]
+    if not kept:
+        found.append(Break(base, "seal", "the one at which the log was trimmed", None))
+    for left in view.events(0, 1, upto=base):
+        found.append(Break(left.position, "event", "nothing, because it was trimmed", left.name))
+    return base, kept[0].chain if kept else START
+
+
+def _differing(seal: Seal, first: int, count: int, value: bytes) -> Iterator[Break]:
+    if count != seal.count:
+        yield Break(seal.to_position, "count", seal.count, count)
+    if count and first != seal.from_position:
+        yield Break(seal.to_position, "from_position", seal.from_position, first)
+    if value != seal.chain:
+        yield Break(seal.to_position, "chain", seal.chain.hex(), value.hex())
+
+
+def _seals(view: Reading, after: int) -> Iterator[Seal]:
+    while seals := view.seals(after, BATCH):
+        yield from seals
+        after = seals[-1].to_position
+
+
+def _ranges(view: Reading, after: int, upto: int) -> Iterator[list[Logged]]:
+    """The events of a range, some at a time."""
+    while events := list(view.events(after, BATCH, upto=upto)):
+        yield events
+        after = events[-1].position
+
+
+def compare(view: Reading, anchor: Anchor) -> list[Break]:
+    """Whether the log still holds what an earlier check saw. Seals of trimmed ranges are kept."""
+    if not anchor.position:
+        return []  # it saw an empty log
+    last = view.last_seal()
+    end = 0 if last is None else last.to_position
+    if end < anchor.position:
+        return [Break(anchor.position, "anchor", "a log that reaches here: its tail was cut", end)]
+    seals = view.seals(anchor.position - 1, 1)
+    if not seals or seals[0].to_position != anchor.position:
+        return [Break(anchor.position, "anchor", "a seal that ends here", None)]
+    value = seals[0].chain.hex()
+    if value != anchor.chain:
+        return [Break(anchor.position, "anchor", anchor.chain, value)]
+    return []
+
+
+# ---- trimming ----------------------------------------------------------------------------------
+
+
+def can_trim(view: Reading) -> int:
+    """Up to where the log can go: whole seals, before the first event of what still exists.
+
+    The last event always stays, so that no position is given twice.
+    """
+    live = _first_live(view)
+    end = 0
+    for seal in _seals(view, trimmed(view)):
+        if seal.to_position >= live:
+            break
+        end = seal.to_position
+    return end
+
+
+def _first_live(view: Reading) -> int:
+    """The first event that was neither blanked nor is a tombstone, or else the last one."""
+    head, after = view.head(), 0
+    while events := view.events(after, BATCH):
+        for event in events:
+            if event.position == head or (event.data and event.name not in TOMBSTONES):
+                return event.position
+        after = events[-1].position
+    return 0
+
+
+def trim(store: Store) -> int:
+    """Remove what `can_trim` finds, and say so in the database. How many events went."""
+    with store.write() as tx:
+        upto = can_trim(tx)
+        if not upto:
+            return 0
+        tx.put_rows("system_state", {TRIMMED: {"position": upto, "at": tx.now()}})
+        return tx.trim(upto)

@@ -1,0 +1,269 @@
+"""The independent auditor: books of its own, from what was asked, told, and written to the log.
+
+It looks at the file through a store of its own and never asks a guard of the kernel. What the
+exhaustive search holds every step against, it holds against every step of the real engine too.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import apsw
+
+from detent.engine import Answer, Ask, Claimed
+from detent.engine.batch import Result
+from detent.errors import DetentError, Unavailable
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.world import World
+from detent.store.codec import read_event
+from detent.store.port import Logged, Reading
+from detent.store.sqlite import SqliteStore
+from detent.testing.promises import CHECKS, Step, cancel_is_told, wrongly_refused
+from detent.testing.simulation.books import ROLE, Books
+from detent.testing.simulation.faults import Violation
+from detent.testing.witness import Witness, keep
+
+BATCH = 1_000
+#: Who is told that one of these was done finds it in the log.
+EVENTFUL = (
+    *(c.SubmitTask, c.SubmitJob, c.CompleteRun, c.FailRun, c.TimeOutRun, c.SuspendRun),
+    *(c.RecordCheckpoint, c.HandBack, c.ConfirmCancel, c.AcceptTask, c.RejectTask, c.RetryTask),
+)
+UNKNOWN = object()
+
+
+class Act(NamedTuple):
+    """The events of one command. `answer` is UNKNOWN if whoever asked has not heard yet."""
+
+    command: c.Command
+    actor: c.Actor
+    records: list[e.Record]
+    answer: Any
+
+
+class Auditor:
+    """Raises a `Violation` at the first thing that is not as promised."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self._file = apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)
+        self.books = Books()
+        self.witnesses: Mapping[str, Witness] = {}
+        self.world = World()
+        self.log: list[Logged] = []
+        self.counts: Counter[str] = Counter()
+        self._asked: dict[str, tuple[Ask, Any]] = {}
+        self._tailed: Counter[str] = Counter()
+
+    def close(self) -> None:
+        self._file.close()
+        self.store.close()
+
+    def data_version(self) -> tuple[int, int]:
+        """Differs as soon as anybody has committed a change to the file."""
+        ((version,),) = self._file.execute("PRAGMA data_version").fetchall()
+        return version, len(self.log)
+
+    # -- what was asked and told -----------------------------------------------------------
+
+    def asked(self, ask: Ask) -> None:
+        self.counts["operations"] += 1
+        self._asked[ask.actor.name] = (ask, UNKNOWN)
+
+    def told(self, ask: Ask, result: Result | None, before: tuple[int, int] | None) -> None:
+        """What the asker heard; None: nothing, its process died. It may have happened all the same.
+
+        `before` is the version of the file before it was asked, if it was asked alone.
+        """
+        name = ask.actor.name
+        if isinstance(result, Answer):
+            self._asked[name] = (ask, result.value)
+        self.look()
+        events = self.books.heard[name]
+        if isinstance(result, DetentError):
+            self._refused(ask, result, events, before)
+        elif isinstance(result, Answer):
+            self._accepted(ask, result, events)
+
+    def _refused(
+        self, ask: Ask, error: DetentError, events: int, before: tuple[int, int] | None
+    ) -> None:
+        self.counts["unavailable" if isinstance(error, Unavailable) else "refusals"] += 1
+        _check(not events, "P5:", ask.command, "was refused and left", events, "events")
+        if error.code == "stale_fence":
+            self.counts["stale writes refused"] += 1
+            now = self.data_version()
+            quiet = before is None or before[1] != now[1] or before == now
+            _check(quiet, "P5:", ask.command, "was refused and changed the file")
+        if not isinstance(error, Unavailable) and self._known(ask.command):
+            found = wrongly_refused(self.world, self.witnesses, ask.command, False, error)
+            _check(found is None, found)
+
+    def _known(self, command: c.Command) -> bool:
+        if isinstance(command, c.Report):
+            return command.grant.job_id in self.witnesses
+        if isinstance(command, c.JobCommand):
+            return command.job_id in self.witnesses
+        return isinstance(command, c.TaskCommand) and command.task_id in self.world.tasks
+
+    def _accepted(self, ask: Ask, result: Answer, events: int) -> None:
+        command = ask.command
+        if isinstance(command, c.CancelTask | c.CancelJob):
+            self.counts["cancels"] += 1
+        if isinstance(command, c.SubmitTask | c.SubmitJob):
+            there = result.value in self.world.tasks or result.value in self.world.jobs
+            _check(there, "P1:", result.value, "was acknowledged and is not there")
+        if result.repeated:
+            _check(not events, "P2: the repeated", command, "left", events, "events")
+        elif isinstance(command, EVENTFUL):
+            _check(events > 0, "P1:", command, "was acknowledged and is not in the log")
+
+    def claimed(self, claimed: Sequence[Claimed]) -> None:
+        self.counts["operations"] += 1
+        self.look()
+        for each in claimed:
+            self.counts["claims"] += 1
+            witness = self.witnesses[each.job.id]
+            _check(witness.holder == each.grant, "P4:", each.grant, "against", witness)
+            _check(witness.attempt == each.job.attempt, "P13:", each.job, "against", witness)
+
+    def renewed(self, kept: Iterable[tuple[str, int]], until: int) -> None:
+        self.counts["operations"] += 1
+        self.look()
+        for job_id, fence in kept:
+            holder = self.witnesses[job_id].holder
+            held = holder is not None and holder.fence == fence
+            _check(held, "P5: a heartbeat renewed", job_id, "under", fence, ", held by", holder)
+            self.books.leases[job_id, fence] = until
+
+    def performed(self, grant: c.Grant, name: str) -> None:
+        """A worker does something that the database knows nothing of."""
+        self.look()
+        self.counts["effects"] += 1
+        found = self.books.performed(grant, name)
+        _check(found is None, "P6:", found)
+
+    def tailed(self, reader: str, batch: Sequence[Logged]) -> None:
+        self.look()
+        at = self._tailed[reader]
+        expected = self.log[at : at + len(batch)]
+        _check(list(batch) == expected, "P7:", reader, "missed an event or saw one twice after", at)
+        self._tailed[reader] += len(batch)
+
+    def unread(self, reader: str) -> int:
+        return len(self.log) - self._tailed[reader]
+
+    # -- the log ---------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Take in what was committed since the last look."""
+        after = self.log[-1].position if self.log else 0
+        with self.store.read() as view:
+            events = view.events(after, BATCH)
+            if not events:
+                return
+            self.log += events
+            for act in self._acts(events):
+                self._take(act)
+            self._compare(view, {event.stream for event in events})
+
+    def _acts(self, events: Sequence[Logged]) -> Iterator[Act]:
+        """Each command by itself: the log says by whom an event was caused."""
+        for name, group in groupby(events, key=lambda event: event.actor):
+            records = [_record(event) for event in group]
+            self.books.heard[name] += len(records)
+            if name == "clock":
+                yield from self._of_clock(records)
+            elif name in self._asked:
+                ask, answer = self._asked[name]
+                yield Act(ask.command, ask.actor, records, answer)
+            else:
+                keeper = name == "keeper"
+                stream = records[0].stream
+                command = c.CheckTask(stream) if keeper else c.ClaimJob(stream, name, "")
+                yield Act(command, c.Actor(name), records, UNKNOWN)
+
+    def _of_clock(self, records: list[e.Record]) -> Iterator[Act]:
+        """Each lost lease begins with the end of its run; what follows the last are waits."""
+        starts = [at for at, record in enumerate(records) if _lost(record)]
+        for start, end in zip([0, *starts], [*starts, len(records)], strict=True):
+            part = records[start:end]
+            if part and _lost(part[0]):
+                yield self._reclaim(part)
+            elif part:
+                yield Act(c.WakeJob(part[0].stream, ""), c.Actor("clock"), part, UNKNOWN)
+
+    def _reclaim(self, records: list[e.Record]) -> Act:
+        self.counts["reclaims"] += 1
+        job_id = records[0].stream
+        holder = self.witnesses[job_id].holder
+        fence = 0 if holder is None else holder.fence
+        found = self.books.reclaimed(job_id, fence, records[0].at)
+        _check(found is None, "P14:", found)
+        return Act(c.ReclaimJob(job_id, fence), c.Actor("clock"), records, UNKNOWN)
+
+    def _take(self, act: Act) -> None:
+        """Book an act, and hold it against every promise."""
+        for record in act.records:
+            found = self.books.note(record, act.command)
+            _check(found is None, "P10:", found)
+            if isinstance(record.event, e.JobRunning):
+                self._free(record.stream)
+        books = keep(self.witnesses, act.command, act.records)
+        after = self._after(act.records)
+        step = Step(
+            *(self.world, self.witnesses, act.command, act.actor, act.records),
+            *(act.answer, after, books, lambda job_id: ROLE.retries),  # noqa: ARG005
+        )
+        for check in CHECKS:
+            if check is cancel_is_told and act.answer is UNKNOWN:
+                continue
+            broken = next(check(step), None)
+            _check(broken is None, broken, "by", act.command)
+        self.world, self.witnesses = after, books
+
+    def _free(self, job_id: str) -> None:
+        """P4: nobody holds what is claimed, nor anything else under its concurrency key."""
+        holder, key = self.witnesses[job_id].holder, self.world.jobs[job_id].concurrency_key
+        _check(holder is None, "P4:", job_id, "was claimed while", holder, "holds it")
+        for other, witness in self.witnesses.items() if key is not None else ():
+            free = witness.holder is None or self.world.jobs[other].concurrency_key != key
+            _check(free, "P4:", job_id, "and", other, "run together under the key", key)
+
+    def _after(self, records: list[e.Record]) -> World:
+        folded = World(self.world)
+        try:
+            for record in records:
+                folded.apply(record)
+        except DetentError as error:
+            raise Violation(f"P8: the log cannot be folded: {error}") from error
+        after = World()
+        for name, value in vars(self.world).items():
+            setattr(after, name, dict(value) if isinstance(value, dict) else value)
+        after.merge(folded, records)
+        return after
+
+    def _compare(self, view: Reading, streams: set[str]) -> None:
+        """P8: at every commit the rows are what the log says."""
+        for found in (view.tasks(streams), view.jobs(streams)):
+            for row, version in found:
+                folded = self.world.find_task(row.id) or self.world.find_job(row.id)
+                same = folded == row and version == self.world.versions[row.id]
+                _check(same, "P8: the row is", row, "at", version, ", the log says", folded)
+
+
+def _record(event: Logged) -> e.Record:
+    read = read_event(event.name, event.schema, event.data)
+    return e.Record(event.stream, event.subject, read, event.at, event.actor)
+
+
+def _lost(record: e.Record) -> bool:
+    return isinstance(record.event, e.RunCancelled) and record.event.reason == "worker_lost"
+
+
+def _check(holds: bool, *words: object) -> None:
+    """The words are put together only if it does not hold: that takes longer than to look."""
+    if not holds:
+        raise Violation(" ".join(map(str, words)))

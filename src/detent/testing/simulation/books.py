@@ -1,0 +1,113 @@
+"""What the auditor books of waits, leases, effects and outcomes, from the log's own words.
+
+Nothing here asks a rule of the kernel. Pure.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.testing.scenes import Role
+
+LEASE_US = 10_000_000
+#: What every piece of work may do; the auditor counts retries against it.
+ROLE = Role({"error": 1, "network": 1, "timeout": 1, "lost": 3}, rate_limit=True, max_rounds=2)
+
+ANSWERS = c.AnswerTask | c.AnswerJob
+BY_TIME = ("due", "expired", "default")
+
+
+@dataclass(slots=True)
+class OpenWait:
+    """A wait that a run has begun: what must have happened before it may end."""
+
+    kind: str
+    needs: tuple[str, ...]
+    due_at: int | None
+
+
+@dataclass(slots=True)
+class Books:
+    """Kept event by event; each `note` answers what is wrong with an event, if anything is."""
+
+    leases: dict[tuple[str, int], int] = field(default_factory=dict)
+    waits: dict[tuple[str, str], OpenWait] = field(default_factory=dict)
+    signals: set[tuple[str, str]] = field(default_factory=set)
+    #: Steps that were recorded as done, and by job the ones that each grant found done.
+    recorded: dict[str, set[str]] = field(default_factory=dict)
+    found: dict[c.Grant, frozenset[str]] = field(default_factory=dict)
+    effects: Counter[tuple[str, str, c.Grant]] = field(default_factory=Counter)
+    #: Which actor's command left events behind.
+    heard: Counter[str] = field(default_factory=Counter)
+
+    def note(self, record: e.Record, command: c.Command) -> str | None:
+        event, job_id, name = record.event, record.stream, record.subject or ""
+        if isinstance(event, e.JobRunning):
+            grant = c.Grant(job_id, event.fence, event.nonce)
+            self.leases[job_id, event.fence] = record.at + LEASE_US
+            self.found[grant] = frozenset(self.recorded.get(job_id, ()))
+        elif isinstance(event, e.WaitBegun):
+            self.waits[job_id, name] = OpenWait(event.kind, event.needs, event.due_at)
+        elif isinstance(event, e.SignalReceived):
+            self.signals.add((job_id, name))
+        elif isinstance(event, e.WaitCompleted):
+            return self._wait_over(record, command, event.wait, event.outcome)
+        elif isinstance(event, e.CheckpointRecorded):
+            return self._step_done(job_id, name)
+        elif isinstance(event, e.JobCancelled):
+            for key in [key for key in self.waits if key[0] == job_id]:
+                del self.waits[key]
+        return None
+
+    def _wait_over(
+        self, record: e.Record, command: c.Command, name: str, outcome: str
+    ) -> str | None:
+        """P10: by its time, by all its signals, or by an answer; nothing else ends a wait."""
+        wait = self.waits.pop((record.stream, name), None)
+        if wait is None:
+            return f"{record.stream} woke from {name}, for which it did not wait"
+        heard = all((record.stream, each) in self.signals for each in wait.needs)
+        fair = {
+            "signalled": bool(wait.needs) and heard,
+            "answered": isinstance(command, ANSWERS),
+        }
+        if outcome in BY_TIME:
+            fair[outcome] = wait.due_at is not None and wait.due_at <= record.at
+        return None if fair.get(outcome) else f"{record.stream} woke from {wait} as {outcome}"
+
+    def _step_done(self, job_id: str, name: str) -> str | None:
+        done = self.recorded.setdefault(job_id, set())
+        if name in done:
+            return f"the step {name} of {job_id} was completed twice"
+        done.add(name)
+        return None
+
+    def reclaimed(self, job_id: str, fence: int, at: int) -> str | None:
+        """P14: only a lease that has run out is taken away; a heartbeat that was told counts."""
+        until = self.leases.get((job_id, fence), 0)
+        return (
+            f"{job_id} was reclaimed at {at}, its lease ran until {until}" if at < until else None
+        )
+
+    def performed(self, grant: c.Grant, name: str) -> str | None:
+        """P6: who began after a step was completed does not do it again, and nobody twice.
+
+        An older claim that was lost may still be at it: it was in flight.
+        """
+        self.effects[grant.job_id, name, grant] += 1
+        if name in self.found.get(grant, ()):
+            return f"the step {name} of {grant.job_id} ran again under {grant}"
+        if self.effects[grant.job_id, name, grant] > 1:
+            return f"the step {name} of {grant.job_id} ran twice under {grant}"
+        return None
+
+    def undone(self) -> list[tuple[str, str]]:
+        """Steps that are recorded as done and were never performed."""
+        performed = {(job_id, name) for job_id, name, _ in self.effects}
+        return [
+            (job_id, name)
+            for job_id, names in self.recorded.items()
+            for name in names
+            if (job_id, name) not in performed
+        ]

@@ -1,0 +1,125 @@
+"""The end of a run: the faults have stopped, time passes, and nothing may be left that could run.
+
+First nobody helps: what is not waiting for a person or a signal must end by itself. Then all
+questions are answered and all signals sent, and everything must end.
+"""
+
+from collections.abc import Sequence
+
+from detent.engine import Ask
+from detent.kernel import commands as c
+from detent.store.port import Query
+from detent.testing.clock import VirtualClock
+from detent.testing.simulation.auditor import Auditor
+from detent.testing.simulation.books import LEASE_US
+from detent.testing.simulation.faults import Violation
+from detent.testing.simulation.watch import Reader, VirtualKeeper
+from detent.testing.simulation.worker import Worker
+
+#: Six leases a round; a quiet time longer than every timer, delay and limit ends it.
+ROUND_US = 6 * LEASE_US
+QUIET_ROUNDS = 6
+MOST_ROUNDS = 300
+DONE = ("done", "completed")
+
+
+def end_in_peace(
+    auditor: Auditor,
+    clock: VirtualClock,
+    workers: Sequence[Worker],
+    keepers: Sequence[VirtualKeeper],
+    readers: Sequence[Reader],
+) -> None:
+    """Let everything come to its end, then look at what is left."""
+    for each in (*workers, *keepers, *readers):
+        each.process.restart()
+    _work_off(auditor, clock, workers, keepers)
+    _nothing_runnable(auditor, helped=False)
+    while _help(auditor, workers[0]):
+        _work_off(auditor, clock, workers, keepers)
+    _nothing_runnable(auditor, helped=True)
+    for reader in readers:
+        life = reader.life()
+        while auditor.unread(reader.process.name):
+            next(life)
+    _whole_log(auditor)
+    undone = auditor.books.undone()
+    if undone:
+        raise Violation(f"P6: recorded as done and never performed: {undone}")
+
+
+def _work_off(
+    auditor: Auditor,
+    clock: VirtualClock,
+    workers: Sequence[Worker],
+    keepers: Sequence[VirtualKeeper],
+) -> None:
+    """Keepers keep and workers work, round after round, until nothing stirs for a while."""
+    quiet = 0
+    for _ in range(MOST_ROUNDS):
+        clock.advance(us=ROUND_US)
+        before = len(auditor.log)
+        for keeper in keepers:
+            next(keeper.life())
+        for worker in workers:
+            _work(worker)
+        auditor.look()
+        quiet = quiet + 1 if len(auditor.log) == before else 0
+        if quiet == QUIET_ROUNDS:
+            return
+    raise Violation(f"P3: still not at rest after {MOST_ROUNDS} rounds")
+
+
+def _work(worker: Worker) -> None:
+    """Until a claim finds nothing."""
+    for _ in worker.life():
+        if not worker.hands:
+            return
+
+
+def _nothing_runnable(auditor: Auditor, *, helped: bool) -> None:
+    """P3: every job has ended, or waits for something that has really not come."""
+    with auditor.store.read() as view:
+        rows = {row["id"]: row["state"] for row in view.page(Query("jobs", limit=1_000_000))}
+        queue = [row["job_id"] for row in view.page(Query("queue", limit=1_000_000))]
+    waiting = {job_id for job_id, _ in auditor.books.waits}
+    for job_id, witness in auditor.witnesses.items():
+        if job_id not in rows:
+            raise Violation(f"P3: {job_id} is gone")
+        if witness.ended is not None:
+            if rows[job_id] != witness.ended:
+                raise Violation(f"P9: {job_id} ended as {witness.ended} and is {rows[job_id]}")
+        elif not _held_back(auditor, job_id) and (helped or job_id not in waiting):
+            raise Violation(f"P3: {job_id} is left {rows[job_id]}: {witness}")
+    if queue:
+        raise Violation(f"P3: in the queue and not claimed: {queue}")
+
+
+def _held_back(auditor: Auditor, job_id: str) -> bool:
+    """One of its task's dependencies is not done."""
+    task_id = auditor.world.jobs[job_id].task_id
+    if task_id is None:
+        return False
+    tasks = auditor.world.tasks
+    return any(tasks[each].state not in DONE for each in tasks[task_id].depends_on)
+
+
+def _help(auditor: Auditor, worker: Worker) -> bool:
+    """Answer and signal whatever is open; False if nothing was."""
+    process = worker.process
+    open_waits = dict(auditor.books.waits)
+    for (job_id, name), wait in open_waits.items():
+        for needed in wait.needs:
+            process.ask(Ask(c.SendSignal(job_id, needed), process.actor()))
+        if wait.kind == "question":
+            process.ask(Ask(c.AnswerJob(job_id, "yes", name), process.actor()))
+    return bool(open_waits)
+
+
+def _whole_log(auditor: Auditor) -> None:
+    """P7: what was taken in piece by piece is the log, and its positions only rise."""
+    with auditor.store.read() as view:
+        log = list(view.events(0, 10_000_000))
+    positions = [event.position for event in log]
+    if log != auditor.log or positions != sorted(set(positions)):
+        raise Violation("P7: the log is not what was seen of it")

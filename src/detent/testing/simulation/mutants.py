@@ -1,0 +1,236 @@
+"""Deliberately broken variants of the engine, by name: the simulation must catch each of them.
+
+SQLite has one writer at a time, so "without a lock" and "from a stale snapshot" are said as what
+they come to: what was looked at in one transaction is acted on in a later one.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+from unittest.mock import patch
+from weakref import WeakKeyDictionary
+
+from detent import feed
+from detent.engine import Ask, Claimed, Engine, Limits, batch, claims, due
+from detent.engine.claims import ClaimAsk
+from detent.engine.ledger import Ledger
+from detent.engine.loading import Wanted, load
+from detent.errors import Refused, Unavailable
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.decide import HANDLERS, guards
+from detent.kernel.draft import Draft
+from detent.kernel.evolve import job as evolve_job
+from detent.kernel.evolve.table import CHANGES
+from detent.kernel.lifecycle import Lifecycle
+from detent.kernel.predicates import RESTING_JOB
+from detent.kernel.resting import give_up
+from detent.kernel.state import Job, Run
+from detent.kernel.world import World
+from detent.store.port import Due, Logged, Store, Writing
+
+Patches = Iterator[Any]
+HELD = guards.held
+
+
+# ---- fences ----------------------------------------------------------------------------------
+
+
+def _held_by_anybody(draft: Draft, grant: c.Grant) -> Job:
+    job = draft.job(grant.job_id)
+    return job if job.state == "running" else HELD(draft, grant)
+
+
+def _run_of_anybody(draft: Draft, grant: c.Grant, run_id: str) -> tuple[Job, Run]:  # noqa: ARG001
+    job = _held_by_anybody(draft, grant)
+    return job, draft.live_runs(job.id)[0]
+
+
+def no_fence() -> Patches:
+    """Whoever reports about a running job is heard."""
+    yield from _everywhere(guards.held, _held_by_anybody)
+    yield from _everywhere(guards.held_run, _run_of_anybody)
+
+
+def fence_checked_in_another_transaction() -> Patches:
+    """The grant is looked at first, and the report is written a transaction later."""
+    commit = Engine._commit_once
+
+    def look_then_commit(self: Engine, asks: Sequence[Ask]) -> list[batch.Result]:
+        grants = [ask.command.grant for ask in asks if isinstance(ask.command, c.Report)]
+        with self.store.read() as view:
+            jobs = {job.id: job for job, _ in view.jobs([grant.job_id for grant in grants])}
+        for grant in grants:
+            if _stale(jobs[grant.job_id], grant):
+                raise Refused("the grant no longer holds", code="stale_fence")
+        return commit(self, asks)
+
+    yield from no_fence()
+    yield patch.object(Engine, "_commit_once", look_then_commit)
+
+
+def _stale(job: Job, grant: c.Grant) -> bool:
+    return (job.state, job.fence, job.nonce) != ("running", grant.fence, grant.nonce)
+
+
+# ---- claims ----------------------------------------------------------------------------------
+
+
+def claim_without_lock() -> Patches:
+    """What is claimed was chosen, and judged free, a transaction earlier."""
+
+    def claim(self: Engine, ask: ClaimAsk) -> list[Claimed]:
+        with self.store.write() as tx:
+            chosen = claims._choose(tx, ask, tx.now())
+            commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
+            world = load(tx, Wanted(commands))
+        return self.within(lambda tx: _claim_seen(tx, ask, commands, world, self.limits))
+
+    yield patch.object(Engine, "claim", claim)
+
+
+def _claim_seen(
+    tx: Writing, ask: ClaimAsk, commands: list[c.ClaimJob], world: World, limits: Limits
+) -> list[Claimed]:
+    """Only what would collide in the tables is taken afresh: versions, and the run's number."""
+    for found in (tx.jobs(list(world.jobs)), tx.tasks(list(world.tasks))):
+        world.versions.update({row.id: version for row, version in found})
+    for job, _ in tx.jobs(list(world.jobs)):
+        world.jobs[job.id] = world.jobs[job.id]._replace(runs=job.runs)
+    ledger = Ledger(world, limits.lease_us, tx.now())
+    grants = list(claims._decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
+    if grants:
+        tx.save(ledger.changes())
+    return [claims._claimed(ledger, grant, {}) for grant in grants]
+
+
+def attempts_not_counted() -> Patches:
+    """A claim leaves the number of attempts as it was."""
+    change = CHANGES[e.JobRunning]
+
+    def uncounted(job: Job, event: Any, at: int, state: str) -> Any:
+        return change(job, event, at, state)._replace(attempt=job.attempt)
+
+    yield patch.dict(CHANGES, {e.JobRunning: uncounted})
+
+
+# ---- reclaims --------------------------------------------------------------------------------
+
+
+def reclaim_from_a_stale_snapshot() -> Patches:
+    """Each pass acts on what the one before it found due."""
+    run = due.run
+    seen: WeakKeyDictionary[Limits, Due] = WeakKeyDictionary()
+
+    def run_late(tx: Writing, limit: int, limits: Limits) -> int:
+        found, now = seen.get(limits, Due((), (), ())), tx.due(limit, tx.now())
+        seen[limits] = now
+        with patch.object(type(tx), "due", lambda *_: found):
+            return run(tx, limit, limits)
+
+    yield patch.object(due, "run", run_late)
+
+
+def reclaim_of_waiting_work() -> Patches:
+    """A job that waits keeps its lease, and is taken for lost when that runs out."""
+    queue, next_state = Ledger._queue, evolve_job.next_state
+
+    def queue_but_rest(self: Ledger) -> Any:
+        rows, leases, unqueued = queue(self)
+        jobs = self.world.jobs
+        return rows, leases, [each for each in unqueued if jobs[each].state not in RESTING_JOB]
+
+    def allowed(lifecycle: Lifecycle, state: str, event: e.Event) -> str:
+        lost = isinstance(event, e.JobRequeued) and event.reason == "lost"
+        return "queued" if lost else next_state(lifecycle, state, event)
+
+    def reclaim(draft: Draft, command: c.ReclaimJob) -> str:
+        job = draft.job(command.job_id)
+        if job.fence != command.fence:
+            raise Refused("it was claimed again", code="not_due")
+        if job.state in RESTING_JOB:
+            draft.emit(job.id, e.JobRequeued("lost"))
+            return "queued"
+        return give_up(draft, job, "worker_lost")
+
+    yield patch.object(Ledger, "_queue", queue_but_rest)
+    yield patch.object(evolve_job, "next_state", allowed)
+    yield patch.dict(_handlers(), {c.ReclaimJob: reclaim})
+
+
+# ---- the log ---------------------------------------------------------------------------------
+
+
+def tail_by_max_position() -> Patches:
+    """A reader goes on from the head of the log, which it looks up after it has read."""
+
+    def follow(store: Store, after: int, poll_s: float = 1.0) -> Iterator[Sequence[Logged]]:
+        while True:
+            events = feed.read(store, after)
+            if events:
+                after = feed.head(store)
+            else:
+                store.wait(after, poll_s)
+            yield events
+
+    yield patch.object(feed, "follow", follow)
+
+
+def acknowledge_before_commit() -> Patches:
+    """Callers are answered as soon as everything is decided and written, and then it commits."""
+
+    def run(self: Engine, orders: Any) -> None:
+        with suppress(Unavailable), self.store.write() as tx:
+            asks = [ask for order in orders for ask in order.asks]
+            results = iter(batch.run(tx, asks, self.limits))
+            for order in orders:
+                order.future.set_result([next(results) for _ in order.asks])
+        self.store.ring()
+
+    yield patch.object(Engine, "_run", run)
+
+
+def fold_skips_an_event() -> Patches:
+    """Whoever folds the log passes over the wish to cancel; whoever decides does not."""
+    apply = World.apply
+
+    def apply_most(self: World, record: e.Record) -> None:
+        if isinstance(self, Draft) or not isinstance(record.event, e.JobCancelRequested):
+            apply(self, record)
+
+    yield patch.object(World, "apply", apply_most)
+
+
+# ---- by name ---------------------------------------------------------------------------------
+
+MUTANTS: dict[str, Callable[[], Patches]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        *(no_fence, fence_checked_in_another_transaction, claim_without_lock),
+        *(reclaim_from_a_stale_snapshot, reclaim_of_waiting_work, tail_by_max_position),
+        *(acknowledge_before_commit, fold_skips_an_event, attempts_not_counted),
+    )
+}
+
+
+@contextmanager
+def mutated(name: str | None) -> Iterator[None]:
+    """Everything inside runs with the mutant; without a name, as it is."""
+    with ExitStack() as stack:
+        for change in MUTANTS[name]() if name is not None else ():
+            stack.enter_context(change)
+        yield
+
+
+def _everywhere(function: Any, instead: Any) -> Patches:
+    """Under every name by which a module of detent has imported it."""
+    for module in [each for name, each in sys.modules.items() if name.startswith("detent.")]:
+        if module.__name__ != __name__:
+            for name in [name for name, value in vars(module).items() if value is function]:
+                yield patch.object(module, name, instead)
+
+
+def _handlers() -> dict[Any, Any]:
+    assert isinstance(HANDLERS, dict)
+    return HANDLERS

@@ -1,0 +1,162 @@
+"""One run: who takes part, whose turn it is, and how time passes, all from one seed.
+
+Single-threaded. A step is one actor going on to its next pause, which lies between transactions.
+"""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from detent.errors import DetentError
+from detent.store.sqlite import SqliteStore
+from detent.testing.audit import audit
+from detent.testing.clock import VirtualClock
+from detent.testing.simulation.auditor import Auditor
+from detent.testing.simulation.books import LEASE_US
+from detent.testing.simulation.client import Client
+from detent.testing.simulation.ending import end_in_peace
+from detent.testing.simulation.faults import Died, Faults, Violation
+from detent.testing.simulation.mutants import mutated
+from detent.testing.simulation.outcome import Outcome
+from detent.testing.simulation.process import Process
+from detent.testing.simulation.watch import Reader, VirtualKeeper
+from detent.testing.simulation.worker import Worker
+
+WORKERS, CLIENTS, KEEPERS, READERS = 4, 3, 2, 2
+#: How often a process that may die does so at a pause.
+DEATH = 0.008
+#: Steps of different processes inside one another: no call stack of a real machine is deeper.
+DEEPEST = 3
+
+
+class Actor(Protocol):
+    """Somebody with a process; `life` pauses wherever no transaction is open."""
+
+    process: Process
+    mortal: bool
+
+    def life(self) -> Iterator[None]: ...
+
+
+class Player:
+    """An actor on the stage: where it is in its life, and how it comes back after a death."""
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor = actor
+        self._life = actor.life()
+
+    def step(self) -> None:
+        try:
+            next(self._life)
+        except Died:
+            self.die()
+
+    def die(self) -> None:
+        """Whatever it had in mind is gone; its process is started anew."""
+        try:
+            self._life.close()
+        finally:
+            self.actor.process.restart()
+            self._life = self.actor.life()
+
+
+class Run:
+    """The stage: a database file, a clock, and everybody who uses them."""
+
+    def __init__(self, seed: int, path: Path) -> None:
+        self.rng = random.Random(seed)
+        self.clock = VirtualClock()
+        self.faults = Faults(self.rng)
+        self.faults.others = self._others
+        self.auditor = Auditor(SqliteStore(path, self.clock))
+        self._path = path
+        self.workers = [Worker(self._process(f"w{n}"), self.rng) for n in range(WORKERS)]
+        self.clients = [Client(self._process(f"c{n}"), self.rng) for n in range(CLIENTS)]
+        self.keepers = [VirtualKeeper(self._process(f"k{n}")) for n in range(KEEPERS)]
+        self.readers = [Reader(self._process(f"r{n}")) for n in range(READERS)]
+        cast: list[Actor] = [*self.workers, *self.workers, *self.clients, *self.clients]
+        cast += [*self.keepers, *self.readers]
+        players = {id(actor): Player(actor) for actor in cast}
+        #: Who stands here twice has its turn twice as often.
+        self._players = [players[id(actor)] for actor in cast]
+        self._acting: list[Player] = []
+
+    def _process(self, name: str) -> Process:
+        return Process(name, self._path, self.clock, self.faults, self.auditor)
+
+    def close(self) -> None:
+        for actor in (*self.workers, *self.clients, *self.keepers, *self.readers):
+            actor.process.close()
+        self.auditor.close()
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def go(self, outcome: Outcome) -> None:
+        """The steps, of which the outcome tells, and then the end in peace."""
+        self.auditor.counts["steps"] = 0
+        try:
+            while self.auditor.counts["steps"] < outcome.steps:
+                self.step()
+        finally:
+            outcome.counts.update(self.auditor.counts)
+        self.faults.on = False
+        end_in_peace(self.auditor, self.clock, self.workers, self.keepers, self.readers)
+        audit(self.auditor.store)
+
+    def step(self) -> None:
+        self.auditor.counts["steps"] += 1
+        self.clock.advance(us=self._pause_us())
+        player = self.rng.choice([each for each in self._players if each not in self._acting])
+        self._acting.append(player)
+        try:
+            if player.actor.mortal and self.rng.random() < DEATH:
+                player.die()
+            else:
+                player.step()
+        finally:
+            self._acting.remove(player)
+
+    def _others(self) -> None:
+        if len(self._acting) < DEEPEST:
+            self.step()
+
+    def _pause_us(self) -> int:
+        """Mostly little, sometimes longer than a lease."""
+        drawn = self.rng.random()
+        if drawn < 0.85:
+            return self.rng.randrange(60_000)
+        if drawn < 0.985:
+            return self.rng.randrange(1_000_000)
+        return self.rng.randrange(LEASE_US * 3 // 2)
+
+
+def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
+    """Run one seed; a broken promise is in the outcome, with what was counted until then."""
+    outcome = Outcome(seed, steps, mutant=mutant)
+    with mutated(mutant), _directory() as directory:
+        run = Run(seed, directory / "simulation.db")
+        try:
+            run.go(outcome)
+        except (Violation, AssertionError) as found:
+            outcome.failure = str(found)
+        except DetentError as error:
+            outcome.failure = f"something was raised that nobody asked for: {error!r}"
+        finally:
+            outcome.digest = sha256(repr(run.auditor.log).encode()).hexdigest()
+            run.close()
+    return outcome
+
+
+@contextmanager
+def _directory() -> Iterator[Path]:
+    """In memory where the machine has such a place: every setting stays as it is in earnest, and
+    waiting for the disk, which tells nothing here, costs nothing.
+    """
+    memory = Path("/dev/shm")
+    place = memory if memory.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="detent-simulation-", dir=place) as made:
+        yield Path(made)

@@ -1,0 +1,54 @@
+"""Virtual keepers, which run the real keeper's passes, and readers that tail the feed."""
+
+import logging
+from collections.abc import Iterator
+
+from detent import feed
+from detent.errors import Unavailable
+from detent.keeper import due, unblock
+from detent.keeper.loop import Duty, Keeper
+from detent.testing.simulation.process import Process
+
+# A full disk is part of the play: no keeper needs to complain of it on the terminal.
+logging.getLogger("detent").addHandler(logging.NullHandler())
+
+DUTIES = (Duty("due", 500, due.run), Duty("unblock", 2_000, unblock.run))
+
+
+class VirtualKeeper:
+    """Elected or standing by, one pass a step. Others act between the passes of its duties."""
+
+    mortal = True
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def life(self) -> Iterator[None]:
+        keeper = Keeper(self.process.core, self.process.name, DUTIES)
+        while True:
+            self.process.store.begin()
+            try:
+                keeper.pass_once()
+            except Unavailable:
+                pass
+            self.process.auditor.look()
+            yield
+
+
+class Reader:
+    """Tails the feed, and goes on after a death from the last event that it took."""
+
+    mortal = True
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.cursor = 0
+
+    def life(self) -> Iterator[None]:
+        self.process.store.begin()
+        for batch in feed.follow(self.process.store, self.cursor, poll_s=0):
+            if batch:
+                self.process.auditor.tailed(self.process.name, batch)
+                self.cursor = batch[-1].position
+            yield
+            self.process.store.begin()

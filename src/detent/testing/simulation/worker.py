@@ -1,0 +1,139 @@
+"""Virtual workers: claim, work, report, with a pause after every transaction.
+
+They die, hang past their leases, and report late. What a job does follows from its id.
+"""
+
+import random
+from collections.abc import Generator, Iterator
+
+from detent.engine import Answer, Ask, Claimed
+from detent.errors import Unavailable
+from detent.kernel import commands as c
+from detent.testing.scenes import late
+from detent.testing.simulation.process import Process
+from detent.testing.witness import Hand
+
+STEPS = ("effect", "effect", "effect", "signal", "timer", "question")
+LONGEST_TIMER_US = 90_000_000
+
+
+def script(job_id: str) -> list[str]:
+    """The names of what a job does, one after the other: effects and waits."""
+    rng = random.Random(job_id)
+    return [f"{rng.choice(STEPS)}-{number}" for number in range(rng.randint(1, 4))]
+
+
+class Worker:
+    """One process that works; `hands` are the grants that it believes to hold."""
+
+    mortal = True
+
+    def __init__(self, process: Process, rng: random.Random) -> None:
+        self.process = process
+        self.rng = rng
+        self.hands: list[c.Grant] = []
+
+    @property
+    def calm(self) -> bool:
+        return not self.process.faults.on
+
+    def life(self) -> Iterator[None]:
+        self.hands = []
+        while True:
+            claimed = self._claim()
+            yield
+            for each in claimed:
+                yield from self._work(each)
+            self.hands = []
+
+    def _claim(self) -> list[Claimed]:
+        try:
+            claimed = self.process.claim(20 if self.calm else self.rng.randint(1, 2))
+        except Unavailable:
+            return []
+        self.hands = [each.grant for each in claimed]
+        return claimed
+
+    # -- working ---------------------------------------------------------------------------
+
+    def _work(self, claimed: Claimed) -> Iterator[None]:
+        grant = claimed.grant
+        done = self.process.checkpoints(grant.job_id)
+        yield
+        for name in script(grant.job_id):
+            if name in done:
+                continue
+            if not (yield from self._still_at_it(claimed)):
+                return
+            if not name.startswith("effect"):
+                yield from self._report(self._suspension(claimed, name))
+                return
+            self.process.auditor.performed(grant, name)
+            yield
+            if not (yield from self._report(c.RecordCheckpoint(grant, name))):
+                return
+        if (yield from self._still_at_it(claimed)):
+            yield from self._end(claimed)
+
+    def _still_at_it(self, claimed: Claimed) -> Generator[None, None, bool]:
+        """Heartbeats and looks at what people want; True if the work goes on."""
+        drawn = 1.0 if self.calm else self.rng.random()
+        if drawn < 0.4:
+            return (yield from self._beat(claimed))
+        if self.calm or drawn < 0.6:
+            wanted = self.process.cancel_wanted(claimed.job.id)
+            yield
+            if wanted:
+                yield from self._report(c.ConfirmCancel(claimed.grant))
+            return not wanted
+        if drawn < 0.63:
+            yield from self._report(c.HandBack(claimed.grant))
+            return False
+        return drawn >= 0.66  # in between it just forgets the job: its lease runs out
+
+    def _beat(self, claimed: Claimed) -> Generator[None, None, bool]:
+        try:
+            kept = self.process.renew(self.hands)
+        except Unavailable:
+            return True
+        yield
+        if claimed.grant[:2] in kept or self.rng.random() < 0.6:
+            return True  # also one who lost it may not have noticed
+        yield from self._late(claimed)
+        return False
+
+    def _late(self, claimed: Claimed) -> Iterator[None]:
+        """Any kind of report under a grant that no longer holds; a keeper's late look is none."""
+        hand = Hand(claimed.grant, claimed.job.run_id or "")
+        reports = [each.command for each in late(0, hand) if isinstance(each.command, c.Report)]
+        yield from self._report(self.rng.choice(reports))
+
+    # -- reporting -------------------------------------------------------------------------
+
+    def _report(self, command: c.Command) -> Generator[None, None, bool]:
+        """True if it was taken. What the store cannot take now is reported again later."""
+        while True:
+            (result,) = self.process.ask(Ask(command, self.process.actor()))
+            yield
+            if not isinstance(result, Unavailable):
+                break
+        return isinstance(result, Answer)
+
+    def _suspension(self, claimed: Claimed, name: str) -> c.SuspendRun:
+        kind = name.partition("-")[0]
+        needs = (f"go-{name}",) if kind == "signal" else ()
+        due_at = None
+        if kind == "timer" or (kind == "signal" and self.rng.random() < 0.3):
+            due_at = self.process.now() + self.rng.randrange(LONGEST_TIMER_US)
+        return c.SuspendRun(claimed.grant, claimed.job.run_id or "", name, kind, needs, due_at)
+
+    def _end(self, claimed: Claimed) -> Iterator[None]:
+        grant, run_id = claimed.grant, claimed.job.run_id or ""
+        drawn = 0.0 if self.calm else self.rng.random()
+        if drawn < 0.7:
+            yield from self._report(c.CompleteRun(grant, run_id, "done"))
+        elif drawn < 0.95:
+            error_class = self.rng.choice(("error", "network", "rate_limit"))
+            yield from self._report(c.FailRun(grant, run_id, error_class, "it failed"))
+        else:
+            yield from self._report(c.TimeOutRun(grant, run_id))

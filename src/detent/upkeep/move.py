@@ -1,0 +1,85 @@
+"""Everything from SQLite to PostgreSQL: log and tables are copied, rows made anew, all compared."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from detent.audit import Difference
+from detent.errors import Broken, Refused
+from detent.seals import Anchor
+from detent.store.open import open_store
+from detent.store.port import LISTED, TABLES, Query, Reading, Store
+from detent.store.postgres.copying import Table, copy_into
+from detent.store.sqlite import SqliteStore, copying
+from detent.store.sqlite.reading import SqliteReading
+from detent.upkeep.rebuild import rebuild
+from detent.upkeep.verify import verify
+
+#: What is copied as it is: the log, and what does not follow from it.
+COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", "output", *TABLES)
+
+#: A column with few values, by table, where it is not the state.
+FEW = {"waits": "kind", "checkpoints": "kind", "evidence": "kind", "queue": "intent"}
+
+
+class Moved(NamedTuple):
+    """What was copied, table by table, and where the chain stands on both sides."""
+
+    counts: dict[str, int]
+    anchor: Anchor
+
+
+def move(source: SqliteStore, url: str, lease_us: int) -> Moved:
+    """Nobody may be using the source. The target is empty before, and equal to it after."""
+    before = verify(source)
+    if before.differences:
+        raise Broken(
+            f"the database is damaged and stays where it is: {before.differences[0]}",
+            hint="`detent verify` lists everything; `detent rebuild` repairs rows.",
+        )
+    target = open_store(url)
+    try:
+        _require_empty(target)
+        with source.read() as view:
+            counts = copy_into(url, _tables(view))
+        rebuild(target, lease_us)
+        differing = [*verify(target, before.anchor).differences, *_uneven(source, target)]
+    finally:
+        target.close()
+    if differing:
+        raise Broken(
+            f"the copy differs from the database, which is unchanged: {differing[0]}",
+            hint="Empty the other database and try again; go on with this one until then.",
+        )
+    return Moved(counts, before.anchor)
+
+
+def _tables(view: SqliteReading) -> Iterator[Table]:
+    for name in COPIED:
+        yield Table(name, copying.columns(view, name), copying.batches(view, name))
+
+
+def _require_empty(target: Store) -> None:
+    with target.read() as view:
+        used = [name for name in TABLES if view.rows(name)]
+        if view.head() or used or any(_count(view, name) for name in LISTED):
+            raise Refused(
+                f"{target.url} is not empty.", hint="Give a database that holds nothing yet."
+            )
+
+
+def _uneven(source: Store, target: Store) -> Iterator[Difference]:
+    """Counts of rows, and small tables by value; the chain has compared what is in the log."""
+    with source.read() as here, target.read() as there:
+        for name in LISTED:
+            counts = _count(here, name), _count(there, name)
+            if counts[0] != counts[1]:
+                yield Difference("", here.head(), name, "count", *counts)
+        for name in TABLES:
+            if here.rows(name) != there.rows(name):
+                yield Difference("", here.head(), name, "rows", here.rows(name), there.rows(name))
+        if here.head() != there.head():
+            yield Difference("", here.head(), "log", "position", here.head(), there.head())
+
+
+def _count(view: Reading, table: str) -> int:
+    return sum(view.count_by(Query(table), FEW.get(table, "state")).values())

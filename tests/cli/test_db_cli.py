@@ -1,0 +1,321 @@
+"""Commands on the data: what they find, what they copy and put back, and when they keep away."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psutil
+import pytest
+from click.testing import Result
+
+from detent.engine import Engine
+from detent.kernel import commands as c
+from detent.store.sqlite import SqliteStore
+from detent.testing.audit import picture
+from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
+
+Run = Callable[..., Result]
+
+
+@contextmanager
+def opened(data: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(data / "detent.db")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def job(data: Path) -> str:
+    """A database with a job that has ended and a task that waits; the job's id."""
+    with opened(data) as store:
+        engine = Engine(store)
+        made = submit_job(engine, payload={"secret": 1})
+        complete(engine, claim_one(engine))
+        submit_task(engine)
+    return made
+
+
+def alter(file: Path, *statements: str) -> None:
+    connection = apsw.Connection(str(file))
+    for statement in statements:
+        connection.execute(statement).fetchall()
+    connection.close()
+
+
+def differences(run: Run, *options: str) -> list[dict[str, Any]]:
+    found = json.loads(run("verify", "--json", *options, code=1).stdout)["differences"]
+    assert found
+    return list(found)
+
+
+# ---- verify ------------------------------------------------------------------------------------
+
+
+def test_verify_seals_and_says_where_the_chain_stands(run: Run, data: Path, job: str) -> None:
+    verdict = json.loads(run("verify", "--json").stdout)
+    assert verdict["differences"] == []
+    assert verdict["timers_checked"] is True
+    assert verdict["anchor"]["position"] == verdict["position"] == verdict["events"] > 0
+    assert verdict["anchor"]["chain"] in run("verify").stdout
+
+
+def test_verify_names_the_row_that_was_changed(run: Run, data: Path, job: str) -> None:
+    alter(data / "detent.db", f"UPDATE jobs SET fence = 7 WHERE id = '{job}'")
+    (found,) = differences(run)
+    assert (found["stream"], found["what"], found["field"]) == (job, "job", "fence")
+    assert (found["log"], found["row"]) == (1, 7)
+    shown = run("verify", code=1).stdout
+    assert job in shown
+    assert "fence" in shown
+
+
+def test_verify_names_the_range_whose_data_was_changed(run: Run, data: Path, job: str) -> None:
+    run("verify")
+    alter(
+        data / "detent.db",
+        "UPDATE events SET data = replace(data, 'secret', 'public') WHERE position = 1",
+        "UPDATE jobs SET payload = replace(payload, 'secret', 'public')",
+    )
+    (found,) = differences(run)
+    assert (found["what"], found["field"]) == ("seal", "chain")
+
+
+def test_verify_finds_a_deadline_that_is_gone(run: Run, data: Path) -> None:
+    with opened(data) as store:
+        submit_job(Engine(store), options={"job_timeout_ms": 60_000})
+    run("verify")
+    alter(data / "detent.db", "DELETE FROM deadlines")
+    assert {each["what"] for each in differences(run)} == {"deadline"}
+
+
+def test_an_anchor_finds_a_cut_tail(run: Run, data: Path, job: str, tmp_path: Path) -> None:
+    anchor = str(tmp_path / "anchor.json")
+    run("db", "backup", "early.db")
+    with opened(data) as store:
+        submit_job(Engine(store))
+    run("verify", "--write-anchor", anchor)
+    run("verify", "--anchor", anchor)
+    run("db", "restore", "early.db")
+    run("verify")
+    (found,) = differences(run, "--anchor", anchor)
+    assert found["field"] == "anchor"
+
+
+def test_no_anchor_is_written_of_what_is_wrong(run: Run, data: Path, job: str) -> None:
+    alter(data / "detent.db", "UPDATE jobs SET fence = 7")
+    run("verify", "--write-anchor", "anchor.json", code=1)
+    assert not Path("anchor.json").exists()
+
+
+def test_what_is_no_anchor_is_refused(run: Run, job: str) -> None:
+    Path("anchor.json").write_text("{}")
+    assert "is no anchor" in run("verify", "--anchor", "anchor.json", code=2).stderr
+
+
+# ---- rebuild -----------------------------------------------------------------------------------
+
+
+def test_rebuild_repairs_rows(run: Run, data: Path, job: str) -> None:
+    with opened(data) as store:
+        before = picture(store)
+    alter(data / "detent.db", "UPDATE jobs SET fence = 7", "DELETE FROM tasks", "DELETE FROM queue")
+    run("verify", code=1)
+    assert "Clean" in run("rebuild").stdout
+    with opened(data) as store:
+        assert picture(store) == before
+
+
+def worker_row(data: Path, **fields: Any) -> None:
+    with opened(data) as store, store.write() as tx:
+        row = {"host": socket.gethostname(), "pid": os.getpid(), "seen_at": tx.now(), **fields}
+        tx.put_rows("workers", {"w1": row})
+
+
+def gateway_file(data: Path) -> None:
+    process = psutil.Process()
+    server = {"url": "http://127.0.0.1:1", "pid": process.pid, "started": process.create_time()}
+    (data / "server.json").write_text(json.dumps(server))
+
+
+@pytest.mark.parametrize("command", [("rebuild",), ("db", "restore", "b.db")])
+@pytest.mark.parametrize("live", [worker_row, gateway_file])
+def test_what_is_in_use_is_left_alone(
+    run: Run, data: Path, job: str, command: tuple[str, ...], live: Callable[[Path], None]
+) -> None:
+    run("db", "backup", "b.db")
+    live(data)
+    assert "is in use by" in run(*command, code=1).stderr
+
+
+@pytest.mark.parametrize("gone", [{"pid": 2**22 + 1}, {"host": "elsewhere", "seen_at": 1}])
+def test_a_worker_that_is_gone_hinders_nobody(
+    run: Run, data: Path, job: str, gone: dict[str, Any]
+) -> None:
+    worker_row(data, **gone)
+    run("rebuild")
+
+
+# ---- the schema --------------------------------------------------------------------------------
+
+
+def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path) -> None:
+    assert json.loads(run("db", "status", "--json", code=1).stdout)["waiting"] == ["0001_first"]
+    assert not (data / "detent.db").exists()
+    assert "Made" in run("db", "init").stdout
+    assert "present schema" in run("db", "upgrade").stdout
+    found = json.loads(run("db", "status", "--json").stdout)
+    assert (found["exists"], found["waiting"], found["position"]) == (True, [], 0)
+
+
+def test_the_printed_statements_make_the_same_database(run: Run, data: Path) -> None:
+    printed = run("db", "sql").stdout
+    data.mkdir(mode=0o700)
+    (data / "detent.db").touch(0o600)
+    alter(data / "detent.db", printed)
+    assert json.loads(run("db", "status", "--json").stdout)["waiting"] == []
+    assert run("db", "sql").stdout == ""
+    assert run("db", "sql", "--all").stdout == printed
+    with opened(data) as store:
+        submit_job(Engine(store))
+    run("verify")
+
+
+# ---- copies ------------------------------------------------------------------------------------
+
+
+def test_a_backup_under_load_is_whole(run: Run, data: Path, job: str) -> None:
+    """Taken while somebody writes, it is a database in which rows and log agree."""
+    with opened(data) as store:
+        enough, stop = threading.Event(), threading.Event()
+
+        def write() -> None:
+            engine = Engine(store)
+            while not stop.is_set():
+                submit_task(engine)
+                complete(engine, claim_one(engine))
+                enough.set()
+
+        writing = threading.Thread(target=write)
+        writing.start()
+        try:
+            assert enough.wait(60)
+            for number in range(3):
+                run("db", "backup", f"{number}.db")
+        finally:
+            stop.set()
+            writing.join()
+        with store.read() as view:
+            end = view.head()
+    for number in range(3):
+        assert Path(f"{number}.db").stat().st_mode & 0o077 == 0
+        run("db", "restore", f"{number}.db")
+        verdict = json.loads(run("verify", "--json").stdout)
+        assert 0 < verdict["position"] <= end
+
+
+def test_a_restore_brings_back_what_was_and_keeps_what_is(run: Run, data: Path, job: str) -> None:
+    with opened(data) as store:
+        before = picture(store)
+    run("db", "backup", "b.db")
+    with opened(data) as store:
+        do(Engine(store), c.DeleteJob(job))
+        after = picture(store)
+    run("db", "restore", "b.db")
+    with opened(data) as store:
+        assert picture(store) == before
+    kept = SqliteStore(data / "detent.db.before-restore-1")
+    assert picture(kept) == after
+    kept.close()
+    assert sorted(each.name for each in data.iterdir() if "restor" in each.name) == [
+        "detent.db.before-restore-1",
+        "detent.db.before-restore-1.lock",
+    ]
+
+
+def test_a_damaged_database_can_be_replaced(run: Run, data: Path, job: str) -> None:
+    run("db", "backup", "b.db")
+    (data / "detent.db").write_bytes(b"no database at all" * 1_000)
+    run("verify", code=7)
+    run("db", "restore", "b.db")
+    run("verify")
+
+
+def foreign(file: Path) -> None:
+    alter(file, "PRAGMA application_id = 1")
+
+
+def newer(file: Path) -> None:
+    alter(file, "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)")
+
+
+def damaged(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[8_192:16_384] = bytes(8_192)
+    file.write_bytes(content)
+
+
+def logged(file: Path) -> None:
+    file.with_name(f"{file.name}-wal").write_bytes(b"x")
+
+
+@pytest.mark.parametrize("spoil", [foreign, newer, damaged, logged])
+def test_what_is_no_whole_backup_is_refused(
+    run: Run, data: Path, job: str, spoil: Callable[[Path], None]
+) -> None:
+    run("db", "backup", "b.db")
+    spoil(Path("b.db"))
+    with opened(data) as store:
+        before = picture(store)
+    refused = run("db", "restore", "b.db", code=1 if spoil is logged else 7)
+    assert "b.db" in refused.stderr
+    with opened(data) as store:
+        assert picture(store) == before
+    assert not (data / "detent.db.before-restore-1").exists()
+
+
+def test_a_backup_replaces_no_file(run: Run, job: str) -> None:
+    Path("b.db").write_text("mine")
+    assert "is there already" in run("db", "backup", "b.db", code=1).stderr
+    assert Path("b.db").read_text() == "mine"
+
+
+def test_nothing_is_backed_up_or_restored_from_nothing(run: Run, data: Path) -> None:
+    assert "There is no database" in run("db", "backup", "b.db", code=1).stderr
+    assert "There is no file" in run("db", "restore", "b.db", code=1).stderr
+    assert not data.exists()
+
+
+# ---- trim --------------------------------------------------------------------------------------
+
+
+def test_trim_removes_deleted_work_from_the_log(run: Run, data: Path) -> None:
+    with opened(data) as store:
+        engine = Engine(store)
+        gone = submit_job(engine)
+        complete(engine, claim_one(engine))
+        do(engine, c.DeleteJob(gone))
+        with store.read() as view:
+            events = view.head()
+    run("verify", "--write-anchor", "anchor.json")
+    with opened(data) as store:
+        submit_job(Engine(store))
+    assert f"Removed {events} events" in run("db", "trim").stdout
+    assert json.loads(run("db", "status", "--json").stdout)["trimmed"] == events
+    run("verify", "--anchor", "anchor.json")
+    assert "Nothing to remove" in run("db", "trim").stdout
+
+
+def test_trim_leaves_what_lives(run: Run, data: Path, job: str) -> None:
+    with opened(data) as store:
+        before = picture(store)["log"]
+    assert "Nothing to remove" in run("db", "trim").stdout
+    with opened(data) as store:
+        assert picture(store)["log"] == before

@@ -1,0 +1,151 @@
+"""The doctor: each ill is found by name, with a remedy, and a healthy installation has none."""
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from click.testing import Result
+
+from detent.cli import findings
+from detent.cli.findings import Finding, examine
+from detent.engine import Engine
+from detent.settings import Settings
+from detent.store.sqlite import SqliteStore
+from detent.testing.conformance.work import submit_job
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
+    with socket.socket() as trying:
+        trying.bind(("127.0.0.1", 0))
+        port: int = trying.getsockname()[1]
+    monkeypatch.setenv("DETENT_GATEWAY_PORT", str(port))
+    return port
+
+
+@pytest.fixture
+def store(data: Path, free_port: int) -> SqliteStore:
+    """A database, closed again; its path is what matters."""
+    made = SqliteStore(data / "detent.db")
+    made.close()
+    return made
+
+
+def ills(run: Run) -> dict[str, dict[str, Any]]:
+    """What is wrong, by name; each with something to do."""
+    shown = json.loads(run("doctor", "--json", code=1).stdout)["findings"]
+    wrong = {each["name"]: each for each in shown if not each["well"]}
+    assert all(each["remedy"] for each in wrong.values())
+    return wrong
+
+
+def test_a_healthy_installation_has_no_ills(run: Run, store: SqliteStore) -> None:
+    shown = run("doctor").stdout
+    assert "WRONG" not in shown
+    for name in ("versions", "permissions", "disk", "port", "clock", "schema", "durability"):
+        assert f"ok     {name}: " in shown
+
+
+def test_before_the_first_start_nothing_is_wrong_and_nothing_is_made(
+    run: Run, data: Path, free_port: int
+) -> None:
+    run("doctor")
+    assert not data.exists()
+
+
+@pytest.mark.parametrize("name", [".", "token", "detent.db"])
+def test_what_others_can_reach(run: Run, data: Path, store: SqliteStore, name: str) -> None:
+    (data / "token").touch(0o600)
+    run("doctor")
+    (data / name).chmod(0o755)
+    wrong = ills(run)
+    assert list(wrong) == ["permissions"]
+    assert wrong["permissions"]["remedy"].startswith("chmod 7" if name == "." else "chmod 6")
+
+
+def test_a_port_that_is_taken(run: Run, store: SqliteStore, free_port: int) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", free_port))
+        taken.listen()
+        assert str(free_port) in ills(run)["port"]["what"]
+
+
+def test_a_gateway_that_is_gone(run: Run, data: Path, store: SqliteStore) -> None:
+    (data / "server.json").write_text('{"url": "http://x", "pid": 1, "started": 1}')
+    assert "process 1" in ills(run)["gateway"]["what"]
+
+
+def test_a_full_disk(run: Run, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "FREE_BYTES", 1 << 62)
+    assert list(ills(run)) == ["disk"]
+
+
+def test_a_schema_that_is_newer(run: Run, data: Path, store: SqliteStore) -> None:
+    again = SqliteStore(data / "detent.db")
+    with again.write() as tx:
+        tx._all("INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)")
+    again.close()
+    assert "newer" in ills(run)["database"]["what"]
+
+
+def test_a_file_that_is_no_database(run: Run, data: Path, store: SqliteStore) -> None:
+    (data / "detent.db").write_bytes(b"x" * 5_000)
+    assert "cannot be opened" in ills(run)["database"]["what"]
+
+
+def test_a_schema_that_waits(run: Run, data: Path, free_port: int) -> None:
+    data.mkdir(mode=0o700)
+    (data / "detent.db").touch(0o600)
+    connection = apsw.Connection(str(data / "detent.db"))
+    connection.execute("CREATE TABLE other (x)")
+    connection.close()
+    assert ills(run)["schema"]["remedy"] == "detent db upgrade"
+
+
+def clocks(data: Path, now: int) -> list[Finding]:
+    settings = Settings(store_data_dir=str(data), gateway_port=0)
+    return [each for each in examine(settings, lambda: now) if each.name == "clock"]
+
+
+def test_a_clock_that_went_back(data: Path, store: SqliteStore) -> None:
+    again = SqliteStore(data / "detent.db")
+    submit_job(Engine(again))
+    with again.read() as view:
+        now = view.now()
+    again.close()
+    assert "went back" in clocks(data, now - 60_000_000)[1].what
+    assert [each.well for each in clocks(data, now - 60_000_000)] == [True, False]
+    assert not clocks(data, 1_000_000)[0].well
+
+
+def with_worker(data: Path, **fields: Any) -> None:
+    again = SqliteStore(data / "detent.db")
+    with again.write() as tx:
+        known = {"host": socket.gethostname(), "pid": os.getpid(), "seen_at": tx.now()}
+        tx.put_rows("workers", {"w1": {**known, "intents": ["dig"], **fields}})
+    submit_job(Engine(again), intent="dig")
+    again.close()
+
+
+def test_work_that_a_worker_can_do(run: Run, data: Path, store: SqliteStore) -> None:
+    with_worker(data)
+    assert "1 waiting, nothing without a worker" in run("doctor").stdout
+
+
+def test_work_that_no_worker_can_do(run: Run, data: Path, store: SqliteStore) -> None:
+    with_worker(data, intents=["fill"])
+    wrong = ills(run)
+    assert list(wrong) == ["work"]
+    assert "1 waiting for dig" in wrong["work"]["what"]
+
+
+def test_a_worker_that_was_not_heard_of(run: Run, data: Path, store: SqliteStore) -> None:
+    with_worker(data, seen_at=1)
+    assert set(ills(run)) == {"workers", "work"}

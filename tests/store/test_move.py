@@ -1,0 +1,99 @@
+"""Everything moves from SQLite to PostgreSQL: the same log, the same chain, the same rows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from detent.engine import Engine
+from detent.engine.asking import Idempotency
+from detent.errors import Broken, Refused
+from detent.kernel import commands as c
+from detent.store.open import open_store
+from detent.store.port import TABLES
+from detent.store.sqlite import SqliteStore
+from detent.testing.audit import audit, picture
+from detent.testing.conformance.case import Case
+from detent.testing.conformance.reading import busy
+from detent.testing.conformance.work import (
+    claim_one,
+    complete,
+    do,
+    submit_job,
+    submit_task,
+)
+from detent.upkeep.move import move
+
+LEASE_US = 30_000_000
+WAYS = {"key": Idempotency("p", "once", "digest")}
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Iterator[Case]:
+    """Work of every kind, some of it deleted, and a value in each small table."""
+    made = Case(lambda clock: SqliteStore(tmp_path / "detent.db", clock))
+    busy(made)
+    gone = submit_task(made.engine, priority="P0")
+    complete(made.engine, claim_one(made.engine))
+    do(made.engine, c.DeleteTask(gone))
+    do(made.engine, c.SubmitJob("keyed", "p", "dig"), **WAYS)
+    tables = [table for table in TABLES if table != "resources"]
+    for table in tables:
+        made.engine.within(lambda tx, table=table: tx.put_rows(table, {"a": {"of": table}}))
+    yield made
+    made.close()
+
+
+def source(case: Case) -> SqliteStore:
+    assert isinstance(case.store, SqliteStore)
+    return case.store
+
+
+def test_everything_moves(case: Case, postgres_url: str) -> None:
+    moved = move(source(case), postgres_url, LEASE_US)
+    before = picture(case.store)
+    store = open_store(postgres_url, case.clock)
+    try:
+        assert moved.counts["events"] == len(before["log"])
+        assert picture(store) == before
+        audit(store)
+    finally:
+        store.close()
+
+
+def test_work_goes_on_where_it_was_moved_to(case: Case, postgres_url: str) -> None:
+    head = move(source(case), postgres_url, LEASE_US).anchor.position
+    store = open_store(postgres_url, case.clock)
+    try:
+        engine = Engine(store)
+        assert do(engine, c.SubmitJob("keyed", "p", "dig"), **WAYS) == "keyed"  # the key came along
+        submit_job(engine)
+        complete(engine, claim_one(engine))
+        with store.read() as view:
+            assert view.events(head, 1)[0].position > head
+        audit(store)
+    finally:
+        store.close()
+
+
+def test_nothing_is_mixed_with_what_is_there(case: Case, postgres_url: str) -> None:
+    store = open_store(postgres_url, case.clock)
+    submit_job(Engine(store))
+    before = picture(store)
+    with pytest.raises(Refused, match="is not empty"):
+        move(source(case), postgres_url, LEASE_US)
+    assert picture(store) == before
+    store.close()
+
+
+def test_what_is_damaged_stays_where_it_is(case: Case, postgres_url: str) -> None:
+    tampering = apsw.Connection(str(source(case).path))
+    tampering.execute("UPDATE jobs SET fence = 7")
+    tampering.close()
+    with pytest.raises(Broken, match="damaged"):
+        move(source(case), postgres_url, LEASE_US)
+    store = open_store(postgres_url, case.clock)
+    with store.read() as view:
+        assert view.head() == 0
+    store.close()

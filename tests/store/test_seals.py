@@ -1,0 +1,340 @@
+"""The chain of seals: what it closes, what it finds, and what deletion and trimming leave of it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from detent import seals
+from detent.engine import Engine
+from detent.errors import Refused
+from detent.keeper import seal as duty
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.seals import Anchor, Break
+from detent.store.memory import MemoryStore
+from detent.store.port import Seal, Store
+from detent.store.sqlite import SqliteStore
+from detent.testing.audit import audit
+from detent.testing.clock import VirtualClock
+from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
+from detent.upkeep.verify import verify
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    clock = VirtualClock()
+    made: Store = (
+        MemoryStore(clock)
+        if request.param == "memory"
+        else SqliteStore(tmp_path / "detent.db", clock)
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[SqliteStore]:
+    made = SqliteStore(tmp_path / "detent.db", VirtualClock())
+    yield made
+    made.close()
+
+
+def finished(store: Store) -> str:
+    """A job's whole life; its id."""
+    engine = Engine(store)
+    job = submit_job(engine, payload={"secret": 1})
+    complete(engine, claim_one(engine))
+    return job
+
+
+def chain(store: Store) -> seals.Chain:
+    with store.read() as view:
+        return seals.check(view)
+
+
+def anchor(store: Store) -> Anchor:
+    return verify(store).anchor
+
+
+def alter(store: SqliteStore, *statements: str) -> None:
+    """Change the file behind the store's back."""
+    connection = apsw.Connection(str(store.path))
+    for statement in statements:
+        connection.execute(statement).fetchall()
+    connection.close()
+
+
+# ---- sealing -----------------------------------------------------------------------------------
+
+
+def test_seals_close_what_is_committed_range_by_range(store: Store) -> None:
+    finished(store)
+    assert seals.seal_all(store) == 1
+    assert seals.seal_all(store) == 0
+    finished(store)
+    assert seals.seal_all(store) == 1
+    with store.read() as view:
+        first, second = view.seals(0, 10)
+        assert view.seals(first.to_position, 10) == [second]
+        assert view.last_seal() == second
+        events = view.events(0, 1_000)
+        head = view.head()
+    assert (first.from_position, second.to_position) == (1, head)
+    assert first.count + second.count == len(events)
+    assert second.chain == seals.chained(seals.START, events)
+
+
+def test_the_chain_does_not_depend_on_where_seals_end(store: Store) -> None:
+    finished(store)
+    with store.read() as view:
+        whole = seals.next_seal(view)
+    while True:
+        with store.read() as view:
+            small = seals.next_seal(view, most=2)
+        if small is None:
+            break
+        with store.write() as tx:
+            tx.put_seal(small)
+    with store.read() as view:
+        last = view.last_seal()
+    assert whole is not None
+    assert last is not None
+    assert (last.chain, last.to_position) == (whole.chain, whole.to_position)
+    assert last.count < whole.count
+    assert chain(store).breaks == []
+
+
+def test_a_range_is_sealed_once(store: Store) -> None:
+    finished(store)
+    with store.read() as view:
+        seal = seals.next_seal(view)
+    assert seal is not None
+    with store.write() as tx:
+        tx.put_seal(seal)
+    with pytest.raises(Refused) as refused, store.write() as tx:
+        tx.put_seal(seal._replace(to_position=seal.to_position + 1))
+    assert refused.value.code == "version_conflict"
+    with store.read() as view:
+        assert view.seals(0, 10) == [seal]
+
+
+def test_the_keeper_seals_all_that_there_is(store: Store) -> None:
+    core = Core(store, Engine(store))
+    finished(store)
+    assert duty.run(core) == 1
+    assert duty.run(core) == 0
+    with store.read() as view:
+        last = view.last_seal()
+        assert last is not None
+        assert last.to_position == view.head()
+
+
+# ---- what it finds -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "statements"),
+    [
+        ({"chain"}, ["UPDATE events SET data = replace(data, '1', '2') WHERE position = 1"]),
+        ({"chain"}, ["UPDATE events SET actor = 'person:eve' WHERE position = 2"]),
+        ({"chain"}, ["UPDATE events SET at = at + 1 WHERE position = 2"]),
+        ({"count", "chain"}, ["DELETE FROM events WHERE position = 2"]),
+        (
+            {"count", "chain"},
+            [
+                "INSERT INTO events SELECT position + 1000, 'x', 1, project, name, schema, subject,"
+                " at, actor, data, digest FROM events WHERE position = 1",
+                "UPDATE seals SET to_position = 2000",
+            ],
+        ),
+        ({"chain"}, ["UPDATE seals SET chain = zeroblob(32)"]),
+    ],
+)
+def test_it_finds(sqlite: SqliteStore, what: set[str], statements: list[str]) -> None:
+    finished(sqlite)
+    seals.seal_all(sqlite)
+    assert chain(sqlite).breaks == []
+    alter(sqlite, *statements)
+    assert {each.what for each in chain(sqlite).breaks} == what
+
+
+def test_data_that_was_changed_does_not_pass_by_the_digest_of_the_old(sqlite: SqliteStore) -> None:
+    finished(sqlite)
+    seals.seal_all(sqlite)
+    with sqlite.read() as view:
+        first = view.events(0, 1)[0]
+    kept = seals._digest(first).hex()
+    alter(
+        sqlite,
+        f"UPDATE events SET data = replace(data, '1', '2'), digest = x'{kept}' WHERE position = 1",
+    )
+    assert [each.what for each in chain(sqlite).breaks] == ["chain"]
+
+
+def test_only_the_range_that_differs_is_named(sqlite: SqliteStore) -> None:
+    for _ in range(3):
+        finished(sqlite)
+        seals.seal_all(sqlite)
+    with sqlite.read() as view:
+        middle = view.seals(0, 3)[1]
+    alter(
+        sqlite, f"UPDATE events SET project = 'other' WHERE position = {middle.from_position + 1}"
+    )
+    assert [(each.position, each.what) for each in chain(sqlite).breaks] == [
+        (middle.to_position, "chain")
+    ]
+
+
+def test_a_seal_that_was_removed_is_missed(sqlite: SqliteStore) -> None:
+    for _ in range(3):
+        finished(sqlite)
+        seals.seal_all(sqlite)
+    with sqlite.read() as view:
+        _, middle, last = view.seals(0, 3)
+    alter(sqlite, f"DELETE FROM seals WHERE to_position = {middle.to_position}")
+    assert Break(last.to_position, "count", last.count, middle.count + last.count) in (
+        chain(sqlite).breaks
+    )
+
+
+# ---- anchors -----------------------------------------------------------------------------------
+
+CUT: list[Callable[[Seal], str]] = [
+    lambda kept: "DROP TRIGGER events_keep_the_last",
+    lambda kept: f"DELETE FROM events WHERE position > {kept.to_position}",
+    lambda kept: f"DELETE FROM seals WHERE to_position > {kept.to_position}",
+]
+
+
+def cut_the_last_job(sqlite: SqliteStore) -> tuple[Anchor, str]:
+    """A log whose end was removed with everything that would tell, and what was seen before."""
+    finished(sqlite)
+    seals.seal_all(sqlite)
+    with sqlite.read() as view:
+        kept = view.last_seal()
+    assert kept is not None
+    job = finished(sqlite)
+    seen = anchor(sqlite)
+    rows = [f"DELETE FROM {table} WHERE job_id = '{job}'" for table in ("runs", "checkpoints")]
+    rows.append(f"DELETE FROM jobs WHERE id = '{job}'")
+    alter(sqlite, *(each(kept) for each in CUT), *rows)
+    return seen, job
+
+
+def test_a_cut_tail_is_found_by_an_anchor_and_by_nothing_else(sqlite: SqliteStore) -> None:
+    seen, _ = cut_the_last_job(sqlite)
+    assert verify(sqlite).differences == []
+    (found,) = verify(sqlite, seen).differences
+    assert (found.what, found.field, found.position) == ("seal", "anchor", seen.position)
+
+
+def test_a_tail_that_was_replaced_is_found_too(sqlite: SqliteStore) -> None:
+    seen, _ = cut_the_last_job(sqlite)
+    finished(sqlite)
+    assert verify(sqlite).differences == []
+    (found,) = verify(sqlite, seen).differences
+    assert (found.field, found.log) == ("anchor", seen.chain)
+
+
+def test_a_longer_log_still_holds_its_anchor(store: Store) -> None:
+    finished(store)
+    seen = anchor(store)
+    finished(store)
+    assert verify(store, seen).differences == []
+
+
+def test_an_anchor_of_an_empty_log_holds_for_every_log(store: Store) -> None:
+    seen = anchor(store)
+    finished(store)
+    assert seen.position == 0
+    assert verify(store, seen).differences == []
+
+
+# ---- forgetting --------------------------------------------------------------------------------
+
+
+def test_the_chain_closes_over_deleted_work(store: Store) -> None:
+    job = finished(store)
+    seen = anchor(store)
+    do(Engine(store), c.DeleteJob(job))
+    with store.read() as view:
+        assert [each.data for each in view.events(0, 2)] == ["", ""]
+    assert verify(store, seen).differences == []
+
+
+def test_work_that_was_blanked_without_being_deleted_is_found(sqlite: SqliteStore) -> None:
+    job = finished(sqlite)
+    seals.seal_all(sqlite)
+    with sqlite.read() as view:
+        first = view.events(0, 1)[0]
+    digest = seals._digest(first).hex()
+    alter(sqlite, f"UPDATE events SET data = '', digest = x'{digest}' WHERE position = 1")
+    assert chain(sqlite).breaks == []
+    assert (job, "job", "row") in {(d.stream, d.what, d.field) for d in verify(sqlite).differences}
+
+
+def test_a_trim_removes_sealed_ranges_of_deleted_work_and_no_more(store: Store) -> None:
+    engine = Engine(store)
+    gone = submit_task(engine)
+    complete(engine, claim_one(engine))
+    seen = anchor(store)
+    kept = finished(store)
+    do(engine, c.DeleteTask(gone))
+    verify(store)
+    with store.read() as view:
+        before = view.events(0, 1_000)
+    count = seals.trim(store)
+    with store.read() as view:
+        after = view.events(0, 1_000)
+        head = view.head()
+    assert 0 < count == len(before) - len(after)
+    assert after == before[count:]
+    assert after[0].stream == kept
+    assert after[-1].position == head
+    assert verify(store, seen).differences == []
+    assert seals.trim(store) == 0
+    audit(store)
+
+
+def test_after_a_trim_positions_go_on_and_the_chain_too(store: Store) -> None:
+    engine = Engine(store)
+    for _ in range(3):
+        do(engine, c.DeleteJob(finished(store)))
+        seals.seal_all(store)
+    with store.read() as view:
+        head = view.head()
+    assert seals.trim(store) > 0
+    with store.read() as view:
+        assert view.head() == head
+        assert view.events(0, 1_000)[0].position == seals.trimmed(view) + 1
+    finished(store)
+    assert verify(store).differences == []
+    with store.read() as view:
+        assert view.head() > head
+
+
+def test_what_lives_is_never_trimmed(store: Store) -> None:
+    submit_job(Engine(store))
+    do(Engine(store), c.DeleteJob(finished_after(store)))
+    seals.seal_all(store)
+    assert seals.trim(store) == 0
+
+
+def finished_after(store: Store) -> str:
+    engine = Engine(store)
+    job = submit_job(engine, priority="P0")
+    complete(engine, claim_one(engine))
+    return job
+
+
+def test_a_prefix_that_was_cut_without_a_trim_is_found(sqlite: SqliteStore) -> None:
+    do(Engine(sqlite), c.DeleteJob(finished(sqlite)))
+    seals.seal_all(sqlite)
+    finished(sqlite)
+    seals.seal_all(sqlite)
+    with sqlite.read() as view:
+        first = view.seals(0, 1)[0]
+    alter(sqlite, f"DELETE FROM events WHERE position <= {first.to_position}")
+    assert Break(first.to_position, "count", first.count, 0) in chain(sqlite).breaks

@@ -1,0 +1,209 @@
+"""The schema of the SQLite store: its migrations, its states, its indexes and their use."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import apsw
+import pytest
+
+from detent.kernel import state
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.store.migrate import Applied, Migration, migrations, pending
+from detent.store.paging import COLUMNS
+from detent.store.port import TABLES
+from detent.store.rows import columns
+from detent.store.sqlite import SqliteStore, schema
+from detent.store.sqlite.connection import array
+from detent.store.sqlite.reading import SQL
+from tests.store import sqlite_processes
+from tests.store.test_sqlite import line, process, start
+
+SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "detent.db"
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[apsw.Connection]:
+    SqliteStore(path).close()
+    opened = apsw.Connection(str(path))
+    yield opened
+    opened.close()
+
+
+# ---- migrations ------------------------------------------------------------------------------
+
+
+def test_six_processes_at_once_apply_each_migration_once(path: Path) -> None:
+    with ExitStack() as stack:
+        runs = [stack.enter_context(process(sqlite_processes.open_only, path)) for _ in range(6)]
+        assert [line(run) for run in runs] == ["ready"] * 6
+        for run in runs:
+            start(run)
+        assert [line(run) for run in runs] == ["opened"] * 6
+    applied = apsw.Connection(str(path)).execute("SELECT number FROM schema_migrations").fetchall()
+    assert applied == [(each.number,) for each in schema.MIGRATIONS]
+
+
+def test_the_schema_is_the_sum_of_the_migrations(database: apsw.Connection) -> None:
+    summed = apsw.Connection(":memory:")
+    for migration in migrations("detent.store.sqlite.migrations"):
+        summed.execute(migration.text).fetchall()
+    assert database.execute(SCHEMA).fetchall() == summed.execute(SCHEMA).fetchall()
+
+
+def test_what_was_applied_is_recorded(database: apsw.Connection) -> None:
+    rows = database.execute("SELECT number, name, digest FROM schema_migrations").fetchall()
+    assert rows == [(each.number, each.name, each.digest) for each in schema.MIGRATIONS]
+
+
+def test_only_what_is_missing_is_pending() -> None:
+    known = [Migration(number, "x", "", f"digest {number}") for number in (1, 2, 3)]
+    applied = [Applied(number, "x", f"digest {number}") for number in (1, 2)]
+    assert pending(known, applied, "here") == known[2:]
+    assert pending(known, [], "here") == known
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Migration(2, "bad", "CREATE TABLE half (x); CREATE TABLE queue (x);", "d")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, bad))
+    with pytest.raises(Exception, match="queue already exists"):
+        SqliteStore(path)
+    found = apsw.Connection(str(path)).execute(
+        "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"
+    )
+    assert found.fetchall() == [(0,)]
+    monkeypatch.undo()
+    SqliteStore(path).close()
+
+
+# ---- tables ----------------------------------------------------------------------------------
+
+
+def states(constraint: str) -> list[list[str]]:
+    """The chains of states in a constraint, in their order."""
+    text = schema.MIGRATIONS[0].text
+    [body] = re.findall(
+        rf"CONSTRAINT {constraint} CHECK \((.*?)\n    \)\n\) STRICT", text, re.DOTALL
+    )
+    return [re.findall(r"state = '(\w+)'", chain) for chain in re.split(r"WHEN '\w+' THEN", body)]
+
+
+@pytest.mark.parametrize("name", ["job", "run", "step"])
+def test_the_states_are_those_of_the_lifecycle(name: str) -> None:
+    assert states(f"{name}s_state") == [list(LIFECYCLES[name].state_names)]
+
+
+def test_the_states_of_a_task_are_those_of_its_lifecycle() -> None:
+    _, *lists = states("tasks_state")
+    assert lists == [list(LIFECYCLES[name].state_names) for name in ("board", "review")]
+
+
+def test_a_state_that_no_lifecycle_has_is_refused(database: apsw.Connection) -> None:
+    names = [row[1] for row in database.execute("PRAGMA table_info(runs)")]
+    values = {name: "x" if name in ("id", "job_id", "worker", "state") else 1 for name in names}
+    for name in ("step", "outcome", "error_class", "error", "session_id", "note"):
+        values[name] = "x"
+    marks = ", ".join(f":{name}" for name in names)
+    with pytest.raises(apsw.ConstraintError, match="runs_state"):
+        database.execute(f"INSERT INTO runs VALUES ({marks})", values)
+    database.execute(f"INSERT INTO runs VALUES ({marks})", {**values, "state": "queued"})
+
+
+@pytest.mark.parametrize(
+    ("table", "entity"),
+    [
+        ("tasks", state.Task),
+        ("jobs", state.Job),
+        ("runs", state.Run),
+        ("steps", state.Step),
+        ("waits", state.Wait),
+        ("signals", state.Signal),
+        ("checkpoints", state.Checkpoint),
+    ],
+)
+def test_columns_are_fields(database: apsw.Connection, table: str, entity: type) -> None:
+    found = tuple(row[1] for row in database.execute(f"PRAGMA table_info({table})"))
+    assert found[: len(entity._fields)] == columns(entity)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_what_people_list_is_there(database: apsw.Connection, table: str) -> None:
+    found = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+    assert found - {"asleep"} == set(COLUMNS[table])
+
+
+def test_the_last_event_stays(database: apsw.Connection) -> None:
+    database.execute(
+        "INSERT INTO events (stream, version, project, name, schema, at, actor, data)"
+        " VALUES ('s', 1, 'p', 'x', 1, 1, 'a', ''), ('s', 2, 'p', 'x', 1, 1, 'a', '')"
+    )
+    with pytest.raises(apsw.ConstraintError, match="the last event of the log stays"):
+        database.execute("DELETE FROM events")
+    database.execute("DELETE FROM events WHERE position = 1")
+
+
+# ---- plans of statements ---------------------------------------------------------------------
+
+#: Statements on small tables of named values, and on every table before its rows are made anew.
+NAMED = {name for name, statement in SQL.items() if re.search(r"\bnamed\b", statement.text)}
+#: Statements that read the whole of an index that holds nothing but leased work.
+WHOLE = {"running_by_intent", "running_by_project"}
+#: One step at the end of the log, though SQLite calls it a scan.
+LAST_ROW = {"last_at", "head", "last_seal"}
+
+
+def plan(database: apsw.Connection, name: str) -> list[str]:
+    statement = SQL[name]
+    text, values = statement.text, [1] * len(statement.parameters)
+    if "carray" in text:
+        values = [array(["x"])]
+    return [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
+
+
+@pytest.mark.parametrize("name", sorted(SQL.keys() - NAMED - WHOLE - LAST_ROW))
+def test_no_statement_reads_or_sorts_a_whole_table(database: apsw.Connection, name: str) -> None:
+    for step in plan(database, name):
+        assert not step.startswith("USE TEMP B-TREE")
+        walks = step.startswith("SCAN ") and "VIRTUAL TABLE" not in step and step != "SCAN below"
+        assert not walks or name == "claimable"
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("claimable", "queue_ready"),
+        ("claimable_in_lane", "queue_lanes (intent=? AND project=? AND <expr>=? AND rank<?)"),
+        (
+            "claimable_of_key",
+            "queue_keys (intent=? AND project=? AND concurrency_key=? AND rank<?)",
+        ),
+        ("next_intent", "queue_lanes (intent>?)"),
+        ("next_project", "queue_lanes (intent=? AND project>?)"),
+        ("next_key", "queue_keys (intent=? AND project=? AND concurrency_key>?)"),
+        ("wake_queue", "queue_asleep (due_at<?)"),
+        ("running_by_intent", "queue_leased"),
+        ("running_by_key", "queue_leased_keys (concurrency_key=?)"),
+        ("due_leases", "queue_leased (lease_until<?)"),
+        ("due_waits", "waits_due (due_at<?)"),
+        ("due_deadlines", "deadlines_due (due_at<?)"),
+        ("live_runs", "runs_live (job_id=?)"),
+    ],
+)
+def test_claims_and_timers_use_their_indexes(
+    database: apsw.Connection, name: str, index: str
+) -> None:
+    assert any(step.endswith(f"INDEX {index}") for step in plan(database, name))
+
+
+def test_every_small_table_is_there(database: apsw.Connection) -> None:
+    for table in TABLES:
+        found = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        assert found == ["name", "value", "updated_at"]

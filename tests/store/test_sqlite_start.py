@@ -1,0 +1,154 @@
+"""What a SQLite file must be like when a store is opened on it, and what is said if it is not."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import apsw
+import pytest
+
+from detent.errors import Misconfigured
+from detent.store.sqlite import SqliteStore, checks
+from tests.store import sqlite_processes
+from tests.store.test_sqlite import line, process
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "detent.db"
+
+
+def refusal(path: Path) -> str:
+    """What an operator is told: the message and what to do."""
+    with pytest.raises(Misconfigured) as caught:
+        SqliteStore(path)
+    assert caught.value.setting == "store"
+    return f"{caught.value.message} {caught.value.hint}"
+
+
+# ---- the machine -----------------------------------------------------------------------------
+
+
+def test_sqlite_that_may_lose_a_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
+    told = refusal(path)
+    assert "3.51.2 is too old" in told
+    assert "Upgrade the package apsw" in told
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.3")
+    SqliteStore(path).close()
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(0x6969, "NFS"), (0xFF534D42, "CIFS"), (0x65735546, "FUSE")]
+)
+def test_a_network_file_system(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
+    monkeypatch.setattr(checks, "file_system", lambda _: number)
+    told = refusal(path)
+    assert f"on a {name} file system" in told
+    assert "?local=yes" in told
+    SqliteStore(path, local=True).close()
+
+
+def test_the_file_system_is_what_the_kernel_says() -> None:
+    proc = 0x9FA0
+    assert checks.file_system(Path("/proc/self")) == proc
+    with pytest.raises(FileNotFoundError):
+        checks.file_system(Path("/proc/self/nothing"))
+
+
+# ---- the file --------------------------------------------------------------------------------
+
+
+def test_a_directory_that_may_not_be_written() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o555)
+        with process(sqlite_processes.open_as_nobody, Path(made) / "detent.db") as run:
+            told = line(run)
+        assert told.startswith("misconfigured: the database ")
+        assert "cannot be written: Permission denied" in told
+        assert f"Give this user write access to {made}" in told
+
+
+def test_a_path_that_is_a_directory(tmp_path: Path) -> None:
+    assert "cannot be written: Is a directory" in refusal(tmp_path)
+
+
+def test_a_path_below_a_file(path: Path) -> None:
+    path.write_text("")
+    assert "cannot be written: Not a directory" in refusal(path / "detent.db")
+
+
+def test_a_file_that_is_no_database(path: Path) -> None:
+    path.write_text("This is a letter, and a long one. " * 100)
+    told = refusal(path)
+    assert "cannot be opened as a SQLite database" in told
+    assert "restore a backup" in told
+    assert path.read_text().startswith("This is a letter")
+
+
+def test_the_database_of_another_program(path: Path) -> None:
+    apsw.Connection(str(path)).execute("CREATE TABLE recipes (name TEXT)")
+    assert "is the database of another program" in refusal(path)
+
+
+def test_a_newer_schema(path: Path) -> None:
+    SqliteStore(path).close()
+    note = "INSERT INTO schema_migrations VALUES (99, 'holograms', 'x', 0)"
+    apsw.Connection(str(path)).execute(note)
+    told = refusal(path)
+    assert "has schema 99 (holograms), newer than" in told
+    assert "Upgrade detent" in told
+
+
+def test_another_migration_of_the_same_number(path: Path) -> None:
+    SqliteStore(path).close()
+    apsw.Connection(str(path)).execute("UPDATE schema_migrations SET digest = 'other'")
+    assert "was made by another migration 0001 (first)" in refusal(path)
+
+
+def test_a_refusal_holds_no_lock(path: Path) -> None:
+    SqliteStore(path).close()
+    shell = apsw.Connection(str(path))
+    shell.execute("UPDATE schema_migrations SET number = 99")
+    refusal(path)
+    shell.execute("UPDATE schema_migrations SET number = 1")
+    SqliteStore(path).close()
+
+
+# ---- permissions -----------------------------------------------------------------------------
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "var" / "detent" / "detent.db"
+    before = os.umask(0)
+    try:
+        store = SqliteStore(path)
+    finally:
+        os.umask(before)
+    files = [path.with_name(path.name + end) for end in ("", ".lock", "-wal", "-shm")]
+    assert [mode(file) for file in files] == [0o600] * 4
+    assert [mode(parent) for parent in (path.parent, path.parent.parent)] == [0o700] * 2
+    store.close()
+
+
+def test_what_is_there_keeps_its_permissions(path: Path) -> None:
+    path.touch(0o640)
+    path.chmod(0o640)
+    SqliteStore(path).close()
+    assert mode(path) == 0o640
+
+
+def test_a_commit_is_on_the_disk_before_it_is_acknowledged(path: Path) -> None:
+    store = SqliteStore(path)
+    full = 2
+    with store.write() as tx:
+        assert tx._all("PRAGMA synchronous") == [(full,)]
+        assert tx._all("PRAGMA journal_mode") == [("wal",)]
+    store.close()

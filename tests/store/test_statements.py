@@ -1,0 +1,52 @@
+"""SQL from files: what a statement takes and gives is read off its own text."""
+
+import pytest
+
+from detent.store.statements import for_tables, load, parse, statement
+
+FILE = """-- About these.
+
+-- name: first
+SELECT jobs.id, count(*) AS many, name
+FROM jobs  -- not a comment of its own
+WHERE id = :id AND name = :name OR parent = :id;
+
+-- Why the next one is there.
+-- name: second
+UPDATE t SET a = 'at :noon''s end', b = :b::text;
+"""
+
+
+def test_a_file_is_a_list_of_named_blocks() -> None:
+    first, second = parse(FILE)
+    assert (first.name, second.name) == ("first", "second")
+    assert first.text.startswith("SELECT jobs.id")
+    assert second.text == "UPDATE t SET a = 'at :noon''s end', b = :b::text"
+
+
+def test_parameters_are_in_the_order_of_their_first_appearance() -> None:
+    first, second = parse(FILE)
+    assert first.parameters == ("id", "name")
+    assert second.parameters == ("b",)
+
+
+def test_columns_are_the_names_in_the_select_list() -> None:
+    first, second = parse(FILE)
+    assert first.columns == ("id", "many", "name")
+    assert second.columns == ()
+
+
+def test_one_statement_for_each_table() -> None:
+    made = for_tables(statement("rows", "SELECT named.name FROM named"), ["tokens", "limits"])
+    assert made["tokens"].text == "SELECT tokens.name FROM tokens"
+    assert list(made) == ["tokens", "limits"]
+
+
+@pytest.mark.parametrize("package", ["detent.store.sql", "detent.store.sqlite.sql"])
+def test_every_file_can_be_read(package: str) -> None:
+    assert load(package)
+
+
+def test_a_name_stands_in_one_place() -> None:
+    with pytest.raises(ValueError, match="stands twice"):
+        load("detent.store.sql", "detent.store.sql")

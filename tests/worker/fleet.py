@@ -1,0 +1,130 @@
+"""Worker processes to be killed: `python -m tests.worker.fleet DIRECTORY NAME LEASE_MS [URL]`.
+
+Handlers leave a mark in a ledger file outside the store whenever they begin and end.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from detent.worker.app import App
+from detent.worker.loop import Worker
+from detent.worker.run import Run
+from tests.worker.waiting import installation
+
+SETTINGS: dict[str, Any] = {
+    "worker_heartbeat_ms": 100,
+    "worker_poll_ms": 50,
+    "worker_grace_ms": 500,
+}
+LEDGER = "ledger"
+
+
+def mark(directory: Path, *words: str) -> None:
+    """One line, written at once: appends of a few bytes are not torn."""
+    descriptor = os.open(directory / LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, (" ".join(words) + "\n").encode())
+    os.close(descriptor)
+
+
+def marks(directory: Path) -> list[list[str]]:
+    path = directory / LEDGER
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def thirty_steps() -> list[dict[str, Any]]:
+    """Ten layers of three branches; each step needs two of the layer before."""
+    rows = []
+    for layer in range(10):
+        for branch in range(3):
+            needs = [f"s{layer - 1}-{(branch + more) % 3}" for more in (0, 1)] if layer else []
+            name = f"s{layer}-{branch}"
+            work = {"name": name, "seconds": 0.06 + 0.05 * branch}
+            rows.append({"name": name, "intent": "step", "needs": needs, "input": work})
+    return rows
+
+
+def app_of(directory: Path) -> App:
+    app = App()
+
+    @app.intent("step")
+    def step(run: Run, name: str, seconds: float) -> str:
+        mark(directory, "begin", name)
+        time.sleep(seconds)
+        mark(directory, "end", name)
+        return name
+
+    @app.intent("small")
+    def small(run: Run) -> None:
+        mark(directory, "small", run.job_id)
+
+    @app.intent("poison")
+    def poison() -> None:
+        mark(directory, "poison")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    app.plan("thirty", thirty_steps(), max_parallel_steps=3)
+    return app
+
+
+class Fleet:
+    """Processes by worker name."""
+
+    def __init__(self, directory: Path, url: str, lease_ms: int) -> None:
+        self.directory = directory
+        self.arguments = [str(lease_ms), *filter(None, [url])]
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.made = 0
+
+    def start(self) -> str:
+        self.made += 1
+        name = f"w{self.made}"
+        self.processes[name] = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.worker.fleet", str(self.directory), name),
+                *self.arguments,
+            ]
+        )
+        return name
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def refill(self, size: int) -> None:
+        """Replace those that have died."""
+        for name, process in list(self.processes.items()):
+            if process.poll() is not None:
+                del self.processes[name]
+        while len(self.processes) < size:
+            self.start()
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes.values():
+            process.wait(30)
+
+    def begun(self) -> Counter[str]:
+        return Counter(words[1] for words in marks(self.directory) if words[0] == "begin")
+
+
+def main(directory: Path, name: str, lease_ms: int, url: str = "") -> None:
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    with installation(directory, url, lease_ms=lease_ms, audited=False, **SETTINGS) as core:
+        worker = Worker(core, app_of(directory), name=name, concurrency=4)
+        worker.start()
+        stopped.wait()
+        worker.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *sys.argv[4:])
