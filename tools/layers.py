@@ -19,7 +19,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"engine", "audit", "seals"}),
     frozenset({"store"}),
     frozenset({"kernel"}),
-    frozenset({"settings", "intents", "ids"}),
+    frozenset({"settings", "intents", "ids", "schedules"}),
     frozenset({"errors"}),
     frozenset({"codes"}),
 )

@@ -20,7 +20,7 @@ from detent.engine import Engine, Limits
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
 from detent.intents import intents_from
-from detent.keeper import due, retention, seal, state, unblock
+from detent.keeper import due, retention, schedules, seal, state, unblock
 from detent.keeper.loop import Duty, Keeper
 from detent.operations.core import Core
 from detent.settings import Loaded, Settings
@@ -101,6 +101,7 @@ def duties(settings: Settings) -> list[Duty]:
         Duty("seal", settings.keeper_interval_ms, seal.run),
         Duty("heartbeat", settings.keeper_interval_ms, state.heartbeat),
         Duty("unblock", settings.keeper_blocked_ms, unblock.run),
+        Duty("schedules", settings.keeper_interval_ms, schedules.run),
         Duty("retention", 60_000, retention.run),
     ]
 

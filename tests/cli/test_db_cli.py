@@ -109,10 +109,24 @@ def test_an_anchor_finds_a_cut_tail(run: Run, data: Path, job: str, tmp_path: Pa
     assert found["field"] == "anchor"
 
 
+def test_a_long_log_shows_progress_beside_the_answer(
+    run: Run, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("verify").stderr == ""
+    monkeypatch.setattr("detent.cli.store.SAY_EVERY", 5)
+    result = run("verify", "--json")
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["chain", "fold"]
+    assert json.loads(result.stdout)["differences"] == []
+
+
 def test_no_anchor_is_written_of_what_is_wrong(run: Run, data: Path, job: str) -> None:
     alter(data / "detent.db", "UPDATE jobs SET fence = 7")
     run("verify", "--write-anchor", "anchor.json", code=1)
     assert not Path("anchor.json").exists()
+
+
+def test_an_anchor_that_cannot_be_written_is_said(run: Run, job: str) -> None:
+    assert "cannot be written" in run("verify", "--write-anchor", "no/where", code=2).stderr
 
 
 def test_what_is_no_anchor_is_refused(run: Run, job: str) -> None:
@@ -319,3 +333,29 @@ def test_trim_leaves_what_lives(run: Run, data: Path, job: str) -> None:
     assert "Nothing to remove" in run("db", "trim").stdout
     with opened(data) as store:
         assert picture(store)["log"] == before
+
+
+# ---- move --------------------------------------------------------------------------------------
+
+
+def test_move_copies_everything_to_postgresql(
+    run: Run, data: Path, job: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = json.loads(run("verify", "--json", "--write-anchor", "anchor.json").stdout)
+    assert here["anchor"]["chain"] in run("db", "move", postgres_url).stdout
+    assert "is not empty" in run("db", "move", postgres_url, code=1).stderr
+    monkeypatch.setenv("DETENT_STORE_URL", postgres_url)
+    there = json.loads(run("verify", "--json", "--anchor", "anchor.json").stdout)
+    assert there == here
+    found = json.loads(run("db", "status", "--json").stdout)
+    assert (found["position"], found["waiting"]) == (here["position"], [])
+    assert "For PostgreSQL use pg_dump" in run("db", "backup", "b.db", code=1).stderr
+    assert "schema" in run("doctor", "--json", code=1).stdout  # work waits without a worker
+
+
+def test_move_goes_to_postgresql_only_and_from_what_is_quiet(
+    run: Run, data: Path, job: str, postgres_url: str
+) -> None:
+    assert "names no PostgreSQL" in run("db", "move", "other.db", code=1).stderr
+    worker_row(data)
+    assert "is in use by" in run("db", "move", postgres_url, code=1).stderr

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,12 @@ def test_work_that_no_worker_can_do(run: Run, data: Path, store: SqliteStore) ->
     assert "1 waiting for dig" in wrong["work"]["what"]
 
 
-def test_a_worker_that_was_not_heard_of(run: Run, data: Path, store: SqliteStore) -> None:
-    with_worker(data, seen_at=1)
-    assert set(ills(run)) == {"workers", "work"}
+@pytest.mark.parametrize(
+    ("ago_s", "wrong"), [(1, {"work"}), (60, {"workers", "work"}), (100_000, {"work"})]
+)
+def test_a_worker_that_is_gone_is_missed_for_a_day(
+    run: Run, data: Path, store: SqliteStore, ago_s: int, wrong: set[str]
+) -> None:
+    seen_at = time.time_ns() // 1_000 - ago_s * 1_000_000
+    with_worker(data, host="elsewhere", seen_at=seen_at, intents=["fill"])
+    assert set(ills(run)) == wrong

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from detent.gateway.models import fields_of
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS, shapes
-from detent.operations.inputs import INPUTS, NAMED
+from detent.operations.inputs import INPUTS, OWN
 from detent.operations.registry import Operation
 from tests.gateway.installation import Installation
 
@@ -95,7 +95,7 @@ def test_every_parameter_has_a_meaning(document: Json) -> None:
             assert "anyOf" not in parameter["schema"], "absent is not null"
     used = {each.name for operation in OPERATIONS.values() for each in operation.parameters}
     assert set(INPUTS) == used
-    assert set(NAMED) <= set(OPERATIONS)
+    assert {name for name, _ in OWN} <= set(OPERATIONS)
 
 
 def test_a_task_of_many_has_the_fields_of_a_single_one() -> None:

@@ -343,7 +343,7 @@ def test_header_and_field_must_name_the_same_key(owner: httpx2.Client) -> None:
         json={"intent": "runQA", "idempotency_key": "one"},
         headers={"Idempotency-Key": "two"},
     )
-    assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")
+    assert (answer.status_code, answer.json()["field"]) == (409, "Idempotency-Key")
 
 
 def test_the_log_names_who_asked(gateway: Installation, owner: httpx2.Client) -> None:

@@ -17,6 +17,7 @@ LEAVES = (
     | st.booleans()
     | TEXTS
     | st.integers(-MOST_INTEGER, MOST_INTEGER)
+    | st.integers(-5, 5)
     | st.floats(allow_nan=False, allow_infinity=False)
 )
 DOCUMENTS = st.recursive(
@@ -102,7 +103,7 @@ def test_the_largest_numbers(number: float) -> None:
     assert decode(json.dumps(number).encode(), LIMITS) == number
 
 
-@pytest.mark.parametrize("text", [b"9223372036854775808", b"-9223372036854775808", b"1e309"])
+@pytest.mark.parametrize("text", [b"1" + b"0" * 100, b"-1" + b"0" * 100, b"1e309"])
 def test_larger_numbers(text: bytes) -> None:
     with pytest.raises(DetentError) as raised:
         decode(text, LIMITS)

@@ -24,7 +24,7 @@ from detent.testing.search import Outcome, State, attempt, beginning, key, searc
 
 REVIEWED, ASKED, DEPENDING, SUBTASK, CHILD = SCENES
 #: A search that sees much less than it did is a broken search, not a better kernel.
-FLOORS = {REVIEWED: 7_500, ASKED: 1_500, DEPENDING: 4_000, SUBTASK: 3_000, CHILD: 3_500}
+FLOORS = {REVIEWED: 3_300, ASKED: 5_000, DEPENDING: 4_000, SUBTASK: 3_000, CHILD: 3_500}
 #: What a refusal may say; anything else is a mistake in a scene or a hole in the kernel.
 REFUSALS = {
     *("illegal_transition", "not_due", "not_claimable", "own_work", "stale_fence", "job_ended"),
@@ -42,15 +42,15 @@ JOB_STATES = {
 JUDGED = {("review", state) for state in ("queued", "running", "ready", "completed", "cancelled")}
 TASK_STATES: dict[Scene, set[tuple[str, str]]] = {
     REVIEWED: JUDGED | {("review", state) for state in ("pending", "failed", "timed_out")},
-    ASKED: JUDGED | {("review", "blocked"), ("review", "failed")},
+    ASKED: JUDGED | {("review", state) for state in ("pending", "blocked", "failed")},
     DEPENDING: {("board", state) for state in ("todo", "doing", "blocked", "done", "cancelled")},
     SUBTASK: JUDGED | {("review", state) for state in ("pending", "blocked", "failed")},
     CHILD: set(),
 }
 BY_WORKERS = {"ClaimJob", "CompleteRun", "HandBack", "ConfirmCancel", "ReclaimJob"}
 TAKEN = {
-    REVIEWED: {"AcceptTask", "RejectTask", "ResumeTask", "TimeOutRun", "WakeJob", "SendSignal"},
-    ASKED: {"AnswerTask", "AcceptTask", "RetryTask", "FailRun", "CancelJob", "RetryJob"},
+    REVIEWED: {"AcceptTask", "ResumeTask", "TimeOutRun", "WakeJob", "SendSignal"},
+    ASKED: {"AnswerTask", "AcceptTask", "RejectTask", "RetryTask", "FailRun", "RetryJob"},
     DEPENDING: {"FailRun", "RequeueJob", "WakeJob", "RecordCheckpoint", "UnblockTask"},
     SUBTASK: {"AcceptTask", "RejectTask", "QueueTask", "CancelTask"},
     CHILD: {"SuspendRun", "CancelJob", "RetryJob"},

@@ -39,8 +39,9 @@ def case(tmp_path: Path) -> Iterator[Case]:
     do(made.engine, c.DeleteTask(gone))
     do(made.engine, c.SubmitJob("keyed", "p", "dig"), **WAYS)
     tables = [table for table in TABLES if table != "resources"]
-    for table in tables:
-        made.engine.within(lambda tx, table=table: tx.put_rows(table, {"a": {"of": table}}))
+    with made.store.write() as tx:
+        for table in tables:
+            tx.put_rows(table, {"a": {"of": table}})
     yield made
     made.close()
 

@@ -9,7 +9,7 @@ import pytest
 from detent.engine import Engine
 from detent.errors import Broken
 from detent.kernel import commands as c
-from detent.store.memory import Database, MemoryStore
+from detent.store.open import open_store
 from detent.store.port import LISTED, REBUILT, Store
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import audit, picture
@@ -29,16 +29,11 @@ from detent.upkeep.rebuild import rebuild
 LEASE_US = 30_000_000
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
-    database = Database()
-    made = Case(
-        lambda clock: (
-            MemoryStore(clock, database)
-            if request.param == "memory"
-            else SqliteStore(tmp_path / "detent.db", clock)
-        )
-    )
+    place = {"memory": "memory:", "sqlite": str(tmp_path / "detent.db")}.get(request.param)
+    url = place or request.getfixturevalue("postgres_url")
+    made = Case(lambda clock: open_store(url, clock))
     yield made
     made.close()
 

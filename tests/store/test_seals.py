@@ -13,7 +13,9 @@ from detent.keeper import seal as duty
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.seals import Anchor, Break
-from detent.store.memory import MemoryStore
+from detent.service import duties
+from detent.settings import Settings
+from detent.store.open import open_store
 from detent.store.port import Seal, Store
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import audit
@@ -22,14 +24,10 @@ from detent.testing.conformance.work import claim_one, complete, do, submit_job,
 from detent.upkeep.verify import verify
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    clock = VirtualClock()
-    made: Store = (
-        MemoryStore(clock)
-        if request.param == "memory"
-        else SqliteStore(tmp_path / "detent.db", clock)
-    )
+    place = {"memory": "memory:", "sqlite": str(tmp_path / "detent.db")}.get(request.param)
+    made = open_store(place or request.getfixturevalue("postgres_url"), VirtualClock())
     yield made
     made.close()
 
@@ -129,6 +127,12 @@ def test_the_keeper_seals_all_that_there_is(store: Store) -> None:
         last = view.last_seal()
         assert last is not None
         assert last.to_position == view.head()
+
+
+def test_the_keeper_seals_in_every_pass() -> None:
+    settings = Settings()
+    (found,) = [each for each in duties(settings) if each.run is duty.run]
+    assert found.every_ms == settings.keeper_interval_ms == 1_000
 
 
 # ---- what it finds -----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,21 +77,19 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_processes_that_write_at_once_lose_nothing_and_do_not_starve(path: Path) -> None:
-    total = 400
+    total = 2_000
     SqliteStore(path).close()
-    with (
-        process(sqlite_processes.submit_until, path, total) as one,
-        process(sqlite_processes.submit_until, path, total) as two,
-    ):
-        assert [line(one), line(two)] == ["ready", "ready"]
-        start(one)
-        start(two)
-        shares = [int(line(one)), int(line(two))]
+    with ExitStack() as stack:
+        programs = [process(sqlite_processes.count_up, path, total) for _ in range(3)]
+        runs = [stack.enter_context(program) for program in programs]
+        assert [line(run) for run in runs] == ["ready"] * 3
+        for run in runs:
+            start(run)
+        shares = [int(line(run)) for run in runs]
     store = SqliteStore(path)
     with store.read() as view:
-        assert view.head() == sum(shares) == len(view.events(0, total * 2))
+        assert view.rows("settings") == {"number": sum(shares)}
     assert min(shares) > total / 20, "one process hardly got a turn"
-    audit(store)
     store.close()
 
 
@@ -193,7 +191,7 @@ def test_a_database_that_may_not_grow_is_told_and_heals(store: SqliteStore) -> N
     store._writer.all("PRAGMA max_page_count = 1")
     with pytest.raises(Unavailable, match="the disk is full: nothing was written"):
         submit_job(engine, payload="x" * 1_000_000)
-    submit_job(engine)  # on a new connection
+    submit_job(engine, payload="x" * 1_000_000)  # on a new connection
     with store.read() as view:
         assert view.head() == 2
     audit(store)

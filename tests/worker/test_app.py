@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import msgspec
 import pydantic
@@ -13,6 +13,7 @@ from detent.errors import Invalid, Misconfigured, Refused, TooLarge
 from detent.testing.inline import Harness
 from detent.worker.app import App, load_app
 from detent.worker.failures import JobFailed
+from detent.worker.handle import Handle
 from detent.worker.run import AsyncRun, Run
 
 
@@ -90,6 +91,7 @@ def test_a_typed_submission_carries_models_and_gives_the_result_in_its_type() ->
 
     h = Harness(app)
     handle = clone.submit(Repo("u"), mirrors=[Address(city="c", zip=1)])
+    assert_type(handle, Handle[Repo])
     h.drain()
     assert handle.result(timeout=0) == Repo("uc", 2)
 

@@ -14,7 +14,7 @@ from detent.testing.audit import audit
 from detent.worker.app import App
 from detent.worker.loop import Worker
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 
 
 def until(condition: Callable[[], Any], what: str = "it") -> Any:

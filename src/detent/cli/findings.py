@@ -31,6 +31,7 @@ from detent.store.status import SchemaStatus, schema_status
 FREE_BYTES = 500_000_000
 #: A clock that differs by more is set wrongly.
 CLOCK_US = 2_000_000
+DAY_US = 86_400_000_000
 #: Nothing of detent is older than this: 2025-01-01.
 OLDEST_US = 1_735_689_600_000_000
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -190,7 +191,9 @@ def store_clock(view: Reading, now: int) -> Iterator[Finding]:
 def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
     names = sorted(_living(view, settings))
     listed = ", ".join(names) or "none"
-    lost = sorted(set(view.rows("workers")) - set(names))
+    day_ago = view.now() - DAY_US
+    known = {name for name, row in view.rows("workers").items() if row.get("seen_at", 0) > day_ago}
+    lost = sorted(known - set(names))
     yield Finding("workers", True, f"seen lately: {listed}")
     if lost:
         what = f"gone without a word: {', '.join(lost)}"

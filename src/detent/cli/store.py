@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,9 +36,9 @@ def verify(seen: Path | None, keep: Path | None, as_json: bool) -> None:
 
     anchor = _read_anchor(seen) if seen else None
     with open_core(load()) as core:
-        verdict = upkeep.verify(core.store, anchor, _progress)
+        verdict = upkeep.verify(core.store, anchor, _progress())
     if keep is not None and not verdict.differences:
-        keep.write_text(json.dumps(verdict.anchor._asdict()) + "\n", "utf-8")
+        _write_anchor(keep, verdict.anchor)
     report(verdict, as_json)
     sys.exit(1 if verdict.differences else 0)
 
@@ -55,7 +56,7 @@ def rebuild() -> None:
         require_quiet(loaded.settings, core.store)
         count = upkeep.rebuild(core.store, core.engine.limits.lease_us)
         output.say(f"Wrote all rows anew from {count} events.")
-        verdict = verify(core.store, progress=_progress)
+        verdict = verify(core.store, progress=_progress())
     report(verdict, as_json=False)
     sys.exit(1 if verdict.differences else 0)
 
@@ -97,7 +98,22 @@ def _read_anchor(file: Path) -> "Anchor":
         ) from None
 
 
-def _progress(what: str, position: int) -> None:
+def _write_anchor(file: Path, anchor: "Anchor") -> None:
+    try:
+        file.write_text(json.dumps(anchor._asdict()) + "\n", "utf-8")
+    except OSError as error:
+        raise Invalid(
+            f"{file} cannot be written: {error.strerror}", field="write-anchor", given=str(file)
+        ) from None
+
+
+def _progress() -> Callable[[str, int], None]:
     """A line now and then on a long log, beside what the command answers."""
-    if position % SAY_EVERY < 1_000 and position >= SAY_EVERY:
-        click.echo(f"{what}: position {position}", err=True)
+    said: dict[str, int] = {}
+
+    def say(what: str, position: int) -> None:
+        if position - said.get(what, 0) >= SAY_EVERY:
+            said[what] = position
+            click.echo(f"{what}: position {position}", err=True)
+
+    return say

@@ -27,6 +27,15 @@ word to a reader that was too slow. `/api/events` has the same messages as serve
 ALWAYS = ("unauthorized", "forbidden", "wrong_host", "internal", "unavailable")
 WITH_BODY = ("unreadable", "body_timeout", "too_large", "wrong_media_type")
 
+#: Where an answer holds an id: its status, the parameter that asks for it, the place.
+LINKS: Mapping[str, tuple[str, str, str]] = {
+    "submit_task": ("201", "task_id", "/id"),
+    "submit_job": ("201", "job_id", "/id"),
+    "list_tasks": ("200", "task_id", "/items/0/id"),
+    "list_jobs": ("200", "job_id", "/items/0/id"),
+    "list_runs": ("200", "run_id", "/items/0/id"),
+}
+
 #: Examples of answers by the name of the field; anything else gets one by its type.
 EXAMPLES: Mapping[str, Any] = {
     "id": "019a8b7cz4f8h2m5n9q1r3t6vw",
@@ -120,7 +129,30 @@ def openapi(app: FastAPI, version: str) -> Json:
             _say_absent(operation)
             _add_examples(operation, schemas)
     _share_problems(document)
+    _link(document)
     return document
+
+
+def _link(document: Json) -> None:
+    """Say which answers hold the ids that other paths ask for."""
+    by_name = {
+        operation["operationId"]: operation
+        for path in document["paths"].values()
+        for operation in path.values()
+    }
+    for name, (status, parameter, place) in LINKS.items():
+        wanting = [
+            each
+            for each, operation in by_name.items()
+            if any(
+                given["in"] == "path" and given["name"] == parameter
+                for given in operation.get("parameters", ())
+            )
+        ]
+        by_name[name]["responses"][status]["links"] = {
+            each: {"operationId": each, "parameters": {parameter: f"$response.body#{place}"}}
+            for each in wanting
+        }
 
 
 def _say_absent(operation: Json) -> None:

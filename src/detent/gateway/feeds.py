@@ -29,6 +29,16 @@ from detent.operations.registry import Scope as Right
 GRACE_S = 10.0
 EVENT_STREAM = "text/event-stream"
 #: How a WebSocket is closed, by the reason.
+#: One server-sent event, as OpenAPI sees it.
+EVENT = {
+    "type": "object",
+    "required": ["data"],
+    "properties": {
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "id": {"type": "string"},
+        "event": {"type": "string"},
+    },
+}
 CLOSE_CODES = {"stopping": 1012, "unauthorized": 4401, "slow_reader": 4408}
 
 
@@ -166,7 +176,7 @@ def events_route(hub: Hub) -> GuardedRoute:
         reader = _reader(wish, visit, as_stream)
         return EventStream(hub.read(reader, wish.cursor, live=wish.follow), reader)
 
-    found = {200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}}}
+    found = {200: {"description": "Messages", "content": {EVENT_STREAM: {"schema": EVENT}}}}
     return GuardedRoute(
         "GET",
         "/api/events",

@@ -105,6 +105,7 @@ def bounds(known: Input) -> dict[str, Any]:
     found["description"] = known.meaning
     if known.example is not None:
         found["examples"] = [known.example]
-    if known.choices:
-        found["json_schema_extra"] = {"enum": list(known.choices)}
+    choices = {"enum": list(known.choices)} if known.choices else {}
+    if choices or known.schema:
+        found["json_schema_extra"] = {**choices, **known.schema}
     return found

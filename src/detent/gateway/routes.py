@@ -3,6 +3,7 @@
 Every route declares a scope. `deny_undeclared` refuses to start with one that does not.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from inspect import Parameter, Signature
 from typing import Annotated, Any
@@ -25,6 +26,10 @@ from detent.gateway.posting import Dispatcher
 from detent.gateway.problems import explained
 from detent.operations.inputs import INPUTS, input_for
 from detent.operations.registry import Operation, Scope
+
+#: Entity tags as this server gives them.
+TAG = r'^"[1-9][0-9]{0,17}"$|^\*$'
+LOOKED_AT = 'The version that was looked at, like "7"'
 
 encode = msgspec.json.Encoder(enc_hook=str).encode
 Handler = Callable[[Request, Visit], Awaitable[ASGIApp]]
@@ -172,17 +177,14 @@ class OperationRoute(GuardedRoute):
 
 def _same(found: dict[str, Any], name: str, value: Any, header: str) -> None:
     if found.get(name) not in (None, value):
-        raise Invalid(f"{header} and {name} differ.", field=header, given=value)
+        raise Refused(f"{header} and {name} differ.", details={"field": header})
     found[name] = value
 
 
 def version_from(tag: str) -> int:
     """The version that an entity tag of ours names."""
-    text = tag.strip()
-    if len(text) > 2 and text[0] == text[-1] == '"' and text[1:-1].isascii():
-        digits = text[1:-1]
-        if digits.isdigit() and len(digits) < 19:
-            return int(digits)
+    if re.fullmatch(TAG, tag.strip()):
+        return int(tag.strip(' "'))
     raise Invalid(
         'If-Match must be one entity tag as this server gives them, like "7".',
         field="If-Match",
@@ -226,7 +228,7 @@ def _documented(operation: Operation) -> list[Parameter]:
         key = Header(alias="Idempotency-Key", **bounds(INPUTS["idempotency_key"]))
         places["idempotency"] = (Annotated[str | None, key], None)
     if "seen" in fields.names:
-        match = Header(alias="If-Match", description='The version that was looked at, like "7"')
+        match = Header(alias="If-Match", pattern=TAG, description=LOOKED_AT)
         places["match"] = (Annotated[str | None, match], None)
     return [
         Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)

@@ -20,9 +20,10 @@ JSON = "application/json"
 LINES = "application/x-ndjson"
 #: A body that stands still for so long is given up.
 BODY_TIMEOUT_S = 30.0
-MOST_INTEGER = 2**63 - 1
+MOST_DIGITS = 100
+MOST_INTEGER = 10**MOST_DIGITS - 1
 #: What may hide a huge number or a broken character: escapes, long runs of digits, big exponents.
-SUSPICIOUS = re.compile(rb"\\u|\d{19}|[eE][+-]?\d{3}")
+SUSPICIOUS = re.compile(rb"\\u|\d{101}|[eE][+-]?\d{3}")
 
 
 class Limits(NamedTuple):
@@ -170,7 +171,7 @@ def _check(value: Any, limits: Limits) -> None:
             raise TooLarge(f"A text is over {limits.text} characters.", limit=limits.text)
         plain(value, "body")
     elif isinstance(value, int) and abs(value) > MOST_INTEGER:
-        raise unreadable(f"A whole number is beyond {MOST_INTEGER}.")
+        raise unreadable(f"A whole number has more than {MOST_DIGITS} digits.")
     elif isinstance(value, float) and value in (float("inf"), float("-inf")):
         raise unreadable("A number is too large.")
 

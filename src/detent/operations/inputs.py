@@ -4,20 +4,31 @@ One table for all doors: HTTP documents and enforces them, MCP describes its too
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
 from detent.operations.intake import MOST_AT_ONCE
-from detent.operations.pages import MOST_ROWS
+from detent.operations.pages import MOST_ROWS, SORTS, STATES
 from detent.operations.registry import Scope
 from detent.operations.requests import LONGEST_NAME, LONGEST_TITLE, MOST_DEPENDENCIES, MOST_TAGS
 from detent.operations.tokens import MOST_LIFETIME_S
+from detent.operations.tokens import NAME as TOKEN_NAME
 
 #: The largest whole number that every part understands.
 MOST = 2**63 - 1
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
+NAME = f"^{TOKEN_NAME.pattern}$"
+NAMES = {"items": {"type": "string", "minLength": 1}}
+SCOPES = {"items": {"type": "string", "enum": [scope.value for scope in Scope]}}
+AMOUNT = {
+    "anyOf": [
+        {"type": "number", "minimum": 0.000001, "maximum": 1_000_000_000},
+        {"type": "string", "pattern": r"^[1-9][0-9]{0,8}(\.[0-9]{1,6})?$"},
+        {"type": "null"},
+    ]
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,10 @@ class Input:
     least: int | None = None
     most: int | None = None
     pattern: str | None = None
+    #: What a caller may choose from, and further words of JSON Schema: documented here, checked by
+    #: the operation itself, whose refusal says more.
     choices: tuple[str, ...] = ()
+    schema: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _name(meaning: str, example: str) -> Input:
@@ -53,10 +67,12 @@ INPUTS: Mapping[str, Input] = {
     "project": _name("The project that it belongs to", "demo"),
     "lifecycle": Input("Which life the task leads", "review", choices=("review", "board")),
     "title": Input("What people call it", "Check the release", longest=LONGEST_TITLE),
-    "tags": Input("Tags to find it by", ["release"], longest=MOST_TAGS),
-    "depends_on": Input("Tasks that must be done before it starts", [], longest=MOST_DEPENDENCIES),
+    "tags": Input("Tags to find it by", ["release"], longest=MOST_TAGS, schema=NAMES),
+    "depends_on": Input(
+        "Tasks that must be done before it starts", [], longest=MOST_DEPENDENCIES, schema=NAMES
+    ),
     "parent_id": _name("The task that it is a part of", "019a8b7cz4f8h2m5n9q1r3t6vw"),
-    "max_budget_usd": Input("Most that it may spend, in dollars", 5.0),
+    "max_budget_usd": Input("Most that it may spend, in dollars", 5.0, schema=AMOUNT),
     "options": Input("How it is carried out: retry, plan, limits and so on", {"max_rounds": 3}),
     "run": Input("Queue it at once", True),
     "idempotency_key": _name("The same key never makes a second task", "4d0c7e1a"),
@@ -73,30 +89,47 @@ INPUTS: Mapping[str, Input] = {
     "name": _name("Its name", "approved"),
     "value": Input("What the signal carries: any JSON value", {"by": "ops"}),
     # looking
-    "state": Input("Only these states, separated by commas", "blocked,ready", longest=LONGEST_NAME),
+    "state": Input("Only these states, separated by commas", "failed"),
     "tag": _name("Only tasks with this tag", "release"),
     "worker": _name("Only runs of this worker", "host:4711"),
     "active": Input("Only what has not ended", True),
-    "sort": Input("The column to sort by; - before it turns the order around", "-created_at"),
+    "sort": Input("The column to sort by; - before it turns the order around"),
     "cursor": Input("Where the last page ended", None, longest=1_000),
     "limit": Input("At most so many", 100, least=1, most=MOST_ROWS),
     "after": Input("Only what comes after this position of the log", 0, least=0, most=MOST),
     "offset": Input("From this byte on", 0, least=0, most=MOST),
     # tokens
-    "scopes": Input("What the token may do", ["read", "submit"], 1, len(Scope)),
+    "scopes": Input("What the token may do", ["read", "submit"], 1, len(Scope), schema=SCOPES),
     "expires_in_s": Input(
         "How long it is valid, in seconds", 86_400, least=1, most=MOST_LIFETIME_S
     ),
 }
 
-#: What stands in for `name` where it is not the name of a signal.
-NAMED: Mapping[str, Input] = {
-    "show_lifecycle": Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
-    "create_token": _name("What the token is called", "ci"),
-    "revoke_token": _name("What the token is called", "ci"),
+
+def _states(table: str) -> Input:
+    words = "|".join(dict.fromkeys(STATES[table]))
+    return replace(INPUTS["state"], schema={"pattern": f"^({words})(,({words}))*$"})
+
+
+def _sorts(table: str, example: str) -> Input:
+    choices = tuple(sign + column for column in SORTS[table] for sign in ("", "-"))
+    return replace(INPUTS["sort"], example=example, choices=choices)
+
+
+#: Parameters that mean something of their own in one operation.
+OWN: Mapping[tuple[str, str], Input] = {
+    ("show_lifecycle", "name"): Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
+    ("create_token", "name"): Input("What the token is called", "ci", pattern=NAME),
+    ("revoke_token", "name"): _name("What the token is called", "ci"),
+    ("list_tasks", "state"): _states("tasks"),
+    ("list_jobs", "state"): _states("jobs"),
+    ("list_runs", "state"): _states("runs"),
+    ("list_tasks", "sort"): _sorts("tasks", "-created_at"),
+    ("list_jobs", "sort"): _sorts("jobs", "-created_at"),
+    ("list_runs", "sort"): _sorts("runs", "-queued_at"),
 }
 
 
 def input_for(operation: str, parameter: str) -> Input:
     """What is known of a parameter; one that is missing here is a mistake in the program."""
-    return NAMED[operation] if parameter == "name" and operation in NAMED else INPUTS[parameter]
+    return OWN.get((operation, parameter)) or INPUTS[parameter]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from detent.errors import Invalid
+from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.priority import priority_from
@@ -84,7 +84,7 @@ def signal_task(
     """Send a named signal to the task's job; kept if nothing waits for it yet."""
     task, _ = core.task(caller, task_id)
     if task.job_id is None:
-        raise Invalid(f"Task {task_id} has no job to signal; run it first.", field="task_id")
+        raise Refused(f"Task {task_id} has no job to signal; run it first.", legal=("run",))
     outcome = core.engine.do(c.SendSignal(task.job_id, name, value), caller.actor)
     return {"id": task_id, "outcome": outcome}
 

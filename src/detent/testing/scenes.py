@@ -203,14 +203,14 @@ def _agent_of(root: str) -> c.Actor:
 
 def _alone_beside_review() -> Scene:
     alone = Role(sleeps="signal", needs=(SIGNAL,), due_at=SOON_US)
-    judged = Role({"timeout": 0, "lost": 0}, max_rounds=1)
+    judged = Role({"timeout": 0, "lost": 0})
     setup = (_job("a", alone), _task("r", "review", judged, queue=False))
     roles = {"a": alone, "r": judged}
     return Scene("a job alone beside a review", setup, roles, _agent_of("r"))
 
 
 def _question() -> Scene:
-    asks = Role({"error": 0, "lost": 0}, sleeps="question")
+    asks = Role({"error": 0, "lost": 0}, sleeps="question", max_rounds=1)
     setup = (_task("r", "review", asks), _job("a", LEAN))
     roles = {"r": asks, "a": LEAN}
     return Scene("a review that asks, beside a job alone", setup, roles, _agent_of("r"))

@@ -160,9 +160,7 @@ def _job_cancel_requested(job: Job, event: e.JobCancelRequested, at: int, state:
 
 @on(e.JobReprioritised)
 def _job_reprioritised(job: Job, event: e.JobReprioritised, at: int, state: str) -> Job:
-    return job._replace(
-        priority=event.priority, rank=rank(event.priority, job.created_at)
-    )
+    return job._replace(priority=event.priority, rank=rank(event.priority, job.created_at))
 
 
 @on(e.PlanGenerated)

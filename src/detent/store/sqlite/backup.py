@@ -102,6 +102,8 @@ def restore(path: Path, image: Path) -> Path | None:
         with closing(lock), lock:
             aside = _set_aside(path)
             part.replace(path)
+    except apsw.Error as error:
+        raise explained(error, str(path)) from error
     finally:
         part.unlink(missing_ok=True)
     checks.sync_directory(path.parent)

@@ -151,6 +151,22 @@ def a_limit_on_the_whole_job_passes(case: Case) -> None:
 
 
 @check
+def a_persons_retry_begins_the_limit_anew(case: Case) -> None:
+    """Also after the next claim, which reads the job's row again."""
+    job = submit_job(case.engine, options={"job_timeout_ms": 5_000, "retry": {"retries": 0}})
+    first = claim_one(case.engine)
+    case.clock.advance(seconds=4)
+    do(case.engine, c.FailRun(first.grant, run_of(first), "error", "it failed"))
+    do(case.engine, c.RetryJob(job))
+    claim_one(case.engine)
+    assert job_of(case.store, job).job_deadline == case.clock() + 5 * SECOND_US
+    case.clock.advance(us=5 * SECOND_US - 1)
+    assert due_now(case).deadlines == []
+    case.clock.advance(us=1)
+    assert list(due_now(case).deadlines) == [job]
+
+
+@check
 def the_oldest_is_dealt_with_first(case: Case) -> None:
     """A bounded look takes what has waited longest, of each kind."""
     order = []

@@ -20,4 +20,5 @@ def main(seed: int, seeds: int, steps: int, mutant: str | None) -> None:
     raise SystemExit(failed)
 
 
-main()
+if __name__ == "__main__":
+    main()

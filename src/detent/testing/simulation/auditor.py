@@ -63,8 +63,7 @@ class Auditor:
 
     def data_version(self) -> tuple[int, int]:
         """Differs as soon as anybody has committed a change to the file."""
-        ((version,),) = self._file.execute("PRAGMA data_version").fetchall()
-        return version, len(self.log)
+        return self._file.pragma("data_version"), len(self.log)
 
     # -- what was asked and told -----------------------------------------------------------
 

@@ -3,7 +3,7 @@ of its own that may die before it answers. What has a key is asked again until i
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from typing import Any
 
@@ -43,7 +43,7 @@ class Client:
             self._together: 4,
         }
 
-    def life(self) -> Iterator[None]:
+    def life(self) -> Generator[None]:
         while True:
             (way,) = self.rng.choices(list(self._ways), list(self._ways.values()))
             yield from way()

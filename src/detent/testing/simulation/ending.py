@@ -20,6 +20,8 @@ from detent.testing.simulation.worker import Worker
 ROUND_US = 6 * LEASE_US
 QUIET_ROUNDS = 6
 MOST_ROUNDS = 300
+#: More than any script has waits.
+MOST_HELP = 6
 DONE = ("done", "completed")
 
 
@@ -31,11 +33,14 @@ def end_in_peace(
     readers: Sequence[Reader],
 ) -> None:
     """Let everything come to its end, then look at what is left."""
-    for each in (*workers, *keepers, *readers):
+    cast: list[Worker | VirtualKeeper | Reader] = [*workers, *keepers, *readers]
+    for each in cast:
         each.process.restart()
     _work_off(auditor, clock, workers, keepers)
     _nothing_runnable(auditor, helped=False)
-    while _help(auditor, workers[0]):
+    for _ in range(MOST_HELP):
+        if not _help(auditor, workers[0]):
+            break
         _work_off(auditor, clock, workers, keepers)
     _nothing_runnable(auditor, helped=True)
     for reader in readers:

@@ -75,6 +75,8 @@ class FaultyStore:
         self._store = store
         self._faults = faults
         self._first = True
+        #: What the store's clock said in the last write transaction.
+        self.now = 0
         self.url = store.url
 
     def begin(self) -> None:
@@ -96,6 +98,7 @@ class FaultyStore:
         self._gap()
         fate = self._faults.fate()
         with self._store.write() as tx:
+            self.now = tx.now()
             yield tx
             if fate in (Fate.DIED_BEFORE, Fate.NO_SPACE):
                 _fail(fate)

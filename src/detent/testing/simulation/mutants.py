@@ -21,8 +21,7 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide import HANDLERS, guards
 from detent.kernel.draft import Draft
-from detent.kernel.evolve import job as evolve_job
-from detent.kernel.evolve.table import CHANGES
+from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.resting import give_up
@@ -134,7 +133,7 @@ def reclaim_from_a_stale_snapshot() -> Patches:
 
 def reclaim_of_waiting_work() -> Patches:
     """A job that waits keeps its lease, and is taken for lost when that runs out."""
-    queue, next_state = Ledger._queue, evolve_job.next_state
+    queue = Ledger._queue
 
     def queue_but_rest(self: Ledger) -> Any:
         rows, leases, unqueued = queue(self)
@@ -155,7 +154,7 @@ def reclaim_of_waiting_work() -> Patches:
         return give_up(draft, job, "worker_lost")
 
     yield patch.object(Ledger, "_queue", queue_but_rest)
-    yield patch.object(evolve_job, "next_state", allowed)
+    yield from _everywhere(next_state, allowed)
     yield patch.dict(_handlers(), {c.ReclaimJob: reclaim})
 
 

@@ -84,7 +84,7 @@ class Process:
     def renew(self, grants: Sequence[c.Grant]) -> set[tuple[str, int]]:
         self.store.begin()
         kept = self.engine.renew(self.name, [grant[:2] for grant in grants])
-        self.auditor.renewed(kept, self._clock.now + LEASE_US)
+        self.auditor.renewed(kept, self.store.now + LEASE_US)
         return kept
 
     def checkpoints(self, job_id: str) -> set[str]:

@@ -5,7 +5,7 @@ Single-threaded. A step is one actor going on to its next pause, which lies betw
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -39,7 +39,7 @@ class Actor(Protocol):
     process: Process
     mortal: bool
 
-    def life(self) -> Iterator[None]: ...
+    def life(self) -> Generator[None]: ...
 
 
 class Player:
@@ -89,8 +89,8 @@ class Run:
         return Process(name, self._path, self.clock, self.faults, self.auditor)
 
     def close(self) -> None:
-        for actor in (*self.workers, *self.clients, *self.keepers, *self.readers):
-            actor.process.close()
+        for player in set(self._players):
+            player.actor.process.close()
         self.auditor.close()
 
     # -- steps -----------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Run:
 
     def step(self) -> None:
         self.auditor.counts["steps"] += 1
-        self.clock.advance(us=self._pause_us())
+        self._let_time_pass()
         player = self.rng.choice([each for each in self._players if each not in self._acting])
         self._acting.append(player)
         try:
@@ -124,14 +124,18 @@ class Run:
         if len(self._acting) < DEEPEST:
             self.step()
 
-    def _pause_us(self) -> int:
-        """Mostly little, sometimes longer than a lease."""
+    def _let_time_pass(self) -> None:
+        """Mostly a little, sometimes longer than a lease, and now and then the clock goes back."""
         drawn = self.rng.random()
         if drawn < 0.85:
-            return self.rng.randrange(60_000)
-        if drawn < 0.985:
-            return self.rng.randrange(1_000_000)
-        return self.rng.randrange(LEASE_US * 3 // 2)
+            self.clock.advance(us=self.rng.randrange(60_000))
+        elif drawn < 0.982:
+            self.clock.advance(us=self.rng.randrange(1_000_000))
+        elif drawn < 0.996:
+            self.clock.advance(us=self.rng.randrange(LEASE_US * 3 // 2))
+        else:
+            self.auditor.counts["clock went back"] += 1
+            self.clock.advance(us=-self.rng.randrange(LEASE_US * 2))
 
 
 def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:

@@ -1,7 +1,8 @@
 """Virtual keepers, which run the real keeper's passes, and readers that tail the feed."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import suppress
 
 from detent import feed
 from detent.errors import Unavailable
@@ -23,14 +24,12 @@ class VirtualKeeper:
     def __init__(self, process: Process) -> None:
         self.process = process
 
-    def life(self) -> Iterator[None]:
+    def life(self) -> Generator[None]:
         keeper = Keeper(self.process.core, self.process.name, DUTIES)
         while True:
             self.process.store.begin()
-            try:
+            with suppress(Unavailable):
                 keeper.pass_once()
-            except Unavailable:
-                pass
             self.process.auditor.look()
             yield
 
@@ -44,7 +43,7 @@ class Reader:
         self.process = process
         self.cursor = 0
 
-    def life(self) -> Iterator[None]:
+    def life(self) -> Generator[None]:
         self.process.store.begin()
         for batch in feed.follow(self.process.store, self.cursor, poll_s=0):
             if batch:

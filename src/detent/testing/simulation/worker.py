@@ -37,7 +37,7 @@ class Worker:
     def calm(self) -> bool:
         return not self.process.faults.on
 
-    def life(self) -> Iterator[None]:
+    def life(self) -> Generator[None]:
         self.hands = []
         while True:
             claimed = self._claim()

@@ -39,10 +39,10 @@ UPDATE jobs SET
     lost = given.lost, fence = given.fence,
     nonce = given.nonce, worker = given.worker, runs = given.runs, run_id = given.run_id,
     cancel_reason = given.cancel_reason, plan_version = given.plan_version, replans = given.replans,
-    queue_deadline = given.queue_deadline, error_class = given.error_class, error = given.error,
-    ended_at = given.ended_at, resuming = given.resuming, failures = given.failures,
-    plan_wanted = given.plan_wanted, waited = given.waited, result = given.result,
-    version = given.version
+    queue_deadline = given.queue_deadline, job_deadline = given.job_deadline,
+    error_class = given.error_class, error = given.error, ended_at = given.ended_at,
+    resuming = given.resuming, failures = given.failures, plan_wanted = given.plan_wanted,
+    waited = given.waited, result = given.result, version = given.version
 FROM json_populate_recordset(NULL::jobs, :rows) AS given
 WHERE jobs.id = given.id;
 

@@ -28,9 +28,10 @@ UPDATE jobs SET
     queued_at = :queued_at, not_before = :not_before,
     attempt = :attempt, lost = :lost, fence = :fence, nonce = :nonce, worker = :worker,
     runs = :runs, run_id = :run_id, cancel_reason = :cancel_reason, plan_version = :plan_version,
-    replans = :replans, queue_deadline = :queue_deadline, error_class = :error_class,
-    error = :error, ended_at = :ended_at, resuming = :resuming, failures = :failures,
-    plan_wanted = :plan_wanted, waited = :waited, result = :result, version = :version
+    replans = :replans, queue_deadline = :queue_deadline, job_deadline = :job_deadline,
+    error_class = :error_class, error = :error, ended_at = :ended_at, resuming = :resuming,
+    failures = :failures, plan_wanted = :plan_wanted, waited = :waited, result = :result,
+    version = :version
 WHERE id = :id;
 
 -- name: payloads

@@ -1,0 +1,160 @@
+"""The keeper: one at a time, and each of its duties does what nothing else does."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detent.engine import Engine
+from detent.engine.claims import ClaimAsk
+from detent.errors import NotFound
+from detent.keeper import due, retention, state, unblock
+from detent.keeper.loop import Duty, Keeper
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.operations.registry import OWNER
+from detent.settings import Settings
+from detent.store.open import open_store
+from detent.testing.audit import audit
+from detent.testing.clock import VirtualClock
+
+SOMEBODY = c.Actor("person")
+DAY_S = 86_400
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def core(tmp_path: Path, clock: VirtualClock) -> Iterator[Core]:
+    store = open_store(str(tmp_path / "detent.db"), clock=clock)
+    yield Core(store, Engine(store), Settings(store_data_dir=str(tmp_path)), {"x": {}})
+    audit(store)
+    store.close()
+
+
+def submit(core: Core, task_id: str, lifecycle: str = "board", **more: object) -> None:
+    command = c.SubmitTask(task_id, "p", lifecycle, "x", "cli", queue=True, **more)  # type: ignore[arg-type]
+    core.engine.do(command, SOMEBODY)
+
+
+def claim(core: Core) -> c.Grant:
+    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    return claimed.grant
+
+
+def finish(core: Core, grant: c.Grant) -> None:
+    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), SOMEBODY)
+
+
+def task_state(core: Core, task_id: str) -> str:
+    return core.task(OWNER, task_id)[0].state
+
+
+def test_one_keeper_holds_office_until_it_resigns_or_falls_silent(
+    core: Core, clock: VirtualClock
+) -> None:
+    done: list[str] = []
+
+    def keeper(name: str) -> Keeper:
+        def note(_: Core) -> int:
+            done.append(name)
+            return 1
+
+        return Keeper(core, name, [Duty("note", 0, note)])
+
+    first, second = keeper("first"), keeper("second")
+    first.pass_once()
+    second.pass_once()
+    assert done == ["first"]
+    clock.advance(seconds=16)
+    second.pass_once()
+    first.pass_once()
+    assert done == ["first", "second"]
+    second.stop()
+    first.pass_once()
+    assert done == ["first", "second", "first"]
+
+
+def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
+    def refused(_: Core) -> int:
+        raise NotFound("nothing is there")
+
+    keeper = Keeper(core, "k", [Duty("bad", 0, refused), Duty("good", 0, lambda _: 7)])
+    assert keeper.pass_once() == 7
+
+
+def test_a_lost_worker_gives_its_job_back(core: Core, clock: VirtualClock) -> None:
+    submit(core, "t")
+    claim(core)
+    assert due.run(core) == 0
+    clock.advance(seconds=31)
+    assert due.run(core) == 1
+    assert task_state(core, "t") == "todo"
+
+
+def test_a_retry_that_is_due_unblocks_its_task(core: Core, clock: VirtualClock) -> None:
+    submit(core, "t")
+    grant = claim(core)
+    core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), SOMEBODY)
+    assert task_state(core, "t") == "blocked"
+    assert unblock.run(core) == 0
+    clock.advance(seconds=31)
+    assert unblock.run(core) == 1
+    assert task_state(core, "t") == "todo"
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "end", "days"),
+    [
+        ("board", "done", 30),
+        ("board", "cancelled", 7),
+        ("board", "failed", 14),
+        ("review", "failed", 14),
+    ],
+)
+def test_what_has_ended_is_forgotten_in_its_time(
+    core: Core, clock: VirtualClock, lifecycle: str, end: str, days: int
+) -> None:
+    submit(core, "t", lifecycle, options={"retry": {"max_attempts": 1}})
+    if end == "cancelled":
+        core.engine.do(c.CancelTask("t"), SOMEBODY)
+    else:
+        grant = claim(core)
+        if end == "done":
+            finish(core, grant)
+        else:
+            core.engine.do(c.FailRun(grant, "t-j1-r1", "error", "bad"), SOMEBODY)
+    clock.advance(seconds=days * DAY_S - 60)
+    assert retention.run(core) == 0
+    clock.advance(seconds=120)
+    assert retention.run(core) == 1
+    with pytest.raises(NotFound):
+        core.task(OWNER, "t")
+
+
+def test_live_work_is_never_forgotten(core: Core, clock: VirtualClock) -> None:
+    submit(core, "t")
+    clock.advance(seconds=400 * DAY_S)
+    assert retention.run(core) == 0
+    assert task_state(core, "t") == "todo"
+
+
+def test_state_json_shows_queue_last_run_and_health(core: Core, tmp_path: Path) -> None:
+    submit(core, "t")
+    state.refresh(core)
+    document = json.loads((tmp_path / "state.json").read_text())
+    assert (document["queueLength"], document["lastRun"]) == (1, None)
+    finish(core, claim(core))
+    state.heartbeat(core)
+    document = json.loads((tmp_path / "state.json").read_text())
+    assert document["queueLength"] == 0
+    assert document["lastRun"]["id"] == "t-j1-r1"
+    assert document["stats"] == {"succeeded": 1}
+    assert document["health"] == "ok"
+    assert document["lastHeartbeat"]
+    with core.store.read() as view:
+        assert view.rows("system_state")["health"] == "ok"

@@ -1,0 +1,52 @@
+"""The engine keeps its promises in simulated storms, and no broken variant of it passes."""
+
+import pytest
+from click.testing import CliRunner
+
+from detent.testing.simulation import MUTANTS, Outcome, simulate
+from detent.testing.simulation.__main__ import main
+
+STEPS = 1_000
+SEEDS = range(6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_promise_holds(seed: int) -> None:
+    outcome = simulate(seed, STEPS)
+    assert outcome.found is None, "\n".join(outcome.lines())
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(name: str) -> None:
+    """By a broken promise, not by a count that is too low, with seeds that pass without it."""
+    caught = next((run for seed in SEEDS if (run := simulate(seed, STEPS, name)).failure), None)
+    assert caught is not None
+    assert caught.replay().endswith(f"--steps {STEPS} --mutant {name}")
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    """Also after every mutant has come and gone."""
+    first = simulate(7, 300)
+    for name in MUTANTS:
+        simulate(7, 20, name)
+    again = simulate(7, 300)
+    assert (again.digest, again.counts) == (first.digest, first.counts)
+    assert simulate(8, 300).digest != first.digest
+
+
+def test_a_run_in_which_too_little_happens_fails() -> None:
+    outcome = Outcome(seed=3, steps=1_000)
+    assert outcome.found is not None
+    for name in ("operations", "refusals", "reclaims", "stale writes refused", "cancels", "deaths"):
+        assert f"{name}: 0, at least" in outcome.found
+    assert "--seed 3 --steps 1000" in outcome.lines()[-1]
+
+
+def test_a_failure_prints_the_command_that_replays_it() -> None:
+    arguments = ["--seed", "0", "--steps", "200", "--mutant", "attempts-not-counted"]
+    shown = CliRunner().invoke(main, arguments)
+    assert shown.exit_code == 1
+    assert "P13" in shown.output
+    replay = "replay: python -m detent.testing.simulation " + " ".join(arguments)
+    assert shown.output.splitlines()[-1].strip() == replay
+    assert CliRunner().invoke(main, arguments).output == shown.output

@@ -1,0 +1,171 @@
+"""Claims on SQLite: what is claimable, by rank, and how little is looked at to find it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from detent.store.port import Abilities, Candidate, Changes, LeaseRow, QueueRow
+from detent.store.sqlite import SqliteStore, claiming
+from detent.store.sqlite.writing import SqliteWriting
+from detent.testing.clock import START, VirtualClock
+
+INTENTS, PROJECTS, KEYS = ("dig", "saw", "sow"), ("barn", "yard"), ("ladder", "rope", "spade")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "detent.db", VirtualClock())
+    yield opened
+    opened.close()
+
+
+class Undone(Exception):
+    """Leaves a transaction so that nothing of it stays."""
+
+
+# ---- the same as looking at all rows ---------------------------------------------------------
+
+
+def some(names: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), unique=True)
+
+
+works = st.lists(
+    st.tuples(
+        st.sampled_from(PROJECTS),
+        st.sampled_from(INTENTS),
+        st.integers(1, 20),
+        st.sampled_from([0, START, START + 1]),
+        st.none() | st.sampled_from(KEYS),
+    ),
+    max_size=40,
+)
+able = st.builds(
+    Abilities,
+    intents=st.none() | some((*INTENTS, "fly")),
+    projects=st.none() | some(PROJECTS),
+    paused_intents=some(INTENTS),
+    paused_projects=some(PROJECTS),
+    full_keys=some(KEYS),
+)
+
+
+def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Candidate]:
+    fit = [
+        row
+        for row in rows
+        if row.due_at <= START
+        and (abilities.intents is None or row.intent in abilities.intents)
+        and (abilities.projects is None or row.project in abilities.projects)
+        and row.intent not in abilities.paused_intents
+        and row.project not in abilities.paused_projects
+        and row.concurrency_key not in abilities.full_keys
+    ]
+    fit.sort(key=lambda row: (row.rank, row.job_id))
+    return [Candidate(row.job_id, row.intent, row.project, row.concurrency_key) for row in fit][
+        :limit
+    ]
+
+
+@settings(
+    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(works=works, abilities=able, limit=st.integers(1, 10), looked_past=st.integers(0, 3))
+def test_a_claim_finds_what_a_look_at_all_work_would(
+    store: SqliteStore, works: list[Any], abilities: Abilities, limit: int, looked_past: int
+) -> None:
+    rows = [QueueRow(f"job-{at:02}", "root", *work) for at, work in enumerate(works)]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Undone):
+        patch.setattr(claiming, "LOOKED_PAST", looked_past)
+        with store.write() as tx:
+            tx.save(Changes(queue=rows))
+            assert tx.claimable(abilities, limit, START) == expected(rows, abilities, limit)
+            raise Undone
+
+
+def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStore) -> None:
+    row = QueueRow("job", "root", "barn", "dig", 1, 0, None)
+    with store.write() as tx:
+        tx.save(Changes(queue=[row]))
+        tx.save(Changes(leases=[LeaseRow("job", "ann", 1, START + 1)]))
+        assert not tx.claimable(Abilities(), 1, START)
+        assert not tx.claimable(Abilities(intents=["dig"]), 1, START)
+        tx.save(Changes(queue=[row._replace(due_at=START + 1)]))
+        assert not tx.claimable(Abilities(), 1, START)
+        assert [each.job_id for each in tx.claimable(Abilities(), 1, START + 1)] == ["job"]
+        assert tx.due(10, START + 2).leases == []
+
+
+# ---- however much there is -------------------------------------------------------------------
+
+
+def steps(tx: SqliteWriting, abilities: Abilities) -> int:
+    """How many instructions of SQLite's machine a claim takes, in tens."""
+    taken = 0
+
+    def count() -> bool:
+        nonlocal taken
+        taken += 1
+        return False
+
+    database = tx._connection._db
+    database.set_progress_handler(count, 10)
+    try:
+        found = tx.claimable(abilities, 10, START)
+    finally:
+        database.set_progress_handler(None)
+    assert [each.job_id for each in found] == ["mine"]
+    return taken
+
+
+def with_others(store: SqliteStore, count: int, other: QueueRow, abilities: Abilities) -> int:
+    """The steps of a claim that finds one job behind so many others."""
+    mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, None)
+    others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
+    taken = 0
+    with pytest.raises(Undone), store.write() as tx:  # noqa: PT012
+        tx.save(Changes(queue=[mine, *others]))
+        taken = steps(tx, abilities)
+        raise Undone
+    return taken
+
+
+OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("other", "abilities"),
+    [
+        (OTHER, Abilities(intents=["dig", "sow"])),
+        (OTHER, Abilities(projects=["barn"])),
+        (OTHER, Abilities(paused_intents=["saw"])),
+        (OTHER, Abilities(paused_projects=["yard"])),
+        (OTHER._replace(concurrency_key="ladder"), Abilities(full_keys=["ladder", "rope"])),
+        (
+            QueueRow("other", "root", "barn", "dig", 0, 0, "ladder"),
+            Abilities(intents=["dig"], full_keys=["ladder"]),
+        ),
+        (OTHER._replace(due_at=START + 1), Abilities()),
+    ],
+    ids=["intents", "projects", "paused intent", "paused project", "key", "key in lane", "asleep"],
+)
+def test_a_claim_does_not_walk_past_what_it_must_leave(
+    store: SqliteStore, other: QueueRow, abilities: Abilities
+) -> None:
+    few, many = (with_others(store, count, other, abilities) for count in (1_000, 10_000))
+    assert many < few * 1.5 + 10
+
+
+def test_a_great_many_that_come_due_together_are_woken_in_parts(store: SqliteStore) -> None:
+    rows = [
+        QueueRow(f"job-{at:05}", "r", "barn", "dig", at, START + 1, None) for at in range(6_000)
+    ]
+    with store.write() as tx:
+        tx.save(Changes(queue=rows))
+        for awake in (5_000, 6_000):
+            tx.claimable(Abilities(), 1, START + 1)
+            assert tx._all("SELECT count(*) FROM queue WHERE asleep = 0") == [(awake,)]

@@ -1,0 +1,298 @@
+"""The worker's parts one by one: the line, the reporter, files of a run, due times, isolation."""
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.engine import Answer, Ask, Engine, due
+from detent.engine.claims import ClaimAsk
+from detent.errors import Invalid, Refused, TooLarge, Unavailable
+from detent.kernel import commands as c
+from detent.kernel.state import Job
+from detent.store.memory import MemoryStore
+from detent.testing.audit import audit
+from detent.testing.clock import VirtualClock
+from detent.worker import files, line
+from detent.worker.attempt import Hold
+from detent.worker.claiming import Alarms
+from detent.worker.files import RunFiles
+from detent.worker.holding import Holds
+from detent.worker.isolation import PATIENCE_S, Isolation, is_suspect
+from detent.worker.line import Line
+from detent.worker.pools import Pace, Threads
+from detent.worker.reporter import Outcome, Reporter
+from tests.worker.waiting import until
+
+ACTOR = c.Actor("test")
+S = 1_000_000
+
+
+# ---- the line ------------------------------------------------------------------------------
+
+
+class Flaky:
+    """An engine that answers as it is told, one answer for each try."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.tries = 0
+
+    def do(self, command: c.Command, actor: c.Actor, **options: Any) -> Any:
+        self.tries += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def ask(self, asks: list[Ask]) -> list[Any]:
+        self.tries += 1
+        answer = self.answers.pop(0)
+        return [answer] * len(asks)
+
+
+AWAY = Unavailable("the store is away", retry_after_s=1)
+USED = Refused("used", code="name_used_twice")
+
+
+def test_a_run_waits_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("detent.worker.line.time.sleep", pauses.append)
+    engine: Any = Flaky(AWAY, AWAY, "done")
+    assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) == "done"
+    assert pauses == [0.05, 0.1]
+
+
+def test_a_name_recorded_by_a_try_whose_answer_was_lost_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("detent.worker.line.time.sleep", lambda _: None)
+    engine: Any = Flaky(AWAY, USED)
+    assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) is None
+    first: Any = Flaky(USED)
+    with pytest.raises(Refused):
+        Line(first, "w").tell(c.RestPlan(c.Grant("j", 1, "n")))
+
+
+def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line, "PATIENCE_S", 0.0)
+    engine: Any = Flaky(AWAY)
+    with pytest.raises(Unavailable):
+        Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n")))
+
+
+def test_an_outcome_that_cannot_be_brought_is_brought_again() -> None:
+    engine: Any = Flaky(AWAY, AWAY, Answer("completed"))
+    reporter = Reporter(engine)
+    results: list[Any] = []
+    reporter.start()
+    reporter.queue.put(
+        Outcome(Ask(c.HandBack(c.Grant("j", 1, "n")), ACTOR), lambda _, r: results.append(r))
+    )
+    until(lambda: results)
+    reporter.stop()
+    assert results == [Answer("completed")]
+    assert engine.tries == 3
+
+
+# ---- files of a run ------------------------------------------------------------------------
+
+
+def test_output_is_appended_up_to_its_limit(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path, "r1", most_output=10)
+    assert not (tmp_path / "r1").exists()
+    run.write("12345")
+    run.write(b"67890abc")
+    run.write("more")
+    assert run.output() == b"1234567890" + files.CUT
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", "", " x"])
+def test_evidence_has_a_plain_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Invalid):
+        RunFiles(tmp_path, "r1").keep(name, "x")
+
+
+@pytest.mark.parametrize("run_id", ["../r", "a/b", ".r"])
+def test_a_run_id_stays_inside_the_directory(tmp_path: Path, run_id: str) -> None:
+    with pytest.raises(Invalid):
+        RunFiles(tmp_path, run_id)
+
+
+def test_evidence_is_kept_with_kind_size_and_digest(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path, "r1")
+    source = tmp_path / "shot"
+    source.write_bytes(b"png")
+    kept = [run.keep("a.log", "text"), run.keep("b.png", source), run.keep("c.json", {"n": 1})]
+    assert [(each.file, each.kind, each.size) for each in kept] == [
+        ("a.log", "log", 4),
+        ("b.png", "screenshot", 3),
+        ("c.json", "artifact", 11),
+    ]
+    digest = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
+    assert kept[0].sha256 == digest
+    assert kept[1].media_type == "image/png"
+
+
+def test_evidence_over_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_EVIDENCE_BYTES", 10)
+    run = RunFiles(tmp_path, "r1")
+    large = tmp_path / "large"
+    large.write_bytes(b"x" * 11)
+    for content in (b"x" * 11, large):
+        with pytest.raises(TooLarge):
+            run.keep("a.txt", content)
+
+
+def test_only_plain_files_of_their_own_are_collected(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path, "r1")
+    evidence = run.directory("evidence")
+    (evidence / "good.txt").write_text("good")
+    (evidence / "deep").mkdir()
+    (evidence / "deep" / "QA-DECISION.md").write_text("pass")
+    outside = tmp_path / "secret"
+    outside.write_text("secret")
+    (evidence / "symlink.txt").symlink_to(outside)
+    os.link(outside, evidence / "hardlink.txt")
+    os.mkfifo(evidence / "pipe")
+    (evidence / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
+    assert [(each.file, each.kind) for each in run.collect()] == [
+        ("deep/QA-DECISION.md", "qa_report"),
+        ("good.txt", "unknown"),
+    ]
+
+
+def test_a_result_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path, "r1")
+    assert run.result() is None
+    (tmp_path / "outside").write_text('{"a": 1}')
+    (run.directory() / "result.json").symlink_to(tmp_path / "outside")
+    assert run.result() is None
+
+
+# ---- due times -----------------------------------------------------------------------------
+
+
+def installed() -> tuple[VirtualClock, Engine]:
+    clock = VirtualClock()
+    return clock, Engine(MemoryStore(clock))
+
+
+def pass_once(engine: Engine) -> int:
+    return engine.within(lambda tx: due.run(tx, 100, engine.limits))
+
+
+def state_of(engine: Engine, job_id: str) -> str:
+    with engine.store.read() as view:
+        return next(job.state for job, _ in view.jobs([job_id]))
+
+
+def test_time_brings_lost_leases_ended_waits_and_passed_limits() -> None:
+    clock, engine = installed()
+    for name, options in (("lost", {}), ("waits", {}), ("late", {"queue_timeout_ms": 20_000})):
+        engine.do(c.SubmitJob(name, "default", name, options=options), ACTOR)
+    engine.claim(ClaimAsk("w", "n", 1, ["lost"]))
+    claimed = engine.claim(ClaimAsk("w", "n", 1, ["waits"]))[0]
+    wait = c.SuspendRun(
+        claimed.grant, claimed.job.run_id or "", "nap", "timer", due_at=clock.now + 10 * S
+    )
+    engine.do(wait, ACTOR)
+    assert pass_once(engine) == 0
+    clock.advance(seconds=31)
+    assert pass_once(engine) == 3
+    states = [state_of(engine, name) for name in ("lost", "waits", "late")]
+    assert states == ["queued", "queued", "cancelled"]
+    assert pass_once(engine) == 0
+    audit(engine.store)
+
+
+def test_a_pass_is_bounded() -> None:
+    clock, engine = installed()
+    for number in range(5):
+        engine.do(c.SubmitJob(f"j{number}", "default", "x"), ACTOR)
+    engine.claim(ClaimAsk("w", "n", 5, None))
+    clock.advance(seconds=31)
+    passes = [engine.within(lambda tx: due.run(tx, 2, engine.limits)) for _ in range(4)]
+    assert passes == [2, 2, 1, 0]
+
+
+def test_alarms_go_off_once() -> None:
+    alarms = Alarms()
+    assert alarms.next_s(0) == float("inf")
+    alarms.add(3 * S)
+    alarms.add(1 * S)
+    assert alarms.next_s(0) == 1.0
+    assert not alarms.due(S - 1)
+    assert alarms.due(S)
+    assert not alarms.due(S)
+    assert alarms.next_s(S) == 2.0
+
+
+# ---- isolation and pace --------------------------------------------------------------------
+
+
+def held(holds: Holds, job_id: str, lost: int = 0) -> Hold:
+    job = Job(job_id, "default", "running", 0, "x", "P2", 0, job_id, lost=lost)
+    claimed: Any = type("Claimed", (), {})()
+    claimed.grant, claimed.job = c.Grant(job_id, 1, "n"), job
+    claimed.task, claimed.payload = None, None
+    hold = Hold(claimed)
+    holds.add(hold)
+    return hold
+
+
+def test_a_suspect_begins_when_it_is_alone_or_has_waited_long() -> None:
+    holds = Holds()
+    other, suspect = held(holds, "other"), held(holds, "suspect", lost=2)
+    assert is_suspect(suspect.job)
+    assert not is_suspect(other.job)
+    begun: list[str] = []
+    isolation = Isolation(holds)
+    isolation.take(suspect, lambda: begun.append("suspect"))
+    assert (isolation.on(), isolation.careful, begun) == (True, True, [])
+    holds.drop(other)
+    isolation.look(0)
+    isolation.look(0)
+    assert begun == ["suspect"]
+    holds.drop(suspect)
+    assert not isolation.on()
+
+    third, late = held(holds, "third"), held(holds, "late", lost=3)
+    isolation.take(late, lambda: begun.append("late"))
+    isolation.look(isolation._since_s + PATIENCE_S + 1)
+    assert begun == ["suspect", "late"]
+    assert third.stopped is None
+
+
+def test_work_is_claimed_ahead_only_when_it_is_tiny() -> None:
+    pace = Pace()
+    assert pace.ahead() == 0
+    for _ in range(200):
+        pace.note(0.000_002)
+    assert pace.ahead() == 500
+    pace.note(1.0)
+    assert pace.ahead() == 0
+
+
+def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:
+    release = threading.Event()
+    done: list[int] = []
+
+    def carry(item: Any) -> None:
+        item()
+
+    def stuck() -> None:
+        release.wait(30)
+
+    pool = Threads(1, carry, lambda: None)
+    pool.put([stuck])
+    until(lambda: pool.busy() == 1)
+    pool.abandon(stuck)  # type: ignore[arg-type]
+    pool.put([lambda: done.append(1)])
+    until(lambda: done)
+    release.set()
+    pool.stop()
