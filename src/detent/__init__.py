@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from detent.client import Client
     from detent.worker.app import App
-    from detent.worker.failures import Failure, NetworkError, NeedsUser, RateLimited, ResourceFailed
+    from detent.worker.failures import Failure, NeedsUser, NetworkError, RateLimited, ResourceFailed
     from detent.worker.run import AsyncRun, Run
 
 __all__ = [

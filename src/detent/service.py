@@ -114,7 +114,7 @@ def run_until_stopped(service: Service, ready: Callable[[], None]) -> None:
     """Start, wait for SIGTERM or SIGINT, stop; a second signal stops at once."""
     asked = threading.Event()
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, _: FrameType | None) -> None:
         if asked.is_set():
             os._exit(128 + number)
         asked.set()

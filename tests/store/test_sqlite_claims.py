@@ -1,6 +1,7 @@
 """Claims on SQLite: what is claimable, by rank, and how little is looked at to find it."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,13 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 class Undone(Exception):
     """Leaves a transaction so that nothing of it stays."""
+
+
+@contextmanager
+def undone(store: SqliteStore) -> Iterator[SqliteWriting]:
+    with suppress(Undone), store.write() as tx:
+        yield tx
+        raise Undone
 
 
 # ---- the same as looking at all rows ---------------------------------------------------------
@@ -72,19 +80,17 @@ def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Can
 
 
 @settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(works=works, abilities=able, limit=st.integers(1, 10), looked_past=st.integers(0, 3))
 def test_a_claim_finds_what_a_look_at_all_work_would(
     store: SqliteStore, works: list[Any], abilities: Abilities, limit: int, looked_past: int
 ) -> None:
     rows = [QueueRow(f"job-{at:02}", "root", *work) for at, work in enumerate(works)]
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Undone):
+    with pytest.MonkeyPatch.context() as patch, undone(store) as tx:
         patch.setattr(claiming, "LOOKED_PAST", looked_past)
-        with store.write() as tx:
-            tx.save(Changes(queue=rows))
-            assert tx.claimable(abilities, limit, START) == expected(rows, abilities, limit)
-            raise Undone
+        tx.save(Changes(queue=rows))
+        assert tx.claimable(abilities, limit, START) == expected(rows, abilities, limit)
 
 
 def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStore) -> None:
@@ -126,12 +132,9 @@ def with_others(store: SqliteStore, count: int, other: QueueRow, abilities: Abil
     """The steps of a claim that finds one job behind so many others."""
     mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, None)
     others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
-    taken = 0
-    with pytest.raises(Undone), store.write() as tx:  # noqa: PT012
+    with undone(store) as tx:
         tx.save(Changes(queue=[mine, *others]))
-        taken = steps(tx, abilities)
-        raise Undone
-    return taken
+        return steps(tx, abilities)
 
 
 OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None)

@@ -1,17 +1,27 @@
 """Waiting for a condition with a deadline, and workers on real stores, for the tests of workers."""
 
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from detent.engine import Engine, Limits
+import pytest
+
+from detent.engine import Ask, Engine, Limits
+from detent.ids import new_id
+from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.settings import Settings
 from detent.store.open import open_store
+from detent.store.port import Query
 from detent.testing.audit import audit
+from detent.testing.inline import Harness
 from detent.worker.app import App
+from detent.worker.failures import JobFailed
+from detent.worker.handle import Handle
 from detent.worker.loop import Worker
 
 DEADLINE_S = 90.0
@@ -59,3 +69,51 @@ def working(core: Core, app: App, **options: Any) -> Iterator[Worker]:
         yield worker
     finally:
         worker.stop(grace_s=0)
+
+
+def done(handle: Handle[Any]) -> Any:
+    """The result of a job that must have ended."""
+    return handle.result(timeout=0)
+
+
+def error_of(handle: Handle[Any]) -> str:
+    """The error of a job that must have failed."""
+    with pytest.raises(JobFailed) as raised:
+        handle.result(timeout=0)
+    return str(raised.value)
+
+
+def states(core: Core, intent: str | None = None) -> Counter[str]:
+    where = {} if intent is None else {"intent": intent}
+    with core.store.read() as view:
+        return Counter(view.count_by(Query("jobs", where), "state"))
+
+
+def submit_many(core: Core, intent: str, count: int) -> list[str]:
+    ids = [new_id() for _ in range(count)]
+    asks = [Ask(c.SubmitJob(each, "default", intent), c.Actor("test"), fresh=True) for each in ids]
+    core.engine.ask(asks, bulk=True)
+    return ids
+
+
+class Gate:
+    """Handlers wait here until a test lets them go on."""
+
+    def __init__(self) -> None:
+        self.inside: list[str] = []
+        self.open = threading.Event()
+
+    def pass_through(self, name: str = "") -> None:
+        self.inside.append(name)
+        assert self.open.wait(30)
+
+
+def step_events(h: Harness, handle: Handle[Any], step: str) -> list[str]:
+    with h.store.read() as view:
+        events = view.events(0, 10_000, stream=handle.job_id)
+    return [each.name for each in events if each.subject == step and each.name.startswith("step_")]
+
+
+def steps(h: Harness, handle: Handle[Any]) -> dict[str, str]:
+    with h.store.read() as view:
+        return {step.name: step.state for step in view.steps([handle.job_id])}

@@ -74,7 +74,7 @@ class NewJob(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """Work that may be claimed once `due_at` has come, lowest rank first. Only such work has one."""
+    """Work that may be claimed once `due_at` has come, lowest rank first; only that has one."""
 
     job_id: str
     root_id: str
@@ -137,7 +137,7 @@ class Changes(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """An event read back from the log. `data` is its JSON text; blanked by retention it is empty."""
+    """An event read back from the log. `data` is its JSON text, empty once it was blanked."""
 
     position: int
     stream: str
@@ -180,7 +180,7 @@ class Candidate(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What time has brought: lost leases (job, fence), ended waits (job, wait), passed limits (job)."""
+    """What time has brought: lost leases (job, fence), ended waits (job, wait), passed limits."""
 
     leases: Sequence[tuple[str, int]]
     waits: Sequence[tuple[str, str]]
@@ -192,7 +192,7 @@ class Query(NamedTuple):
 
     `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
     (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
-    The order is by one column and then by the table's key; `after` is that pair of the last row seen.
+    The order is by one column and then by the table's key; `after` is that pair of the last row.
     """
 
     table: str
@@ -275,10 +275,10 @@ class Reading(Protocol):
         """The log in commit order after a position; nothing that could still change is shown."""
 
     def page(self, query: "Query") -> Sequence[Mapping[str, Any]]:
-        """Rows of a listed table that match, column to value with JSON decoded, in the asked order."""
+        """Rows of a listed table that match, column to value, JSON decoded, in order."""
 
     def count_by(self, query: "Query", column: str) -> Mapping[Any, int]:
-        """How many matching rows have each value of a column; order, cursor and limit do not count."""
+        """How many matching rows have each value of a column, whatever order and limit say."""
 
     def rows(self, table: str) -> Mapping[str, Any]:
         """A small table of named JSON values: see `TABLES`."""
@@ -344,7 +344,7 @@ class Store(Protocol):
         """A consistent view that blocks nobody."""
 
     def write(self) -> AbstractContextManager[Writing]:
-        """The write transaction: committed and durable when the block is left, undone if it raises."""
+        """The write transaction: durable when the block is left, undone if it raises."""
 
     def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until the log may have grown past a position; a hint, may be late or early."""

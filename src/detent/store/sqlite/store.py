@@ -9,7 +9,7 @@ from threading import Lock
 
 import apsw
 
-from detent.errors import Broken, DetentError
+from detent.errors import Broken, DetentError, Unavailable
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.connection import Connection, Turn
 from detent.store.sqlite.doorbell import Doorbell
@@ -96,6 +96,9 @@ class SqliteStore:
             except apsw.Error as error:
                 self._drop_writer()
                 raise explained(error, self.url) from error
+            except Unavailable:
+                self._drop_writer()
+                raise
             except BaseException:
                 self._undo()
                 raise

@@ -32,13 +32,14 @@ class Fate(StrEnum):
 
 #: How often each bad fate meets a commit, in thousandths.
 FATES = {Fate.DIED_BEFORE: 8, Fate.DIED_AFTER: 8, Fate.NO_SPACE: 4}
-#: How often others act between two transactions of one call, and how many steps they make.
-BETWEEN = 0.6
-MOST_BETWEEN = 3
+#: How often others act between two transactions of one call, and how many steps they make;
+#: how often the process is stopped there for longer than a lease, and how many they make then.
+BETWEEN, MOST_BETWEEN = 0.6, 3
+STOPPED, MOST_STOPPED = 0.12, 12
 
 
-def nobody() -> None:
-    """No other process acts."""
+def nothing() -> None:
+    """Outside of a run nobody acts and no time passes."""
 
 
 class Faults:
@@ -47,8 +48,9 @@ class Faults:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.on = True
-        #: One step of some other process; the run puts it here.
-        self.others: Callable[[], None] = nobody
+        #: One step of some other process, and a while longer than a lease; the run puts them here.
+        self.others: Callable[[], None] = nothing
+        self.sleep: Callable[[], None] = nothing
 
     def fate(self) -> Fate:
         drawn = self.rng.randrange(1_000) if self.on else 1_000
@@ -60,8 +62,11 @@ class Faults:
 
     def between(self) -> None:
         """A moment in which no transaction is open."""
-        if self.on and self.rng.random() < BETWEEN:
-            for _ in range(self.rng.randint(1, MOST_BETWEEN)):
+        drawn = self.rng.random() if self.on else 1.0
+        if drawn < STOPPED:
+            self.sleep()
+        if drawn < BETWEEN:
+            for _ in range(self.rng.randint(1, MOST_STOPPED if drawn < STOPPED else MOST_BETWEEN)):
                 self.others()
 
 

@@ -72,6 +72,7 @@ class Run:
         self.clock = VirtualClock()
         self.faults = Faults(self.rng)
         self.faults.others = self._others
+        self.faults.sleep = self._sleep
         self.auditor = Auditor(SqliteStore(path, self.clock))
         self._path = path
         self.workers = [Worker(self._process(f"w{n}"), self.rng) for n in range(WORKERS)]
@@ -123,6 +124,10 @@ class Run:
     def _others(self) -> None:
         if len(self._acting) < DEEPEST:
             self.step()
+
+    def _sleep(self) -> None:
+        self.auditor.counts["stopped past a lease"] += 1
+        self.clock.advance(us=LEASE_US + 1)
 
     def _let_time_pass(self) -> None:
         """Mostly a little, sometimes longer than a lease, and now and then the clock goes back."""
