@@ -135,6 +135,22 @@ def test_what_was_given_is_shown_back_shortened(owner: httpx2.Client) -> None:
     assert len(answer.json()["given"]) < 300
 
 
+def test_an_edit_is_checked_like_a_submission(gateway: Installation, owner: httpx2.Client) -> None:
+    task_id = owner.post("/api/tasks", json={"intent": "runQA"}).json()["id"]
+    before = gateway.head()
+    for body, field in (
+        ({"tags": [""]}, "tags"),
+        ({"title": "x" * 501}, "title"),
+        ({"priority": "P9"}, "priority"),
+        ({"options": {"shell": "rm"}}, "options"),
+        ({"max_budget_usd": -1}, "max_budget_usd"),
+        ({"state": "done"}, "state"),
+        ({}, "body"),
+    ):
+        answer = owner.patch(f"/api/tasks/{task_id}", json=body)
+        assert refused(gateway, answer, before, 422, "invalid")["field"] == field
+
+
 # ---- limits ----------------------------------------------------------------------------------
 
 

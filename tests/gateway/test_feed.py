@@ -3,70 +3,25 @@
 import json
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from detent.gateway import live
 from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
 from tests.gateway.installation import Installation, installed, until
-
-Message = dict[str, Any]
-
-
-@contextmanager
-def socket_to(
-    gateway: Installation,
-    query: str = "",
-    token: str | None = None,
-    host: str = "127.0.0.1",
-    **options: Any,
-) -> Iterator[ClientConnection]:
-    headers = {"Authorization": f"Bearer {token or gateway.token}"}
-    url = f"ws://{host}:{gateway.port}/api/feed{query}"
-    options.setdefault("additional_headers", headers)
-    with connect(url, compression=None, close_timeout=1, **options) as connection:
-        yield connection
-
-
-def raw_socket(gateway: Installation) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
-
-
-def messages(connection: ClientConnection) -> Iterator[Message]:
-    """Messages one by one, as long as some come in time."""
-    while True:
-        yield from json.loads(connection.recv(timeout=20))
-
-
-def read_to(connection: ClientConnection, position: int) -> list[Message]:
-    """Everything up to the event at a position."""
-    found = []
-    for message in messages(connection):
-        found.append(message)
-        if message["type"] == "event" and message["position"] >= position:
-            return found
-    raise AssertionError("the feed has ended")
-
-
-def positions(found: list[Message]) -> list[int]:
-    return [message["position"] for message in found if message["type"] == "event"]
-
-
-def submit(owner: httpx2.Client, count: int = 1, **fields: object) -> str:
-    task_id = ""
-    for _ in range(count):
-        answer = owner.post("/api/tasks", json={"intent": "runQA", **fields})
-        task_id = answer.json()["id"]
-    return task_id
-
+from tests.gateway.readers import (
+    Message,
+    positions,
+    read_to,
+    socket_to,
+    submit,
+    until_closed,
+)
 
 # ---- order and cursors -----------------------------------------------------------------------
 
@@ -178,7 +133,7 @@ def test_a_filter_by_task_has_its_jobs_too(gateway: Installation, owner: httpx2.
     submit(owner, run=True)
     gateway.complete(mine)
     with socket_to(gateway, f"?cursor={before}&task={mine}&follow=false") as connection:
-        found = [message for message in _until_closed(connection) if message["type"] == "event"]
+        found = [message for message in until_closed(connection) if message["type"] == "event"]
     assert {message["stream"] for message in found} == {mine, f"{mine}-j1"}
     own = owner.get(f"/api/tasks/{mine}/events").json()["events"]
     assert positions(found) == [event["position"] for event in own]
@@ -190,7 +145,7 @@ def test_a_filter_by_project_and_by_name(gateway: Installation, owner: httpx2.Cl
     submit(owner, project="beta", run=True)
     query = f"?cursor={before}&project=alpha&names=task_queued,job_created&follow=false"
     with socket_to(gateway, query) as connection:
-        found = [message for message in _until_closed(connection) if message["type"] == "event"]
+        found = [message for message in until_closed(connection) if message["type"] == "event"]
     assert [(message["name"], message["project"]) for message in found] == [
         ("task_queued", "alpha"),
         ("job_created", "alpha"),
@@ -205,17 +160,8 @@ def test_a_projects_token_sees_its_project_alone(
     submit(owner, project="delta")
     mine = submit(owner, project="gamma")
     with socket_to(gateway, f"?cursor={before}&follow=false", token) as connection:
-        found = [message for message in _until_closed(connection) if message["type"] == "event"]
+        found = [message for message in until_closed(connection) if message["type"] == "event"]
     assert [message["stream"] for message in found] == [mine]
-
-
-def _until_closed(connection: ClientConnection) -> list[Message]:
-    found: list[Message] = []
-    try:
-        while True:
-            found.extend(json.loads(connection.recv(timeout=20)))
-    except ConnectionClosed:
-        return found
 
 
 # ---- the two messages that people wait for ---------------------------------------------------
@@ -224,7 +170,7 @@ def _until_closed(connection: ClientConnection) -> list[Message]:
 def told(gateway: Installation, before: int) -> list[Message]:
     """The messages for people since a position."""
     with socket_to(gateway, f"?cursor={before}&follow=false") as connection:
-        found = _until_closed(connection)
+        found = until_closed(connection)
     kinds = ("task_completed", "task_question")
     return [message for message in found if message["type"] in kinds]
 
@@ -282,7 +228,7 @@ def test_a_subtask_under_review_is_told_completed(
 
 def closed(connection: ClientConnection) -> tuple[int, list[Message]]:
     """How a connection is closed, and the last messages before."""
-    found = _until_closed(connection)
+    found = until_closed(connection)
     code = connection.protocol.close_code
     assert code is not None
     return code, found
@@ -325,7 +271,7 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_the_others_see_everything(
         with socket_to(gateway, sock=narrow, max_queue=1) as slow, socket_to(gateway) as quick:
             slow.recv(timeout=20)
             seen: list[int] = []
-            reading = threading.Thread(target=lambda: seen.extend(positions(_until_closed(quick))))
+            reading = threading.Thread(target=lambda: seen.extend(positions(until_closed(quick))))
             reading.start()
             until(lambda: len(gateway.hub.readers) == 2)
             while not any(reader.ended for reader in gateway.hub.readers):
@@ -366,122 +312,3 @@ def test_a_reader_that_leaves_is_forgotten(gateway: Installation) -> None:
         connection.recv(timeout=20)
         assert len(gateway.hub.readers) == before + 1
     until(lambda: len(gateway.hub.readers) == before)
-
-
-# ---- being refused ---------------------------------------------------------------------------
-
-
-def refusal(gateway: Installation, query: str = "", **options: Any) -> tuple[int, str]:
-    with pytest.raises(InvalidStatus) as raised, socket_to(gateway, query, **options):
-        pass
-    response = raised.value.response
-    return response.status_code, json.loads(response.body or b"{}")["code"]
-
-
-def test_a_socket_passes_the_same_door(gateway: Installation) -> None:
-    assert refusal(gateway, additional_headers={}) == (401, "unauthorized")
-    wrong = {"Authorization": "Bearer wrong"}
-    assert refusal(gateway, additional_headers=wrong) == (401, "unauthorized")
-    assert refusal(gateway, token=gateway.token_for(Scope.SUBMIT)) == (403, "forbidden")
-    assert refusal(gateway, host="evil.example", sock=raw_socket(gateway)) == (421, "wrong_host")
-    assert refusal(gateway, origin="http://evil.example") == (403, "wrong_origin")
-
-
-def test_a_socket_with_a_cookie_needs_our_own_origin(
-    gateway: Installation, owner: httpx2.Client
-) -> None:
-    code = owner.post("/api/login/codes").json()["code"]
-    browser = gateway.client(None)
-    browser.post("/api/login", json={"code": code}, headers={"Origin": gateway.url})
-    cookie = {"Cookie": f"detent={browser.cookies['detent']}"}
-    assert refusal(gateway, additional_headers=cookie) == (403, "wrong_origin")
-    with socket_to(gateway, additional_headers=cookie, origin=gateway.url) as connection:
-        assert json.loads(connection.recv(timeout=20))[0]["type"] == "hello"
-
-
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ("?cursor=999999999", 422),
-        ("?cursor=-1", 422),
-        ("?cursor=abc", 422),
-        ("?cursor=1&cursor=2", 422),
-        ("?colour=red", 422),
-    ],
-)
-def test_a_wish_that_cannot_be_granted(gateway: Installation, query: str, status: int) -> None:
-    assert refusal(gateway, query) == (status, "invalid")
-
-
-def test_an_unknown_socket(gateway: Installation) -> None:
-    headers = {"Authorization": f"Bearer {gateway.token}"}
-    with (
-        pytest.raises(InvalidStatus) as raised,
-        connect(f"ws://127.0.0.1:{gateway.port}/api/nothing", additional_headers=headers),
-    ):
-        pass
-    assert raised.value.response.status_code == 404
-
-
-# ---- server-sent events ----------------------------------------------------------------------
-
-
-def streamed(owner: httpx2.Client, query: str, **headers: str) -> list[tuple[str, Message]]:
-    """The server-sent events of a stream that ends: id and message."""
-    answer = owner.get(f"/api/events?follow=false&{query}", headers=headers)
-    assert answer.headers["Content-Type"] == "text/event-stream"
-    found = []
-    last = ""
-    for block in filter(None, answer.text.split("\n\n")):
-        fields = dict(each.split(": ", 1) for each in block.split("\n"))
-        last = fields.get("id", last)
-        found.append((last, json.loads(fields["data"])))
-    return found
-
-
-def test_the_same_messages_as_server_sent_events(
-    gateway: Installation, owner: httpx2.Client
-) -> None:
-    before = gateway.head()
-    task_id = submit(owner, run=True)
-    gateway.complete(task_id)
-    found = streamed(owner, f"cursor={before}")
-    assert positions([message for _, message in found]) == gateway.log(before)
-    assert [message["state"] for _, message in found if message["type"] == "task_completed"] == [
-        "ready"
-    ]
-
-
-def test_a_browser_resumes_by_the_last_id(gateway: Installation, owner: httpx2.Client) -> None:
-    before = gateway.head()
-    submit(owner, 3)
-    middle = gateway.log(before)[1]
-    found = streamed(owner, "cursor=0", **{"Last-Event-ID": str(middle)})
-    assert positions([message for _, message in found]) == gateway.log(middle)
-
-
-def test_an_id_comes_only_after_all_that_is_said_of_its_event(
-    gateway: Installation, owner: httpx2.Client
-) -> None:
-    """A stream that is cut anywhere and resumed by the last id has said everything."""
-    before = gateway.head()
-    task_id = submit(owner, lifecycle="board", run=True)
-    gateway.complete(task_id)
-    last = before
-    for identity, message in streamed(owner, f"cursor={before}"):
-        if message["type"] == "task_completed":
-            assert last < message["position"] == int(identity)
-        last = int(identity or before)
-
-
-def test_a_stream_goes_on_with_what_happens(gateway: Installation, owner: httpx2.Client) -> None:
-    with owner.stream("GET", "/api/events") as answer, closing(answer):
-        lines = answer.iter_lines()
-        assert "hello" in "".join(next(lines) for _ in range(2))
-        task_id = submit(gateway.client())
-        assert any(task_id in line for line in lines)
-
-
-def test_a_streams_cursor_beyond_the_log(gateway: Installation, owner: httpx2.Client) -> None:
-    answer = owner.get("/api/events?cursor=999999999")
-    assert (answer.status_code, answer.json()["field"]) == (422, "cursor")

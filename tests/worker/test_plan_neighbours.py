@@ -82,6 +82,29 @@ def test_a_resource_is_never_held_by_more_than_its_capacity_and_never_leaks() ->
         assert [each.in_use for each in view.resources()] == [0]
 
 
+@pytest.mark.parametrize(("hold_s", "held"), [(None, 0), (60, 1), (10, 0)])
+def test_a_sleeping_step_keeps_its_resource_as_long_as_it_said(
+    hold_s: float | None, held: int
+) -> None:
+    app = App()
+
+    @app.intent("dial", capabilities_required=["phone"], hold_resource_s=hold_s)
+    def dial(run: Run) -> str | None:
+        run.sleep(40)
+        return run.resource
+
+    h = Harness(app)
+    phones(h, "phone-1")
+    handle = h.submit("dial")
+    h.drain()
+    h.clock.advance(seconds=20)
+    h.drain()
+    with h.store.read() as view:
+        assert [each.in_use for each in view.resources()] == [held]
+    h.drain(advance=True)
+    assert handle.result(timeout=0) == "phone-1"
+
+
 def test_a_crashed_holder_frees_its_resource() -> None:
     app, tries = App(), []
 

@@ -1,6 +1,7 @@
 """What time has brought, in one bounded pass that is safe to repeat.
 
-Lost leases, ended waits, passed limits. Workers run it before they claim, the keeper besides.
+Lost leases, ended waits, passed limits, resources kept too long. Workers run it before they claim,
+the keeper besides.
 Retries that are due need no pass: a claim takes them itself.
 """
 
@@ -13,7 +14,7 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.world import World
-from detent.store.port import Due, Writing
+from detent.store.port import Due, Query, Writing
 
 ACTOR = c.Actor("clock")
 
@@ -21,29 +22,39 @@ ACTOR = c.Actor("clock")
 def run(tx: Writing, limit: int, limits: Limits) -> int:
     """How many jobs were moved. What somebody else has dealt with meanwhile is passed over."""
     now = tx.now()
-    due = tx.due(limit, now)
-    if not any(due):
+    due, holds = tx.due(limit, now), _held_too_long(tx, limit, now)
+    if not any(due) and not holds:
         return 0
-    wanted = Wanted(_commands(due))
+    commands = [*_commands(due), *holds]
+    wanted = Wanted(commands)
     tx.lock(wanted.tasks, wanted.jobs)
     ledger = Ledger(load(tx, wanted), limits.lease_us, now)
-    done = sum(_decide(ledger, command) for command in _commands(due, ledger.world))
+    done = sum(_decide(ledger, _limited(command, ledger.world, now)) for command in commands)
     if ledger.entries:
         tx.save(ledger.changes())
     return done
 
 
-def _commands(due: Due, world: World | None = None) -> Iterable[c.JobCommand]:
-    """One command for each; which limit has passed is known once the job was loaded."""
+def _commands(due: Due) -> Iterable[c.JobCommand]:
     yield from (c.ReclaimJob(job_id, fence) for job_id, fence in due.leases)
     yield from (c.WakeJob(job_id, wait) for job_id, wait in due.waits)
-    yield from (c.ExpireJob(job_id, _limit(job_id, world)) for job_id in due.deadlines)
+    yield from (c.ExpireJob(job_id, "job") for job_id in due.deadlines)
 
 
-def _limit(job_id: str, world: World | None) -> str:
-    job = None if world is None else world.jobs.get(job_id)
-    in_queue = job is not None and job.state in ("queued", "retrying")
-    return "queue" if in_queue and job is not None and job.queue_deadline is not None else "job"
+def _held_too_long(tx: Writing, limit: int, now: int) -> list[c.JobCommand]:
+    """Suspended steps that have kept their resource as long as they may. Few steps hold any."""
+    where = {"resource": (">", ""), "held_until": ("<=", now)}
+    rows = tx.page(Query("steps", where, limit=limit))
+    return [c.EndHold(row["job_id"], row["name"]) for row in rows]
+
+
+def _limited(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
+    """Which limit has passed is known once the job was loaded."""
+    job = world.jobs.get(command.job_id)
+    if job is None or not isinstance(command, c.ExpireJob):
+        return command
+    in_queue = job.queue_deadline is not None and job.queue_deadline <= now
+    return c.ExpireJob(command.job_id, "queue" if in_queue else "job")
 
 
 def _decide(ledger: Ledger, command: c.Command) -> bool:

@@ -31,9 +31,6 @@ WITH_BODY = ("unreadable", "body_timeout", "too_large", "wrong_media_type")
 LINKS: Mapping[str, tuple[str, str, str]] = {
     "submit_task": ("201", "task_id", "/id"),
     "submit_job": ("201", "job_id", "/id"),
-    "list_tasks": ("200", "task_id", "/items/0/id"),
-    "list_jobs": ("200", "job_id", "/items/0/id"),
-    "list_runs": ("200", "run_id", "/items/0/id"),
 }
 
 #: Examples of answers by the name of the field; anything else gets one by its type.

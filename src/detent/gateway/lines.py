@@ -180,7 +180,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
 
 def _body() -> dict[str, Any]:
     example = '{"intent": "runQA", "run": true}\n{"intent": "runQA"}\n'
-    return {"content": {wire.LINES: {"schema": {"type": "string"}, "example": example}}}
+    return {"required": True, "content": {wire.LINES: {"schema": {}, "example": example}}}
 
 
 def _answers() -> dict[str, Any]:

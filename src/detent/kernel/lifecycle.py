@@ -100,6 +100,9 @@ class Lifecycle:
 
     def next(self, state: str | None, event: str) -> str:
         """The state after one event; refuses an illegal one with the legal ones."""
+        target = self.move.get((state, event))
+        if target is not None:
+            return target
         source = None if state is None else self.state(state).name
         known = normalise(event)
         if known not in self.targets:

@@ -67,9 +67,9 @@ def command_from(
         priority=priority_from(body.get("priority", "P2")).value,
         title=text(body, "title", "", LONGEST_TITLE),
         payload=body.get("payload"),
-        tags=_texts(body, "tags", MOST_TAGS),
+        tags=texts(body, "tags", MOST_TAGS),
         parent_id=body.get("parent_id"),
-        depends_on=_texts(body, "depends_on", MOST_DEPENDENCIES),
+        depends_on=texts(body, "depends_on", MOST_DEPENDENCIES),
         budget=None if budget is None else budget_from(budget),
         options=options_from(intents[intent], body.get("options") or {}, lifecycle),
         queue=bool(body.get("run", False)),
@@ -146,7 +146,8 @@ def text(
     return value
 
 
-def _texts(body: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
+def texts(body: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
+    """A list of texts of a body, each once."""
     values = body.get(name, ())
     if isinstance(values, str) or not all(isinstance(each, str) and each for each in values):
         raise Invalid(f"{name} must be a list of texts.", field=name, given=values)

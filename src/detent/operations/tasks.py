@@ -10,7 +10,7 @@ from detent.kernel.priority import priority_from
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import options_from
+from detent.operations.requests import LONGEST_TITLE, MOST_TAGS, options_from, text, texts
 
 EDITABLE = ("title", "payload", "tags", "priority", "options")
 
@@ -107,6 +107,10 @@ def edit_task(
     changes = {
         name: value for name, value in locals().items() if name in EDITABLE and value is not None
     }
+    if title is not None:
+        changes["title"] = text({"title": title}, "title", longest=LONGEST_TITLE)
+    if tags is not None:
+        changes["tags"] = list(texts({"tags": tags}, "tags", MOST_TAGS))
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:

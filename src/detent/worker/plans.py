@@ -134,11 +134,12 @@ class PlanRun:
         return attempts, again
 
     def _not_started(self, refusal: Refused) -> bool:
-        if refusal.code == "no_resource":
-            self.pending = True
-            return False
+        """Whether to look again at once: the plan has moved, or is not ours any more."""
         if refusal.code == "stale_fence":
             self._lose()
+        elif refusal.code != "step_not_startable":
+            self.pending = True
+            return False
         return True
 
     def _attempt(self, world: World, planned: PlanStep, run_id: str) -> Attempt:

@@ -31,8 +31,8 @@ def reject_task(draft: Draft, command: c.RejectTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "reject it")
     seen(draft, task, command.seen)
-    _rounds_left(task)
     draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment))
+    _rounds_left(task)
     if command.run:
         queue_task(draft, c.QueueTask(task.id))
 

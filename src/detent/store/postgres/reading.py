@@ -10,7 +10,7 @@ from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Key, Logged, Query
+from detent.store.port import TABLES, Key, Logged, Query, Seal
 from detent.store.postgres.connection import Query as Statement
 from detent.store.postgres.connection import Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
@@ -158,6 +158,13 @@ class PostgresReading:
         return position
 
     # -- lists for people ------------------------------------------------------------------
+
+    def seals(self, after: int, limit: int) -> list[Seal]:
+        return [Seal._make(row) for row in self._ask(READY["seals_after"](after, limit))]
+
+    def last_seal(self) -> Seal | None:
+        rows = self._ask(READY["last_seal"]())
+        return Seal._make(rows[0]) if rows else None
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
         return paging.page(self._list, query, TAG_IN_LIST)

@@ -7,10 +7,11 @@ a statement that is asked before then takes the rows along and sees them.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from detent.errors import Broken
+from detent.errors import Broken, Refused
 from detent.kernel.state import Resource
 from detent.store.codec import event_digest, to_json
 from detent.store.port import (
+    REBUILT,
     TABLES,
     Abilities,
     Candidate,
@@ -20,6 +21,7 @@ from detent.store.port import (
     Key,
     LeaseRow,
     Logged,
+    Seal,
 )
 from detent.store.postgres import saving
 from detent.store.postgres.claiming import Lanes, claimable
@@ -39,6 +41,11 @@ from detent.store.statements import for_tables
 
 PUT_NAMED = {name: ready(each) for name, each in for_tables(SQL["put_named"], TABLES).items()}
 REMOVE_NAMED = {name: ready(each) for name, each in for_tables(SQL["remove_named"], TABLES).items()}
+
+#: What follows from the log, and the places in the queue that are kept beside it.
+CLEAR_ROWS = [
+    ready(each)() for each in for_tables(SQL["clear_rows"], (*REBUILT, "arrivals")).values()
+]
 
 
 class PostgresWriting(PostgresReading):
@@ -156,6 +163,23 @@ class PostgresWriting(PostgresReading):
         for lane, rank in saving.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
         return 0
+
+    # -- seals, and what makes rows or log smaller -----------------------------------------
+
+    def put_seal(self, seal: Seal) -> None:
+        """Two that seal at once come one after the other, and the second is refused."""
+        self._ask(READY["append_turn"](Lock.APPEND))
+        last = self.last_seal()
+        if last is not None and seal.from_position <= last.to_position:
+            raise Refused("somebody else has sealed it", code="version_conflict")
+        chain = "\\x" + seal.chain.hex()
+        self._ask(READY["insert_seal"](*seal[:3], chain, seal.at))
+
+    def clear_rows(self) -> None:
+        self._run(*CLEAR_ROWS)
+
+    def trim(self, upto: int) -> int:
+        return int(self._transaction.run(READY["trim_events"](upto))[-1].done.split()[-1])
 
     def _lease(self, leases: Sequence[LeaseRow]) -> None:
         self._rows.append(saving.LEASES(leases))

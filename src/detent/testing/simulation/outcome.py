@@ -8,7 +8,7 @@ FLOORS = {
     "operations": 3,
     "refusals": 40,
     "reclaims": 100,
-    "stale writes refused": 250,
+    "stale writes refused": 100,
     "cancels": 150,
     "deaths": 100,
 }
