@@ -134,8 +134,8 @@ def _begin_after(view: Reading, base: int, found: list[Break]) -> tuple[int, byt
 
 
 def _differing(seal: Seal, first: int, count: int, value: bytes) -> Iterator[Break]:
-    if count != seal.count:
-        yield Break(seal.to_position, "count", seal.count, count)
+    if count != seal.events:
+        yield Break(seal.to_position, "count", seal.events, count)
     if count and first != seal.from_position:
         yield Break(seal.to_position, "from_position", seal.from_position, first)
     if value != seal.chain:

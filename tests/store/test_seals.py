@@ -80,7 +80,7 @@ def test_seals_close_what_is_committed_range_by_range(store: Store) -> None:
         events = view.events(0, 1_000)
         head = view.head()
     assert (first.from_position, second.to_position) == (1, head)
-    assert first.count + second.count == len(events)
+    assert first.events + second.events == len(events)
     assert second.chain == seals.chained(seals.START, events)
 
 
@@ -100,7 +100,7 @@ def test_the_chain_does_not_depend_on_where_seals_end(store: Store) -> None:
     assert whole is not None
     assert last is not None
     assert (last.chain, last.to_position) == (whole.chain, whole.to_position)
-    assert last.count < whole.count
+    assert last.events < whole.events
     assert chain(store).breaks == []
 
 
@@ -198,7 +198,7 @@ def test_a_seal_that_was_removed_is_missed(sqlite: SqliteStore) -> None:
     with sqlite.read() as view:
         _, middle, last = view.seals(0, 3)
     alter(sqlite, f"DELETE FROM seals WHERE to_position = {middle.to_position}")
-    assert Break(last.to_position, "count", last.count, middle.count + last.count) in (
+    assert Break(last.to_position, "count", last.events, middle.events + last.events) in (
         chain(sqlite).breaks
     )
 
@@ -341,4 +341,4 @@ def test_a_prefix_that_was_cut_without_a_trim_is_found(sqlite: SqliteStore) -> N
     with sqlite.read() as view:
         first = view.seals(0, 1)[0]
     alter(sqlite, f"DELETE FROM events WHERE position <= {first.to_position}")
-    assert Break(first.to_position, "count", first.count, 0) in chain(sqlite).breaks
+    assert Break(first.to_position, "count", first.events, 0) in chain(sqlite).breaks

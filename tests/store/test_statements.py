@@ -8,20 +8,22 @@ FILE = """-- About these.
 
 -- name: first
 SELECT jobs.id, count(*) AS many, name
-FROM jobs  -- not a comment of its own
+FROM jobs
+    -- A comment may stand inside.
 WHERE id = :id AND name = :name OR parent = :id;
 
 -- Why the next one is there.
 -- name: second
-UPDATE t SET a = 'at :noon''s end', b = :b::text;
+UPDATE t SET a = 'at  :noon''s end',
+    b = :b::text;
 """
 
 
 def test_a_file_is_a_list_of_named_blocks() -> None:
     first, second = parse(FILE)
     assert (first.name, second.name) == ("first", "second")
-    assert first.text.startswith("SELECT jobs.id")
-    assert second.text == "UPDATE t SET a = 'at :noon''s end', b = :b::text"
+    assert first.text.startswith("SELECT jobs.id, count(*) AS many, name FROM jobs WHERE id = :id")
+    assert second.text == "UPDATE t SET a = 'at  :noon''s end', b = :b::text"
 
 
 def test_parameters_are_in_the_order_of_their_first_appearance() -> None:

@@ -332,6 +332,19 @@ def test_a_reused_process_id_harms_nobody(tmp_path: Path) -> None:
         stranger.wait()
 
 
+def test_records_of_another_machine_are_left_alone(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    records.write(Group("r1", 1, 1))
+    path = tmp_path / "processes" / "r1.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "machine": ["elsewhere", "pid:[1]"], "worker": 0}))
+    assert records.end_orphans(0.1) == []
+    assert path.exists()
+    path.write_text(json.dumps({**record, "boot": "an earlier one"}))
+    assert records.end_orphans(0.1) == []
+    assert not path.exists()
+
+
 def test_commands_are_steps_of_plans_like_any_other_intent(core: Core) -> None:
     app = App()
     write = "import json,os; json.dump({'n': 20}, open(os.environ['DETENT_RESULT_FILE'],'w'))"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid
+from detent.store.port import Query
 from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import SubtaskFailed
@@ -82,6 +83,27 @@ def test_a_subtask_of_an_unknown_intent_is_refused_with_the_known_ones() -> None
     handle = h.submit("outer")
     h.drain()
     assert "there is no intent 'inner'. Known: outer, plan." in error_of(handle)
+
+
+@pytest.mark.parametrize("lifecycle", [None, "board", "review"])
+def test_a_cancel_reaches_the_subtasks(lifecycle: str | None) -> None:
+    app = App()
+
+    @app.intent("wait")
+    def wait(run: Run) -> None:
+        run.wait_for("never")
+
+    @app.intent("outer")
+    def outer(run: Run) -> None:
+        run.gather([run.subtask(wait, name="a"), run.subtask(wait, name="b")])
+
+    h = Harness(app)
+    handle = h.submit("outer", lifecycle=lifecycle)
+    h.drain()
+    assert handle.cancel() == "cancelled"
+    with h.store.read() as view:
+        jobs = view.page(Query("jobs"))
+    assert [job["state"] for job in jobs] == ["cancelled"] * 3
 
 
 # ---- on the way -----------------------------------------------------------------------------

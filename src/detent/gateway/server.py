@@ -86,6 +86,7 @@ def _config(app: object) -> uvicorn.Config:
         ws_per_message_deflate=False,
         lifespan="on",
         log_config=None,
+        log_level="warning",
         access_log=False,
         proxy_headers=False,
         server_header=False,

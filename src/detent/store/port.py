@@ -157,7 +157,7 @@ class Seal(NamedTuple):
 
     from_position: int
     to_position: int
-    count: int
+    events: int
     chain: bytes
     at: int
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 PARAMETER = re.compile(r"'(?:[^']|'')*'|::\w+|:([a-z_][a-z0-9_]*)")
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+#: Space outside of quotes (group 1): databases look a statement up by its text, so it is kept short.
+_SPACE = re.compile(r"('(?:[^']|'')*')|\s+")
 _SELECT = re.compile(r"\s*SELECT\s+(.*?)\sFROM\s", re.DOTALL)
 
 
@@ -51,7 +53,8 @@ def parse(text: str) -> Iterator[Statement]:
     """The named blocks of one file."""
     parts = _BLOCK.split(text)
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
-        yield statement(name, _COMMENT.sub("", body).strip().removesuffix(";"))
+        bare = _COMMENT.sub("", body).strip().removesuffix(";")
+        yield statement(name, _SPACE.sub(lambda match: match[1] or " ", bare))
 
 
 def statement(name: str, text: str) -> Statement:

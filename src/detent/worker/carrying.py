@@ -76,9 +76,20 @@ def _broken(attempt: Attempt, error: BaseException) -> c.Report:
 
 def concluded(attempt: Attempt, report: c.Report | None, line: Line) -> c.Report | None:
     """The report that counts: why it had to stop before how it ended, then the critic's word."""
-    if attempt.stopped is not None:
+    if attempt.stopped is not None and not _finished_anyway(attempt, report):
         report = STOPPED[attempt.stopped](attempt)
     return None if report is None else _judged(attempt, report, line)
+
+
+def _finished_anyway(attempt: Attempt, report: c.Report | None) -> bool:
+    """A function that was done all the same keeps its end; a command's exit proves nothing."""
+    runner = attempt.intent.runner
+    return (
+        attempt.stopped is Stop.HAND_BACK
+        and isinstance(report, c.CompleteRun | c.SuspendRun)
+        and runner is not None
+        and not runner.stoppable
+    )
 
 
 # ---- the critic ----------------------------------------------------------------------------

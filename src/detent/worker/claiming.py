@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from detent.engine import Claimed, Engine, due
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
+from detent.worker.attempt import Attempt
 
 log = logging.getLogger("detent.worker")
 
@@ -22,12 +23,16 @@ DUE_S = 0.25
 MOST_DUE = 200
 AGAIN_S = 1.0
 PIECE_S = 0.2
+#: The bell may ring for others, again and again: then it is answered later and later.
+PATIENT_RINGS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 3, 0.001, 0.025
 
 
 class Pool(Protocol):
-    """Something that has room for jobs."""
+    """Something that has room for runs, and takes them."""
 
     def room(self) -> int: ...
+
+    def put(self, items: Sequence[Attempt], /) -> None: ...
 
 
 class Lane(NamedTuple):
@@ -82,6 +87,7 @@ class Claimer:
         self._freed = threading.Event()
         self._stop = threading.Event()
         self._due_s = 0.0
+        self._in_vain = 0
         self._thread = threading.Thread(target=self._loop, name="detent-claimer", daemon=True)
 
     def start(self) -> None:
@@ -122,7 +128,13 @@ class Claimer:
         self._look_at_the_clock(now)
         full = [self._claim(lane, places) for lane, places in room if self.most()]
         if not any(full):
+            self._pause()
             self._wait(head, min(self.poll_s, self.alarms.next_s(now)))
+
+    def _pause(self) -> None:
+        over = self._in_vain - PATIENT_RINGS
+        if over > 0:
+            self._stop.wait(min(FIRST_PAUSE_S * 2 ** min(over, 10), LONGEST_PAUSE_S))
 
     def _wait(self, head: int, seconds: float) -> None:
         """For the doorbell, in short pieces, so that a stop is not kept waiting."""
@@ -130,6 +142,7 @@ class Claimer:
         while not self._stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
             if self.engine.store.wait(head, min(left_s, PIECE_S)):
                 return
+            self._in_vain = 0
 
     def _room(self) -> list[tuple[Lane, int]]:
         most = self.most()
@@ -143,13 +156,14 @@ class Claimer:
         now_s = time.monotonic()
         if not self.alarms.due(now) and now_s < self._due_s:
             return
-        self._due_s = now_s + DUE_S
-        self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.limits))
+        done = self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.limits))
+        self._due_s = 0.0 if done >= MOST_DUE else now_s + DUE_S
 
     def _claim(self, lane: Lane, places: int) -> bool:
         """True if all the room was used: there may be more."""
         ask = ClaimAsk(self.worker, secrets.token_hex(8), places, lane.intents)
         claimed = self.engine.claim(ask)
+        self._in_vain = 0 if claimed else self._in_vain + 1
         if claimed:
             self.take(lane, claimed)
         return len(claimed) == places

@@ -101,6 +101,7 @@ class Worker:
         self.draining = False
         self._stopping = 0
         self._lock = threading.Lock()
+        self._ending = threading.Lock()
         size = concurrency or settings.worker_concurrency
         self.reporter = Reporter(core.engine)
         self.line = WorkerLine(core, self.name, self.reporter)
@@ -166,7 +167,7 @@ class Worker:
         self.claimer.stop()
         for hold in self.holds:
             if hold.plan is not None:
-                self.chore(hold.plan.advance)
+                self.chore(hold.plan, hold.plan.advance)
         self.hand_back_unstarted()
         self._wait(grace_s, lambda: self._stopping > 1)
         self._hand_back_all()
@@ -226,11 +227,11 @@ class Worker:
         for hold in holds:
             if hold.job.run_id is None:
                 hold.plan = PlanRun(hold, self.app, self.line, self.files, lambda: self.draining)
-                self.chore(hold.plan.advance)
+                self.chore(hold.plan, hold.plan.advance)
             else:
                 attempts.append(self._prepared(attempt_of(hold, self.app, self.files)))
         if attempts:
-            lane.pool.put(attempts)  # type: ignore[attr-defined]
+            lane.pool.put(attempts)
 
     def _prepared(self, attempt: Attempt) -> Attempt:
         attempt.grace_s = self.grace_s
@@ -239,13 +240,9 @@ class Worker:
     def files(self, run_id: str) -> RunFiles:
         return RunFiles(self.runs, run_id, self.output_limit)
 
-    def chore(self, step: Callable[[], Work]) -> None:
+    def chore(self, plan: PlanRun, step: Callable[[], Work]) -> None:
         """Something for a plan, on a thread: it may block."""
-        self.threads.put([lambda: self._do(step)])
-
-    def _do(self, step: Callable[[], Work]) -> None:
-        plan: PlanRun = step.__self__  # type: ignore[attr-defined]
-        self._follow(plan, step())
+        self.threads.put([lambda: self._follow(plan, step())])
 
     def _follow(self, plan: PlanRun, work: Work) -> None:
         """Carry out what a plan wants next; let go of it when it is over."""
@@ -254,7 +251,7 @@ class Worker:
             waited = runner is not None and runner.asynchronous
             (self.loop.put if waited else self.threads.put)([attempt])
         if work.planner:
-            self.chore(plan.make_plan)
+            self.chore(plan, plan.make_plan)
         if plan.over:
             self.holds.drop(plan.hold)
 
@@ -377,15 +374,18 @@ class Worker:
 
     def _after_beat(self) -> None:
         self.core.engine.within(lambda tx: tx.put_rows("workers", {self.name: self._row(tx.now())}))
-        self._end_orphans()
+        if any(Records(self.data_dir).orphans()) and not self._ending.locked():
+            # They may take their time to end, and leases must not wait for them.
+            threading.Thread(target=self._end_orphans, name="detent-orphans", daemon=True).start()
 
     def _sign_off(self, tx: Writing) -> bool:
         tx.put_rows("workers", {self.name: None})
         return True
 
     def _end_orphans(self) -> None:
-        for run_id in Records(self.data_dir).end_orphans(self.grace_s):
-            log.warning("ended the processes of run %s, whose worker is gone", run_id)
+        with self._ending:
+            for run_id in Records(self.data_dir).end_orphans(self.grace_s):
+                log.warning("ended the processes of run %s, whose worker is gone", run_id)
 
 
 def _stops(attempt: Attempt) -> bool:

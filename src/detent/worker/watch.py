@@ -138,9 +138,9 @@ class Watch:
         log.info("job %s is to be cancelled", hold.grant.job_id)
         hold.stop(Stop.CANCEL)
         if hold.plan is not None and not hold.attempts:
-            self.worker.chore(hold.plan.advance)
+            self.worker.chore(hold.plan, hold.plan.advance)
 
     def _move_plans(self) -> None:
         for hold in self.worker.holds:
             if hold.plan is not None and hold.plan.pending and hold.attempts:
-                self.worker.chore(hold.plan.advance)
+                self.worker.chore(hold.plan, hold.plan.advance)

@@ -62,7 +62,7 @@ class SqliteReading:
         return self._now
 
     def _of(self, text: str, ids: Collection[str]) -> Rows:
-        """The rows of a set of ids."""
+        """What a statement does with a set of ids."""
         return self._all(text, (array(ids),)) if ids else []
 
     # -- tasks and jobs --------------------------------------------------------------------

@@ -206,9 +206,8 @@ class SqliteWriting(SqliteReading):
         if changes.ended_waits:
             self._many(SQL["end_waits"].text, changes.ended_waits)
         if changes.ended_jobs:
-            ended = list(zip(changes.ended_jobs))
-            self._many(SQL["delete_waits"].text, ended)
-            self._many(SQL["delete_signals"].text, ended)
+            self._of(SQL["delete_waits"].text, changes.ended_jobs)
+            self._of(SQL["delete_signals"].text, changes.ended_jobs)
         if changes.plans:
             plans = changes.plans.items()
             rows = [(job_id, version, to_json(plan)) for job_id, (version, plan) in plans]
@@ -228,12 +227,12 @@ class SqliteWriting(SqliteReading):
             if self._connection.changed - before != len(changes.leases):
                 raise Broken("a job was claimed that is not in the queue: its lease has no row")
         if changes.unqueued:
-            self._many(SQL["delete_queue"].text, list(zip(changes.unqueued)))
+            self._of(SQL["delete_queue"].text, changes.unqueued)
         if changes.deadlines:
             standing = [row for row in changes.deadlines if row[1] is not None]
-            gone = [row[:1] for row in changes.deadlines if row[1] is None]
+            gone = [row[0] for row in changes.deadlines if row[1] is None]
             self._many(SQL["upsert_deadlines"].text, standing)
-            self._many(SQL["delete_deadlines"].text, gone)
+            self._of(SQL["delete_deadlines"].text, gone)
 
     def _save_keys(self, changes: Changes) -> None:
         rows = [(*key[:3], to_json(key.answer), key.expires_at) for key in changes.keys]
@@ -245,9 +244,9 @@ class SqliteWriting(SqliteReading):
         """Remove rows, and blank what their events said; digests keep the chain whole."""
         jobs = [*job_ids, *(row[0] for row in self._of(SQL["jobs_of_task"].text, task_ids))]
         for text in PARTS_OF_JOBS:
-            self._many(text, list(zip(jobs)))
+            self._of(text, jobs)
         for name in ("delete_dependencies", "delete_tasks"):
-            self._many(SQL[name].text, list(zip(task_ids)))
+            self._of(SQL[name].text, task_ids)
         events = map(Logged._make, self._of(TO_BLANK, [*task_ids, *jobs]))
         self._many(BLANK, [(event_digest(event), event.position) for event in events])
 

@@ -73,14 +73,25 @@ class CommandRunner:
         records = Records(files.path.parent.parent)
         records.write(group)
         try:
-            process = self._start(argv, attempt)
+            with self._start(argv, attempt) as process:
+                return self._stay(process, group, records, attempt)
+        finally:
+            records.remove(group)
+
+    def _stay(
+        self,
+        process: "subprocess.Popen[bytes]",
+        group: Group,
+        records: Records,
+        attempt: Attempt,
+    ) -> tuple[int, str]:
+        try:
             group.leads(process.pid)
             records.write(group)
             with Follower(process, group, attempt) as follower:
                 return follower.follow(), follower.tail()
         finally:
             group.end(attempt.grace_s)
-            records.remove(group)
 
     def _start(self, argv: list[str], attempt: Attempt) -> "subprocess.Popen[bytes]":
         settings = attempt.intent.app.installation().settings
@@ -145,8 +156,6 @@ class Follower:
         self.attempt.on_stop(lambda _: None)
         for descriptor in (self.exit, self.bell, self.ringer):
             os.close(descriptor)
-        if self.process.stdout:
-            self.process.stdout.close()
 
     def _ring(self, _: object) -> None:
         with suppress(OSError):

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +103,7 @@ class Records:
             "started": group.started,
             "worker": worker,
             "worker_started": start_ticks(worker),
+            "machine": _machine(),
             "boot": _boot(),
         }
         draft = self.directory / f".{group.run_id}.part"
@@ -118,7 +120,9 @@ class Records:
         """Groups whose worker is gone."""
         for path in sorted(self.directory.glob("*.json")):
             record = _read(path)
-            if record is None or record["boot"] != _boot():
+            if record is None or record["machine"] != _machine():
+                continue  # another machine or container on a shared directory: not ours to judge
+            if record["boot"] != _boot():
                 path.unlink(missing_ok=True)  # no process outlives its machine
             elif start_ticks(record["worker"]) != record["worker_started"]:
                 yield Group(record["run_id"], record["pid"], record["started"])
@@ -138,6 +142,11 @@ def _read(path: Path) -> Any:
     with contextlib.suppress(OSError, ValueError):
         return json.loads(path.read_text())
     return None
+
+
+def _machine() -> list[str]:
+    """Where process ids mean what they mean here."""
+    return [socket.gethostname(), str(Path("/proc/self/ns/pid").readlink())]
 
 
 def _boot() -> str:

@@ -2,28 +2,32 @@
 -- statement for each row; a database on the other side of a connection wants everything in one parameter.
 
 -- name: delete_waits
-DELETE FROM waits WHERE job_id = :job_id;
+DELETE FROM waits WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_signals
-DELETE FROM signals WHERE job_id = :job_id;
+DELETE FROM signals WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_checkpoints
-DELETE FROM checkpoints WHERE job_id = :job_id;
+DELETE FROM checkpoints WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_steps
-DELETE FROM steps WHERE job_id = :job_id;
+DELETE FROM steps WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_plans
-DELETE FROM plans WHERE job_id = :job_id;
+DELETE FROM plans WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_evidence
-DELETE FROM evidence WHERE run_id IN (SELECT id FROM runs WHERE job_id = :job_id);
+DELETE FROM evidence WHERE run_id IN (
+    SELECT id FROM runs WHERE job_id IN (SELECT value FROM carray(:ids))
+);
 
 -- name: delete_output
-DELETE FROM output WHERE run_id IN (SELECT id FROM runs WHERE job_id = :job_id);
+DELETE FROM output WHERE run_id IN (
+    SELECT id FROM runs WHERE job_id IN (SELECT value FROM carray(:ids))
+);
 
 -- name: delete_runs
-DELETE FROM runs WHERE job_id = :job_id;
+DELETE FROM runs WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- A tombstone keeps what it says.
 -- name: events_to_blank

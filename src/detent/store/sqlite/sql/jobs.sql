@@ -48,4 +48,4 @@ WITH RECURSIVE below (parent, child) AS (
 SELECT parent, child FROM below;
 
 -- name: delete_jobs
-DELETE FROM jobs WHERE id = :id;
+DELETE FROM jobs WHERE id IN (SELECT value FROM carray(:ids));

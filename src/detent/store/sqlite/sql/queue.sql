@@ -12,14 +12,14 @@ ON CONFLICT (job_id) DO UPDATE SET
 UPDATE queue SET worker = :worker, fence = :fence, lease_until = :until WHERE job_id = :job_id;
 
 -- name: delete_queue
-DELETE FROM queue WHERE job_id = :job_id;
+DELETE FROM queue WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- name: upsert_deadlines
 INSERT INTO deadlines (job_id, due_at) VALUES (:job_id, :due_at)
 ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at;
 
 -- name: delete_deadlines
-DELETE FROM deadlines WHERE job_id = :job_id;
+DELETE FROM deadlines WHERE job_id IN (SELECT value FROM carray(:ids));
 
 -- A bounded number, oldest first, so that no claim takes long when a great many come due together.
 -- name: wake_queue

@@ -57,7 +57,7 @@ SELECT parent, child FROM below;
 SELECT id FROM carray(:ids) AS wanted CROSS JOIN jobs ON task_id = wanted.value;
 
 -- name: delete_tasks
-DELETE FROM tasks WHERE id = :id;
+DELETE FROM tasks WHERE id IN (SELECT value FROM carray(:ids));
 
 -- name: delete_dependencies
-DELETE FROM dependencies WHERE task_id = :task_id;
+DELETE FROM dependencies WHERE task_id IN (SELECT value FROM carray(:ids));
