@@ -111,6 +111,25 @@ def one_claim_fills_every_place_it_may(case: Case) -> None:
 
 
 @check
+def a_rate_holds_and_its_window_passes(case: Case) -> None:
+    """At most so many start in each window, whoever asks; ending makes no more room."""
+    for name, fields in UNDER.items():
+        set_limits(case, **{name: {"rate": 4, "per_s": 60, "running": 100}})
+        for _ in range(10):
+            submit_job(case.engine, **fields)
+        started = claimed_at_once(case)
+        assert len(started) == 4
+        complete(case.engine, started.pop())
+        assert claimed_at_once(case) == []
+        free = submit_job(case.engine)
+        assert claim_one(case.engine).job.id == free, "what stands under no rate must not wait"
+        case.clock.advance(seconds=60)
+        assert len(claimed_at_once(case)) == 4
+        set_limits(case, **{name: None})
+        claim(case.engine, 20)  # the rest, out of the next one's way
+
+
+@check
 def what_is_paused_is_not_claimed(case: Case) -> None:
     for name, fields in UNDER.items():
         job = submit_job(case.engine, **fields)
