@@ -13,7 +13,7 @@ from typing import NamedTuple
 PARAMETER = re.compile(r"'(?:[^']|'')*'|::\w+|:([a-z_][a-z0-9_]*)")
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
-#: Space outside of quotes (group 1): databases look a statement up by its text, so it is kept short.
+#: Space, or a quoted text (group 1). Databases look a statement up by its text, so it is short.
 _SPACE = re.compile(r"('(?:[^']|'')*')|\s+")
 _SELECT = re.compile(r"\s*SELECT\s+(.*?)\sFROM\s", re.DOTALL)
 
