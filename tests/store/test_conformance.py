@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.store.memory import Database, MemoryStore
+from detent.store.postgres import PostgresStore
 from detent.store.sqlite import SqliteStore
 from detent.testing.conformance import CHECKS, OpenStore, run
 
@@ -22,8 +23,13 @@ def sqlite(request: pytest.FixtureRequest) -> OpenStore:
     return lambda clock: SqliteStore(path / "detent.db", clock)
 
 
+def postgres(request: pytest.FixtureRequest) -> OpenStore:
+    url: str = request.getfixturevalue("postgres_url")
+    return lambda clock: PostgresStore(url, clock)
+
+
 # A backend is one line here; one that cannot be imported or started fails.
-BACKENDS: tuple[Backend, ...] = (memory, sqlite)
+BACKENDS: tuple[Backend, ...] = (memory, sqlite, postgres)
 
 
 @pytest.fixture(params=BACKENDS, ids=lambda backend: backend.__name__)
