@@ -1,4 +1,5 @@
-"""What is looked at before a PostgreSQL database is used: the server's version, its durability, its encoding.
+"""What is looked at before a PostgreSQL database is used: the server's version, its durability,
+its encoding.
 
 Whoever runs the server must put these right, so each refusal says what to do.
 """
@@ -23,7 +24,7 @@ def check_server(connection: psycopg.Connection, where: str, *, unsafe: bool) ->
     """Refuse a server that is too old, may lose what it acknowledged, or cannot hold every text."""
     check_version(connection.info.server_version, where)
     names = ["server_encoding", *DURABLE]
-    settings = dict(connection.execute(SETTINGS, [names]).fetchall())
+    settings: dict[str, str] = dict(connection.execute(SETTINGS, [names]).fetchall())
     if settings["server_encoding"] != "UTF8":
         raise Misconfigured(
             f"{where} has the encoding {settings['server_encoding']}: it cannot hold every text.",
@@ -50,6 +51,6 @@ def check_durability(settings: dict[str, str], where: str) -> None:
             f"{where} runs with {' and '.join(f'{name} = {settings[name]}' for name in lossy)}: "
             "a crash loses what was acknowledged.",
             setting="store",
-            hint=f"Set {' and '.join(f'{name} = on' for name in lossy)} on the server. If losing data is "
-            "acceptable, add ?durability=unsafe to the URL.",
+            hint=f"Set {' and '.join(f'{name} = on' for name in lossy)} on the server. If losing "
+            "data is acceptable, add ?durability=unsafe to the URL.",
         )

@@ -1,8 +1,10 @@
-"""Which work a claimer may take: by rank, passing over whatever somebody else is taking or changing.
+"""Which work a claimer may take: by rank, passing over whatever somebody else is taking or
+changing.
 
-The queue is seen as lanes, one for each intent in a project that has claimable work, so that no claim walks
-past work that it must leave alone. Where a lane begins is remembered, so that no claim walks past what was
-claimed before either, which the index keeps for as long as any reader might still look at it.
+The queue is seen as lanes, one for each intent in a project that has claimable work, so that no
+claim walks past work that it must leave alone. Where a lane begins is remembered, so that no
+claim walks past what was claimed before either, which the index keeps for as long as any reader
+might still look at it.
 """
 
 import time
@@ -12,9 +14,8 @@ from threading import Lock
 
 from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
-from detent.store.postgres.connection import Query, Rows
+from detent.store.postgres.connection import Rows
 from detent.store.postgres.locks import Lock as Key
-from detent.store.postgres.planning import by_key
 from detent.store.postgres.reading import READY
 from detent.store.postgres.saving import ASLEEP, Arrivals, appended
 from detent.store.postgres.transaction import Transaction
@@ -33,7 +34,9 @@ NEVER = 1 << 62
 
 
 class Lanes:
-    """Where lanes begin, for one process. That is never later than they do, for all that is committed."""
+    """Where lanes begin, for one process. That is never later than they do, for all that is
+    committed.
+    """
 
     def __init__(self, begin: Callable[[], Transaction]) -> None:
         self.turn = Lock()
@@ -54,7 +57,9 @@ class Lanes:
             self._lower((intent, project), rank)
 
     def _look(self, run: Run) -> None:
-        """Everything anew. What arrives meanwhile is after the last arrival that was asked for first."""
+        """Everything anew. What arrives meanwhile is after the last arrival that was asked for
+        first.
+        """
         ((last,),), lanes, asleep, _ = run(
             READY["last_arrival"](),
             READY["lanes"](),
@@ -73,7 +78,8 @@ class Lanes:
     def wake(self, now: int) -> None:
         """Work whose time has come moves to its lane, for everybody and for good.
 
-        In a transaction of its own: a claim that held these rows and waited for a limit could not be waited for.
+        In a transaction of its own: a claim that held these rows and waited for a limit could not
+        be waited for.
         """
         floor = self._floors.get(ASLEEP, NEVER)
         if floor > now:
@@ -89,7 +95,7 @@ class Lanes:
                 arrivals[lane] = min(rank, arrivals.get(lane, rank))
             if due.rows:
                 wake = READY["wake_queue"](to_json([job_id for job_id, *_ in due.rows]))
-                transaction.commit(*by_key(wake), *appended((), arrivals))
+                transaction.commit(wake, *appended((), arrivals))
         finally:
             transaction.end()
         self._settle(ASLEEP, first.rows[0][0] if first.rows else None)

@@ -1,7 +1,8 @@
 """Connections to one PostgreSQL database, and how statements go over them: many in one round trip.
 
-Uses libpq's pipeline directly: a round trip of several statements costs a quarter of what psycopg's own
-pipeline needs. Nothing stays on a connection but prepared statements, and those only if the URL allows them.
+Uses libpq's pipeline directly: a round trip of several statements costs a quarter of what
+psycopg's own pipeline needs. Nothing stays on a connection but prepared statements, and those
+only if the URL allows them.
 """
 
 import select
@@ -29,7 +30,9 @@ Value = bytes | str | int | None
 
 
 class Query(NamedTuple):
-    """A statement with `$1` for its first parameter, and the values to bind. One without a name is not kept."""
+    """A statement with `$1` for its first parameter, and the values to bind. One without a name
+    is not kept.
+    """
 
     text: bytes
     values: Sequence[bytes | None] = ()
@@ -53,7 +56,9 @@ class Failed(Exception):
 
 
 def ready(statement: Statement) -> Callable[..., Query]:
-    """What makes a query of a statement: give it the values in the order in which its parameters appear."""
+    """What makes a query of a statement: give it the values in the order in which its parameters
+    appear.
+    """
     text, name = numbered(statement), name_of(statement)
 
     def query(*values: Value) -> Query:
@@ -105,7 +110,9 @@ class Connection:
         self.plain.close()
 
     def run(self, queries: Sequence[Query]) -> list[Answer]:
-        """One round trip. The first statement that fails is raised; those behind it were not executed."""
+        """One round trip. The first statement that fails is raised; those behind it were not
+        executed.
+        """
         self._line.enter_pipeline_mode()
         sent: list[bytes] = []
         for query in queries:
@@ -124,7 +131,9 @@ class Connection:
         return answers
 
     def _send(self, query: Query, sent: list[bytes]) -> None:
-        """Send a statement, prepared if it may be; `sent` gets what is prepared, nothing for what is executed."""
+        """Send a statement, prepared if it may be; `sent` gets what is prepared, nothing for what
+        is executed.
+        """
         text, values, name = query
         if not name or not self._may_prepare:
             self._line.send_query_params(text, values, result_format=pq.Format.BINARY)
@@ -219,7 +228,9 @@ class Pool:
         self._places.release()
 
     def drop_free(self) -> None:
-        """Close those that are free: when one is dead, all that were opened before it probably are."""
+        """Close those that are free: when one is dead, all that were opened before it probably
+        are.
+        """
         with self._guard:
             dropped, self._free = self._free, []
         for connection in dropped:

@@ -1,7 +1,9 @@
-"""Waiting until the log may have grown: woken by this process, and by others through LISTEN and NOTIFY.
+"""Waiting until the log may have grown: woken by this process, and by others through LISTEN and
+NOTIFY.
 
-One thread with a connection of its own does both, from the first wait or ring on. All of it is a hint: when
-the connection fails, or the URL says that there is none, waiting takes a little longer and nothing else.
+One thread with a connection of its own does both, from the first wait or ring on. All of it is a
+hint: when the connection fails, or the URL says that there is none, waiting takes a little longer
+and nothing else.
 """
 
 import os
@@ -9,6 +11,7 @@ import select
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import psycopg
 
@@ -54,7 +57,10 @@ class Doorbell:
                 if left <= 0 or self._closed:
                     return False
                 patience = left if self._listening else min(left, LOOK_EVERY_S)
-                self._changed.wait_for(lambda: self._rings != rings or self._closed, patience)
+                self._changed.wait_for(partial(self._news, rings), patience)
+
+    def _news(self, rings: int) -> bool:
+        return self._rings != rings or self._closed
 
     def ring(self) -> None:
         self._wake()
@@ -100,7 +106,7 @@ class Doorbell:
             time.sleep(RECONNECT_AFTER_S)
 
     def _listen(self, connection: psycopg.Connection) -> None:
-        connection.add_notify_handler(lambda notify: self._wake())
+        connection.add_notify_handler(lambda _: self._wake())
         connection.execute(LISTEN)
         self._listening = True
         self._wake()  # what came before is heard by nobody: everyone looks once

@@ -7,7 +7,8 @@ from detent.store.postgres.connection import Failed
 
 RETRY_AFTER_S = 1
 
-#: Faults that pass, by the code or the class of codes that the server gives: the transaction was undone.
+#: Faults that pass, by the code or the class of codes that the server gives: the transaction was
+#: undone.
 PASSING: tuple[tuple[str, str], ...] = (
     ("53100", "the disk of the database is full: nothing was written. Free space on it."),
     ("53200", "the database has no memory left: nothing was written."),

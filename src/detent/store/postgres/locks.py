@@ -1,8 +1,9 @@
-"""Locks on what has no row of its own, as pairs of numbers that end with the transaction. Sends nothing.
+"""Locks on what has no row of its own, as pairs of numbers that end with the transaction. Sends
+nothing.
 
-The order in which a writer takes locks is the same everywhere, so that no two wait for each other: rows of
-roots, idempotency keys, limits, resources, rows of the queue, the turn to append. Whoever takes a lock out
-of this order does not wait for it.
+The order in which a writer takes locks is the same everywhere, so that no two wait for each
+other: rows of roots, idempotency keys, limits, resources, rows of the queue, the turn to append.
+Whoever takes a lock out of this order does not wait for it.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,8 @@ from detent.store.codec import to_json
 from detent.store.postgres.connection import Query
 from detent.store.postgres.reading import READY
 
-#: A set of names is locked by as many numbers at most, whatever its size: the server's table of locks is small.
+#: A set of names is locked by as many numbers at most, whatever its size: the server's table of
+#: locks is small.
 NUMBERS = 4_096
 
 

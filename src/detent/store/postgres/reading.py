@@ -1,4 +1,6 @@
-"""What can be read in a transaction on PostgreSQL. Select by ids is one statement for the whole set."""
+"""What can be read in a transaction on PostgreSQL. Select by ids is one statement for the whole
+set.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -37,7 +39,8 @@ TAG_IN_LIST = (
     "EXISTS (SELECT FROM json_array_elements_text({column}::json) AS tag WHERE tag = :{value})"
 )
 
-#: The store's time, from the server's clock and the time of the last event that the transaction sees.
+#: The store's time, from the server's clock and the time of the last event that the transaction
+#: sees.
 Clock = Callable[[int, int | None], int]
 
 to_bytes = msgspec.json.Encoder().encode
@@ -56,7 +59,9 @@ def read_resource(name: str, value: str, in_use: int) -> Resource:
 
 
 class PostgresReading:
-    """What one transaction sees: of a view its first moment, of a write what its locks hold still."""
+    """What one transaction sees: of a view its first moment, of a write what its locks hold
+    still.
+    """
 
     def __init__(self, transaction: Transaction, clock: Clock) -> None:
         self._transaction = transaction
@@ -126,7 +131,7 @@ class PostgresReading:
         return [read_checkpoint(row) for row in self._ask(READY["job_checkpoints"](job_id))]
 
     def resources(self) -> list[Resource]:
-        in_use = dict(self._ask(READY["resources_in_use"]()))
+        in_use: dict[Any, Any] = dict(self._ask(READY["resources_in_use"]()))
         named = self._ask(NAMED["resources"])
         return [read_resource(name, value, in_use.get(name, 0)) for name, value in named]
 

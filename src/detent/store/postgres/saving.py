@@ -1,4 +1,5 @@
-"""From the changes of a batch to statements: one for each table that changes, its rows as one JSON parameter.
+"""From the changes of a batch to statements: one for each table that changes, its rows as one
+JSON parameter.
 
 Sends nothing.
 """
@@ -28,7 +29,9 @@ Arrivals = dict[tuple[str, str], int]
 
 
 def into(name: str, *fields: str) -> Callable[[Iterable[Row]], Query]:
-    """A statement that takes rows with these fields. What is missing in a row is left out of the JSON."""
+    """A statement that takes rows with these fields. What is missing in a row is left out of the
+    JSON.
+    """
     if set(fields) != set(_GIVEN.findall(SQL[name].text)):
         raise ValueError(f"{name} does not take {fields}")
     row_type = msgspec.defstruct(name, [(each, Any, None) for each in fields], omit_defaults=True)
@@ -80,7 +83,7 @@ def by_ids(name: str, ids: Iterable[str]) -> Query:
 
 
 def rows_of(changes: Changes, now: int) -> Iterator[Query]:
-    """Everything but leases, which are counted, events, and what is deleted, which is read first."""
+    """All but leases, which are counted, events, and what is deleted, which is read first."""
     yield from _tasks(changes)
     yield from _jobs(changes)
     yield from _parts(changes)
@@ -181,7 +184,7 @@ def appended(
 def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:
     """Of work that is deleted in the batch that made it, only the tombstone says anything."""
     for row in rows:
-        event = Logged(0, *row, digest=None)
+        event = Logged._make((0, *row, None))
         if event.stream not in deleted or event.name in TOMBSTONES:
             yield row
         else:

@@ -1,4 +1,6 @@
-"""Bringing a PostgreSQL database to the present schema: once, however many processes start together."""
+"""Bringing a PostgreSQL database to the present schema: once, however many processes start
+together.
+"""
 
 import psycopg
 
@@ -25,7 +27,9 @@ def applied(connection: psycopg.Connection) -> list[Applied]:
 
 
 def bring_up(connection: psycopg.Connection, where: str) -> None:
-    """Apply what is missing, all of it or nothing. Without anything missing nobody waits for anybody."""
+    """Apply what is missing, all of it or nothing. Without anything missing nobody waits for
+    anybody.
+    """
     if not pending(MIGRATIONS, applied(connection), where):
         return
     try:

@@ -1,10 +1,11 @@
 """One transaction on one connection: begun with its first statement, ended once, given back.
 
-A connection that died while nobody used it is replaced without anybody noticing; that is safe because
-nothing was done on it yet.
+A connection that died while nobody used it is replaced without anybody noticing; that is safe
+because nothing was done on it yet.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 
@@ -24,7 +25,7 @@ class Transaction:
         self._where = where
         self._connection: Connection | None = None
         #: The row with which the transaction began: what it was set to, and the time.
-        self.started: tuple[object, ...] = ()
+        self.started: tuple[Any, ...] = ()
         #: Why it can no longer be committed.
         self._failed: DetentError | None = None
 
@@ -57,8 +58,8 @@ class Transaction:
             if self._connection is not None and self._connection.alive:
                 raise
             raise Unavailable(
-                f"{error.message} It was lost during the commit: whether that was written is not known. "
-                "Asking again with the same idempotency key is safe.",
+                f"{error.message} It was lost during the commit: whether that was written is not "
+                "known. Asking again with the same idempotency key is safe.",
                 retry_after_s=RETRY_AFTER_S,
             ) from error
         if last.done != "COMMIT":
@@ -81,7 +82,9 @@ class Transaction:
             self._pool.give_back(connection)
 
     def _start(self, queries: Sequence[Query]) -> list[Answer]:
-        """A connection that was free may be dead; then all of them probably are, and one is made anew."""
+        """A connection that was free may be dead; then all of them probably are, and one is made
+        anew.
+        """
         self._connection = self._pool.take()
         try:
             return self._connection.run([*self._begin, *queries])

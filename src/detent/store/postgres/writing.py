@@ -1,7 +1,8 @@
-"""The write transaction on PostgreSQL: locks first, rows next, events and the commit last, in few round trips.
+"""The write transaction on PostgreSQL: locks first, rows next, events and the commit last, in few
+round trips.
 
-What `save` is given goes out with the commit, so that the turn to append is held no longer than needed;
-a statement that is asked before then takes the rows along and sees them.
+What `save` is given goes out with the commit, so that the turn to append is held no longer than
+needed; a statement that is asked before then takes the rows along and sees them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ from detent.store.port import (
 )
 from detent.store.postgres import saving
 from detent.store.postgres.claiming import Lanes, claimable
-from detent.store.postgres.planning import by_key
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names
 from detent.store.postgres.reading import (
@@ -73,7 +73,7 @@ class PostgresWriting(PostgresReading):
 
     def _take_rows(self) -> list[Query]:
         rows, self._rows = self._rows, []
-        return by_key(*rows)
+        return rows
 
     # -- locks -----------------------------------------------------------------------------
 
@@ -84,7 +84,9 @@ class PostgresWriting(PostgresReading):
         self._roots.update(root for (root,) in self._ask(query))
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
-        """Who came to depend on these while we waited for locks, or further away, is locked now or never."""
+        """Who came to depend on these while we waited for locks, or further away, is locked now
+        or never.
+        """
         rows = self._ask(saving.by_ids("dependents", task_ids))
         late = {root for _, _, root in rows} - self._roots
         if late:
@@ -93,7 +95,9 @@ class PostgresWriting(PostgresReading):
         return [(task_id, dependent) for task_id, dependent, _ in rows]
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
-        """Two who bring the same key come one after the other: the second finds the first one's answer."""
+        """Two who bring the same key come one after the other: the second finds the first one's
+        answer.
+        """
         self._ask(lock_names(Lock.KEYS, ("\0".join(key) for key in keys)))
         return super().keys(keys, now)
 
@@ -101,7 +105,7 @@ class PostgresWriting(PostgresReading):
         _, in_use, named = self._run(
             READY["lock_resources"](Lock.RESOURCES), READY["resources_in_use"](), NAMED["resources"]
         )
-        held = dict(in_use)
+        held: dict[Any, Any] = dict(in_use)
         return [read_resource(name, value, held.get(name, 0)) for name, value in named]
 
     # -- the queue -------------------------------------------------------------------------
@@ -114,7 +118,9 @@ class PostgresWriting(PostgresReading):
         return [candidate for candidate, _ in found]
 
     def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
-        """Claimers under the same key come one after the other, each counting what those before it took."""
+        """Claimers under the same key come one after the other, each counting what those before
+        it took.
+        """
         names: dict[str, list[str]] = {}
         for key in keys:
             kind, _, name = key.partition(":")
@@ -129,7 +135,7 @@ class PostgresWriting(PostgresReading):
     def due(self, limit: int, now: int) -> Due:
         kinds = ("due_leases", "due_waits", "due_deadlines")
         leases, waits, deadlines = self._run(*[READY[kind](now, limit) for kind in kinds])
-        return Due(leases, waits, [job_id for (job_id,) in deadlines])  # type: ignore[arg-type]
+        return Due(leases, waits, [job_id for (job_id,) in deadlines])
 
     def renew(
         self, worker: str, grants: Sequence[tuple[str, int]], until: int
@@ -183,8 +189,8 @@ class PostgresWriting(PostgresReading):
 
     def _lease(self, leases: Sequence[LeaseRow]) -> None:
         self._rows.append(saving.LEASES(leases))
-        *_, leased, _ = self._transaction.run(*self._take_rows())
-        if leased.done != f"UPDATE {len(leases)}":
+        *_, leased = self._transaction.run(*self._take_rows())
+        if leased.done != f"MERGE {len(leases)}":
             raise Broken("a job was claimed that is not in the queue: its lease has no row")
 
     def commit(self) -> None:
@@ -195,7 +201,9 @@ class PostgresWriting(PostgresReading):
     # -- forgetting ------------------------------------------------------------------------
 
     def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
-        """Remove rows, and blank what the events of their streams said; digests keep the chain whole."""
+        """Remove rows, and blank what the events of their streams said; digests keep the chain
+        whole.
+        """
         of_tasks = self._ask(saving.by_ids("jobs_of_task", task_ids))
         jobs = [*job_ids, *(job_id for (job_id,) in of_tasks)]
         self._deleted.update(task_ids, jobs)

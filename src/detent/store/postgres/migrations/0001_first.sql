@@ -414,12 +414,14 @@ CREATE TABLE notion_pages (
 -- the log.
 CREATE FUNCTION blank_events(given json) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
-    UPDATE events SET data = '', digest = decode(blank.digest, 'hex')
-    FROM json_to_recordset(given) AS blank (position bigint, digest text)
-    WHERE events.position = blank.position AND events.digest IS NULL
+    MERGE INTO events USING json_to_recordset(given) AS blank (position bigint, digest text)
+    ON events.position = blank.position
+    WHEN MATCHED AND events.digest IS NULL
         AND events.name NOT IN ('task_deleted', 'job_deleted')
         AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = events.stream)
         AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = events.stream)
+    THEN UPDATE SET data = '', digest = decode(blank.digest, 'hex')
+    WHEN NOT MATCHED AND blank.position IS NULL THEN INSERT (stream) VALUES (NULL)
 $$;
 REVOKE ALL ON FUNCTION blank_events(json) FROM PUBLIC;
 

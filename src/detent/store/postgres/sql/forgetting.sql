@@ -2,32 +2,54 @@
 -- as one JSON parameter; and blanking goes through a function, the only one that may change the log.
 
 -- name: delete_waits
-DELETE FROM waits USING json_array_elements_text(:ids) AS gone (id) WHERE waits.job_id = gone.id;
+MERGE INTO waits USING json_array_elements_text(:ids) AS gone (id) ON waits.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- name: delete_signals
-DELETE FROM signals USING json_array_elements_text(:ids) AS gone (id)
-WHERE signals.job_id = gone.id;
+MERGE INTO signals USING json_array_elements_text(:ids) AS gone (id) ON signals.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- name: delete_checkpoints
-DELETE FROM checkpoints USING json_array_elements_text(:ids) AS gone (id)
-WHERE checkpoints.job_id = gone.id;
+MERGE INTO checkpoints USING json_array_elements_text(:ids) AS gone (id) ON checkpoints.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- name: delete_steps
-DELETE FROM steps USING json_array_elements_text(:ids) AS gone (id) WHERE steps.job_id = gone.id;
+MERGE INTO steps USING json_array_elements_text(:ids) AS gone (id) ON steps.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- name: delete_plans
-DELETE FROM plans USING json_array_elements_text(:ids) AS gone (id) WHERE plans.job_id = gone.id;
+MERGE INTO plans USING json_array_elements_text(:ids) AS gone (id) ON plans.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- name: delete_evidence
-DELETE FROM evidence USING json_array_elements_text(:ids) AS gone (id), runs
-WHERE runs.job_id = gone.id AND evidence.run_id = runs.id;
+WITH gone AS MATERIALIZED (
+    SELECT runs.id
+    FROM json_array_elements_text(:ids) AS job (id)
+    CROSS JOIN LATERAL (SELECT runs.id FROM runs WHERE runs.job_id = job.id OFFSET 0) AS runs
+)
+MERGE INTO evidence USING gone ON evidence.run_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (run_id) VALUES (gone.id);
 
 -- name: delete_output
-DELETE FROM output USING json_array_elements_text(:ids) AS gone (id), runs
-WHERE runs.job_id = gone.id AND output.run_id = runs.id;
+WITH gone AS MATERIALIZED (
+    SELECT runs.id
+    FROM json_array_elements_text(:ids) AS job (id)
+    CROSS JOIN LATERAL (SELECT runs.id FROM runs WHERE runs.job_id = job.id OFFSET 0) AS runs
+)
+MERGE INTO output USING gone ON output.run_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (run_id) VALUES (gone.id);
 
 -- name: delete_runs
-DELETE FROM runs USING json_array_elements_text(:ids) AS gone (id) WHERE runs.job_id = gone.id;
+MERGE INTO runs USING json_array_elements_text(:ids) AS gone (id) ON runs.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- A tombstone keeps what it says.
 -- name: events_to_blank

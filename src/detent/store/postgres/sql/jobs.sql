@@ -1,9 +1,10 @@
 -- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
 -- as one JSON parameter.
 --
--- A plan is made once and kept while tables grow, so it must not depend on how large they were. A set is looked up
--- row by row through LATERAL, where OFFSET 0 keeps the order of the two; statements that change rows are planned
--- after `plan_by_key`, which leaves no other way than by key.
+-- A plan is made once and kept while tables grow, so it must not depend on how large they were: a set is always
+-- walked row by row, and each row looked up by its key. In reads LATERAL does that, where OFFSET 0 keeps the
+-- order. In writes it is MERGE with a branch for rows that are not there: it keeps the order too, and is
+-- never taken, because every given row has its key.
 
 -- name: jobs
 SELECT jobs.id, jobs.project, jobs.state, jobs.state_at, jobs.intent, jobs.priority, jobs.rank,
@@ -33,7 +34,9 @@ SELECT
 FROM json_populate_recordset(NULL::jobs, :rows) AS given;
 
 -- name: update_jobs
-UPDATE jobs SET
+MERGE INTO jobs USING json_populate_recordset(NULL::jobs, :rows) AS given
+ON jobs.id = given.id
+WHEN MATCHED THEN UPDATE SET
     state = given.state, state_at = given.state_at, priority = given.priority, rank = given.rank,
     queued_at = given.queued_at, not_before = given.not_before, attempt = given.attempt,
     lost = given.lost, fence = given.fence,
@@ -43,8 +46,7 @@ UPDATE jobs SET
     error_class = given.error_class, error = given.error, ended_at = given.ended_at,
     resuming = given.resuming, failures = given.failures, plan_wanted = given.plan_wanted,
     waited = given.waited, result = given.result, version = given.version
-FROM json_populate_recordset(NULL::jobs, :rows) AS given
-WHERE jobs.id = given.id;
+WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (given.id);
 
 -- name: payloads
 SELECT jobs.id, coalesce(tasks.payload, jobs.payload) AS payload
@@ -65,4 +67,6 @@ WITH RECURSIVE below (parent, child) AS (
 SELECT parent, child FROM below;
 
 -- name: delete_jobs
-DELETE FROM jobs USING json_array_elements_text(:ids) AS gone (id) WHERE jobs.id = gone.id;
+MERGE INTO jobs USING json_array_elements_text(:ids) AS gone (id) ON jobs.id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (id) VALUES (gone.id);

@@ -27,14 +27,15 @@ SELECT
 FROM json_populate_recordset(NULL::runs, :rows) AS given;
 
 -- name: update_runs
-UPDATE runs SET
+MERGE INTO runs USING json_populate_recordset(NULL::runs, :rows) AS given
+ON runs.id = given.id
+WHEN MATCHED THEN UPDATE SET
     state = given.state, started_at = given.started_at, ended_at = given.ended_at,
     outcome = given.outcome, exit_code = given.exit_code, error_class = given.error_class,
     error = given.error, session_id = given.session_id, cost = given.cost,
     tokens_in = given.tokens_in, tokens_out = given.tokens_out, progress = given.progress,
     note = given.note
-FROM json_populate_recordset(NULL::runs, :rows) AS given
-WHERE runs.id = given.id;
+WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (given.id);
 
 -- name: steps
 SELECT steps.job_id, steps.plan_version, steps.name, steps.state, steps.state_at, steps.retries,
@@ -147,5 +148,7 @@ SELECT given.job_id, given.plan_version, given.document
 FROM json_populate_recordset(NULL::plans, :rows) AS given;
 
 -- name: end_waits
-DELETE FROM waits USING json_populate_recordset(NULL::waits, :rows) AS given
-WHERE waits.job_id = given.job_id AND waits.name = given.name;
+MERGE INTO waits USING json_populate_recordset(NULL::waits, :rows) AS given
+ON waits.job_id = given.job_id AND waits.name = given.name
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND given.job_id IS NULL THEN INSERT (job_id) VALUES (given.job_id);

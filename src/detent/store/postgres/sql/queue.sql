@@ -14,12 +14,16 @@ ON CONFLICT (job_id) DO UPDATE SET
     worker = NULL, fence = 0, lease_until = NULL;
 
 -- name: lease_queue
-UPDATE queue SET worker = given.worker, fence = given.fence, lease_until = given.lease_until
-FROM json_populate_recordset(NULL::queue, :rows) AS given
-WHERE queue.job_id = given.job_id;
+MERGE INTO queue USING json_populate_recordset(NULL::queue, :rows) AS given
+ON queue.job_id = given.job_id
+WHEN MATCHED THEN UPDATE SET
+    worker = given.worker, fence = given.fence, lease_until = given.lease_until
+WHEN NOT MATCHED AND given.job_id IS NULL THEN INSERT (job_id) VALUES (given.job_id);
 
 -- name: delete_queue
-DELETE FROM queue USING json_array_elements_text(:ids) AS gone (id) WHERE queue.job_id = gone.id;
+MERGE INTO queue USING json_array_elements_text(:ids) AS gone (id) ON queue.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- name: upsert_deadlines
 INSERT INTO deadlines (job_id, due_at)
@@ -27,8 +31,9 @@ SELECT given.job_id, given.due_at FROM json_populate_recordset(NULL::deadlines, 
 ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at;
 
 -- name: delete_deadlines
-DELETE FROM deadlines USING json_array_elements_text(:ids) AS gone (id)
-WHERE deadlines.job_id = gone.id;
+MERGE INTO deadlines USING json_array_elements_text(:ids) AS gone (id) ON deadlines.job_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
 -- ---- where lanes begin ----------------------------------------------------------------------
 
@@ -106,9 +111,9 @@ LIMIT 5000
 FOR UPDATE SKIP LOCKED;
 
 -- name: wake_queue
-UPDATE queue SET asleep = false
-FROM json_array_elements_text(:ids) AS due (id)
-WHERE queue.job_id = due.id;
+MERGE INTO queue USING json_array_elements_text(:ids) AS due (id) ON queue.job_id = due.id
+WHEN MATCHED THEN UPDATE SET asleep = false
+WHEN NOT MATCHED AND due.id IS NULL THEN INSERT (job_id) VALUES (due.id);
 
 -- ---- claiming -------------------------------------------------------------------------------
 
@@ -220,6 +225,6 @@ CROSS JOIN LATERAL (
 ) AS held;
 
 -- name: renew
-UPDATE queue SET lease_until = :until
-FROM json_array_elements_text(:ids) AS held (id)
-WHERE queue.job_id = held.id;
+MERGE INTO queue USING json_array_elements_text(:ids) AS held (id) ON queue.job_id = held.id
+WHEN MATCHED THEN UPDATE SET lease_until = :until
+WHEN NOT MATCHED AND held.id IS NULL THEN INSERT (job_id) VALUES (held.id);

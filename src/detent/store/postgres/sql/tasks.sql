@@ -31,7 +31,9 @@ SELECT
 FROM json_populate_recordset(NULL::tasks, :rows) AS given;
 
 -- name: update_tasks
-UPDATE tasks SET
+MERGE INTO tasks USING json_populate_recordset(NULL::tasks, :rows) AS given
+ON tasks.id = given.id
+WHEN MATCHED THEN UPDATE SET
     state = given.state, state_at = given.state_at, priority = given.priority, jobs = given.jobs,
     job_id = given.job_id, open_dependencies = given.open_dependencies,
     failed_dependency = given.failed_dependency, open_subtasks = given.open_subtasks,
@@ -40,15 +42,15 @@ UPDATE tasks SET
     session_id = given.session_id, budget = given.budget, spent = given.spent,
     cancel_reason = given.cancel_reason, blocked_detail = given.blocked_detail,
     answered = given.answered, options = given.options, version = given.version
-FROM json_populate_recordset(NULL::tasks, :rows) AS given
-WHERE tasks.id = given.id;
+WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (given.id);
 
 -- name: edit_tasks
-UPDATE tasks SET
+MERGE INTO tasks USING json_populate_recordset(NULL::tasks, :rows) AS given
+ON tasks.id = given.id
+WHEN MATCHED THEN UPDATE SET
     title = coalesce(given.title, tasks.title), payload = coalesce(given.payload, tasks.payload),
     tags = coalesce(given.tags, tasks.tags)
-FROM json_populate_recordset(NULL::tasks, :rows) AS given
-WHERE tasks.id = given.id;
+WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (given.id);
 
 -- name: insert_dependencies
 INSERT INTO dependencies (task_id, depends_on)
@@ -82,8 +84,11 @@ FROM json_array_elements_text(:ids) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.task_id = wanted.id OFFSET 0) AS jobs;
 
 -- name: delete_tasks
-DELETE FROM tasks USING json_array_elements_text(:ids) AS gone (id) WHERE tasks.id = gone.id;
+MERGE INTO tasks USING json_array_elements_text(:ids) AS gone (id) ON tasks.id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (id) VALUES (gone.id);
 
 -- name: delete_dependencies
-DELETE FROM dependencies USING json_array_elements_text(:ids) AS gone (id)
-WHERE dependencies.task_id = gone.id;
+MERGE INTO dependencies USING json_array_elements_text(:ids) AS gone (id) ON dependencies.task_id = gone.id
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (task_id) VALUES (gone.id);

@@ -6,7 +6,8 @@
 -- name: begin_reading
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
+    set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
     (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
@@ -15,7 +16,8 @@ SELECT
 -- name: begin_writing
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
+    set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('idle_in_transaction_session_timeout', '10s', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
@@ -25,17 +27,12 @@ SELECT
 -- name: plan_freely
 SELECT
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-    set_config('enable_mergejoin', 'on', true);
+    set_config('enable_mergejoin', 'on', true), set_config('enable_material', 'on', true);
 
--- name: plan_in_order
+-- name: plan_by_key
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-    set_config('enable_mergejoin', 'off', true), set_config('enable_indexscan', 'on', true),
-    set_config('enable_indexonlyscan', 'on', true);
-
--- What is left are bitmaps, which need a key to look up.
--- name: plan_by_key
-SELECT set_config('enable_indexscan', 'off', true), set_config('enable_indexonlyscan', 'off', true);
+    set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true);
 
 -- Everything that hangs together has one root. Whoever changes any of it holds the root's row: of the named tasks
 -- and jobs, of the tasks above them, and of the tasks that wait for one of these. Roots never change, so they
