@@ -77,7 +77,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_processes_that_write_at_once_lose_nothing_and_do_not_starve(path: Path) -> None:
-    total = 900
+    total = 1_500
     SqliteStore(path).close()
     with ExitStack() as stack:
         programs = [process(sqlite_processes.count_up, path, total) for _ in range(3)]

@@ -38,8 +38,8 @@ def undone(store: SqliteStore) -> Iterator[SqliteWriting]:
 # ---- the same as looking at all rows ---------------------------------------------------------
 
 
-def some(names: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
-    return st.lists(st.sampled_from(names), unique=True)
+def some(names: tuple[str, ...], most: int = 2) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), unique=True, max_size=most)
 
 
 works = st.lists(
@@ -50,14 +50,15 @@ works = st.lists(
         st.sampled_from([0, START, START + 1]),
         st.none() | st.sampled_from(KEYS),
     ),
+    min_size=10,
     max_size=40,
 )
 able = st.builds(
     Abilities,
-    intents=st.none() | some((*INTENTS, "fly")),
+    intents=st.none() | some((*INTENTS, "fly"), most=3),
     projects=st.none() | some(PROJECTS),
-    paused_intents=some(INTENTS),
-    paused_projects=some(PROJECTS),
+    paused_intents=some(INTENTS, most=1),
+    paused_projects=some(PROJECTS, most=1),
     full_keys=some(KEYS),
 )
 
@@ -80,9 +81,9 @@ def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Can
 
 
 @settings(
-    max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
-@given(works=works, abilities=able, limit=st.integers(1, 10), looked_past=st.integers(0, 3))
+@given(works=works, abilities=able, limit=st.integers(2, 6), looked_past=st.integers(0, 3))
 def test_a_claim_finds_what_a_look_at_all_work_would(
     store: SqliteStore, works: list[Any], abilities: Abilities, limit: int, looked_past: int
 ) -> None:

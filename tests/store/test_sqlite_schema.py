@@ -15,7 +15,7 @@ from detent.store.paging import COLUMNS
 from detent.store.port import TABLES
 from detent.store.rows import columns
 from detent.store.sqlite import SqliteStore, schema
-from detent.store.sqlite.connection import array
+from detent.store.sqlite.connection import ROWS_AT_ONCE, array, insert_of_several
 from detent.store.sqlite.reading import SQL
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process, start
@@ -201,6 +201,19 @@ def test_claims_and_timers_use_their_indexes(
     database: apsw.Connection, name: str, index: str
 ) -> None:
     assert any(step.endswith(f"INDEX {index}") for step in plan(database, name))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in SQL if name[:6] in ("insert", "upsert")))
+def test_rows_are_inserted_several_at_once(database: apsw.Connection, name: str) -> None:
+    several = insert_of_several(SQL[name].text)
+    assert several is not None
+    values = [None] * (ROWS_AT_ONCE * len(SQL[name].parameters))
+    assert database.execute(f"EXPLAIN {several}", values).fetchall()
+
+
+@pytest.mark.parametrize("name", ["update_jobs", "claimable", "delete_queue", "renew"])
+def test_nothing_else_is_done_several_at_once(name: str) -> None:
+    assert insert_of_several(SQL[name].text) is None
 
 
 def test_every_small_table_is_there(database: apsw.Connection) -> None:

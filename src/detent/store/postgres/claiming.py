@@ -51,7 +51,7 @@ class Lanes:
         if time.monotonic() >= self._look_at_s:
             self._look(run)
             return
-        (rows,) = run(READY["arrivals_after"](self._seen))
+        (rows,) = run(READY["arrivals_after"](after=self._seen))
         for number, intent, project, rank in rows:
             self._seen = max(self._seen, number)
             self._lower((intent, project), rank)
@@ -63,8 +63,8 @@ class Lanes:
         ((last,),), lanes, asleep, _ = run(
             READY["last_arrival"](),
             READY["lanes"](),
-            READY["next_asleep"](ANY_TIME),
-            READY["forget_arrivals"](Key.ARRIVALS),
+            READY["next_asleep"](floor=ANY_TIME),
+            READY["forget_arrivals"](kind=Key.ARRIVALS),
         )
         self._seen = last
         self._floors = {(intent, project): rank for intent, project, rank in lanes}
@@ -88,13 +88,13 @@ class Lanes:
         arrivals: Arrivals = {}
         try:
             first, due = transaction.run(
-                READY["next_asleep"](floor), READY["due_asleep"](floor, now)
+                READY["next_asleep"](floor=floor), READY["due_asleep"](floor=floor, now=now)
             )
             for _, intent, project, rank in due.rows:
                 lane = (intent, project)
                 arrivals[lane] = min(rank, arrivals.get(lane, rank))
             if due.rows:
-                wake = READY["wake_queue"](to_json([job_id for job_id, *_ in due.rows]))
+                wake = READY["wake_queue"](ids=to_json([job_id for job_id, *_ in due.rows]))
                 transaction.commit(wake, *appended((), arrivals))
         finally:
             transaction.end()
@@ -120,7 +120,7 @@ class Lanes:
             stale = [lane for lane in best if lane not in fresh]
             if not stale:
                 return [(lane, self._floors[lane]) for lane in best]
-            (rows,) = run(READY["lane_floors"](self._as_json(stale)))
+            (rows,) = run(READY["lane_floors"](lanes=self._as_json(stale)))
             begins = {(intent, project): rank for intent, project, rank in rows}
             for lane in stale:
                 self._settle(lane, begins.get(lane))
@@ -156,7 +156,8 @@ def claimable(
             if not best:
                 break
             tried.update(lane for lane, _ in best)
-            (rows,) = run(READY["claimable"](as_json(best), full_keys, left))
+            query = READY["claimable"](lanes=as_json(best), full_keys=full_keys, limit=left)
+            (rows,) = run(query)
             found += [(rank, Candidate._make(own), root) for *own, rank, root in rows]
     return [(candidate, root) for _, candidate, root in sorted(found)]
 

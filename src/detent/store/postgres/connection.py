@@ -30,8 +30,9 @@ Value = bytes | str | int | None
 
 
 class Query(NamedTuple):
-    """A statement with `$1` for its first parameter, and the values to bind. One without a name
-    is not kept.
+    """A statement with `$1` for its first parameter, and the values to bind.
+
+    One that has a name is prepared under it, and kept.
     """
 
     text: bytes
@@ -56,20 +57,17 @@ class Failed(Exception):
 
 
 def ready(statement: Statement) -> Callable[..., Query]:
-    """What makes a query of a statement: give it the values in the order in which its parameters
-    appear.
-    """
-    text, name = numbered(statement), name_of(statement)
+    """What makes a query of a statement: give it the values by the names of its parameters.
 
-    def query(*values: Value) -> Query:
-        return Query(text, [_bytes(value) for value in values], name)
+    The server keeps it under the same name for the same text, under another for another.
+    """
+    text, parameters = numbered(statement), statement.parameters
+    name = b"detent_" + sha256(text).hexdigest()[:20].encode()
+
+    def query(**values: Value) -> Query:
+        return Query(text, [_bytes(values[parameter]) for parameter in parameters], name)
 
     return query
-
-
-def name_of(statement: Statement) -> bytes:
-    """Under which a server keeps it: the same for the same text, another for another."""
-    return b"detent_" + sha256(numbered(statement)).hexdigest()[:20].encode()
 
 
 def numbered(statement: Statement) -> bytes:

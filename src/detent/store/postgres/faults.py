@@ -15,7 +15,6 @@ PASSING: tuple[tuple[str, str], ...] = (
     ("53300", "the database has no connection left. Raise max_connections, or use a pooler."),
     ("53", "the database lacks a resource: nothing was written."),
     ("40", "two writers were in each other's way and this one gave in: nothing was written."),
-    ("55P03", "somebody else is changing what this depends on: nothing was written."),
     ("25006", "the database cannot be written: it is a standby, or set to read only."),
     ("25P03", "this process stood still for too long in the middle of a write: it was undone."),
     ("57014", "the database stopped the statement: nothing was written."),
@@ -31,6 +30,8 @@ TAKEN = {
     "jobs_pkey": ("job_exists", "there is a job with that id already"),
 }
 
+#: Somebody else holds what turned out to be needed: decided anew, it may be free.
+IN_THE_WAY = "55P03"
 #: Codes of texts that PostgreSQL cannot hold: the character with the number zero.
 NOT_TEXT = ("22P05", "22021")
 NO_RIGHTS = "42501"
@@ -50,6 +51,8 @@ def explained(error: psycopg.Error | Failed, where: str) -> DetentError:
 
 
 def _lasting(error: psycopg.Error | Failed, sqlstate: str, where: str) -> DetentError:
+    if sqlstate == IN_THE_WAY:
+        return Refused("somebody else is changing what this depends on", code="version_conflict")
     if isinstance(error, Failed) and error.constraint in TAKEN:
         code, message = TAKEN[error.constraint]
         return Refused(message, code=code)

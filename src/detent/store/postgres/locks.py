@@ -33,4 +33,4 @@ class Lock(IntEnum):
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:
     """Hold each of the names; they are taken in the order of their numbers."""
     numbers = sorted({crc32(name.encode()) % NUMBERS for name in names})
-    return READY["lock_numbers"](kind, to_json(numbers))
+    return READY["lock_numbers"](kind=kind, numbers=to_json(numbers))

@@ -80,7 +80,7 @@ class PostgresReading:
         return self._transaction.rows(query)
 
     def _by_ids(self, name: str, ids: Collection[str]) -> Rows:
-        return self._ask(READY[name](to_bytes(list(ids))))
+        return self._ask(READY[name](ids=to_bytes(list(ids))))
 
     # -- tasks and jobs --------------------------------------------------------------------
 
@@ -124,11 +124,11 @@ class PostgresReading:
 
     def checkpoints(self, keys: Collection[tuple[str, str]]) -> list[Checkpoint]:
         wanted = [{"job_id": job_id, "name": name} for job_id, name in keys]
-        rows = self._ask(READY["checkpoints"](to_bytes(wanted)))
+        rows = self._ask(READY["checkpoints"](keys=to_bytes(wanted)))
         return [read_checkpoint(row) for row in rows]
 
     def job_checkpoints(self, job_id: str) -> list[Checkpoint]:
-        return [read_checkpoint(row) for row in self._ask(READY["job_checkpoints"](job_id))]
+        return [read_checkpoint(row) for row in self._ask(READY["job_checkpoints"](job_id=job_id))]
 
     def resources(self) -> list[Resource]:
         in_use: dict[Any, Any] = dict(self._ask(READY["resources_in_use"]()))
@@ -139,7 +139,7 @@ class PostgresReading:
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
         wanted = [{"project": project, "key": key} for project, key in keys]
-        rows = self._ask(READY["keys"](to_bytes(wanted), now))
+        rows = self._ask(READY["keys"](rows=to_bytes(wanted), now=now))
         return [
             Key(project, key, digest, from_json(answer), expires_at)
             for project, key, digest, answer, expires_at in rows
@@ -150,9 +150,10 @@ class PostgresReading:
     ) -> list[Logged]:
         end = END_OF_LOG if upto is None else upto
         if stream is None:
-            rows = self._ask(READY["events_after"](after, end, limit))
+            rows = self._ask(READY["events_after"](after=after, upto=end, limit=limit))
         else:
-            rows = self._ask(READY["events_of_stream"](stream, after, end, limit))
+            query = READY["events_of_stream"](stream=stream, after=after, upto=end, limit=limit)
+            rows = self._ask(query)
         return [Logged._make(row) for row in rows]
 
     def rows(self, table: str) -> Mapping[str, Any]:
@@ -165,7 +166,9 @@ class PostgresReading:
     # -- lists for people ------------------------------------------------------------------
 
     def seals(self, after: int, limit: int) -> list[Seal]:
-        return [Seal._make(row) for row in self._ask(READY["seals_after"](after, limit))]
+        return [
+            Seal._make(row) for row in self._ask(READY["seals_after"](after=after, limit=limit))
+        ]
 
     def last_seal(self) -> Seal | None:
         rows = self._ask(READY["last_seal"]())

@@ -36,7 +36,7 @@ def into(name: str, *fields: str) -> Callable[[Iterable[Row]], Query]:
         raise ValueError(f"{name} does not take {fields}")
     row_type = msgspec.defstruct(name, [(each, Any, None) for each in fields], omit_defaults=True)
     query = READY[name]
-    return lambda rows: query(to_json([row_type(*row) for row in rows]))
+    return lambda rows: query(rows=to_json([row_type(*row) for row in rows]))
 
 
 def of(name: str, entity: type[Any], *more: str) -> Callable[[Iterable[tuple[Any, ...]]], Query]:
@@ -79,7 +79,7 @@ PARTS_OF_JOBS = (
 
 
 def by_ids(name: str, ids: Iterable[str]) -> Query:
-    return READY[name](to_json(list(ids)))
+    return READY[name](ids=to_json(list(ids)))
 
 
 def rows_of(changes: Changes, now: int) -> Iterator[Query]:
@@ -174,7 +174,7 @@ def appended(
 ) -> Iterator[Query]:
     """What is written last, in turn with every other writer: the log is in the order of commits."""
     if entries or arrivals:
-        yield READY["append_turn"](Lock.APPEND)
+        yield READY["append_turn"](kind=Lock.APPEND)
     if entries:
         yield EVENTS(_blanked(event_rows(entries), deleted) if deleted else event_rows(entries))
     if arrivals:

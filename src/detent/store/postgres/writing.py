@@ -80,7 +80,7 @@ class PostgresWriting(PostgresReading):
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         if not task_ids and not job_ids:
             return
-        query = READY["lock_roots"](to_json(list(job_ids)), to_json(list(task_ids)))
+        query = READY["lock_roots"](jobs=to_json(list(job_ids)), tasks=to_json(list(task_ids)))
         self._roots.update(root for (root,) in self._ask(query))
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
@@ -103,7 +103,9 @@ class PostgresWriting(PostgresReading):
 
     def resources(self) -> list[Resource]:
         _, in_use, named = self._run(
-            READY["lock_resources"](Lock.RESOURCES), READY["resources_in_use"](), NAMED["resources"]
+            READY["lock_resources"](kind=Lock.RESOURCES),
+            READY["resources_in_use"](),
+            NAMED["resources"],
         )
         held: dict[Any, Any] = dict(in_use)
         return [read_resource(name, value, held.get(name, 0)) for name, value in named]
@@ -125,7 +127,9 @@ class PostgresWriting(PostgresReading):
         for key in keys:
             kind, _, name = key.partition(":")
             names.setdefault(kind, []).append(name)
-        counts = [READY[f"running_by_{kind}"](to_json(found)) for kind, found in names.items()]
+        counts = [
+            READY[f"running_by_{kind}"](names=to_json(found)) for kind, found in names.items()
+        ]
         _, *answers = self._run(lock_names(Lock.LIMITS, keys), *counts)
         running = dict.fromkeys(keys, 0)
         for kind, rows in zip(names, answers, strict=True):
@@ -134,7 +138,7 @@ class PostgresWriting(PostgresReading):
 
     def due(self, limit: int, now: int) -> Due:
         kinds = ("due_leases", "due_waits", "due_deadlines")
-        leases, waits, deadlines = self._run(*[READY[kind](now, limit) for kind in kinds])
+        leases, waits, deadlines = self._run(*[READY[kind](now=now, limit=limit) for kind in kinds])
         return Due(leases, waits, [job_id for (job_id,) in deadlines])
 
     def renew(
@@ -142,9 +146,10 @@ class PostgresWriting(PostgresReading):
     ) -> set[tuple[str, int]]:
         rows = to_json([{"job_id": job_id, "fence": fence} for job_id, fence in grants])
         held, free = self._run(
-            READY["held_leases"](rows, worker), READY["lock_leases"](rows, worker)
+            READY["held_leases"](rows=rows, worker=worker),
+            READY["lock_leases"](rows=rows, worker=worker),
         )
-        self._rows.append(READY["renew"](until, to_json([job_id for (job_id,) in free])))
+        self._rows.append(READY["renew"](until=until, ids=to_json([each for (each,) in free])))
         return {(job_id, fence) for job_id, fence in held}
 
     # -- saving ----------------------------------------------------------------------------
@@ -153,7 +158,9 @@ class PostgresWriting(PostgresReading):
         put, remove, now = PUT_NAMED[table], REMOVE_NAMED[table], self.now()
         self._run(
             *(
-                remove(name) if value is None else put(name, to_json(value), now)
+                remove(name=name)
+                if value is None
+                else put(name=name, value=to_json(value), updated_at=now)
                 for name, value in sorted(rows.items(), key=lambda row: row[0])
             )
         )
@@ -174,18 +181,23 @@ class PostgresWriting(PostgresReading):
 
     def put_seal(self, seal: Seal) -> None:
         """Two that seal at once come one after the other, and the second is refused."""
-        self._ask(READY["append_turn"](Lock.APPEND))
+        self._ask(READY["append_turn"](kind=Lock.APPEND))
         last = self.last_seal()
         if last is not None and seal.from_position <= last.to_position:
             raise Refused("somebody else has sealed it", code="version_conflict")
-        chain = "\\x" + seal.chain.hex()
-        self._ask(READY["insert_seal"](*seal[:3], chain, seal.at))
+        first, to, count, chain, at = seal
+        digest = f"\\x{chain.hex()}"
+        self._ask(
+            READY["insert_seal"](
+                from_position=first, to_position=to, count=count, chain=digest, at=at
+            )
+        )
 
     def clear_rows(self) -> None:
         self._run(*CLEAR_ROWS)
 
     def trim(self, upto: int) -> int:
-        return int(self._transaction.run(READY["trim_events"](upto))[-1].done.split()[-1])
+        return int(self._transaction.run(READY["trim_events"](upto=upto))[-1].done.split()[-1])
 
     def _lease(self, leases: Sequence[LeaseRow]) -> None:
         self._rows.append(saving.LEASES(leases))
@@ -214,4 +226,4 @@ class PostgresWriting(PostgresReading):
         self._rows += [saving.by_ids(f"delete_{table}", jobs) for table in saving.PARTS_OF_JOBS]
         self._rows.append(saving.by_ids("delete_dependencies", task_ids))
         self._rows.append(saving.by_ids("delete_tasks", task_ids))
-        self._rows.append(READY["blank_events"](to_json(blanked)))
+        self._rows.append(READY["blank_events"](rows=to_json(blanked)))

@@ -4,7 +4,7 @@
 -- Positions follow the order of commits: whoever appends holds this until its commit is through, so that no
 -- position becomes visible before a lower one.
 -- name: append_turn
-SELECT pg_advisory_xact_lock(:class::integer, 0);
+SELECT pg_advisory_xact_lock(:kind::integer, 0);
 
 -- name: insert_events
 INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data, digest)

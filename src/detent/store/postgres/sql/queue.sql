@@ -55,7 +55,7 @@ SELECT coalesce(max(id), 0) AS id FROM arrivals;
 -- name: forget_arrivals
 DELETE FROM arrivals
 WHERE id <= (
-    SELECT CASE WHEN pg_try_advisory_xact_lock(:class::integer, 0) THEN (
+    SELECT CASE WHEN pg_try_advisory_xact_lock(:kind::integer, 0) THEN (
         SELECT max(old.id)
         FROM (
             SELECT id FROM arrivals WHERE at < clock_timestamp() - interval '10 minutes'

@@ -40,13 +40,13 @@ SELECT
 -- name: lock_roots
 WITH RECURSIVE job AS MATERIALIZED (
     SELECT jobs.id, jobs.task_id, jobs.root_id
-    FROM json_array_elements_text(:job_ids) AS wanted (id)
+    FROM json_array_elements_text(:jobs) AS wanted (id)
     CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = wanted.id OFFSET 0) AS jobs
 ),
 task (id, parent_id, root_id) AS (
     SELECT tasks.id, tasks.parent_id, tasks.root_id
     FROM (
-        SELECT value AS id FROM json_array_elements_text(:task_ids)
+        SELECT value AS id FROM json_array_elements_text(:tasks)
         UNION
         SELECT task_id FROM job
     ) AS wanted
@@ -89,9 +89,9 @@ CROSS JOIN LATERAL (
 
 -- How many steps hold a resource stays true until the end. Without resources nobody waits here.
 -- name: lock_resources
-SELECT pg_advisory_xact_lock(:class::integer, 0) WHERE EXISTS (SELECT FROM resources);
+SELECT pg_advisory_xact_lock(:kind::integer, 0) WHERE EXISTS (SELECT FROM resources);
 
 -- What has no row of its own to lock: numbers that stand for it, given in their order.
 -- name: lock_numbers
-SELECT pg_advisory_xact_lock(:class::integer, number::integer)
+SELECT pg_advisory_xact_lock(:kind::integer, number::integer)
 FROM json_array_elements_text(:numbers) AS wanted (number);
