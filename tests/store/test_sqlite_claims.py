@@ -129,9 +129,11 @@ def steps(tx: SqliteWriting, abilities: Abilities) -> int:
     return taken
 
 
-def with_others(store: SqliteStore, count: int, other: QueueRow, abilities: Abilities) -> int:
+def with_others(
+    store: SqliteStore, count: int, other: QueueRow, abilities: Abilities, key: str | None = None
+) -> int:
     """The steps of a claim that finds one job behind so many others."""
-    mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, None)
+    mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, key)
     others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
     with undone(store) as tx:
         tx.save(Changes(queue=[mine, *others]))
@@ -160,8 +162,9 @@ OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None)
 def test_a_claim_does_not_walk_past_what_it_must_leave(
     store: SqliteStore, other: QueueRow, abilities: Abilities
 ) -> None:
-    few, many = (with_others(store, count, other, abilities) for count in (1_000, 10_000))
-    assert many < few * 1.5 + 10
+    for key in (None, "spade"):
+        few, many = (with_others(store, count, other, abilities, key) for count in (1_000, 10_000))
+        assert many < few * 1.5 + 10
 
 
 def test_a_great_many_that_come_due_together_are_woken_in_parts(store: SqliteStore) -> None:

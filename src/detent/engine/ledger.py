@@ -36,22 +36,20 @@ class Ledger:
         world = self.world
         world.merge(draft, ())
         for record in draft.records:
-            version = world.versions.get(record.stream, 0) + 1
-            world.versions[record.stream] = version
-            self.entries.append(Entry(record.stream, version, self._project(record.stream), record))
-            if record.stream in world.jobs:
+            stream = record.stream
+            version = world.versions[stream] = world.versions.get(stream, 0) + 1
+            owner = world.jobs.get(stream)
+            if owner is not None:
                 # Also when only a part of the job moved: its row keeps the stream's version.
-                self.jobs[record.stream] = None
+                self.jobs[stream] = None
+            project = world.tasks[stream].project if owner is None else owner.project
+            self.entries.append(Entry(stream, version, project, record))
             note = NOTES.get(type(record.event))
             if note is not None:
                 note(self, record)
         self.tasks.update(dict.fromkeys(draft.tasks))
         for key, names in draft.parts.items():
             self.parts.setdefault(key, {}).update(dict.fromkeys(names))
-
-    def _project(self, stream: str) -> str:
-        job = self.world.jobs.get(stream)
-        return self.world.tasks[stream].project if job is None else job.project
 
     def remember(self, ask: Ask, value: Any, lifetime_us: int) -> None:
         if ask.key is not None:
@@ -100,7 +98,7 @@ class Ledger:
         for (kind, job_id), names in self.parts.items():
             now = self.world.parts.get((kind, job_id), {})
             for name in names:
-                if name in now:
+                if now.get(name) is not None:
                     found[kind].append(now[name])
                 elif kind == WAITS:
                     ended_waits.append((job_id, name))

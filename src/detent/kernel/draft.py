@@ -45,9 +45,10 @@ class Draft(World):
         record = e.Record(stream, subject, event, self.now, self.actor.name)
         self.apply(record)
         self.records.append(record)
-        rows = self.couplings.get(type(event), ())
-        for row in [row for row in rows if row.given(self, record)]:
-            row.then(self, record)
+        rows = self.couplings.get(type(event))
+        if rows is not None:
+            for row in [row for row in rows if row.given(self, record)]:
+                row.then(self, record)
 
     def may(self, task: Task, event: type[e.Event]) -> bool:
         """Whether the task's lifecycle has this event from its present state."""

@@ -142,8 +142,11 @@ class World:
         self.plans.update(draft.plans)
         self.gone.update(draft.gone)
         for key, changes in draft.parts.items():
-            merged = {**self.parts.get(key, NONE), **changes}
-            self.parts[key] = {name: part for name, part in merged.items() if part is not None}
+            own = self.parts.get(key)
+            merged = changes if own is None else {**own, **changes}
+            if None in merged.values():
+                merged = {name: part for name, part in merged.items() if part is not None}
+            self.parts[key] = merged
         for resource, change in draft.usage.items():
             self.usage[resource] = self.usage.get(resource, 0) + change
         for record in records:

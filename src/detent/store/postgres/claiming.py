@@ -1,48 +1,114 @@
-"""Which work a claimer may take: by rank, passing over whatever somebody else is taking or
-changing.
+"""Which work a claimer may take: by rank, passing over what others are taking or changing.
 
-The queue is seen as lanes, one for each intent in a project that has claimable work, so that no
-claim walks past work that it must leave alone. Where a lane begins is remembered, so that no
-claim walks past what was claimed before either, which the index keeps for as long as any reader
-might still look at it.
+The queue is seen as lanes, so that no claim walks past work that it must leave alone. Where a
+lane begins is remembered, so that none walks past what was claimed before either, which the index
+keeps for as long as any reader might still look at it.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable
-from heapq import nsmallest
+from collections.abc import Callable, Collection, Iterable, Iterator
+from heapq import heappop, heappush, nsmallest
 from threading import Lock
+from typing import NamedTuple
 
 from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
 from detent.store.postgres.connection import Rows
 from detent.store.postgres.locks import Lock as Key
 from detent.store.postgres.reading import READY
-from detent.store.postgres.saving import ASLEEP, Arrivals, appended
+from detent.store.postgres.saving import ASLEEP, Arrivals, Lane, appended
 from detent.store.postgres.transaction import Transaction
 
 #: Sends statements in one round trip.
 Run = Callable[..., list[Rows]]
-Lane = tuple[str, str]
 
-#: Arrivals tell everything; looking at all lanes anew now and then would make good what was missed.
+#: Arrivals tell everything; a look at all lanes now and then makes good what nobody told of.
 LOOK_EVERY_S = 60.0
 #: So many lanes are looked at together at least.
 TOGETHER = 16
-#: Less than every time.
-ANY_TIME = -1 << 62
-NEVER = 1 << 62
+ANY_TIME, NEVER = -1 << 62, 1 << 62
+
+
+class Wish(NamedTuple):
+    """The lanes that a claimer may take from."""
+
+    intents: Collection[str] | None
+    projects: Collection[str] | None
+    not_intents: Collection[str]
+    not_projects: Collection[str]
+    not_keys: Collection[str]
+
+    def allows(self, intent: str, project: str) -> bool:
+        return (
+            (self.intents is None or intent in self.intents)
+            and (self.projects is None or project in self.projects)
+            and intent not in self.not_intents
+            and project not in self.not_projects
+        )
+
+
+class Floors:
+    """Where lanes begin, in an order from which the lowest are taken quickly."""
+
+    def __init__(self) -> None:
+        self._floors: dict[Lane, int] = {}
+        #: By intent and project, a heap of floors with the keys of their lanes; some are outdated.
+        self._heaps: dict[tuple[str, str], list[tuple[int, str]]] = {}
+
+    def __getitem__(self, lane: Lane) -> int:
+        return self._floors[lane]
+
+    def put(self, lane: Lane, floor: int) -> None:
+        if self._floors.get(lane) != floor:
+            self._floors[lane] = floor
+            heappush(self._heaps.setdefault(lane[:2], []), (floor, lane[2]))
+
+    def lower(self, lane: Lane, floor: int) -> None:
+        self.put(lane, min(floor, self._floors.get(lane, floor)))
+
+    def drop(self, lane: Lane) -> None:
+        self._floors.pop(lane, None)
+
+    def lowest(self, most: int, wish: Wish, tried: Collection[Lane]) -> list[Lane]:
+        """The lanes that begin with the lowest ranks, of those that are wished and not tried."""
+        lanes = [
+            lane
+            for group in self._heaps
+            if wish.allows(*group)
+            for lane in self._lowest_of(group, most, wish, tried)
+        ]
+        return nsmallest(most, lanes, key=self._floors.__getitem__)
+
+    def _lowest_of(
+        self, group: tuple[str, str], most: int, wish: Wish, tried: Collection[Lane]
+    ) -> Iterator[Lane]:
+        """Take from the heap until enough were found; what is still true goes back."""
+        heap, taken = self._heaps[group], []
+        while heap and most:
+            floor, key = entry = heappop(heap)
+            lane = (*group, key)
+            if self._floors.get(lane) != floor or entry in taken[-1:]:
+                continue
+            taken.append(entry)
+            if key not in wish.not_keys and lane not in tried:
+                most -= 1
+                yield lane
+        for entry in taken:
+            heappush(heap, entry)
 
 
 class Lanes:
-    """Where lanes begin, for one process. That is never later than they do, for all that is
-    committed.
+    """What one process knows of the queue: no lane begins before it is thought to.
+
+    That holds for all that is committed, whoever wrote it.
     """
 
     def __init__(self, begin: Callable[[], Transaction]) -> None:
         self.turn = Lock()
         self._begin = begin
-        self._floors: dict[Lane, int] = {}
-        #: The last arrival that was taken into account.
+        self._floors = Floors()
+        #: When the next work that is asleep is due, and the last arrival that was looked at.
+        self._asleep = NEVER
         self._seen = 0
         self._look_at_s = 0.0
 
@@ -52,14 +118,18 @@ class Lanes:
             self._look(run)
             return
         (rows,) = run(READY["arrivals_after"](after=self._seen))
-        for number, intent, project, rank in rows:
+        for number, intent, project, key, rank in rows:
             self._seen = max(self._seen, number)
-            self._lower((intent, project), rank)
+            self._arrived((intent, project, key), rank)
+
+    def _arrived(self, lane: Lane, rank: int) -> None:
+        if lane == ASLEEP:
+            self._asleep = min(rank, self._asleep)
+        else:
+            self._floors.lower(lane, rank)
 
     def _look(self, run: Run) -> None:
-        """Everything anew. What arrives meanwhile is after the last arrival that was asked for
-        first.
-        """
+        """Everything anew. The last arrival is asked for first: what comes later is seen later."""
         ((last,),), lanes, asleep, _ = run(
             READY["last_arrival"](),
             READY["lanes"](),
@@ -67,74 +137,65 @@ class Lanes:
             READY["forget_arrivals"](kind=Key.ARRIVALS),
         )
         self._seen = last
-        self._floors = {(intent, project): rank for intent, project, rank in lanes}
-        for (due_at,) in asleep:
-            self._floors[ASLEEP] = due_at
+        self._floors = Floors()
+        for intent, project, key, rank in lanes:
+            self._floors.put((intent, project, key), rank)
+        self._asleep = asleep[0][0] if asleep else NEVER
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
-
-    def _lower(self, lane: Lane, floor: int) -> None:
-        self._floors[lane] = min(floor, self._floors.get(lane, floor))
 
     def wake(self, now: int) -> None:
         """Work whose time has come moves to its lane, for everybody and for good.
 
-        In a transaction of its own: a claim that held these rows and waited for a limit could not
-        be waited for.
+        In a transaction of its own: a claim may have to wait for a limit, and then nobody must
+        have to wait for rows that it holds.
         """
-        floor = self._floors.get(ASLEEP, NEVER)
-        if floor > now:
+        if self._asleep > now:
             return
         transaction = self._begin()
         arrivals: Arrivals = {}
         try:
             first, due = transaction.run(
-                READY["next_asleep"](floor=floor), READY["due_asleep"](floor=floor, now=now)
+                READY["next_asleep"](floor=self._asleep),
+                READY["due_asleep"](floor=self._asleep, now=now),
             )
-            for _, intent, project, rank in due.rows:
-                lane = (intent, project)
+            for _, intent, project, key, rank in due.rows:
+                lane = (intent, project, key)
                 arrivals[lane] = min(rank, arrivals.get(lane, rank))
             if due.rows:
                 wake = READY["wake_queue"](ids=to_json([job_id for job_id, *_ in due.rows]))
                 transaction.commit(wake, *appended((), arrivals))
         finally:
             transaction.end()
-        self._settle(ASLEEP, first.rows[0][0] if first.rows else None)
+        self._asleep = first.rows[0][0] if first.rows else NEVER
         for lane, rank in arrivals.items():
-            self._lower(lane, rank)
-
-    def _settle(self, lane: Lane, floor: int | None) -> None:
-        """Note where a lane was seen to begin; one without work is forgotten until some arrives."""
-        if floor is None:
-            self._floors.pop(lane, None)
-        else:
-            self._floors[lane] = floor
+            self._floors.lower(lane, rank)
 
     def best(
-        self, run: Run, allowed: Callable[[Lane], bool], most: int, tried: Collection[Lane]
+        self, run: Run, wish: Wish, most: int, tried: Collection[Lane]
     ) -> list[tuple[Lane, int]]:
         """The lanes that begin with the lowest ranks, each looked at just now."""
         fresh: set[Lane] = set()
         while True:
-            lanes = [lane for lane in self._floors if allowed(lane) and lane not in tried]
-            best = nsmallest(most, lanes, key=self._floors.__getitem__)
-            stale = [lane for lane in best if lane not in fresh]
+            best = self._floors.lowest(most, wish, tried)
+            known = [(lane, self._floors[lane]) for lane in best]
+            stale = [(lane, floor) for lane, floor in known if lane not in fresh]
             if not stale:
-                return [(lane, self._floors[lane]) for lane in best]
-            (rows,) = run(READY["lane_floors"](lanes=self._as_json(stale)))
-            begins = {(intent, project): rank for intent, project, rank in rows}
-            for lane in stale:
-                self._settle(lane, begins.get(lane))
-            fresh.update(stale)
-
-    def _as_json(self, lanes: Iterable[Lane]) -> str:
-        return as_json((lane, self._floors[lane]) for lane in lanes)
+                return known
+            (rows,) = run(READY["lane_floors"](lanes=as_json(stale)))
+            begins = {(intent, project, key): rank for intent, project, key, rank in rows}
+            for lane, _ in stale:
+                if lane in begins:
+                    self._floors.put(lane, begins[lane])
+                else:  # until something arrives there
+                    self._floors.drop(lane)
+                fresh.add(lane)
 
 
 def as_json(lanes: Iterable[tuple[Lane, int]]) -> str:
     return to_json(
         [
-            {"intent": intent, "project": project, "floor": floor}
-            for (intent, project), floor in lanes
+            {"intent": intent, "project": project, "key": key, "floor": floor}
+            for (intent, project, key), floor in lanes
         ]
     )
 
@@ -143,8 +204,7 @@ def claimable(
     run: Run, lanes: Lanes, abilities: Abilities, limit: int, now: int
 ) -> list[tuple[Candidate, str]]:
     """Due work by rank that is ours until the end, each with its root."""
-    allowed = _allowed(abilities)
-    full_keys = to_json(list(abilities.full_keys))
+    wish = Wish._make(None if each is None else frozenset(each) for each in abilities)
     found: list[tuple[int, Candidate, str]] = []
     tried: set[Lane] = set()
     with lanes.turn:
@@ -152,32 +212,10 @@ def claimable(
         lanes.wake(now)
         while len(found) < limit:
             left = limit - len(found)
-            best = lanes.best(run, allowed, max(left, TOGETHER, len(tried)), tried)
+            best = lanes.best(run, wish, max(left, TOGETHER, len(tried)), tried)
             if not best:
                 break
             tried.update(lane for lane, _ in best)
-            query = READY["claimable"](lanes=as_json(best), full_keys=full_keys, limit=left)
-            (rows,) = run(query)
+            (rows,) = run(READY["claimable"](lanes=as_json(best), limit=left))
             found += [(rank, Candidate._make(own), root) for *own, rank, root in rows]
     return [(candidate, root) for _, candidate, root in sorted(found)]
-
-
-def _allowed(abilities: Abilities) -> Callable[[Lane], bool]:
-    intents, projects = _set(abilities.intents), _set(abilities.projects)
-    no_intents, no_projects = set(abilities.paused_intents), set(abilities.paused_projects)
-
-    def allowed(lane: Lane) -> bool:
-        intent, project = lane
-        return (
-            (intents is None or intent in intents)
-            and (projects is None or project in projects)
-            and intent not in no_intents
-            and project not in no_projects
-            and lane != ASLEEP
-        )
-
-    return allowed
-
-
-def _set(names: Collection[str] | None) -> set[str] | None:
-    return None if names is None else set(names)

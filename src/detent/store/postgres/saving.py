@@ -21,11 +21,13 @@ from detent.store.rows import Row, columns, writer
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
 
+#: An intent, a project and a concurrency key, empty for none.
+Lane = tuple[str, str, str]
 #: The lane of work that is asleep: where it begins is a time, not a rank.
-ASLEEP = ("", "")
+ASLEEP: Lane = ("", "", "")
 TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: Where work has come, and from which rank on.
-Arrivals = dict[tuple[str, str], int]
+Arrivals = dict[Lane, int]
 
 
 def into(name: str, *fields: str) -> Callable[[Iterable[Row]], Query]:
@@ -69,7 +71,7 @@ LEASES = into("lease_queue", "job_id", "worker", "fence", "lease_until")
 DEADLINES = into("upsert_deadlines", "job_id", "due_at")
 KEYS = into("upsert_keys", "project", "key", "digest", "answer", "expires_at")
 EVENTS = into("insert_events", *EVENT_COLUMNS, "digest")
-ARRIVALS = into("insert_arrivals", "intent", "project", "rank")
+ARRIVALS = into("insert_arrivals", "intent", "project", "key", "rank")
 
 #: What is removed with a job, in an order in which nothing is needed after it is gone.
 PARTS_OF_JOBS = (
@@ -163,7 +165,7 @@ def arrivals_of(changes: Changes, now: int) -> Arrivals:
     found: Arrivals = {}
     for row in changes.queue:
         asleep = row.due_at > now
-        lane = ASLEEP if asleep else (row.intent, row.project)
+        lane = ASLEEP if asleep else (row.intent, row.project, row.concurrency_key or "")
         begin = row.due_at if asleep else row.rank
         found[lane] = min(begin, found.get(lane, begin))
     return found

@@ -281,8 +281,10 @@ CREATE TABLE queue (
     fence bigint NOT NULL DEFAULT 0,
     lease_until bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
--- A lane is an intent in a project. A claimer never walks past the work of lanes that are not for it.
-CREATE INDEX queue_lanes ON queue (intent, project, rank) WHERE worker IS NULL AND NOT asleep;
+-- A lane is an intent in a project under one concurrency key, or under none. A claimer never walks past the
+-- work of lanes that are not for it.
+CREATE INDEX queue_lanes ON queue (intent, project, coalesce(concurrency_key, ''), rank)
+WHERE worker IS NULL AND NOT asleep;
 CREATE INDEX queue_asleep ON queue (due_at) WHERE asleep;
 CREATE INDEX queue_leased ON queue (lease_until) WHERE worker IS NOT NULL;
 CREATE INDEX queue_leased_keys ON queue (concurrency_key)
@@ -290,12 +292,13 @@ WHERE worker IS NOT NULL AND concurrency_key IS NOT NULL;
 
 -- Which lanes got work, and from which rank on, in the order of commits. Claimers remember where each lane
 -- begins and are told here when it begins earlier: without that a claim would walk past everything that was
--- claimed while some reader keeps it from being vacuumed. An empty lane stands for work that is asleep, and
+-- claimed while some reader keeps it from being vacuumed. An empty intent stands for work that is asleep, and
 -- the rank for the time at which it is due. Rows are of use for a minute.
 CREATE TABLE arrivals (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     intent text COLLATE "C" NOT NULL,
     project text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
     rank bigint NOT NULL,
     at timestamptz NOT NULL DEFAULT clock_timestamp()
 );

@@ -38,15 +38,15 @@ WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 -- ---- where lanes begin ----------------------------------------------------------------------
 
 -- name: insert_arrivals
-INSERT INTO arrivals (intent, project, rank)
-SELECT given.intent, given.project, given.rank
+INSERT INTO arrivals (intent, project, key, rank)
+SELECT given.intent, given.project, given.key, given.rank
 FROM json_populate_recordset(NULL::arrivals, :rows) AS given;
 
 -- name: arrivals_after
-SELECT max(id) AS id, intent, project, min(rank) AS rank
+SELECT max(id) AS id, intent, project, key, min(rank) AS rank
 FROM arrivals
 WHERE id > :after
-GROUP BY intent, project;
+GROUP BY intent, project, key;
 
 -- name: last_arrival
 SELECT coalesce(max(id), 0) AS id FROM arrivals;
@@ -67,33 +67,35 @@ WHERE id <= (
 
 -- Every lane with claimable work, found one after the other by one step in the index.
 -- name: lanes
-WITH RECURSIVE lane (intent, project, rank) AS (
+WITH RECURSIVE lane (intent, project, key, rank) AS (
     (
-        SELECT intent, project, rank FROM queue
+        SELECT intent, project, coalesce(concurrency_key, ''), rank FROM queue
         WHERE worker IS NULL AND NOT asleep
-        ORDER BY intent, project, rank
+        ORDER BY intent, project, coalesce(concurrency_key, ''), rank
         LIMIT 1
     )
     UNION ALL
-    SELECT next.intent, next.project, next.rank
+    SELECT next.intent, next.project, next.key, next.rank
     FROM lane CROSS JOIN LATERAL (
-        SELECT queue.intent, queue.project, queue.rank FROM queue
-        WHERE queue.worker IS NULL AND NOT queue.asleep
-            AND (queue.intent, queue.project) > (lane.intent, lane.project)
-        ORDER BY queue.intent, queue.project, queue.rank
+        SELECT intent, project, coalesce(concurrency_key, '') AS key, rank FROM queue
+        WHERE worker IS NULL AND NOT asleep
+            AND (intent, project, coalesce(concurrency_key, ''))
+                > (lane.intent, lane.project, lane.key)
+        ORDER BY intent, project, coalesce(concurrency_key, ''), rank
         LIMIT 1
     ) AS next
 )
-SELECT intent, project, rank FROM lane;
+SELECT intent, project, key, rank FROM lane;
 
 -- Where lanes begin now; rows that others are just taking count, for they may leave them.
 -- name: lane_floors
-SELECT lane.intent, lane.project, first.rank
-FROM json_to_recordset(:lanes) AS lane (intent text, project text, floor bigint)
+SELECT lane.intent, lane.project, lane.key, first.rank
+FROM json_to_recordset(:lanes) AS lane (intent text, project text, key text, floor bigint)
 CROSS JOIN LATERAL (
     SELECT queue.rank FROM queue
     WHERE queue.worker IS NULL AND NOT queue.asleep
         AND queue.intent = lane.intent AND queue.project = lane.project
+        AND coalesce(queue.concurrency_key, '') = lane.key
         AND queue.rank >= lane.floor
     ORDER BY queue.rank
     LIMIT 1
@@ -104,7 +106,7 @@ SELECT due_at FROM queue WHERE asleep AND due_at >= :floor ORDER BY due_at LIMIT
 
 -- A bounded number, oldest first, so that it never takes long when a great many come due together.
 -- name: due_asleep
-SELECT job_id, intent, project, rank FROM queue
+SELECT job_id, intent, project, coalesce(concurrency_key, '') AS key, rank FROM queue
 WHERE asleep AND due_at >= :floor AND due_at <= :now
 ORDER BY due_at
 LIMIT 5000
@@ -121,19 +123,14 @@ WHEN NOT MATCHED AND due.id IS NULL THEN INSERT (job_id) VALUES (due.id);
 -- nobody else is taking and whose root nobody is changing. So no lane's rows are locked in vain.
 -- name: claimable
 WITH seen AS MATERIALIZED (
-    SELECT lane.intent, lane.project, ready.rank
-    FROM json_to_recordset(:lanes) AS lane (intent text, project text, floor bigint)
+    SELECT lane.intent, lane.project, lane.key, ready.rank
+    FROM json_to_recordset(:lanes) AS lane (intent text, project text, key text, floor bigint)
     CROSS JOIN LATERAL (
         SELECT queue.rank FROM queue
         WHERE queue.worker IS NULL AND NOT queue.asleep
             AND queue.intent = lane.intent AND queue.project = lane.project
+            AND coalesce(queue.concurrency_key, '') = lane.key
             AND queue.rank >= lane.floor
-            AND (
-                queue.concurrency_key IS NULL
-                OR queue.concurrency_key <> ALL (
-                    ARRAY(SELECT json_array_elements_text(:full_keys))
-                )
-            )
         ORDER BY queue.rank
         LIMIT :limit
     ) AS ready
@@ -141,7 +138,9 @@ WITH seen AS MATERIALIZED (
     LIMIT :limit
 ),
 share AS MATERIALIZED (
-    SELECT intent, project, min(rank) AS floor, count(*) AS most FROM seen GROUP BY intent, project
+    SELECT intent, project, key, min(rank) AS floor, count(*) AS most
+    FROM seen
+    GROUP BY intent, project, key
 )
 SELECT free.job_id, free.intent, free.project, free.concurrency_key, free.rank, free.root_id
 FROM share CROSS JOIN LATERAL (
@@ -153,13 +152,8 @@ FROM share CROSS JOIN LATERAL (
         FROM queue
         WHERE queue.worker IS NULL AND NOT queue.asleep
             AND queue.intent = share.intent AND queue.project = share.project
+            AND coalesce(queue.concurrency_key, '') = share.key
             AND queue.rank >= share.floor
-            AND (
-                queue.concurrency_key IS NULL
-                OR queue.concurrency_key <> ALL (
-                    ARRAY(SELECT json_array_elements_text(:full_keys))
-                )
-            )
         ORDER BY queue.rank
         FOR UPDATE SKIP LOCKED
     ) AS ready

@@ -19,7 +19,7 @@ SELECT
     set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
     set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
-    set_config('idle_in_transaction_session_timeout', '10s', true),
+    set_config('idle_in_transaction_session_timeout', '30s', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
     (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
 
