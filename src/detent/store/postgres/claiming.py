@@ -83,7 +83,8 @@ class Floors:
         self, group: tuple[str, str], most: int, wish: Wish, tried: Collection[Lane]
     ) -> Iterator[Lane]:
         """Take from the heap until enough were found; what is still true goes back."""
-        heap, taken = self._heaps[group], []
+        heap = self._heaps[group]
+        taken: list[tuple[int, str]] = []
         while heap and most:
             floor, key = entry = heappop(heap)
             lane = (*group, key)

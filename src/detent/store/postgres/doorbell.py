@@ -64,13 +64,15 @@ class Doorbell:
 
     def ring(self) -> None:
         self._wake()
-        if self._address.doorbell and not self._to_tell:
+        if self._address.doorbell and not self._to_tell and not self._closed:
             self._to_tell = True
             self._start()
             os.write(self._nudge, b".")
 
     def close(self) -> None:
         """Whoever waits is told that nothing came; a ring that was asked for is still sent."""
+        if self._closed:
+            return
         self._closed = True
         self._wake()
         if self._thread.is_alive():

@@ -6,6 +6,8 @@ from detent.errors import Broken, DetentError, Invalid, Misconfigured, Refused, 
 from detent.store.postgres.connection import Failed
 
 RETRY_AFTER_S = 1
+#: The code of a server that takes no writes: a standby, or one that was told so.
+READ_ONLY = "25006"
 
 #: Faults that pass, by the code or the class of codes that the server gives: the transaction was
 #: undone.
@@ -15,7 +17,7 @@ PASSING: tuple[tuple[str, str], ...] = (
     ("53300", "the database has no connection left. Raise max_connections, or use a pooler."),
     ("53", "the database lacks a resource: nothing was written."),
     ("40", "two writers were in each other's way and this one gave in: nothing was written."),
-    ("25006", "the database cannot be written: it is a standby, or set to read only."),
+    (READ_ONLY, "the database cannot be written: it is a standby, or set to read only."),
     ("25P03", "this process stood still for too long in the middle of a write: it was undone."),
     ("57014", "the database stopped the statement: nothing was written."),
     ("57", "the database is shutting down or starting."),
@@ -34,20 +36,24 @@ TAKEN = {
 IN_THE_WAY = "55P03"
 #: Codes of texts that PostgreSQL cannot hold: the character with the number zero.
 NOT_TEXT = ("22P05", "22021")
+#: Codes of values that do not fit a column that they are compared with or written to.
+UNFIT = "22"
 NO_RIGHTS = "42501"
 
 
 def explained(error: psycopg.Error | Failed, where: str) -> DetentError:
     """The error to raise instead of the server's own."""
-    if isinstance(error, psycopg.OperationalError):
-        message = f"{where}: the database cannot be reached. ({_one_line(error)})"
-        return Unavailable(message, retry_after_s=RETRY_AFTER_S)
     sqlstate = error.sqlstate or ""
     for code, message in PASSING:
         if sqlstate.startswith(code):
-            shown = f"{where}: {message} ({_one_line(error)})"
-            return Unavailable(shown, retry_after_s=RETRY_AFTER_S)
+            return _passing(message, error, where)
+    if isinstance(error, psycopg.OperationalError):
+        return _passing("the database cannot be reached.", error, where)
     return _lasting(error, sqlstate, where)
+
+
+def _passing(message: str, error: Exception, where: str) -> Unavailable:
+    return Unavailable(f"{where}: {message} ({_one_line(error)})", retry_after_s=RETRY_AFTER_S)
 
 
 def _lasting(error: psycopg.Error | Failed, sqlstate: str, where: str) -> DetentError:
@@ -59,6 +65,8 @@ def _lasting(error: psycopg.Error | Failed, sqlstate: str, where: str) -> Detent
     if sqlstate in NOT_TEXT:
         message = "a text holds the character with the number zero, which PostgreSQL cannot keep"
         return Invalid(message, field="text")
+    if sqlstate.startswith(UNFIT):
+        return Invalid(f"a value does not fit where it goes: {_one_line(error)}", field="value")
     if sqlstate == NO_RIGHTS:
         return Misconfigured(
             f"{where}: the role that detent runs as lacks a right: {_one_line(error)}.",

@@ -7,7 +7,7 @@ from threading import Lock
 
 import psycopg
 
-from detent.errors import Broken
+from detent.errors import Broken, DetentError
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.postgres.claiming import Lanes
@@ -42,16 +42,19 @@ class PostgresStore:
 
     def _prepare(self, *, unsafe: bool) -> None:
         """Check the server and bring the database to the present schema."""
-        connection = None
         try:
             connection = self._pool.take()
-            checks.check_server(connection.plain, self.url, unsafe=unsafe)
-            schema.bring_up(connection.plain, self.url)
-        except psycopg.Error as error:
-            raise explained(error, self.url) from error
-        finally:
-            if connection is not None:
+            try:
+                checks.check_server(connection.plain, self.url, unsafe=unsafe)
+                schema.bring_up(connection.plain, self.url)
+            finally:
                 self._pool.give_back(connection)
+        except psycopg.Error as error:
+            self._pool.close()
+            raise explained(error, self.url) from error
+        except DetentError:
+            self._pool.close()
+            raise
 
     # -- transactions ----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import psycopg
 
 from detent.errors import DetentError, Unavailable
 from detent.store.postgres.connection import Answer, Connection, Failed, Pool, Query, Rows
-from detent.store.postgres.faults import RETRY_AFTER_S, explained
+from detent.store.postgres.faults import READ_ONLY, RETRY_AFTER_S, explained
 
 COMMIT, ROLLBACK = Query(b"COMMIT"), Query(b"ROLLBACK")
 
@@ -28,6 +28,8 @@ class Transaction:
         self.started: tuple[Any, ...] = ()
         #: Why it can no longer be committed.
         self._failed: DetentError | None = None
+        #: It came to a server that cannot be written: others have led there too.
+        self._strayed = False
 
     def run(self, *queries: Query) -> list[Answer]:
         """One round trip, with the beginning of the transaction if it has not begun."""
@@ -38,6 +40,7 @@ class Transaction:
             self.started = answers[len(self._begin) - 1].rows[0]
             return answers[len(self._begin) :]
         except (psycopg.Error, Failed) as error:
+            self._strayed = error.sqlstate == READ_ONLY
             self._failed = explained(error, self._where)
             raise self._failed from error
 
@@ -74,7 +77,10 @@ class Transaction:
             return
         connection, self._connection = self._connection, None
         try:
-            if connection.alive and not connection.idle:
+            if self._strayed:
+                connection.close()
+                self._pool.drop_free()
+            elif connection.alive and not connection.idle:
                 connection.run([ROLLBACK])
         except (psycopg.Error, Failed):
             connection.close()

@@ -1,0 +1,233 @@
+"""The store on PostgreSQL when things go wrong: killed, cut off, full, misled, and well again."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from detent.engine import Answer, Ask, Engine, Idempotency
+from detent.errors import DetentError, Invalid, Unavailable
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.store.postgres import PostgresStore
+from detent.store.postgres.connection import Failed
+from detent.store.postgres.faults import explained
+from detent.store.postgres.locks import Lock
+from detent.testing.audit import audit
+from detent.testing.conformance.work import (
+    PERSON,
+    claim,
+    claim_one,
+    complete,
+    outcome,
+    submit_job,
+    submit_task,
+)
+from detent.testing.postgres import HOST, Server
+from tests.store.postgres_proxy import line_to
+from tests.store.postgres_scene import DEADLINE_S, beside, cut_others, opened, until
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A server of our own, to be killed and stopped."""
+    with (
+        TemporaryDirectory(prefix="detent-pg-") as directory,
+        Server.start(Path(directory)) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def url(server: Server) -> Iterator[str]:
+    name = f"own_{new_id()}"
+    yield server.create_database(name)
+    server.drop_database(name)
+
+
+# ---- what was acknowledged stays --------------------------------------------------------------
+
+
+def test_a_killed_server_loses_nothing_that_was_acknowledged(server: Server, url: str) -> None:
+    """Several writers are killed in the middle: what got no answer may be there or not."""
+    acknowledged: list[str] = []
+
+    def submit_until_it_fails(engine: Engine) -> None:
+        while True:
+            results = engine.ask([Ask(c.SubmitJob(new_id(), "p", "dig"), PERSON, fresh=True)])
+            if isinstance(results[0], DetentError):
+                return
+            acknowledged.append(results[0].value)
+
+    engines = [Engine(PostgresStore(url)) for _ in range(3)]
+    threads = [threading.Thread(target=submit_until_it_fails, args=[each]) for each in engines]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(acknowledged) > 100, "some jobs were submitted")
+    server.kill()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    server.restart()
+    with engines[0].store.read() as view:
+        found = {job.id for job, _ in view.jobs(acknowledged)}
+    assert found == set(acknowledged)
+    audit(engines[0].store)
+    for engine in engines:
+        engine.store.close()
+
+
+def test_it_goes_on_by_itself_when_the_server_is_back(server: Server, url: str) -> None:
+    with opened(url) as engine:
+        first = submit_job(engine)
+        server.stop()
+        (result,) = engine.ask([Ask(c.SubmitJob(new_id(), "p", "dig"), PERSON)])
+        assert isinstance(result, Unavailable)
+        assert "the database cannot be reached" in result.message
+        server.restart()
+        second = submit_job(engine)
+        assert {each.job.id for each in claim(engine, 5)} == {first, second}
+
+
+def test_connections_that_died_unused_are_not_noticed(server: Server, url: str) -> None:
+    with opened(url) as engine:
+        submit_job(engine)
+        server.restart()
+        assert outcome(engine, c.SubmitJob("again", "p", "dig")) == "again"
+        server.restart()
+        with engine.store.read() as view:
+            assert view.head() == 2
+
+
+# ---- connections that are cut ------------------------------------------------------------------
+
+
+def test_a_connection_cut_before_the_commit(url: str) -> None:
+    with opened(url) as engine, beside(url) as other:
+
+        def write() -> None:
+            with engine.store.write() as tx:
+                tx.put_rows("settings", {"a": 1})
+                assert cut_others(other, state="idle in transaction") == 1
+                tx.put_rows("settings", {"b": 2})
+
+        with pytest.raises(Unavailable, match="shutting down"):
+            write()
+        with engine.store.read() as view:
+            assert view.rows("settings") == {}
+
+
+def test_a_connection_cut_while_it_commits(url: str) -> None:
+    """Here it waits for its turn to append, so nothing was written; but nobody can know that."""
+    with opened(url) as engine, beside(url) as other:
+        other.execute("SELECT pg_advisory_lock(%s::integer, 0)", [Lock.APPEND])
+        results: list[Any] = []
+        ask = [Ask(c.SubmitJob("j", "p", "dig"), PERSON)]
+        thread = threading.Thread(target=lambda: results.extend(engine.ask(ask)))
+        thread.start()
+        until(lambda: cut_others(other, wait_event="advisory") == 1, "the writer waits")
+        thread.join(DEADLINE_S)
+        other.execute("SELECT pg_advisory_unlock_all()")
+        assert isinstance(results[0], Unavailable)
+        assert "whether that was written is not known" in results[0].message
+        with engine.store.read() as view:
+            assert view.head() == 0
+
+
+def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
+    """It was written and nobody was told; asking again with the same key gets the first answer."""
+    with line_to(HOST, server.port) as line:
+        cut_url = urlsplit(url)._replace(netloc=f"postgres@{HOST}:{line.port}").geturl()
+        with opened(f"{cut_url}?doorbell=no") as engine:
+            key = Idempotency("p", "k", "body")
+            submit_job(engine)
+            line.cut_after = b"COMMIT\0"
+            (lost,) = engine.ask([Ask(c.SubmitJob("first", "p", "dig"), PERSON, key)])
+            assert isinstance(lost, Unavailable)
+            assert "whether that was written is not known" in lost.message
+            (again,) = engine.ask([Ask(c.SubmitJob("second", "p", "dig"), PERSON, key)])
+            assert again == Answer("first", repeated=True)
+            with engine.store.read() as view:
+                assert [event.stream for event in view.events(1, 10)] == ["first"]
+
+
+def test_a_server_that_says_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("detent.store.postgres.connection.ANSWER_WITHIN_S", 0.05)
+    with opened(url) as engine, beside(url) as other:
+        with other.transaction():
+            other.execute("LOCK TABLE limits")
+            with engine.store.read() as view, pytest.raises(Unavailable, match="no answer within"):
+                view.rows("limits")
+        with engine.store.read() as view:
+            assert view.rows("limits") == {}
+
+
+# ---- faults of the server ----------------------------------------------------------------------
+
+
+def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
+    with opened(url) as engine, beside(url) as other:
+        job = submit_job(engine)
+        claimed = claim_one(engine)
+        other.execute("""
+            CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+            CREATE TRIGGER no_space BEFORE INSERT ON events EXECUTE FUNCTION no_space();
+        """)
+        (result,) = engine.ask(
+            [Ask(c.CompleteRun(claimed.grant, claimed.job.run_id or ""), PERSON)]
+        )
+        assert isinstance(result, Unavailable)
+        assert "disk of the database is full: nothing was written" in result.message
+        with engine.store.read() as view:
+            ((still, _),) = view.jobs([job])
+        assert still == claimed.job
+        other.execute("DROP TRIGGER no_space ON events")
+        assert complete(engine, claimed) == "completed"
+        audit(engine.store)
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "kind", "told"),
+    [
+        ("40P01", Unavailable, "in each other's way"),
+        ("40001", Unavailable, "in each other's way"),
+        ("53300", Unavailable, "max_connections"),
+        ("25006", Unavailable, "standby"),
+        ("57P01", Unavailable, "shutting down"),
+        ("58030", Unavailable, "its disk"),
+        ("22P05", Invalid, "the character with the number zero"),
+    ],
+)
+def test_what_a_fault_means(sqlstate: str, kind: type[DetentError], told: str) -> None:
+    error = explained(Failed("what the server said", sqlstate), "here")
+    assert type(error) is kind
+    assert told in error.message
+    made = psycopg.errors.lookup(sqlstate)("what the server said")
+    assert explained(made, "here").message == error.message
+
+
+def test_a_text_with_the_character_zero_is_refused(url: str) -> None:
+    with opened(url) as engine:
+        asks = [Ask(c.SubmitTask(new_id(), "p", "board", "dig", "cli", title="a\0b"), PERSON)]
+        (result,) = engine.ask(asks)
+        assert isinstance(result, Invalid)
+        assert submit_task(engine, payload="a\0b")
+
+
+def test_a_server_that_takes_no_writes_is_left(url: str) -> None:
+    """As after a failover: the next connection may lead to the server that is the first now."""
+    with opened(url) as engine, beside(url) as other:
+        name = sql.Identifier(other.info.dbname)
+        other.execute(
+            sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(name)
+        )
+        cut_others(other, state="idle")
+        assert outcome(engine, c.SubmitJob("j", "p", "dig")) == "unavailable"
+        other.execute(sql.SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(name))
+        assert outcome(engine, c.SubmitJob("j", "p", "dig")) == "j"

@@ -1,0 +1,160 @@
+"""What a PostgreSQL database must be like when a store is opened on it, and what is said if not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psycopg
+import pytest
+
+from detent.errors import DetentError, Misconfigured, Unavailable
+from detent.store.migrate import Migration
+from detent.store.open import open_store
+from detent.store.postgres import PostgresStore, checks, schema
+from detent.store.postgres.address import read_address
+from detent.testing.conformance.work import together
+from detent.testing.postgres import Cluster, Server
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Iterator[psycopg.Connection]:
+    """A database with the present schema."""
+    PostgresStore(postgres_url).close()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield connection
+
+
+def refusal(url: str, kind: type[DetentError] = Misconfigured) -> str:
+    """What an operator is told: the message and what to do."""
+    with pytest.raises(kind) as caught:
+        PostgresStore(url)
+    return f"{caught.value.message} {caught.value.hint}"
+
+
+def opens(url: str) -> bool:
+    PostgresStore(url).close()
+    return True
+
+
+# ---- the server ------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_too_old() -> None:
+    with pytest.raises(Misconfigured, match="is PostgreSQL 14: 15 is the oldest that works"):
+        checks.check_version(140_012, "here")
+    checks.check_version(150_000, "here")
+
+
+def test_a_server_that_loses_what_it_acknowledged() -> None:
+    lossy = {"fsync": "off", "full_page_writes": "off"}
+    with (
+        TemporaryDirectory(prefix="detent-pg-") as directory,
+        Server.start(Path(directory), settings=lossy) as server,
+    ):
+        told = refusal(server.url("postgres"))
+        assert "fsync = off and full_page_writes = off" in told
+        assert "Set fsync = on and full_page_writes = on on the server." in told
+        assert opens(f"{server.url('postgres')}?durability=unsafe")
+
+
+@pytest.mark.parametrize(
+    ("value", "safe"), [("off", False), ("local", True), ("remote_apply", True)]
+)
+def test_commits_that_do_not_wait_for_the_disk(postgres_url: str, value: str, safe: bool) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = {value}'.encode())
+    if safe:
+        assert opens(postgres_url)
+    else:
+        assert "synchronous_commit = off" in refusal(postgres_url)
+        assert opens(f"{postgres_url}?durability=unsafe")
+
+
+def test_a_database_that_cannot_hold_every_text(postgres_server: Cluster) -> None:
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0")
+    try:
+        assert "ENCODING 'UTF8'" in refusal(postgres_server.url("ascii"))
+    finally:
+        postgres_server.drop_database("ascii")
+
+
+def test_a_server_that_is_not_there() -> None:
+    told = refusal("postgresql://me:secret@127.0.0.1:1/nothing", Unavailable)
+    assert "postgresql://me@127.0.0.1:1/nothing: the database cannot be reached." in told
+    assert "Connection refused" in told
+    assert "secret" not in told
+
+
+# ---- the URL ---------------------------------------------------------------------------------
+
+
+def test_what_a_url_says() -> None:
+    address = read_address("postgresql://me:x@a:1,b:2/d?prepare=no&sslmode=disable&doorbell=no")
+    assert address.shown == "postgresql://me@a:1,b:2/d"
+    assert (address.unsafe, address.prepare, address.doorbell) == (False, False, False)
+    for part in ("sslmode=disable", "host=a,b", "port=1,2", "password=x", "connect_timeout=5"):
+        assert part in address.conninfo
+    assert read_address("postgresql://h/d?connect_timeout=9").conninfo.count("connect_timeout") == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://h/d?prepare=maybe", "postgresql://h/d?nonsense=1", "postgresql://[h/d"]
+)
+def test_a_url_that_says_nothing(url: str) -> None:
+    assert "A URL is like postgresql://" in refusal(url)
+
+
+def test_a_url_opens_this_store(postgres_url: str) -> None:
+    store = open_store(postgres_url)
+    assert isinstance(store, PostgresStore)
+    store.close()
+
+
+# ---- migrations ------------------------------------------------------------------------------
+
+
+def test_six_at_once_apply_each_migration_once(postgres_url: str) -> None:
+    """They share no memory: what keeps them apart is a lock of the server's."""
+    assert together(*[lambda: opens(postgres_url)] * 6) == [True] * 6
+    with psycopg.connect(postgres_url) as connection:
+        rows = connection.execute("SELECT number, digest FROM schema_migrations").fetchall()
+    assert rows == [(each.number, each.digest) for each in schema.MIGRATIONS]
+
+
+def test_a_newer_schema_is_refused(postgres_url: str, database: psycopg.Connection) -> None:
+    database.execute("INSERT INTO schema_migrations VALUES (99, 'future', 'd', 1)")
+    told = refusal(postgres_url)
+    assert "has schema 99 (future), newer than" in told
+    assert "Upgrade detent" in told
+
+
+def test_another_migration_is_refused(postgres_url: str, database: psycopg.Connection) -> None:
+    database.execute("UPDATE schema_migrations SET digest = 'other'")
+    assert "another migration 0001" in refusal(postgres_url)
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    postgres_url: str, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Migration(2, "bad", "CREATE TABLE half (x int); CREATE TABLE queue (x int);", "d")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, bad))
+    with pytest.raises(DetentError, match='"queue" already exists'):
+        PostgresStore(postgres_url)
+    assert database.execute("SELECT to_regclass('half')").fetchone() == (None,)
+    monkeypatch.undo()
+    assert opens(postgres_url)
+
+
+def test_a_role_that_may_not_change_the_schema(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        role = f"guest_{connection.info.backend_pid}"
+        connection.execute(f"CREATE ROLE {role}".encode())
+    try:
+        told = refusal(f"{postgres_url}?options=-c%20role%3D{role}")
+        assert "this role may not change it" in told
+        assert "as the owner of its tables" in told
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(f"DROP ROLE {role}".encode())
