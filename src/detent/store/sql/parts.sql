@@ -8,6 +8,7 @@ ORDER BY name;
 
 -- name: resources_in_use
 SELECT steps.resource, count(*) AS in_use
-FROM steps JOIN jobs ON jobs.id = steps.job_id AND jobs.plan_version = steps.plan_version
+FROM steps
 WHERE steps.resource IS NOT NULL
+    AND steps.plan_version = (SELECT jobs.plan_version FROM jobs WHERE jobs.id = steps.job_id)
 GROUP BY steps.resource;

@@ -1,0 +1,107 @@
+"""Jobs through their whole life on PostgreSQL, beside the bare rows.
+
+As `jobs` does for SQLite: the bare loop sends the write statements of a real run with their values,
+one round trip for each transaction, and nothing else.
+"""
+
+import atexit
+import re
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from bench import jobs
+from bench.harness import Aim, Benchmark, Contestant
+from detent.engine import Engine
+from detent.store.open import open_store
+from detent.store.postgres.address import read_address
+from detent.store.postgres.connection import Connection, Query
+from detent.store.postgres.reading import READY
+from detent.testing.postgres import Cluster, cluster_for_tests
+
+WRITES = re.compile(rb"\s*(WITH\b.*?)?(INSERT INTO|UPDATE \w+\b|DELETE FROM)", re.DOTALL)
+LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
+BEGIN, COMMIT = Query(b"BEGIN"), Query(b"COMMIT")
+
+
+@cache
+def server() -> Cluster:
+    """A server for this run, with the durability that detent asks for."""
+    place = tempfile.TemporaryDirectory(prefix="detent-bench-")
+    context = cluster_for_tests(Path(place.name))
+    cluster = context.__enter__()
+    atexit.register(place.cleanup)
+    atexit.register(context.__exit__, None, None, None)
+    return cluster
+
+
+def database() -> str:
+    return server().create_database(f"bench_{uuid.uuid4().hex}")
+
+
+def detent(batch: int) -> float:
+    """Jobs per second: submitted, claimed and completed in batches."""
+    store = open_store(database())
+    begun = time.perf_counter()
+    jobs.live(Engine(store), batch)
+    took = time.perf_counter() - begun
+    store.close()
+    return jobs.JOBS / took
+
+
+def written(batch: int) -> list[list[Query]]:
+    """The write statements of a real run, transaction by transaction."""
+    transactions: list[list[Query]] = [[]]
+    run = Connection.run
+
+    def noting(self: Connection, queries: Sequence[Query]) -> Any:
+        for query in queries:
+            if query.text.upper().startswith(b"COMMIT"):
+                transactions.append([])
+            elif WRITES.match(query.text) and not LOCKS.search(query.text):
+                transactions[-1].append(query)
+        return run(self, queries)
+
+    store = open_store(database())
+    with patch.object(Connection, "run", noting):
+        jobs.live(Engine(store), batch)
+    store.close()
+    return [each for each in transactions if each]
+
+
+def bare(transactions: list[list[Query]]) -> float:
+    """Jobs per second of the same rows alone."""
+    url = database()
+    open_store(url).close()
+    connection = Connection(read_address(url))
+    settings = READY["begin_writing"]()
+    begun = time.perf_counter()
+    for writes in transactions:
+        connection.run([BEGIN, settings, *writes, COMMIT])
+    took = time.perf_counter() - begun
+    connection.close()
+    return jobs.JOBS / took
+
+
+def contestants(batch: int) -> tuple[Contestant, ...]:
+    return (
+        Contestant("detent", partial(detent, batch)),
+        Contestant("bare rows", partial(bare, written(batch))),
+    )
+
+
+BENCHMARKS = tuple(
+    Benchmark(
+        f"jobs-postgres-{batch}",
+        f"Jobs through their whole life on PostgreSQL, {batch} in a transaction.",
+        "jobs/s",
+        partial(contestants, batch),
+        (Aim(0.5, "bare rows"),) if batch == 100 else (),
+    )
+    for batch in (100, 1_000)
+)
