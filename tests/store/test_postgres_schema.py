@@ -119,12 +119,16 @@ FILL = """
     INSERT INTO queue SELECT 'j' || n, 'j' || n, 'p', 'x', n, 0, n % 2 = 0, NULL
     FROM generate_series(1, {0}) AS n;
     INSERT INTO runs SELECT 'r' || n, 'j' || n, 'running', 1, 1, 'w', 1, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL FROM generate_series(1, {0}) AS n; INSERT INTO
-    events SELECT n, 'j' || n, 1, 'p', 'x', 1, NULL, 1, 'a', '' FROM generate_series(1, {0}) AS n;
-    INSERT INTO waits SELECT 'j' || n, 'w', 'timer', 1, NULL, 0, n, '[]', '{{}}' FROM
-    generate_series(1, {0}) AS n; INSERT INTO idempotency_keys SELECT 'p', 'k' || n, '', '', n
-    FROM generate_series(1, {0}) AS n; INSERT INTO evidence SELECT 'r' || n, 'f', 'k', '', 1, 'm',
-    1 FROM generate_series(1, {0}) AS n;
+        NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL
+    FROM generate_series(1, {0}) AS n;
+    INSERT INTO events OVERRIDING SYSTEM VALUE
+    SELECT n, 'j' || n, 1, 'p', 'x', 1, NULL, 1, 'a', '' FROM generate_series(1, {0}) AS n;
+    INSERT INTO waits SELECT 'j' || n, 'w', 'timer', 1, NULL, 0, n, '[]', '{{}}'
+    FROM generate_series(1, {0}) AS n;
+    INSERT INTO idempotency_keys SELECT 'p', 'k' || n, '', '', n
+    FROM generate_series(1, {0}) AS n;
+    INSERT INTO evidence SELECT 'r' || n, 'f', 'k', '', 1, 'm', 1
+    FROM generate_series(1, {0}) AS n;
 """
 FILLED = ("jobs", "queue", "runs", "events", "waits", "idempotency_keys", "evidence")
 
