@@ -71,6 +71,7 @@ def test_a_step_with_everything() -> None:
         "max_retries": 0,
         "timeout_ms": 1,
         "hold_resource_ms": 60_000,
+        "acquire_timeout_ms": 5_000,
         "critic": "strict",
         "input": {"url": "https://example.org", "sizes": [1, 2.5, None, True]},
     }

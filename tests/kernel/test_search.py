@@ -171,7 +171,7 @@ def approves_itself(patch: Patch) -> None:
 def claims_what_runs(patch: Patch) -> None:
     """A claim that does not look whether somebody holds the job."""
 
-    def claim(draft: Draft, command: c.ClaimJob) -> c.Grant:
+    def claim(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
         job = draft.job(command.job_id)
         if job.state == "running":
             taken = e.JobRunning(command.worker, command.nonce, job.fence + 1, job.attempt + 1)

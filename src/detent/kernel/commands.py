@@ -15,6 +15,11 @@ class Actor(NamedTuple):
     root_id: str | None = None
 
 
+def run_subject(run_id: str, root_id: str) -> str:
+    """The name under which a run acts. No id has an `@`, so that the root can be read from it."""
+    return f"run:{run_id}@{root_id}"
+
+
 class Grant(NamedTuple):
     """What a claim gives: the right to report about one job until the next claim of it."""
 
@@ -65,6 +70,9 @@ class SubmitTask(TaskCommand):
     budget: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     queue: bool = False
+    #: What holds for this submission beside the limits on every tree: a run's own are narrower.
+    most_depth: int | None = None
+    most_subtasks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,29 @@ class SubmitJob(JobCommand):
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+class KeptResult(NamedTuple):
+    """A checkpoint that a fork takes over from its source."""
+
+    name: str
+    kind: str
+    value: Any
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForkJob(JobCommand):
+    """A new job that begins with what another one had done before a step."""
+
+    job_id: str
+    source: str
+    until: str
+    payload: Any = None
+    kept: tuple[KeptResult, ...] = ()
+    #: The plan, if the source has one, and the results of its steps that are kept.
+    plan: Mapping[str, Any] | None = None
+    carried: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueTask(TaskCommand):
     """`run`: queue a task that is not queued yet, or again after a failure."""
@@ -91,6 +122,8 @@ class RetryTask(TaskCommand):
     """Run again: what has failed with new counts, what waits for its next attempt at once."""
 
     task_id: str
+    #: What is changed first, as `EditTask` would.
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +170,11 @@ class UnblockTask(TaskCommand):
 
 @dataclass(frozen=True, slots=True)
 class EditTask(TaskCommand):
+    """New values of fields, and a new budget: all of it, or nothing."""
+
     task_id: str
-    changes: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +220,19 @@ class SendSignal(JobCommand):
     job_id: str
     name: str
     value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttachEvidence(JobCommand):
+    """Add a file to a run, live or ended, while no worker holds its job."""
+
+    job_id: str
+    run_id: str
+    file: str
+    kind: str
+    sha256: str
+    size: int
+    media_type: str = "application/octet-stream"
 
 
 # ---- workers ---------------------------------------------------------------------------------
@@ -302,8 +351,12 @@ class AddEvidence(Report):
 
 @dataclass(frozen=True, slots=True)
 class OpenSession(Report):
+    """The session that an agent works in. With a run, it is noted there too; a step's session is
+    its own and not the task's."""
+
     grant: Grant
     session_id: str
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

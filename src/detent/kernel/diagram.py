@@ -105,8 +105,16 @@ text {{ font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: {INK}
 .extension {{ stroke-dasharray: 5 4; }}"""
 
 
-def svg(lifecycle: Lifecycle) -> str:
-    """A picture that needs no other program; pointing at a label tells who and why."""
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """Where everything stands: boxes, arrows with their routes, and events that lead back."""
+
+    placement: Placement
+    routed: tuple[tuple[_Arrow, Route], ...]
+    loops: Mapping[str, Sequence[str]]
+
+
+def _drawing(lifecycle: Lifecycle) -> _Drawing:
     arrows = _arrows(lifecycle)
     loops = {arrow.source: arrow.events for arrow in arrows if arrow.source == arrow.target}
     straight = [arrow for arrow in arrows if arrow.source != arrow.target]
@@ -115,7 +123,47 @@ def svg(lifecycle: Lifecycle) -> str:
     placement = min(
         (place(boxes, edges, downward=downward) for downward in (False, True)), key=_awkwardness
     )
-    routed = list(zip(straight, placement.routes, strict=True))
+    return _Drawing(placement, tuple(zip(straight, placement.routes, strict=True)), loops)
+
+
+def outline(lifecycle: Lifecycle) -> dict[str, object]:
+    """The same picture as numbers, for whoever draws it in colours of their own."""
+    drawing = _drawing(lifecycle)
+    downward = drawing.placement.downward
+    return {
+        "name": lifecycle.name,
+        "width": drawing.placement.size[0],
+        "height": drawing.placement.size[1],
+        "boxes": [
+            {
+                "state": name,
+                "x": x - width / 2,
+                "y": y - height / 2,
+                "width": width,
+                "height": height,
+                "loops": list(drawing.loops.get(name, ())),
+            }
+            for name, ((x, y), (width, height)) in drawing.placement.boxes.items()
+        ],
+        "arrows": [
+            {
+                "source": arrow.source or None,
+                "target": arrow.target,
+                "extension": arrow.extension,
+                "events": arrow.events,
+                "path": _path(route, downward=downward),
+                "x": route.label[0],
+                "y": route.label[1],
+            }
+            for arrow, route in drawing.routed
+        ],
+    }
+
+
+def svg(lifecycle: Lifecycle) -> str:
+    """A picture that needs no other program; pointing at a label tells who and why."""
+    drawing = _drawing(lifecycle)
+    placement, routed, loops = drawing.placement, drawing.routed, drawing.loops
     parts = [_draw_line(arrow, route, downward=placement.downward) for arrow, route in routed]
     parts += [_draw_label(arrow, route) for arrow, route in routed]
     parts.append(_draw_start(placement))
@@ -147,11 +195,15 @@ def _box_sizes(lifecycle: Lifecycle, loops: Mapping[str, Sequence[str]]) -> dict
 
 
 def _draw_line(arrow: _Arrow, route: Route, *, downward: bool) -> str:
+    style = "line extension" if arrow.extension else "line"
+    path = _path(route, downward=downward)
+    return f'<path class="{style}" d="{path}" marker-end="url(#head)"/>'
+
+
+def _path(route: Route, *, downward: bool) -> str:
     """Curves between the layers, straight lines within them."""
     curves = zip(route.points[::2], route.points[1::2], strict=True)
-    path = " L".join(_curve(start, end, downward=downward) for start, end in curves)
-    style = "line extension" if arrow.extension else "line"
-    return f'<path class="{style}" d="M{path}" marker-end="url(#head)"/>'
+    return "M" + " L".join(_curve(start, end, downward=downward) for start, end in curves)
 
 
 def _curve(start: Point, end: Point, *, downward: bool) -> str:

@@ -126,3 +126,33 @@ def seen(
     if reason in WAITS_FOR_PERSON:
         return replace(view, mcp=McpStatus.INPUT_REQUIRED, a2a=A2aState.INPUT_REQUIRED)
     return view
+
+
+def mapped() -> list[dict[str, object]]:
+    """Both lifecycles state by state as plain values, what is blocked by each reason apart.
+
+    `failed`: no retry is left, which on the board is how a task fails.
+    """
+    rows = []
+    for lifecycle, state in VIEWS:
+        reasons = tuple(BlockReason) if state == "blocked" else (None,)
+        rows += [_row(lifecycle, state, reason, None) for reason in reasons]
+        if (lifecycle, state) == ("board", "blocked"):
+            rows += [_row(lifecycle, state, BlockReason.ERROR, 0)]
+            rows += [_row(lifecycle, state, BlockReason.BUDGET, 0)]
+    return rows
+
+
+def _row(
+    lifecycle: str, state: str, reason: str | None, retries_left: int | None
+) -> dict[str, object]:
+    view = seen(lifecycle, state, reason, retries_left)
+    return {
+        "lifecycle": lifecycle,
+        "state": state,
+        "reason": None if reason is None else str(reason),
+        "failed": retries_left == 0,
+        "other": view.other,
+        "mcp": view.mcp.value,
+        "a2a": view.a2a.value,
+    }

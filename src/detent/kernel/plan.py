@@ -55,6 +55,8 @@ class PlanStep:
     max_retries: int = DEFAULT_MAX_RETRIES
     timeout_ms: int | None = None
     hold_resource_ms: int = 0
+    #: How long it may wait for its resource; after that the job fails and says so.
+    acquire_timeout_ms: int | None = None
     critic: str | None = None
     input: Any = None
 
@@ -95,7 +97,7 @@ def _step(row: object, where: str) -> PlanStep:
         raise Invalid(f"{where}.name is missing.", field=f"{where}.name")
     name = fields.text(given["name"], f"{where}.name", LONGEST_NAME)
     critic = given.get("critic")
-    timeout_ms = given.get("timeout_ms")
+    timeout_ms, acquire_ms = given.get("timeout_ms"), given.get("acquire_timeout_ms")
     return PlanStep(
         name=name,
         # A step that says nothing else does the intent of its own name.
@@ -116,6 +118,9 @@ def _step(row: object, where: str) -> PlanStep:
         hold_resource_ms=fields.whole_number(
             given.get("hold_resource_ms", 0), f"{where}.hold_resource_ms", 0, LONGEST_TIME_MS
         ),
+        acquire_timeout_ms=None
+        if acquire_ms is None
+        else fields.whole_number(acquire_ms, f"{where}.acquire_timeout_ms", 1, LONGEST_TIME_MS),
         critic=None if critic is None else fields.text(critic, f"{where}.critic", LONGEST_NAME),
         input=_json(given.get("input"), f"{where}.input"),
     )

@@ -101,8 +101,14 @@ def abandon_steps(draft: Draft, record: e.Record) -> None:
 
 def lay_out(draft: Draft, job: Job, document: Mapping[str, Any]) -> None:
     """Record a plan version with its steps; finished steps of the last version are carried over."""
+    lay_out_over(draft, job, document, _carried(draft, job, validate(document)))
+
+
+def lay_out_over(
+    draft: Draft, job: Job, document: Mapping[str, Any], carried: Mapping[str, Any]
+) -> None:
+    """The same with the results of steps that are finished already."""
     plan = validate(document)
-    carried = _carried(draft, job, plan)
     version = job.plan_version + 1
     draft.emit(job.id, e.PlanGenerated(version, document, carried))
     new = [step for step in plan.steps if step.name not in carried]

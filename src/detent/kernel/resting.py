@@ -1,12 +1,17 @@
 """A job between runs: cancelled as asked, given up, at rest, or woken because a time has come."""
 
+from collections.abc import Iterable
+
 from detent.errors import Refused
 from detent.kernel import events as e
+from detent.kernel.acquiring import first_deadline, overdue
 from detent.kernel.acts import complete_wait, end_attempt, fail_job, hand_back, show_retry
+from detent.kernel.budget import Short
 from detent.kernel.consequences import rest
 from detent.kernel.draft import Draft
 from detent.kernel.predicates import judge_attempt
 from detent.kernel.retry import Exhausted, FailureClass
+from detent.kernel.spending import allowance
 from detent.kernel.state import Job, Step, Wait
 from detent.kernel.steps import (
     available,
@@ -93,9 +98,18 @@ def rest_plan(draft: Draft, job: Job) -> str:
     elif hopeless is not None:
         error = f"no resource can ever fit step {hopeless}"
         fail_job(draft, job, FailureClass.RESOURCE, error)
+    elif (late := _late(draft, job, lacking)) is not None:
+        error = f"step {late} waited longer for a resource than its limit allows"
+        fail_job(draft, job, FailureClass.RESOURCE, error)
     else:
         _rest(draft, job, lacking)
     return draft.job(job.id).state
+
+
+def _late(draft: Draft, job: Job, lacking: tuple[str, ...]) -> str | None:
+    """A step whose wait for a resource is over. One that never rested was kept by something else:
+    by a lost worker, say. It rests first."""
+    return overdue(draft, job, lacking, draft.now) if job.waited else None
 
 
 def _may_fit(draft: Draft, job: Job, name: str) -> bool:
@@ -110,7 +124,8 @@ def _rest(draft: Draft, job: Job, lacking: tuple[str, ...]) -> None:
         return
     if lacking:
         detail = {"steps": list(lacking)}
-        begun = e.WaitBegun("resource", due_at=draft.now + RESOURCE_POLL_US, detail=detail)
+        due_at = _look_again_at(draft, job, lacking, RESOURCE_POLL_US)
+        begun = e.WaitBegun("resource", due_at=due_at, detail=detail)
         draft.emit(job.id, begun, f"resource:{job.fence}")
     if delayed:
         begun = e.WaitBegun("retry", due_at=min(step.not_before for step in delayed))
@@ -130,14 +145,39 @@ def _retry_later(draft: Draft, job: Job, delayed: list[Step]) -> None:
     show_retry(draft, job, kind, first.error or "", first.not_before, left)
 
 
+# ---- money -----------------------------------------------------------------------------------
+
+
+def lacks_funds(draft: Draft, job: Job, fence: int, run_id: str | None) -> bool:
+    """Whether a claim finds no money to spend: its run ends before it has begun, and waits for it.
+
+    What others only hold may come back, so that it looks again; what is spent must be raised.
+    """
+    task = draft.task_of(job)
+    lack = None if task is None else allowance(draft, task)
+    if not isinstance(lack, Short):
+        return False
+    purse = draft.task(lack.purse)
+    detail = {"task": purse.id, "budget": purse.budget, "spent": purse.spent}
+    due_at = None if lack.spent else draft.now + RESOURCE_POLL_US
+    name = f"funds:{fence}"
+    draft.emit(job.id, e.WaitBegun("funds", due_at=due_at, detail=detail), name)
+    if run_id is None:
+        rest(draft, job.id)
+    else:
+        draft.emit(job.id, e.RunSucceeded("suspended", None, name), run_id)
+    return True
+
+
 # ---- waking ----------------------------------------------------------------------------------
 
 
 def wake(draft: Draft, job: Job, wait: Wait) -> None:
     """A wait's time has come: a timer is due, a question takes its default, others expire."""
-    if wait.kind == "resource" and not any(_could_start(draft, job, wait)):
-        _postpone(draft, job, wait)
-    elif wait.kind == "resource":
+    if _still_lacks(draft, job, wait):
+        late = overdue(draft, job, wait.detail.get("steps", ()), draft.now)
+        complete_wait(draft, wait, "expired") if late else _postpone(draft, job, wait)
+    elif wait.kind in ("resource", "funds"):
         complete_wait(draft, wait, "available")
     elif wait.kind in ("timer", "retry"):
         complete_wait(draft, wait, "due")
@@ -147,6 +187,14 @@ def wake(draft: Draft, job: Job, wait: Wait) -> None:
         complete_wait(draft, wait, "expired")
 
 
+def _still_lacks(draft: Draft, job: Job, wait: Wait) -> bool:
+    """It waits for a resource or for money, and there is still none."""
+    if wait.kind == "resource":
+        return not any(_could_start(draft, job, wait))
+    task = draft.task_of(job) if wait.kind == "funds" else None
+    return task is not None and isinstance(allowance(draft, task), Short)
+
+
 def _could_start(draft: Draft, job: Job, wait: Wait) -> list[bool]:
     plan, steps = draft.plan(job.id), steps_of(draft, job.id)
     return [
@@ -154,10 +202,18 @@ def _could_start(draft: Draft, job: Job, wait: Wait) -> list[bool]:
     ]
 
 
+def _look_again_at(draft: Draft, job: Job, names: Iterable[str], pause_us: int) -> int:
+    """After a pause, or when a step has waited long enough, whichever comes first."""
+    until = first_deadline(draft, job, names)
+    soon = draft.now + pause_us
+    return soon if until is None or until <= draft.now else min(soon, until)
+
+
 def _postpone(draft: Draft, job: Job, wait: Wait) -> None:
     """Look again later; what has lasted a minute is expected to last."""
     waited_us = draft.now - wait.begun_at
     pause_us = min(max(waited_us, RESOURCE_POLL_US), LONG_US)
-    draft.emit(job.id, e.WaitPostponed(draft.now + pause_us), wait.name)
+    due_at = _look_again_at(draft, job, wait.detail.get("steps", ()), pause_us)
+    draft.emit(job.id, e.WaitPostponed(due_at), wait.name)
     if job.state == "waiting" and waited_us >= LONG_US:
         draft.emit(job.id, e.JobParked(wait.kind))

@@ -4,9 +4,11 @@ Pure: the keeper asks `expires_at` and deletes. What has no row here is live and
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
+
+from detent.errors import Invalid
 
 DAY_US = 24 * 3_600 * 1_000_000
 
@@ -27,6 +29,15 @@ class Retention:
     cancelled_days: int = 7
     failed_days: int = 14
     run_directory_days: int = 30
+    output_days: int = 30
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 0:
+                message = f"retention.{field.name} must not be negative."
+                raise Invalid(
+                    message, field=f"retention.{field.name}", given=getattr(self, field.name)
+                )
 
     def days(self, ending: Ending) -> int:
         """How many days work that ended this way is kept."""
@@ -85,3 +96,12 @@ def run_directory_expires_at(
     if run_ended_at is None or task_live:
         return None
     return run_ended_at + retention.run_directory_days * DAY_US
+
+
+def output_expires_at(
+    run_ended_at: int | None, *, task_live: bool, retention: Retention = DEFAULT_RETENTION
+) -> int | None:
+    """When what a run has written may go; None while the run has not ended or its task is live."""
+    if run_ended_at is None or task_live:
+        return None
+    return run_ended_at + retention.output_days * DAY_US

@@ -15,12 +15,13 @@ KINDS: Mapping[str, str | None] = {
     "question": "question",
     "confirmation": "needs_user",
     "budget": "budget",
+    "funds": "budget",
     "resource": "resource",
     "retry": None,
 }
-#: Reasons of the plan itself to look again, not waits that its code asked for: any wake-up ends
-#: them, and nothing remembers their outcome.
-POLLS = frozenset({"resource", "retry"})
+#: Reasons of detent itself to look again, not waits that code asked for: any wake-up ends them, and
+#: nothing remembers their outcome. `funds`: no money is left to start with.
+POLLS = frozenset({"funds", "resource", "retry"})
 #: Waits that code may ask for.
 ASKED = tuple(kind for kind in KINDS if kind not in POLLS)
 #: Waits that a person's answer ends, and the reasons by which they block a task.

@@ -64,6 +64,12 @@ class World:
         job = self.jobs.get(job_id)
         return self.base.find_job(job_id) if job is None and self.base is not None else job
 
+    def known_tasks(self) -> list[Task]:
+        """Every task that was loaded or made."""
+        below = {} if self.base is None else self.base.tasks
+        found = {**below, **self.tasks}
+        return [task for task in found.values() if task.id not in self.gone]
+
     def task(self, task_id: str) -> Task:
         task = self.find_task(task_id)
         if task is None:

@@ -168,3 +168,49 @@ def test_raising_a_budget_moves_nothing_that_waits_for_something_else() -> None:
     s.suspend("question", at="C")
     assert s.do(c.RaiseBudget("P", 200)) == ""
     assert s.task("C").state == "blocked"
+
+
+# ---- before a start --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lifecycle", ["board", "review"])
+def test_a_claim_without_money_ends_before_it_has_begun(lifecycle: str) -> None:
+    s = running(lifecycle, budget=100)
+    charge(s, 100)
+    s.suspend("question")
+    s.do(c.AnswerTask("T", "yes"))
+    assert s.claim() == (
+        "job_running run_queued(1) run_started task_started "
+        "run_succeeded(suspended) job_parked(funds) task_blocked(budget)"
+    )
+    assert s.answer is None  # nobody holds it
+    assert s.refused(c.RetryTask("T")).code == "budget_spent"
+    assert s.do(c.RaiseBudget("T", 200)) == "task_unblocked wait_completed(raised)"
+    assert s.claim() == "job_running run_queued(1) run_started task_started"
+
+
+def test_money_that_a_sibling_holds_comes_back_when_it_ends() -> None:
+    s = tree("review", P=100, C=80)
+    s.submit("review", "D", parent_id="P", budget=50)
+    charge(s, 10, "C")
+    s.claim("D")
+    assert s.task("D").state == "running"  # a hundred, less ten spent, less seventy held
+    s.submit("review", "E", parent_id="P", budget=50)
+    assert s.claim("E") == (
+        "E:job_running E:run_queued(1) E:run_started E:task_started "
+        "E:run_succeeded(suspended) E:job_waiting(funds) E:task_blocked(budget)"
+    )
+    assert s.later(5).wake("funds:1", "E") == ""  # it looks again, later
+    s.succeed("C")
+    assert s.later(5).wake("funds:1", "E") == "E:task_unblocked E:wait_completed(available)"
+
+
+def test_a_task_below_draws_on_what_its_own_parent_holds() -> None:
+    s = Story()
+    s.submit("review", "P", budget=100)
+    s.submit("review", "C", parent_id="P", budget=100)
+    s.claim("C")
+    s.submit("review", "D", parent_id="C")
+    assert s.claim("D").endswith("D:task_started")
+    s.submit("review", "E", parent_id="P")
+    assert s.claim("E").endswith("E:task_blocked(budget)")

@@ -6,7 +6,7 @@ from detent.errors import Broken
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.world import CHECKPOINTS, RUNS, World
-from tests.kernel.stories.world import WORKER, Story, running
+from tests.kernel.stories.world import WORKER, Story, plan, running
 
 
 def test_progress_and_evidence_are_facts() -> None:
@@ -27,6 +27,22 @@ def test_a_session_is_opened_once() -> None:
     s.do(c.OpenSession(s.grant(), "one"), WORKER)
     assert s.facts() == []
     assert s.task().session_id == "one"
+
+
+def test_a_run_notes_its_session_and_a_step_keeps_its_own() -> None:
+    s = running("review")
+    s.do(c.OpenSession(s.grant(), "one", s.run_id()), WORKER)
+    assert s.facts() == ["session_opened", "run_joined"]
+    assert s.world.part(RUNS, "T-j1", s.run_id()).session_id == "one"
+    s.do(c.OpenSession(s.grant(), "one", s.run_id()), WORKER)
+    assert s.facts() == []
+    assert s.refused(c.OpenSession(s.grant(), "one", "T-j1-r9")).code == "stale_fence"
+    s = Story()
+    s.submit("review", options={"plan": plan("A")})
+    s.claim("T", "A")
+    s.do(c.OpenSession(s.grant("T"), "two", s.run_id("T", "A")), WORKER)
+    assert s.facts() == ["run_joined"]
+    assert s.task().session_id is None
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,19 @@ def test_a_job_alone_is_deleted_when_it_has_ended() -> None:
     assert s.refused(c.DeleteJob("J")).code == "unknown_job"
 
 
+def test_a_job_is_deleted_with_the_jobs_below_it_and_waits_for_them() -> None:
+    """Else a child could no longer report, and nobody would ever delete it."""
+    s = running("job")
+    s.submit_job("K", parent="J")
+    s.succeed()
+    refused = s.refused(c.DeleteJob("J"))
+    assert (refused.code, refused.details["reasons"]) == ("still_needed", ["its child K is queued"])
+    s.cancel("K")
+    assert s.do(c.DeleteJob("J")) == ""
+    assert s.facts() == ["job_deleted", "job_deleted"]
+    assert s.refused(c.DeleteJob("K")).code == "unknown_job"
+
+
 def test_a_job_of_a_task_is_deleted_with_the_task() -> None:
     s = ready()
     assert s.refused(c.DeleteJob("T-j1")).code == "still_needed"

@@ -16,6 +16,7 @@ from detent.kernel.world import World
 HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.SubmitTask: submit.submit_task,
     c.SubmitJob: submit.submit_job,
+    c.ForkJob: submit.fork_job,
     c.QueueTask: people.queue_task,
     c.RetryTask: people.retry_task,
     c.ResumeTask: people.resume_task,
@@ -32,6 +33,7 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.AnswerJob: judging.answer_job,
     c.DeleteJob: changing.delete_job,
     c.SendSignal: judging.send_signal,
+    c.AttachEvidence: changing.attach_evidence,
     c.ClaimJob: reports.claim_job,
     c.RecordCheckpoint: reports.record_checkpoint,
     c.BeginEffect: reports.begin_effect,

@@ -1,18 +1,21 @@
 """What people change about work: its fields, its budget, and whether it is kept at all."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from detent.errors import Invalid, Refused
+from detent.errors import Invalid, NotFound, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.acts import complete_wait, unblock
-from detent.kernel.decide.guards import not_its_own, over_budget
+from detent.kernel.budget import dollars
+from detent.kernel.decide.guards import not_its_own
 from detent.kernel.draft import Draft
 from detent.kernel.predicates import ENDED_JOB, has_ended
 from detent.kernel.priority import priority_from
 from detent.kernel.retention import ending
-from detent.kernel.state import Task
-from detent.kernel.world import WAITS
+from detent.kernel.spending import used_up
+from detent.kernel.state import Job, Task
+from detent.kernel.world import RUNS, WAITS
 
 EDITABLE = ("title", "payload", "tags", "priority", "options")
 
@@ -20,18 +23,26 @@ EDITABLE = ("title", "payload", "tags", "priority", "options")
 
 
 def edit_task(draft: Draft, command: c.EditTask) -> None:
-    """Change what may be changed; a new priority reaches the job where it stands in the queue."""
+    """Change what may be changed: all that was named, or nothing."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "change it")
     _not_ended(task)
-    changes = _checked(command.changes)
+    if command.changes:
+        change(draft, task, command.changes)
+    if command.budget is not None:
+        raise_budget(draft, c.RaiseBudget(task.id, command.budget))
+
+
+def change(draft: Draft, task: Task, given: Mapping[str, Any]) -> None:
+    """Fields of a task; a new priority reaches the job where it stands in the queue."""
+    changes = _checked(given)
     draft.emit(task.id, e.TaskEdited(changes))
     job = draft.job_of(task)
     if "priority" in changes and job is not None and job.state not in ENDED_JOB:
         draft.emit(job.id, e.JobReprioritised(changes["priority"]))
 
 
-def _checked(given: Any) -> dict[str, Any]:
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     changes = dict(given)
     for name in changes:
         if name not in EDITABLE:
@@ -58,21 +69,43 @@ def raise_budget(draft: Draft, command: c.RaiseBudget) -> None:
     _not_ended(task)
     if command.budget <= task.spent:
         raise Refused(
-            f"task {task.id} has spent {task.spent} micro-dollars already", code="budget_too_small"
+            f"task {task.id} has spent {dollars(task.spent)} dollars already",
+            code="budget_too_small",
         )
     draft.emit(task.id, e.BudgetRaised(command.budget))
     for each in list(draft.tree(draft.task(task.id))):
-        if not over_budget(draft, each):
+        if not used_up(draft, each):
             _let_go_on(draft, each)
 
 
 def _let_go_on(draft: Draft, task: Task) -> None:
     waits = draft.parts_of(WAITS, task.job_id or "").values()
-    held_up = [wait for wait in waits if wait.kind == "budget"]
+    held_up = [wait for wait in waits if wait.kind in ("budget", "funds")]
     for wait in held_up:
         complete_wait(draft, wait, "raised")
     if not held_up and task.state == "blocked" and task.blocked_by == "budget":
         unblock(draft, task, outcome="raised")
+
+
+# ---- evidence --------------------------------------------------------------------------------
+
+
+def attach_evidence(draft: Draft, command: c.AttachEvidence) -> None:
+    """A worker's run is not interfered with: only its own grant adds to it."""
+    job = draft.job(command.job_id)
+    not_its_own(draft, job, "add evidence to it")
+    if job.state == "running":
+        raise Refused(
+            f"job {job.id} is in the hands of worker {job.worker}",
+            code="held_by_worker",
+            details={"worker": job.worker},
+        )
+    if draft.part(RUNS, job.id, command.run_id) is None:
+        raise NotFound(f"job {job.id} has no run {command.run_id}", code="unknown_run")
+    added = e.EvidenceAdded(
+        command.file, command.kind, command.sha256, command.size, command.media_type
+    )
+    draft.emit(job.id, added, command.run_id)
 
 
 # ---- deleting --------------------------------------------------------------------------------
@@ -140,4 +173,23 @@ def delete_job(draft: Draft, command: c.DeleteJob) -> None:
         )
     if job.state not in ENDED_JOB:
         raise Refused(f"job {job.id} is {job.state}: cancel it first", code="still_needed")
-    draft.emit(job.id, e.JobDeleted(command.reason, draft.versions.get(job.id, 0), job.runs))
+    tree = list(_jobs_below(draft, job))
+    live = [f"its child {each.id} is {each.state}" for each in tree if each.state not in ENDED_JOB]
+    if live:
+        raise Refused(
+            f"job {job.id} cannot be deleted: {'; '.join(live)}",
+            code="still_needed",
+            details={"reasons": live},
+        )
+    for each in reversed([job, *tree]):
+        events = draft.versions.get(each.id, 0)
+        draft.emit(each.id, e.JobDeleted(command.reason, events, each.runs))
+
+
+def _jobs_below(draft: Draft, job: Job) -> Iterator[Job]:
+    """The jobs that it has made, and those that they have, parents first."""
+    for child_id in draft.children.get(job.id, ()):
+        child = draft.find_job(child_id)
+        if child is not None:
+            yield child
+            yield from _jobs_below(draft, child)

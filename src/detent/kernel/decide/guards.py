@@ -1,10 +1,11 @@
 """Guards that decisions share: who holds the job, who may judge, what a command may carry."""
 
 from detent.errors import Forbidden, Invalid, Refused
-from detent.kernel.commands import Grant
+from detent.kernel.commands import Actor, Grant
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import failed_dependencies
+from detent.kernel.spending import used_up
 from detent.kernel.state import Job, Run, Task
 from detent.kernel.waits import PEOPLE
 from detent.kernel.world import RUNS
@@ -40,11 +41,28 @@ def held_run(draft: Draft, grant: Grant, run_id: str) -> tuple[Job, Run]:
 
 def not_its_own(draft: Draft, work: Task | Job, what: str) -> None:
     """A run neither judges its own work, its parents' or its subtasks', nor widens its limits."""
-    if draft.actor.root_id is not None and draft.actor.root_id == work.root_id:
+    if works_on(draft.actor, work.root_id):
         raise Forbidden(
             f"{draft.actor.name} works on {work.id} and may not {what}",
             code="own_work",
             hint="A person, or an agent that works on something else, must decide.",
+        )
+
+
+def works_on(actor: Actor, root_id: str) -> bool:
+    """Whether the actor is a run of this tree: bound to it, or named as one of its runs."""
+    named = actor.name.startswith("run:") and actor.name.endswith(f"@{root_id}")
+    return named or actor.root_id == root_id
+
+
+def only_below_its_own(draft: Draft, parent: Task | Job | None) -> None:
+    """A run adds work to the tree that it works on, and nowhere else."""
+    root_id = draft.actor.root_id
+    if root_id is not None and (parent is None or parent.root_id != root_id):
+        raise Forbidden(
+            f"{draft.actor.name} works on {root_id} and may add work below it only",
+            code="own_work",
+            hint="Submit it as a subtask of the own task.",
         )
 
 
@@ -92,7 +110,7 @@ def reason_is_gone(draft: Draft, task: Task) -> None:
             f"task {task.id} waits for {task.open_dependencies} of {', '.join(task.depends_on)}",
             code="dependency_open",
         )
-    if task.blocked_by == "budget" and over_budget(draft, task):
+    if task.blocked_by == "budget" and used_up(draft, task):
         raise Refused(f"task {task.id} has spent its budget", code="budget_spent")
 
 

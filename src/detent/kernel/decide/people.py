@@ -4,6 +4,7 @@ from detent.errors import Refused
 from detent.kernel import acts
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.decide.changing import change
 from detent.kernel.decide.guards import (
     cancel_reason,
     dependencies_allow,
@@ -29,6 +30,9 @@ def queue_task(draft: Draft, command: c.QueueTask) -> None:
 def retry_task(draft: Draft, command: c.RetryTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "retry it")
+    if command.changes:
+        change(draft, task, command.changes)
+        task = draft.task(task.id)
     if task.state == "blocked":
         reason_is_gone(draft, task)
         acts.unblock(draft, task)

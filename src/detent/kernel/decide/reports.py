@@ -8,7 +8,7 @@ from detent.kernel.acts import end_wait, signalled
 from detent.kernel.budget import WARN_AT_PERCENT
 from detent.kernel.decide.guards import held, held_run, over_budget
 from detent.kernel.draft import Draft
-from detent.kernel.resting import give_up, settle
+from detent.kernel.resting import give_up, lacks_funds, settle
 from detent.kernel.retry import failure_class_from
 from detent.kernel.state import Checkpoint, Job, Run, Task, Wait
 from detent.kernel.waits import ASKED, satisfied
@@ -17,8 +17,11 @@ from detent.kernel.world import CHECKPOINTS, WAITS
 # ---- claiming --------------------------------------------------------------------------------
 
 
-def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant:
-    """Take a queued job, or one whose retry is due; the new fence shuts out every earlier claim."""
+def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
+    """Take a queued job, or one whose retry is due; the new fence shuts out every earlier claim.
+
+    None if there is no money to start with: then it waits for that, and nobody holds it.
+    """
     job = draft.job(command.job_id)
     if job.state == "retrying" and job.not_before <= draft.now:
         draft.emit(job.id, e.JobRequeued("due"))
@@ -35,6 +38,8 @@ def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant:
     if run_id is not None:
         draft.emit(job.id, e.RunQueued(command.worker, fence, attempt), run_id)
         draft.emit(job.id, e.RunStarted(), run_id)
+    if lacks_funds(draft, job, fence, run_id):
+        return None
     return c.Grant(job.id, fence, command.nonce)
 
 
@@ -85,9 +90,12 @@ def add_evidence(draft: Draft, command: c.AddEvidence) -> None:
 
 def open_session(draft: Draft, command: c.OpenSession) -> None:
     job = held(draft, command.grant)
-    task = draft.task_of(job)
+    run = None if command.run_id is None else held_run(draft, command.grant, command.run_id)[1]
+    task = None if run is not None and run.step is not None else draft.task_of(job)
     if task is not None and task.session_id != command.session_id:
         draft.emit(task.id, e.SessionOpened(command.session_id))
+    if run is not None and run.session_id != command.session_id:
+        draft.emit(job.id, e.RunJoined(command.session_id), run.id)
 
 
 def charge_run(draft: Draft, command: c.ChargeRun) -> str:

@@ -3,8 +3,11 @@
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.circles import circle
+from detent.kernel.decide.guards import not_its_own, only_below_its_own
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import lifecycle
+from detent.kernel.planned import lay_out_over
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
 from detent.kernel.priority import priority_from
 from detent.kernel.state import Task
@@ -18,8 +21,9 @@ def submit_task(draft: Draft, command: c.SubmitTask) -> str:
     if draft.find_task(command.task_id) is not None:
         raise Refused(f"there is a task {command.task_id} already", code="task_exists")
     parent = None if command.parent_id is None else draft.task(command.parent_id)
+    only_below_its_own(draft, parent)
     if parent is not None:
-        _room_below(draft, parent)
+        _room_below(draft, parent, command)
     draft.emit(command.task_id, _created(draft, command, parent))
     task = draft.task(command.task_id)
     for ancestor in draft.ancestors(task):
@@ -73,6 +77,13 @@ def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
         if dependency is None or dependency.project != command.project:
             raise Invalid(f"there is no task {name} to depend on", field="depends_on", given=name)
         still_open += dependency.state not in DONE_TASK
+    path = circle(draft, command.task_id, command.parent_id, command.depends_on)
+    if path is not None:
+        raise Invalid(
+            f"the tasks would wait for each other in a circle: {' -> '.join(path)}",
+            field="depends_on",
+            given=path[1],
+        )
     return still_open
 
 
@@ -83,25 +94,32 @@ def _note_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
             draft.emit(command.task_id, e.DependencyFailed(name, dependency.state))
 
 
-def _room_below(draft: Draft, parent: Task) -> None:
+def _room_below(draft: Draft, parent: Task, command: c.SubmitTask) -> None:
     root = draft.task(parent.root_id)
-    if parent.depth >= MOST_DEPTH:
-        raise Refused(f"subtasks may be nested {MOST_DEPTH} deep, not deeper", code="too_deep")
-    if root.subtasks >= MOST_SUBTASKS:
-        raise Refused(
-            f"task {root.id} has {root.subtasks} subtasks, which is the limit",
-            code="too_many_subtasks",
-        )
+    deepest = _least(MOST_DEPTH, command.most_depth)
+    if parent.depth >= deepest:
+        raise Refused(f"subtasks may be nested {deepest} deep, not deeper", code="too_deep")
+    for task, most in ((root, MOST_SUBTASKS), (parent, command.most_subtasks)):
+        if most is not None and task.subtasks >= most:
+            raise Refused(
+                f"task {task.id} has {task.subtasks} subtasks, which is the limit",
+                code="too_many_subtasks",
+            )
     if has_ended(parent) or parent.state == "ready":
         raise Refused(
             f"task {parent.id} is {parent.state} and takes no more subtasks", code="parent_ended"
         )
 
 
+def _least(limit: int, own: int | None) -> int:
+    return limit if own is None else min(limit, own)
+
+
 def submit_job(draft: Draft, command: c.SubmitJob) -> str:
     if draft.find_job(command.job_id) is not None:
         raise Refused(f"there is a job {command.job_id} already", code="job_exists")
     parent = None if command.parent_job_id is None else draft.job(command.parent_job_id)
+    only_below_its_own(draft, parent)
     if parent is not None and parent.state in ENDED_JOB:
         raise Refused(
             f"job {parent.id} is {parent.state} and takes no more jobs", code="parent_ended"
@@ -119,4 +137,29 @@ def submit_job(draft: Draft, command: c.SubmitJob) -> str:
     draft.emit(command.job_id, created)
     if parent is not None and parent.cancel_reason is not None:
         draft.emit(command.job_id, e.JobCancelled(parent.cancel_reason))
+    return command.job_id
+
+
+def fork_job(draft: Draft, command: c.ForkJob) -> str:
+    """A job alone, whatever its source belonged to, with what was kept of it."""
+    if draft.find_job(command.job_id) is not None:
+        raise Refused(f"there is a job {command.job_id} already", code="job_exists")
+    source = draft.job(command.source)
+    not_its_own(draft, source, "fork it")
+    created = e.JobCreated(
+        project=source.project,
+        intent=source.intent,
+        priority=source.priority,
+        root_id=command.job_id,
+        payload=command.payload,
+        concurrency_key=source.concurrency_key,
+        options=source.options,
+    )
+    draft.emit(command.job_id, created)
+    draft.emit(command.job_id, e.JobForked(source.id, command.until))
+    if command.plan is not None:
+        lay_out_over(draft, draft.job(command.job_id), command.plan, command.carried)
+    for kept in command.kept:
+        recorded = e.CheckpointRecorded(kept.kind, kept.value, kept.step)
+        draft.emit(command.job_id, recorded, kept.name)
     return command.job_id

@@ -53,6 +53,13 @@ class RunCancelled(Event):
 
 
 @event("run")
+class RunJoined(Event):
+    """The agent session that the run begins or goes on with: its runs add up to what it cost."""
+
+    session_id: str
+
+
+@event("run")
 class RunCharged(Event):
     cost: int
     tokens_in: int = 0

@@ -183,6 +183,19 @@ class SubtaskFailed(Event):
 
 
 @event("task")
+class TaskImported(Event):
+    """What stands before it was written elsewhere, and brought here in an archive.
+
+    `manifest` is the SHA-256 of the archive's manifest; `position` and `chain` are where the chain
+    of the log that it came from stood.
+    """
+
+    manifest: str
+    position: int
+    chain: str
+
+
+@event("task")
 class TaskDeleted(Event):
     """A tombstone: what was removed, counted, so that an audit still closes."""
 

@@ -174,6 +174,11 @@ def _replan_requested(job: Job, event: e.ReplanRequested, at: int, state: str) -
 
 
 @on(e.JobForked)
+def _job_forked(job: Job, event: e.JobForked, at: int, state: str) -> Job:
+    """It has a past, though no run of its own: whoever runs it looks for what was recorded."""
+    return job._replace(runs=max(job.runs, 1))
+
+
 @on(e.JobDeleted)
 def _job_noted(job: Job, event: e.Event, at: int, state: str) -> Job:
     return job

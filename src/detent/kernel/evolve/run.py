@@ -64,6 +64,11 @@ def _run_cancelled(run: Run, event: e.RunCancelled, at: int, state: str) -> Run:
     return run._replace(state=state, ended_at=at, outcome=event.reason)
 
 
+@on(e.RunJoined)
+def _run_joined(run: Run, event: e.RunJoined, at: int, state: str) -> Run:
+    return run._replace(session_id=event.session_id)
+
+
 @on(e.RunCharged)
 def _run_charged(run: Run, event: e.RunCharged, at: int, state: str) -> Run:
     return run._replace(cost=event.cost, tokens_in=event.tokens_in, tokens_out=event.tokens_out)

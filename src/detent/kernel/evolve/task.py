@@ -189,6 +189,11 @@ def _subtask_failed(task: Task, event: e.SubtaskFailed, at: int, state: str) -> 
     return task._replace(failed_subtask=event.task_id)
 
 
+@on(e.TaskImported)
+def _task_imported(task: Task, event: e.TaskImported, at: int, state: str) -> Task:
+    return task
+
+
 @on(e.TaskDeleted)
 def _task_deleted(task: Task, event: e.TaskDeleted, at: int, state: str) -> Task:
     return task

@@ -1,0 +1,71 @@
+"""What a run may spend before it starts: the purses of its line, less what others at work hold.
+
+A task with a budget of its own holds, while it runs, what is left of it in the purses of the tasks
+above it, so that runs side by side do not spend the same money twice. A task without one holds
+nothing. Nothing of this is stored: it follows from who is at work. Pure.
+"""
+
+from collections.abc import Collection, Iterator
+
+from detent.kernel.budget import Purse, Reserved, Short, reserve
+from detent.kernel.state import Task
+from detent.kernel.world import World
+
+
+def line_of(world: World, task: Task) -> list[Task]:
+    """The task and the tasks above it, the root last."""
+    line = [task]
+    while (parent_id := line[-1].parent_id) is not None:
+        line.append(world.task(parent_id))
+    return line
+
+
+def allowance(world: World, task: Task) -> Reserved | Short:
+    """What a run of the task may spend now, or whose money is gone."""
+    line = line_of(world, task)
+    limited = [each for each in line if each.budget is not None]
+    if not limited:
+        return Reserved(None)
+    holders = _holders(world, task.root_id, {each.id for each in line})
+    return reserve(
+        Purse(each.id, each.budget, each.spent, _held(world, each, holders)) for each in limited
+    )
+
+
+def used_up(world: World, task: Task) -> bool:
+    """It, or a task above it, has nothing left to spend."""
+    return any(
+        each.budget is not None and each.spent >= each.budget for each in line_of(world, task)
+    )
+
+
+def _holders(world: World, root_id: str, line: Collection[str]) -> dict[str, Task]:
+    """Others of the tree that are at work on a budget of their own."""
+    return {
+        task.id: task
+        for task in world.known_tasks()
+        if task.root_id == root_id and task.budget is not None and task.id not in line
+        if task.job_id is not None and world.job(task.job_id).state == "running"
+    }
+
+
+def _held(world: World, above: Task, holders: dict[str, Task]) -> int:
+    return sum(
+        max(0, (task.budget or 0) - task.spent)
+        for task in holders.values()
+        if _holds(world, task, above.id, holders)
+    )
+
+
+def _holds(world: World, task: Task, above: str, holders: Collection[str]) -> bool:
+    """It stands below, with no other holder between, whose hold would count for it as well."""
+    for each in _above(world, task):
+        if each.id == above:
+            return True
+        if each.id in holders:
+            return False
+    return False
+
+
+def _above(world: World, task: Task) -> Iterator[Task]:
+    yield from line_of(world, task)[1:]
