@@ -3,7 +3,28 @@
 The gateway serves them over HTTP, MCP as tools; the CLI and the embedded API call them directly.
 """
 
-from detent.operations import intake, jobs, limits, looking, runs, system, tasks, tokens
+from detent.operations import (
+    agents,
+    byhand,
+    charts,
+    costs,
+    history,
+    intake,
+    jobs,
+    limits,
+    looking,
+    projects,
+    reporting,
+    resources,
+    runs,
+    schedules,
+    stats,
+    system,
+    tasks,
+    tokens,
+    webhooks,
+    workers,
+)
 from detent.operations.registry import OPERATIONS, Caller, Operation, Scope
 
 __all__ = [
@@ -11,12 +32,24 @@ __all__ = [
     "Caller",
     "Operation",
     "Scope",
+    "agents",
+    "byhand",
+    "charts",
+    "costs",
+    "history",
     "intake",
     "jobs",
     "limits",
     "looking",
+    "projects",
+    "reporting",
+    "resources",
     "runs",
+    "schedules",
+    "stats",
     "system",
     "tasks",
     "tokens",
+    "webhooks",
+    "workers",
 ]

@@ -24,6 +24,10 @@ class Core:
     settings: Settings = field(default_factory=Settings)
     #: Intents of the configuration, with their options. Workers register theirs in the store.
     intents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Agent command lines of the configuration, by name.
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: Limits of the configuration, by name; they are kept in the store.
+    limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def known_intents(self) -> dict[str, Mapping[str, Any]]:
         """Configured intents and those that a worker has ever registered."""

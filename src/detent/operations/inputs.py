@@ -9,12 +9,21 @@ from typing import Any
 
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
+from detent.operations.byhand import CLASSES, ENDS, MOST_HOLD_S, MOVES
 from detent.operations.intake import MOST_AT_ONCE
+from detent.operations.options import OPTIONS
 from detent.operations.pages import MOST_ROWS, SORTS, STATES
 from detent.operations.registry import Scope
 from detent.operations.requests import LONGEST_NAME, LONGEST_TITLE, MOST_DEPENDENCIES, MOST_TAGS
+from detent.operations.resources import MOST_CAPACITY, MOST_NAMES
+from detent.operations.schedules import MOST_TIMES
+from detent.operations.stats import MOST_HOURS
 from detent.operations.tokens import MOST_LIFETIME_S
 from detent.operations.tokens import NAME as TOKEN_NAME
+from detent.operations.webhooks import LONGEST_URL, MOST_OVERLAP_S, ONLY, OVERLAP_S, SHAPES
+from detent.operations.webhooks import MOST_NAMES as MOST_FILTERED
+from detent.operations.webhooks import NAME as WEBHOOK_NAME
+from detent.schedules import MISSED, OVERLAPS
 
 #: The largest whole number that every part understands.
 MOST = 2**63 - 1
@@ -73,7 +82,16 @@ INPUTS: Mapping[str, Input] = {
     ),
     "parent_id": _name("The task that it is a part of", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "max_budget_usd": Input("Most that it may spend, in dollars", 5.0, schema=AMOUNT),
-    "options": Input("How it is carried out: retry, plan, limits and so on", {"max_rounds": 3}),
+    "options": Input(
+        "How it is carried out: retry, plan, limits and so on",
+        {"max_rounds": 3},
+        schema={
+            "properties": {
+                name: {"description": each.meaning, "examples": [each.example]}
+                for name, each in OPTIONS.items()
+            }
+        },
+    ),
     "run": Input("Queue it at once", True),
     "idempotency_key": _name("The same key never makes a second task", "4d0c7e1a"),
     "concurrency_key": _name("Jobs with the same key run one at a time", "customer-7"),
@@ -93,11 +111,54 @@ INPUTS: Mapping[str, Input] = {
     "tag": _name("Only tasks with this tag", "release"),
     "worker": _name("Only runs of this worker", "host:4711"),
     "active": Input("Only what has not ended", True),
+    "search": Input(
+        "Only what has this text in its id, its name or its error", "cert", longest=200
+    ),
     "sort": Input("The column to sort by; - before it turns the order around"),
     "cursor": Input("Where the last page ended", None, longest=1_000),
     "limit": Input("At most so many", 100, least=1, most=MOST_ROWS),
     "after": Input("Only what comes after this position of the log", 0, least=0, most=MOST),
     "offset": Input("From this byte on", 0, least=0, most=MOST),
+    "position": Input("A position of the log", 42, least=0, most=MOST),
+    "time": Input("A time with its zone", "2030-01-01T12:00:00Z", longest=40),
+    "step": _name("The step from which the new job goes on", "build"),
+    # a run's own door
+    "text": Input("The question, or the content as text", "Which database?", longest=1_048_576),
+    "base64": Input("The content, if it is no text", "aGVsbG8=", longest=1_398_104),
+    "default": Input("What counts when nobody answers in time: any JSON value", "yes"),
+    "progress": Input("How far the run is, from 0 to 1", 0.5, schema={"minimum": 0, "maximum": 1}),
+    "note": Input("What the run is doing", "running the tests", longest=2_000),
+    # by hand
+    "hold_s": Input("How long the run is the caller's", 3_600, least=1, most=MOST_HOLD_S),
+    "exit_code": Input("How it ended: 0 is well", 0, least=-255, most=255),
+    "error": Input("What went wrong", "the build is red", longest=10_000),
+    "outcome": Input("How it ended, where no exit code tells", "failed", choices=ENDS),
+    "error_class": Input("Which kind of failure it is", "error", choices=CLASSES),
+    "result": Input("What came out: any JSON value", {"passed": 12}),
+    # the installation
+    "capabilities": Input("What it can do", ["browser"], longest=MOST_NAMES, schema=NAMES),
+    "labels": Input("What it is, by name", {"os": "linux"}),
+    "capacity": Input("How many may hold it at once", 1, least=1, most=MOST_CAPACITY),
+    "healthy": Input("Whether it is given out", True),
+    "cron": Input("Its times as a cron expression", "0 3 * * *", shortest=9, longest=200),
+    "timezone": _name("The time zone of the cron expression", "Europe/Berlin"),
+    "every_s": Input("Its times as an interval, in seconds", 900, least=1, most=31_536_000),
+    "overlap": Input("If the last one is still at work", "skip", choices=OVERLAPS),
+    "missed": Input("What becomes of times that were missed", "once", choices=MISSED),
+    "count": Input("How many", 5, least=1, most=MOST_TIMES),
+    "hours": Input("How far back, in hours", 24, least=1, most=MOST_HOURS),
+    # webhooks
+    "url": Input("Where it is sent", "https://example.org/hook", shortest=8, longest=LONGEST_URL),
+    "shape": Input("What it looks like", "cloudevents", choices=SHAPES),
+    "events": Input("Only these events", ["task_ready"], longest=MOST_FILTERED, schema=NAMES),
+    "projects": Input("Only these projects", ["demo"], longest=MOST_FILTERED, schema=NAMES),
+    "intents": Input("Only these intents", ["runQA"], longest=MOST_FILTERED, schema=NAMES),
+    "only": Input("people: only what needs a person", "people", choices=ONLY),
+    "paused": Input("Whether it waits", False),
+    "overlap_s": Input(
+        "How long the old key signs along, in seconds", OVERLAP_S, least=0, most=MOST_OVERLAP_S
+    ),
+    "dead": Input("What was given up is tried again", True),
     # tokens
     "scopes": Input("What the token may do", ["read", "submit"], 1, len(Scope), schema=SCOPES),
     "expires_in_s": Input(
@@ -116,9 +177,42 @@ def _sorts(table: str, example: str) -> Input:
     return replace(INPUTS["sort"], example=example, choices=choices)
 
 
+def _webhook_name() -> Input:
+    return Input("The webhook", "chat", pattern=f"^{WEBHOOK_NAME.pattern}$")
+
+
 #: Parameters that mean something of their own in one operation.
 OWN: Mapping[tuple[str, str], Input] = {
     ("show_lifecycle", "name"): Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
+    ("lifecycle_diagram", "name"): Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
+    ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
+    ("own_question", "options"): Input("Answers to choose from", ["yes", "no"], longest=20),
+    ("own_question", "expires_in_s"): Input(
+        "How long it may stay open, in seconds", 86_400, least=1, most=MOST_LIFETIME_S
+    ),
+    ("own_subtask", "priority"): replace(
+        INPUTS["priority"], meaning="Not above the task's own; without it the same"
+    ),
+    ("put_resource", "name"): _name("The resource", "phone"),
+    ("drain_resource", "name"): _name("The resource", "phone"),
+    ("undrain_resource", "name"): _name("The resource", "phone"),
+    ("delete_resource", "name"): _name("The resource", "phone"),
+    ("drain_worker", "name"): _name("The worker", "host:4711"),
+    ("undrain_worker", "name"): _name("The worker", "host:4711"),
+    ("create_project", "name"): _name("What the project is called", "demo"),
+    ("show_project", "name"): _name("The project", "demo"),
+    ("set_state", "name"): _name("Which value", "release"),
+    ("set_state", "value"): Input("Any JSON value; null removes it", "2026.1"),
+    ("set_task_state", "state"): Input("The state that is wanted", "done", choices=tuple(MOVES)),
+    ("put_schedule", "lifecycle"): Input(
+        "Which life its tasks lead", "board", choices=("review", "board")
+    ),
+    ("put_webhook", "name"): _webhook_name(),
+    ("delete_webhook", "name"): _webhook_name(),
+    ("rotate_webhook_key", "name"): _webhook_name(),
+    ("try_webhook", "name"): _webhook_name(),
+    ("list_deliveries", "name"): _webhook_name(),
+    ("replay_webhook", "name"): _webhook_name(),
     ("create_token", "name"): Input("What the token is called", "ci", pattern=NAME),
     ("revoke_token", "name"): _name("What the token is called", "ci"),
     ("list_tasks", "state"): _states("tasks"),

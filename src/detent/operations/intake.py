@@ -59,7 +59,7 @@ def enqueue(
         core.engine.do(command, caller.actor)
         return {"taskId": taskId, "status": "todo", "repeated": False}
     except Refused as refusal:
-        if refusal.code != "task_exists":
+        if refusal.code != "task_exists" or refusal.details.get("deleted"):
             raise
     return _enqueue_known(core, caller, taskId, command)
 

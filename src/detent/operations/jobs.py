@@ -10,7 +10,7 @@ from detent.operations import shapes
 from detent.operations.core import Core, known
 from detent.operations.intake import posted, submitted
 from detent.operations.registry import Caller, Posted, Scope, operation, submission
-from detent.operations.requests import options_from, own_id, project_from
+from detent.operations.requests import options_for, own_id, project_from
 
 
 @submission(Scope.SUBMIT, "POST", "/api/jobs")
@@ -29,14 +29,16 @@ def submit_job(
 ) -> Posted[shapes.Submitted]:
     """Queue a job without a task."""
     intents = core.known_intents()
+    defaults = intents[known(intent, intents, "intent", "unknown_intent")]
+    checked = options_for(defaults, options or {}, "job", payload)
     command = c.SubmitJob(
         job_id=new_id() if id is None else own_id(id, "id"),
         project=project_from(core, caller, project),
-        intent=known(intent, intents, "intent", "unknown_intent"),
+        intent=intent,
         priority=priority_from(priority).value,
         payload=payload,
-        concurrency_key=concurrency_key,
-        options=options_from(intents[intent], options or {}),
+        concurrency_key=concurrency_key or checked.get("concurrency_key"),
+        options=checked,
     )
     body = (intent, project, command.priority, payload, concurrency_key, options)
     return posted(command, caller, body, idempotency_key, submitted, fresh=id is None)

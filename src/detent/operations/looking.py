@@ -1,15 +1,16 @@
 """Looking: pages of tasks and jobs, one of them, its history, and why it is not moving."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
 from detent.kernel.priority import priority_from
-from detent.operations import shapes
+from detent.operations import reasons, shapes
 from detent.operations.core import Core, known
+from detent.operations.costs import shown_tasks
 from detent.operations.pages import MOST_ROWS, listed, of_project, page, states_from
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query
+from detent.store.port import Query, Reading
 
 MOST_EVENTS = 10_000
 #: Task states that are not an end.
@@ -32,6 +33,7 @@ def list_tasks(
     tag: str | None = None,
     parent_id: str | None = None,
     active: bool = False,
+    search: str = "",
     sort: str = "-created_at",
     cursor: str | None = None,
     limit: int = 100,
@@ -48,8 +50,9 @@ def list_tasks(
         where["state"] = states_from(state, "tasks")
     elif active:
         where["state"] = ACTIVE
-    rows, after = page(core, "tasks", of_project(caller, where, project), sort, cursor, limit)
-    return {"items": [task_from(row) for row in rows], "cursor": after}
+    within = of_project(caller, where, project)
+    rows, after = page(core, "tasks", within, sort, cursor, limit, search)
+    return {"items": tasks_from(core, rows), "cursor": after}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}")
@@ -57,7 +60,7 @@ def show_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Task:
     """One task with its payload and where it stands."""
     core.task(caller, task_id)
     with core.store.read() as view:
-        return task_from(view.page(Query("tasks", {"id": task_id}))[0])
+        return shown_tasks(view, view.page(Query("tasks", {"id": task_id})))[0]
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/events")
@@ -86,7 +89,7 @@ def task_steps(core: Core, caller: Caller, *, task_id: str) -> shapes.Steps:
 def subtasks(core: Core, caller: Caller, *, task_id: str) -> shapes.Tasks:
     """The direct subtasks of a task, oldest first."""
     core.task(caller, task_id)
-    return {"items": listed(core, Query("tasks", {"parent_id": task_id}, "created_at"))}
+    return {"items": _tasks(core, Query("tasks", {"parent_id": task_id}, "created_at"))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/why")
@@ -94,17 +97,18 @@ def why(core: Core, caller: Caller, *, task_id: str) -> shapes.Why:
     """Why a task is not moving, who can clear it, and what is legal now."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        return cast(shapes.Why, views.why(view, task))
+        return cast(shapes.Why, reasons.why(_look(core, view), task))
 
 
 @operation(Scope.READ, "GET", "/api/inbox")
 def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Tasks:
-    """Everything that waits for a person, oldest first."""
+    """Everything that waits for a person, oldest first: questions, reviews, failures."""
     asking = {"state": "blocked", "blocked_by": ["question", "needs_user", "budget", "error"]}
+    failed = {"state": ["failed", "timed_out"], "lifecycle": "review"}
     items: list[shapes.Task] = []
-    for where in (asking, {"state": "ready"}):
+    for where in (asking, failed, {"state": "ready"}):
         found = of_project(caller, where, project)
-        items += listed(core, Query("tasks", found, "state_at"))
+        items += _tasks(core, Query("tasks", found, "state_at"))
     return {"items": sorted(items, key=lambda row: row["state_at"])}
 
 
@@ -120,6 +124,7 @@ def list_jobs(
     project: str | None = None,
     intent: str | None = None,
     task_id: str | None = None,
+    search: str = "",
     sort: str = "-created_at",
     cursor: str | None = None,
     limit: int = 100,
@@ -128,7 +133,8 @@ def list_jobs(
     where = _given(locals(), "intent", "task_id")
     if state is not None:
         where["state"] = states_from(state, "jobs")
-    rows, after = page(core, "jobs", of_project(caller, where, project), sort, cursor, limit)
+    within = of_project(caller, where, project)
+    rows, after = page(core, "jobs", within, sort, cursor, limit, search)
     return {"items": [job_from(row) for row in rows], "cursor": after}
 
 
@@ -159,7 +165,7 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> shapes.Why:
     """Why a job is not moving, who can clear it, and what is legal now."""
     job, _ = core.job(caller, job_id)
     with core.store.read() as view:
-        return cast(shapes.Why, views.why_job(view, job))
+        return cast(shapes.Why, reasons.why_job(_look(core, view), job))
 
 
 # ---- the log ---------------------------------------------------------------------------------
@@ -185,6 +191,11 @@ def _events(core: Core, streams: list[str]) -> list[shapes.Event]:
     return [cast(shapes.Event, views.event(each)) for each in sorted(found)]
 
 
+def _look(core: Core, view: Reading) -> reasons.Look:
+    settings = core.settings
+    return reasons.Look(view, settings.keeper_blocked_ms, settings.worker_lease_ms)
+
+
 # ---- parts -----------------------------------------------------------------------------------
 
 
@@ -199,8 +210,14 @@ def result_of(core: Core, caller: Caller, task_id: str) -> Any:
     return None if task.job_id is None else core.job(caller, task.job_id)[0].result
 
 
-def task_from(row: Mapping[str, Any]) -> shapes.Task:
-    return cast(shapes.Task, views.shown(row))
+def tasks_from(core: Core, rows: Sequence[Mapping[str, Any]]) -> list[shapes.Task]:
+    with core.store.read() as view:
+        return shown_tasks(view, rows)
+
+
+def _tasks(core: Core, query: Query) -> list[shapes.Task]:
+    with core.store.read() as view:
+        return shown_tasks(view, view.page(query._replace(limit=MOST_ROWS)))
 
 
 def job_from(row: Mapping[str, Any]) -> shapes.Job:

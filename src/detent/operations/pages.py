@@ -38,13 +38,14 @@ def page(
     sort: str,
     cursor: str | None,
     limit: int,
+    search: str = "",
 ) -> tuple[Sequence[Mapping[str, Any]], str | None]:
     """Rows as the store has them, and the cursor of the next page if there is one."""
     if not 1 <= limit <= MOST_ROWS:
         raise Invalid(f"limit must be from 1 to {MOST_ROWS}.", field="limit", given=limit)
     column = known(sort.removeprefix("-"), SORTS[table], "sort")
     after = None if cursor is None else _read_cursor(cursor, table, sort)
-    query = Query(table, where, column, sort.startswith("-"), after, limit + 1)
+    query = Query(table, where, column, sort.startswith("-"), after, limit + 1, search)
     with core.store.read() as view:
         rows = view.page(query)
     if len(rows) <= limit:

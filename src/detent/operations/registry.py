@@ -34,6 +34,8 @@ class Caller:
     #: The root of the task tree that an agent's run works on.
     root_id: str | None = None
     run_id: str | None = None
+    #: The claim that the run stands under: the token dies with it.
+    fence: int | None = None
 
     @property
     def actor(self) -> Actor:

@@ -8,10 +8,9 @@ from detent.ids import OWN_ID
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.lifecycle import normalise
-from detent.kernel.plan import validate
 from detent.kernel.priority import priority_from
-from detent.kernel.retry import policy_from
 from detent.operations.core import Core, known
+from detent.operations.options import checked_options, with_key
 from detent.operations.registry import Caller
 
 DEFAULT_PROJECT = "default"
@@ -19,30 +18,6 @@ MOST_DEPENDENCIES = 100
 MOST_TAGS = 50
 LONGEST_NAME = 200
 LONGEST_TITLE = 500
-
-#: Options that a submission may carry, and that intents may set as defaults.
-OPTIONS = frozenset(
-    {
-        "retry",
-        "plan",
-        "planner",
-        "critic",
-        "capabilities_required",
-        "label_selector",
-        "avoid",
-        "max_retries",
-        "hold_resource_ms",
-        "queue_timeout_ms",
-        "job_timeout_ms",
-        "run_timeout_ms",
-        "idle_timeout_ms",
-        "concurrency_key",
-        "max_rounds",
-        "on_budget_exceeded",
-        "workspace",
-        "requires_evidence",
-    }
-)
 
 
 def command_from(
@@ -57,7 +32,7 @@ def command_from(
     lifecycle = known(
         normalise(text(body, "lifecycle", "review")), ("board", "review"), "lifecycle"
     )
-    budget = body.get("max_budget_usd")
+    budget = body.get("max_budget_usd", intents[intent].get("max_budget_usd"))
     return c.SubmitTask(
         task_id=task_id,
         project=_project(core, caller, body),
@@ -71,23 +46,26 @@ def command_from(
         parent_id=body.get("parent_id"),
         depends_on=texts(body, "depends_on", MOST_DEPENDENCIES),
         budget=None if budget is None else budget_from(budget),
-        options=options_from(intents[intent], body.get("options") or {}, lifecycle),
+        options=options_for(
+            intents[intent], body.get("options") or {}, lifecycle, body.get("payload")
+        ),
         queue=bool(body.get("run", False)),
     )
+
+
+def options_for(
+    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str, payload: Any
+) -> dict[str, Any]:
+    """The options of a submission with this payload, which may be a part of its concurrency key."""
+    return with_key(options_from(defaults, given, lifecycle), defaults, given, payload)
 
 
 def options_from(
     defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str = "job"
 ) -> dict[str, Any]:
-    """The intent's options with what the submission overrides, all checked."""
-    for name in given:
-        known(name, tuple(OPTIONS), "options")
-    merged = {name: value for name, value in {**defaults, **given}.items() if name in OPTIONS}
-    if "retry" in merged:
-        policy_from(merged["retry"], lifecycle)
-    if "plan" in merged:
-        validate(merged["plan"])
-    return merged
+    """Options over an intent's defaults, all checked; an intent's concurrency key is a template."""
+    plain = {name: value for name, value in defaults.items() if name != "concurrency_key"}
+    return checked_options(plain, given, lifecycle)
 
 
 def own_id(given: object, where: str) -> str:

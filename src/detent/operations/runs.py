@@ -23,6 +23,7 @@ def list_runs(
     state: str | None = None,
     worker: str | None = None,
     job_id: str | None = None,
+    search: str = "",
     sort: str = "-queued_at",
     cursor: str | None = None,
     limit: int = 100,
@@ -31,7 +32,7 @@ def list_runs(
     where: dict[str, Any] = {} if state is None else {"state": states_from(state, "runs")}
     where.update({} if worker is None else {"worker": worker})
     where.update({} if job_id is None else {"job_id": job_id})
-    rows, after = page(core, "runs", where, sort, cursor, limit)
+    rows, after = page(core, "runs", where, sort, cursor, limit, search)
     if caller.project is not None:
         rows = [row for row in rows if row["job_id"] in _own_jobs(core, caller, rows)]
     return {"items": [run_from(row) for row in rows], "cursor": after}
@@ -125,7 +126,7 @@ def _last_output(core: Core, jobs: list[str], offset: int) -> shapes.Output:
 def _output(core: Core, run: Mapping[str, Any], offset: int) -> shapes.Output:
     """`ended` is read before the text, so that an end is never told before all of its output."""
     ended = run["state"] not in LIVE
-    text, after = read_output(core.settings.data_dir, run["id"], offset)
+    text, after = read_output(core.store, core.settings.data_dir, run["id"], offset)
     return {"run_id": run["id"], "text": text, "offset": after, "ended": ended}
 
 

@@ -1,19 +1,25 @@
 """The installation as a whole: queue, health, lifecycles, and what stands in its small tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
 from detent.kernel import exchange
-from detent.kernel.health import Figures, judge
+from detent.kernel.diagram import outline
+from detent.kernel.health import Figures, Health, judge
 from detent.kernel.lifecycles import LIFECYCLES, lifecycle
+from detent.kernel.look import APPEARANCES
+from detent.kernel.mapping import mapped
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.pages import of_project
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, Reading
+from detent.operations.thresholds import thresholds
+from detent.store.port import Query
 
 DAY_US = 86_400_000_000
+#: The mean duration is that of the newest runs of a day, at most so many.
+MOST_RUNS = 200
 #: What blocks a task until a person speaks: shown apart, not counted as trouble.
 FOR_PEOPLE = ("question", "needs_user")
 
@@ -36,7 +42,12 @@ def status(core: Core, caller: Caller) -> shapes.Queue:
 @operation(Scope.READ, "GET", "/api/health")
 def health(core: Core, caller: Caller) -> shapes.Health:
     """Whether all is well in the whole installation, with the reasons."""
-    return cast(shapes.Health, asdict(judge(figures(core))))
+    return cast(shapes.Health, asdict(verdict(core)))
+
+
+def verdict(core: Core) -> Health:
+    """Whether all is well now, by the thresholds of the settings."""
+    return judge(figures(core), thresholds(core.settings))
 
 
 def figures(core: Core) -> Figures:
@@ -49,6 +60,7 @@ def figures(core: Core) -> Figures:
         alone = view.count_by(Query("jobs", {"state": "queued", "task_id": None}), "state")
         blocked = view.count_by(Query("tasks", {"state": "blocked"}), "blocked_by")
         ready = view.count_by(Query("tasks", {"state": "ready"}), "state")
+        last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MOST_RUNS))
     asking = sum(blocked.get(reason, 0) for reason in FOR_PEOPLE)
     return Figures(
         succeeded=ended.get("succeeded", 0) - suspended.get("succeeded", 0),
@@ -57,7 +69,20 @@ def figures(core: Core) -> Figures:
         queue=sum(queue.values()) + sum(alone.values()),
         blocked=sum(blocked.values()) - asking,
         waiting_for_people=asking + sum(ready.values()),
+        mean_duration_ms=_mean_ms(last),
     )
+
+
+def _mean_ms(runs: Sequence[Mapping[str, Any]]) -> int | None:
+    """The mean duration of runs that came to an end of their own."""
+    took = [
+        run["ended_at"] - run["started_at"]
+        for run in runs
+        if run["started_at"] is not None
+        and run["state"] in ("succeeded", "failed", "timeout")
+        and run["outcome"] != "suspended"
+    ]
+    return sum(took) // len(took) // 1_000 if took else None
 
 
 # ---- lifecycles ------------------------------------------------------------------------------
@@ -65,8 +90,11 @@ def figures(core: Core) -> Figures:
 
 @operation(Scope.READ, "GET", "/api/lifecycles")
 def list_lifecycles(core: Core, caller: Caller) -> shapes.Lifecycles:
-    """The five lifecycles as tables."""
-    return {"lifecycles": [_exported(name) for name in LIFECYCLES]}
+    """The five lifecycles as tables, and how their states look."""
+    looks = {
+        look.value: cast(shapes.Appearance, asdict(each)) for look, each in APPEARANCES.items()
+    }
+    return {"lifecycles": [_exported(name) for name in LIFECYCLES], "appearances": looks}
 
 
 @operation(Scope.READ, "GET", "/api/lifecycles/{name}")
@@ -75,49 +103,17 @@ def show_lifecycle(core: Core, caller: Caller, *, name: str) -> shapes.Lifecycle
     return _exported(name)
 
 
+@operation(Scope.READ, "GET", "/api/lifecycles/{name}/diagram")
+def lifecycle_diagram(core: Core, caller: Caller, *, name: str) -> shapes.Diagram:
+    """One lifecycle drawn: where its states stand, and the paths of its arrows."""
+    return cast(shapes.Diagram, outline(lifecycle(name)))
+
+
+@operation(Scope.READ, "GET", "/api/mapping")
+def state_mapping(core: Core, caller: Caller) -> shapes.Mapping:
+    """How a task of either lifecycle looks on the other's board, and as an MCP or A2A task."""
+    return {"items": cast(list[shapes.MappedState], mapped())}
+
+
 def _exported(name: str) -> shapes.Lifecycle:
     return cast(shapes.Lifecycle, exchange.export(lifecycle(name)))
-
-
-# ---- small tables ----------------------------------------------------------------------------
-
-
-@operation(Scope.READ, "GET", "/api/resources")
-def list_resources(core: Core, caller: Caller) -> shapes.Resources:
-    """Every resource, and how many steps hold it."""
-    with core.store.read() as view:
-        return {"items": [cast(shapes.Resource, each._asdict()) for each in view.resources()]}
-
-
-@operation(Scope.READ, "GET", "/api/workers")
-def list_workers(core: Core, caller: Caller) -> shapes.Workers:
-    """Every worker that has registered, as it last did."""
-    with core.store.read() as view:
-        return {"items": _named(view, "workers")}
-
-
-@operation(Scope.READ, "GET", "/api/schedules")
-def list_schedules(core: Core, caller: Caller) -> shapes.Schedules:
-    """Every schedule."""
-    with core.store.read() as view:
-        return {"items": _named(view, "schedules")}
-
-
-@operation(Scope.READ, "GET", "/api/projects")
-def list_projects(core: Core, caller: Caller) -> shapes.Projects:
-    """The projects that are known or have tasks, with how many."""
-    with core.store.read() as view:
-        counts = view.count_by(Query("tasks", of_project(caller, {}, None)), "project")
-        names = {*view.rows("projects"), *counts}
-    return {
-        "items": [
-            {"name": name, "tasks": counts.get(name, 0)}
-            for name in sorted(names)
-            if caller.project in (None, name)
-        ]
-    }
-
-
-def _named(view: Reading, table: str) -> list[Any]:
-    rows: Mapping[str, Any] = view.rows(table)
-    return [{"name": name, "detail": rows[name]} for name in sorted(rows)]

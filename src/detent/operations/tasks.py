@@ -72,9 +72,10 @@ def resume_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/retry")
-def retry_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
-    """Run again with new counts."""
-    return _done(core, caller, c.RetryTask(task_id))
+def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None) -> shapes.Moved:
+    """Run again with new counts, and with a new payload if one is given."""
+    changes = {} if payload is None else {"payload": payload}
+    return _done(core, caller, c.RetryTask(task_id, changes))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/signal")
@@ -102,7 +103,7 @@ def edit_task(
     options: Mapping[str, Any] | None = None,
     max_budget_usd: float | str | None = None,
 ) -> shapes.Moved:
-    """Change what a person may change; what was not named stays."""
+    """Change what a person may change, all at once; a higher budget lets go on what it held up."""
     task, _ = core.task(caller, task_id)
     changes = {
         name: value for name, value in locals().items() if name in EDITABLE and value is not None
@@ -115,16 +116,12 @@ def edit_task(
         changes["priority"] = priority_from(priority).value
     if options is not None:
         changes["options"] = {**task.options, **options_from({}, options, task.lifecycle)}
-    if max_budget_usd is not None:
-        core.engine.do(c.RaiseBudget(task_id, budget_from(max_budget_usd)), caller.actor)
     if not changes and max_budget_usd is None:
         raise Invalid(
             "Nothing to change was named.", field="body", allowed=(*EDITABLE, "max_budget_usd")
         )
-    if changes:
-        return _done(core, caller, c.EditTask(task_id, changes))
-    task, version = core.task(caller, task_id)
-    return {"id": task.id, "state": task.state, "version": version, "outcome": None}
+    budget = None if max_budget_usd is None else budget_from(max_budget_usd)
+    return _done(core, caller, c.EditTask(task_id, changes, budget))
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/tasks/{task_id}")

@@ -1,7 +1,8 @@
 """Tokens: who may do what. The store keeps digests only; a token is shown once, when it is made.
 
 A row of the table `tokens` is named by the SHA-256 of 256 random bits. Its `kind` is `token`,
-`session` (what a browser's cookie holds) or `code` (exchanged once for a session).
+`session` (what a browser's cookie holds), `code` (exchanged once for a session) or `run` (what
+one run of an agent holds: see `agents`).
 """
 
 import hashlib
@@ -47,6 +48,7 @@ def row_for(caller: Caller, kind: str, now: int, lifetime_s: int | None) -> dict
         "expires_at": None if lifetime_s is None else now + lifetime_s * SECOND_US,
         "root_id": caller.root_id,
         "run_id": caller.run_id,
+        "fence": caller.fence,
     }
 
 
@@ -171,6 +173,13 @@ def _project(caller: Caller, given: str | None) -> str | None:
 # ---- for the browser -------------------------------------------------------------------------
 
 
+@operation(Scope.READ, "GET", "/api/me")
+def show_me(core: Core, caller: Caller) -> shapes.Me:
+    """Who the caller is to the server, and what it may do."""
+    scopes = sorted(scope.value for scope in caller.scopes)
+    return {"name": caller.name, "scopes": scopes, "project": caller.project}
+
+
 @operation(Scope.READ, "POST", "/api/login/codes", status=201)
 def create_login_code(core: Core, caller: Caller) -> shapes.LoginCode:
     """A code that a browser exchanges once, within a minute, for a session with the same rights."""
@@ -221,4 +230,5 @@ def caller_from(row: Row) -> Caller:
         row.get("project"),
         row.get("root_id"),
         row.get("run_id"),
+        row.get("fence"),
     )

@@ -1,7 +1,5 @@
 """The shapes of the installation: queue, health, small tables, tokens. Types only."""
 
-from typing import Any
-
 from typing_extensions import TypedDict
 
 
@@ -53,60 +51,81 @@ class Lifecycle(TypedDict):
     looks: dict[str, str]
 
 
+class Appearance(TypedDict):
+    """How a look is shown: a shape by name, its glyph, and ink on paper."""
+
+    shape: str
+    glyph: str
+    terminal: str
+    ink: str
+    paper: str
+
+
 class Lifecycles(TypedDict):
+    """The tables, and by look of a state how it appears."""
+
     lifecycles: list[Lifecycle]
+    appearances: dict[str, Appearance]
 
 
-class Resource(TypedDict):
-    id: str
-    capabilities: list[str]
-    labels: dict[str, str]
-    capacity: int
-    healthy: bool
-    in_use: int
+class MappedState(TypedDict):
+    """A state as it looks elsewhere. `failed`: no retry is left."""
+
+    lifecycle: str
+    state: str
+    reason: str | None
+    failed: bool
+    other: str
+    mcp: str
+    a2a: str
 
 
-class Resources(TypedDict):
-    items: list[Resource]
+class Mapping(TypedDict):
+    items: list[MappedState]
 
 
-class Worker(TypedDict):
-    """A worker as it last registered itself."""
+class DiagramBox(TypedDict):
+    """A state where it stands; the one without a name is where creation comes from."""
+
+    state: str
+    x: float
+    y: float
+    width: float
+    height: float
+    loops: list[str]
+
+
+class DiagramArrow(TypedDict):
+    """Rows with the same ends as one arrow: an SVG path, and the middle of its label."""
+
+    source: str | None
+    target: str
+    extension: bool
+    events: list[str]
+    path: str
+    x: float
+    y: float
+
+
+class Diagram(TypedDict):
+    """A lifecycle drawn, as numbers."""
 
     name: str
-    detail: dict[str, Any]
-
-
-class Workers(TypedDict):
-    items: list[Worker]
-
-
-class Schedule(TypedDict):
-    name: str
-    detail: dict[str, Any]
-
-
-class Schedules(TypedDict):
-    items: list[Schedule]
-
-
-class Project(TypedDict):
-    """A project with how many tasks it has."""
-
-    name: str
-    tasks: int
-
-
-class Projects(TypedDict):
-    items: list[Project]
+    width: float
+    height: float
+    boxes: list[DiagramBox]
+    arrows: list[DiagramArrow]
 
 
 class Limit(TypedDict):
-    """A pause, or how many may run at once under a key."""
+    """A pause, how many may run at once under a key, or how many may start in `per_s` seconds."""
 
     name: str
     paused: bool
     running: int | None
+    rate: int | None
+    per_s: int | None
+    in_file: bool
 
 
 class Limits(TypedDict):
@@ -140,6 +159,14 @@ class NewToken(TypedDict):
 class Revoked(TypedDict):
     name: str
     revoked: int
+
+
+class Me(TypedDict):
+    """Who asks, as the server's record of the token says; without a project, all of them."""
+
+    name: str
+    scopes: list[str]
+    project: str | None
 
 
 class LoginCode(TypedDict):

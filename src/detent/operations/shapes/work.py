@@ -4,6 +4,8 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from detent.operations.shapes.money import Elsewhere, Usage
+
 # ---- what goes in ----------------------------------------------------------------------------
 
 
@@ -70,6 +72,8 @@ class Task(TypedDict):
     created_by: str
     created_at: str
     version: int
+    usage: Usage
+    elsewhere: Elsewhere
 
 
 class Job(TypedDict):
@@ -300,11 +304,13 @@ class Log(TypedDict):
 
 
 class Reason(TypedDict):
-    """One reason that something is not moving."""
+    """One reason that something is not moving, and when detent looks at it again."""
 
     reason: str
     cleared_by: str
     how: str
+    looks_again: str
+    looks_again_at: str | None
     detail: dict[str, Any]
 
 

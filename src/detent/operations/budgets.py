@@ -1,0 +1,39 @@
+"""Money over a task and the tasks above it: what is left of it. Reads only."""
+
+from collections.abc import Iterable
+
+from detent.engine.loading import take_spenders
+from detent.kernel import spending
+from detent.kernel.budget import Purse, Short
+from detent.kernel.state import Task
+from detent.kernel.world import World
+from detent.store.port import Reading
+
+
+def line(view: Reading, task: Task) -> list[Task]:
+    """The task and every task above it: a run draws on the budget of each."""
+    found = [task]
+    while (parent_id := found[-1].parent_id) is not None:
+        found += [parent for parent, _ in view.tasks([parent_id])]
+        if found[-1].id != parent_id:
+            break
+    return found
+
+
+def left(tasks: Iterable[Task]) -> int | None:
+    """The least that any of these has left, in micro-dollars; None if none has a budget."""
+    purses = [Purse(task.id, task.budget, task.spent) for task in tasks]
+    lefts = [rest for purse in purses if (rest := purse.remaining) is not None]
+    return min(lefts, default=None)
+
+
+def allowance(view: Reading, task: Task) -> int | None:
+    """What a run of the task may spend from now on, in micro-dollars; None: as much as it likes.
+
+    Less than `left` where other runs of the tree hold money of their own budgets.
+    """
+    world = World()
+    world.tasks[task.id] = task
+    take_spenders(view, world)
+    found = spending.allowance(world, task)
+    return 0 if isinstance(found, Short) else found.amount

@@ -1,0 +1,163 @@
+"""What work has cost: dollars and tokens of each run, summed for a task and for its whole tree."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from detent import views
+from detent.kernel.budget import WARN_AT_PERCENT
+from detent.kernel.mapping import seen
+from detent.operations import shapes
+from detent.operations.budgets import left, line
+from detent.operations.core import Core
+from detent.operations.registry import Caller, Scope, operation
+from detent.store.port import Query, Reading
+
+#: Jobs that are asked about at once.
+SLICE = 500
+MOST_RUNS = 100_000
+
+Row = Mapping[str, Any]
+
+
+class Sum(NamedTuple):
+    """Of runs; micro-dollars."""
+
+    runs: int = 0
+    cost: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def plus(self, *others: "Sum") -> "Sum":
+        return Sum(*map(sum, zip(self, *others, strict=True)))
+
+    def shown(self) -> shapes.Spending:
+        return cast(shapes.Spending, views.shown(self._asdict()))
+
+
+class Trees(NamedTuple):
+    """Tasks with everything below them: how many jobs each has had, and its own runs' sum."""
+
+    below: Mapping[str, Sequence[str]]
+    own: Mapping[str, Sum]
+
+    def tree(self, task_id: str) -> Sum:
+        return self.own[task_id].plus(*(self.own[each] for each in self.below.get(task_id, ())))
+
+
+def trees(view: Reading, rows: Iterable[Row]) -> Trees:
+    """What the tasks of these rows and the tasks below them have cost."""
+    jobs = {row["id"]: row["jobs"] for row in rows}
+    parents = [row["id"] for row in rows if row["subtasks"]]
+    below = _below(view.children(parents), parents) if parents else {}
+    missing = {each for names in below.values() for each in names} - jobs.keys()
+    jobs |= {task.id: task.jobs for task, _ in view.tasks(sorted(missing))} if missing else {}
+    return Trees(
+        {name: [each for each in found if each in jobs] for name, found in below.items()},
+        _own(view, jobs),
+    )
+
+
+def _below(pairs: Iterable[tuple[str, str]], tops: Iterable[str]) -> dict[str, list[str]]:
+    """Every descendant of each."""
+    children: dict[str, list[str]] = {}
+    for parent, child in dict.fromkeys(pairs):
+        children.setdefault(parent, []).append(child)
+
+    def walk(name: str) -> Iterator[str]:
+        for child in children.get(name, ()):
+            yield child
+            yield from walk(child)
+
+    return {top: list(walk(top)) for top in tops}
+
+
+def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
+    owner = {f"{name}-j{at}": name for name, most in jobs.items() for at in range(1, most + 1)}
+    found = dict.fromkeys(jobs, Sum())
+    names = list(owner)
+    for start in range(0, len(names), SLICE):
+        where = {"job_id": names[start : start + SLICE]}
+        for run in view.page(Query("runs", where, limit=MOST_RUNS)):
+            one = Sum(1, run["cost"], run["tokens_in"], run["tokens_out"])
+            found[owner[run["job_id"]]] = found[owner[run["job_id"]]].plus(one)
+    return found
+
+
+# ---- tasks as shown --------------------------------------------------------------------------
+
+
+def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[shapes.Task]:
+    """Rows of tasks as people see them: with what they cost, and how they look elsewhere."""
+    found = trees(view, rows)
+    return [
+        cast(
+            shapes.Task,
+            {**views.shown(row), "usage": _usage(found, row), "elsewhere": _elsewhere(row)},
+        )
+        for row in rows
+    ]
+
+
+def _usage(found: Trees, row: Row) -> shapes.Usage:
+    """The money of the tree is what the log has charged: it stays when a subtask is deleted."""
+    tree = found.tree(row["id"])._replace(cost=row["spent"])
+    return {
+        "own": found.own[row["id"]].shown(),
+        "tree": tree.shown(),
+        "warned": is_warned(row["budget"], row["spent"]),
+    }
+
+
+def is_warned(budget: int | None, spent: int) -> bool:
+    """Eighty percent of the budget is spent."""
+    return budget is not None and spent * 100 >= budget * WARN_AT_PERCENT
+
+
+def _elsewhere(row: Row) -> shapes.Elsewhere:
+    view = seen(row["lifecycle"], row["state"], row["blocked_by"], row["retries_left"])
+    return {"other": view.other, "mcp": view.mcp.value, "a2a": view.a2a.value}
+
+
+# ---- one command to see it -------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/costs")
+def task_costs(core: Core, caller: Caller, *, task_id: str) -> shapes.Costs:
+    """What a task has cost: each run, each task of its tree, and how much it may still spend."""
+    task, _ = core.task(caller, task_id)
+    with core.store.read() as view:
+        pairs = list(view.children([task_id]))
+        ids = [task_id, *_below(pairs, [task_id])[task_id]]
+        rows = {row["id"]: row for row in view.page(Query("tasks", {"id": ids}, limit=len(ids)))}
+        found = trees(view, list(rows.values()))
+        rest = left(line(view, task))
+        runs = _runs(view, rows)
+    return {
+        "id": task_id,
+        "budget": views.shown({"budget": task.budget})["budget"],
+        "left": views.shown({"left": rest})["left"],
+        "warned": is_warned(task.budget, task.spent),
+        "own": found.own[task_id].shown(),
+        "tree": found.tree(task_id)._replace(cost=task.spent).shown(),
+        "tasks": [
+            cast(shapes.TaskCost, {**_money(rows[each]), **found.tree(each).shown()})
+            for each in ids
+            if each in rows
+        ],
+        "runs": runs,
+    }
+
+
+def _money(row: Row) -> dict[str, Any]:
+    names = ("id", "parent_id", "intent", "state", "budget")
+    return views.shown({name: row[name] for name in names})
+
+
+def _runs(view: Reading, rows: Mapping[str, Row]) -> list[shapes.RunCost]:
+    jobs = [f"{name}-j{at}" for name, row in rows.items() for at in range(1, row["jobs"] + 1)]
+    names = ("id", "job_id", "state", "started_at", "ended_at", "cost", "tokens_in", "tokens_out")
+    found = []
+    for start in range(0, len(jobs), SLICE):
+        query = Query("runs", {"job_id": jobs[start : start + SLICE]}, "queued_at", limit=MOST_RUNS)
+        found += [{name: run[name] for name in names} for run in view.page(query)]
+    return [cast(shapes.RunCost, views.shown(run)) for run in found]

@@ -1,0 +1,195 @@
+"""What was: a task as it stood at an earlier moment, and a job forked from one of its steps.
+
+Both fold the log, which nobody changes; so nothing here can be overtaken.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from detent import views
+from detent.errors import Invalid, NotFound, Refused
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.plan import SUCCEEDED, Plan
+from detent.kernel.planned import document_of
+from detent.kernel.state import Checkpoint, Job, Task
+from detent.kernel.steps import steps_of
+from detent.kernel.world import CHECKPOINTS, World
+from detent.operations import shapes
+from detent.operations.core import Core
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.requests import own_id
+from detent.store.codec import read_event
+from detent.store.port import Logged, Reading
+
+CHUNK = 10_000
+#: What a task has that the kernel does not look at.
+WORDS = ("title", "payload", "tags")
+
+
+def stream_events(view: Reading, stream: str) -> Iterator[tuple[Logged, e.Record]]:
+    """A stream's events in order, as the kernel knows them."""
+    after = 0
+    while found := view.events(after, CHUNK, stream=stream):
+        for logged in found:
+            if not logged.data:
+                raise Refused(f"The history of {stream} was removed.", code="history_removed")
+            event = read_event(logged.name, logged.schema, logged.data)
+            record = e.Record(logged.stream, logged.subject, event, logged.at, logged.actor)
+            yield logged, record
+        after = found[-1].position
+
+
+# ---- as of -----------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/at")
+def task_at(
+    core: Core,
+    caller: Caller,
+    *,
+    task_id: str,
+    position: int | None = None,
+    time: str | None = None,
+) -> shapes.TaskThen:
+    """A task and its jobs as they stood after a position of the log, or at a time; else as now."""
+    if position is not None and time is not None:
+        raise Invalid("Name a position or a time, not both.", field="position", given=position)
+    until_us = None if time is None else _time(time)
+    task, _ = core.task(caller, task_id)
+    streams = [task_id, *(f"{task_id}-j{number}" for number in range(1, task.jobs + 1))]
+    with core.store.read() as view:
+        found = sorted(pair for name in streams for pair in _before(view, name, position, until_us))
+    if not found:
+        raise NotFound(f"The task {task_id} did not exist yet.", code="unknown_task")
+    world, words = World(), dict.fromkeys(WORDS)
+    for _, record in found:
+        world.apply(record)
+        words.update(_words(record.event))
+    last = found[-1][0]
+    return {
+        "position": last.position,
+        "at": views.utc(last.at),
+        "task": {**_shown(world.tasks[task_id]), **words},
+        "jobs": [_shown(job) for job in world.jobs.values()],
+    }
+
+
+def _shown(entity: Task | Job) -> dict[str, Any]:
+    shown = views.shown(entity._asdict())
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in shown.items()}
+
+
+def _before(
+    view: Reading, stream: str, position: int | None, until_us: int | None
+) -> Iterator[tuple[Logged, e.Record]]:
+    for logged, record in stream_events(view, stream):
+        if position is not None and logged.position > position:
+            return
+        if until_us is not None and logged.at > until_us:
+            return
+        yield logged, record
+
+
+def _words(event: e.Event) -> Mapping[str, Any]:
+    if isinstance(event, e.TaskCreated):
+        return {"title": event.title, "payload": event.payload, "tags": list(event.tags)}
+    if isinstance(event, e.TaskEdited):
+        return {name: event.changes[name] for name in WORDS if name in event.changes}
+    return {}
+
+
+def _time(given: str) -> int:
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        moment = datetime.min
+    if moment.tzinfo is None:
+        form = "a time with its zone, like 2030-01-01T12:00:00Z"
+        raise Invalid(f"time must be {form}.", field="time", given=given, allowed=(form,))
+    at_us = round(moment.timestamp() * 1_000_000)
+    # Times are shown in milliseconds: one of those stands for all that happened in it.
+    return at_us + 999 if at_us % 1_000 == 0 else at_us
+
+
+# ---- forking ---------------------------------------------------------------------------------
+
+
+class Past(NamedTuple):
+    """What a job has done: its results in the order in which they were recorded, and its plan."""
+
+    results: Sequence[Checkpoint]
+    plan: Plan | None
+    #: Results of the plan's steps that have succeeded.
+    done: Mapping[str, Any]
+
+
+@operation(Scope.OPERATE, "POST", "/api/jobs/{job_id}/fork", status=201)
+def fork_job(
+    core: Core, caller: Caller, *, job_id: str, step: str, id: str | None = None
+) -> shapes.Forked:
+    """Queue a new job that keeps what this one had done before a step, and goes on from there."""
+    core.job(caller, job_id)
+    with core.store.read() as view:
+        past = _past(view, job_id)
+        payload = view.payloads([job_id]).get(job_id)
+    new = new_id() if id is None else own_id(id, "id")
+    if past.plan is None:
+        kept = _kept(past, step)
+        command = c.ForkJob(new, job_id, step, payload, kept)
+        names = [each.name for each in kept]
+    else:
+        carried = _carried(past.plan, past.done, step)
+        plan = document_of(past.plan)
+        command = c.ForkJob(new, job_id, step, payload, plan=plan, carried=carried)
+        names = list(carried)
+    core.engine.do(command, caller.actor)
+    return {"id": new, "source": job_id, "until": step, "kept": names}
+
+
+def _past(view: Reading, job_id: str) -> Past:
+    world = World()
+    order: dict[str, None] = {}
+    for _, record in stream_events(view, job_id):
+        world.apply(record)
+        event = record.event
+        name = event.wait if isinstance(event, e.WaitCompleted) else record.subject
+        recorded = isinstance(event, e.CheckpointRecorded | e.WaitCompleted | e.WaitEnded)
+        if recorded and name is not None:
+            order.setdefault(name)
+    results = world.parts_of(CHECKPOINTS, job_id)
+    steps = steps_of(world, job_id)
+    return Past(
+        [results[name] for name in order if name in results and results[name].done],
+        world.plans.get(job_id),
+        {name: step.result for name, step in steps.items() if step.state == SUCCEEDED},
+    )
+
+
+def _kept(past: Past, until: str) -> tuple[c.KeptResult, ...]:
+    """Everything that was recorded before the step of that name."""
+    names = [each.name for each in past.results]
+    if until not in names:
+        raise _unknown(until, names)
+    before = past.results[: names.index(until)]
+    return tuple(c.KeptResult(each.name, each.kind, each.value, each.step) for each in before)
+
+
+def _carried(plan: Plan, done: Mapping[str, Any], until: str) -> dict[str, Any]:
+    """Finished steps that neither are the step of that name nor come after it."""
+    names = [step.name for step in plan.steps]
+    if until not in names:
+        raise _unknown(until, names)
+    after = {until}
+    while more := {
+        step.name for step in plan.steps if step.name not in after and after & set(step.needs)
+    }:
+        after |= more
+    return {name: result for name, result in done.items() if name not in after}
+
+
+def _unknown(until: str, names: Sequence[str]) -> NotFound:
+    listed = ", ".join(names) or "none"
+    return NotFound(f"The job has no step {until!r}. It has: {listed}.", known=names)

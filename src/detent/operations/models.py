@@ -1,0 +1,140 @@
+"""The input of an operation as a pydantic model, made from the signature of its function.
+
+The same model reads requests, stands in the OpenAPI document and describes the tools of MCP.
+Imported by those doors alone: a command without one does not wait for pydantic.
+"""
+
+from collections.abc import Mapping
+from inspect import Parameter
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+
+from detent.errors import Invalid
+from detent.operations.inputs import Input, input_for
+from detent.operations.registry import Operation
+
+#: Methods whose parameters stand in the query; the others have them in a JSON body.
+IN_QUERY = ("GET", "DELETE")
+
+
+class Fields:
+    """Everything of an operation's input that does not stand in the path."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.in_query = operation.method in IN_QUERY
+        self.parameters = tuple(
+            each for each in operation.parameters if each.name not in operation.in_path
+        )
+        self.names = tuple(each.name for each in self.parameters)
+        self.optional = all(each.default is not Parameter.empty for each in self.parameters)
+        self.model = model_for(operation, self.parameters, strict=not self.in_query)
+
+    @property
+    def body(self) -> Any:
+        """The type of the request's body, None if it has none."""
+        return None if self.in_query or not self.parameters else self.model
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """The arguments that a query or a body gives; what was not named keeps its default."""
+        try:
+            found = self.model.model_validate(value)
+        except ValidationError as error:
+            raise invalid(error, self.names) from None
+        return {name: getattr(found, name) for name in found.model_fields_set}
+
+
+class Whole(Fields):
+    """Input whose body is one parameter: a list of things, not an object of parameters."""
+
+    def __init__(self, operation: Operation) -> None:
+        super().__init__(operation)
+        (parameter,) = self.parameters
+        self._type = annotated(parameter, input_for(operation.name, parameter.name))
+        self._adapter: TypeAdapter[Any] = TypeAdapter(self._type)
+        self._name = parameter.name
+        (item,) = get_args(parameter.annotation)
+        self.names = tuple(item.__annotations__)
+        self.optional = False
+
+    @property
+    def body(self) -> Any:
+        return self._type
+
+    def read(self, value: Any) -> dict[str, Any]:
+        try:
+            return {self._name: self._adapter.validate_python(value, strict=True)}
+        except ValidationError as error:
+            raise invalid(error, self.names) from None
+
+
+def fields_of(operation: Operation) -> Fields:
+    return Fields(operation) if operation.whole is None else Whole(operation)
+
+
+def model_for(
+    operation: Operation, parameters: tuple[Parameter, ...], *, strict: bool
+) -> type[BaseModel]:
+    """A model that knows these parameters and refuses any other."""
+    fields: dict[str, Any] = {
+        each.name: (
+            annotated(each, input_for(operation.name, each.name)),
+            ... if each.default is Parameter.empty else each.default,
+        )
+        for each in parameters
+    }
+    config = ConfigDict(extra="forbid", strict=strict)
+    name = "".join(part.capitalize() for part in operation.name.split("_"))
+    return create_model(name + "Body", __config__=config, **fields)
+
+
+def annotated(parameter: Parameter, known: Input) -> Any:
+    """The parameter's type with its meaning and bounds."""
+    return Annotated[parameter.annotation, Field(**bounds(known))]
+
+
+def bounds(known: Input) -> dict[str, Any]:
+    """What pydantic and FastAPI are told about a parameter."""
+    told: Mapping[str, Any] = {
+        "min_length": known.shortest,
+        "max_length": known.longest,
+        "ge": known.least,
+        "le": known.most,
+        "pattern": known.pattern,
+    }
+    found = {name: value for name, value in told.items() if value is not None}
+    found["description"] = known.meaning
+    if known.example is not None:
+        found["examples"] = [known.example]
+    choices = {"enum": list(known.choices)} if known.choices else {}
+    if choices or known.schema:
+        found["json_schema_extra"] = {**choices, **known.schema}
+    return found
+
+
+# ---- input that does not fit its model -------------------------------------------------------
+
+
+def invalid(error: ValidationError, known: tuple[str, ...]) -> Invalid:
+    """The first thing that a model has found wrong, by the name of the field."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = _place(first["loc"]) or "body"
+    kind = first["type"]
+    if kind == "missing":
+        return Invalid(f"{field} is missing.", field=field)
+    if kind == "extra_forbidden":
+        listed = ", ".join(known) or "none"
+        return Invalid(
+            f"{field} is not a known field; known are: {listed}.", field=field, allowed=known
+        )
+    return Invalid(f"{field}: {first['msg']}.", field=field, given=first["input"])
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    place = ""
+    for part in location:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        else:
+            place += f".{part}" if place else part
+    return place

@@ -1,0 +1,259 @@
+"""Why something is not moving: every reason, who can clear it, when detent looks again. Reads only.
+
+A reason of the queue is looked for where the claim looks: pauses, limits, rates, keys, workers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from detent.kernel.budget import WARN_AT_PERCENT
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.predicates import has_failed
+from detent.kernel.state import Job, Task, Wait
+from detent.operations.actions import actions_on, actions_on_job
+from detent.operations.budgets import line
+from detent.store.port import Query, Reading
+from detent.views import shown, utc
+
+S_US = 1_000_000
+#: Neighbours that are named one by one.
+MOST_NAMED = 20
+AT_ONCE = "at once, when that happens"
+NOBODY = "not by itself"
+
+
+class Reason(NamedTuple):
+    """One reason. `again` says in words when detent looks again, `again_at` when that is known."""
+
+    reason: str
+    cleared_by: str
+    how: str
+    again: str
+    detail: Mapping[str, Any] = {}
+    again_at: int | None = None
+
+    def told(self) -> dict[str, Any]:
+        at = None if self.again_at is None else utc(self.again_at)
+        return {
+            "reason": self.reason,
+            "cleared_by": self.cleared_by,
+            "how": self.how,
+            "looks_again": self.again if at is None else f"at {at}",
+            "looks_again_at": at,
+            "detail": shown(self.detail),
+        }
+
+
+class Look(NamedTuple):
+    """What reasons are looked for with: a view, and how often the keeper looks at blocked tasks."""
+
+    view: Reading
+    blocked_ms: int
+    lease_ms: int
+
+    @property
+    def sometimes(self) -> str:
+        return f"{AT_ONCE}, and every {self.blocked_ms // 1_000} s"
+
+
+#: By reason of a block: who can clear it, how, and whether detent goes on by itself.
+CLEARED_BY: Mapping[str, tuple[str, str, str]] = {
+    "question": ("a person", "answer", AT_ONCE),
+    "needs_user": ("a person", "answer", AT_ONCE),
+    "subtasks": ("its subtasks", "wait, or see to the failed one", AT_ONCE),
+    "dependency": ("what it depends on", "wait, or see to what failed", AT_ONCE),
+    "retry": ("detent", "wait, or retry now", AT_ONCE),
+    "rate_limit": ("detent", "wait for the reset, or retry now", AT_ONCE),
+    "budget": ("a person", "raise the budget, or cancel", AT_ONCE),
+    "resource": ("a resource that is freed", "wait, or add a resource", AT_ONCE),
+    "error": ("a person", "retry, or cancel", NOBODY),
+}
+#: By kind of a wait: who ends it, and how.
+WAITS: Mapping[str, tuple[str, str]] = {
+    "timer": ("detent", "wait"),
+    "retry": ("detent", "wait"),
+    "signal": ("whoever sends the signal", "signal"),
+    "subtasks": ("its subtasks", "wait"),
+    "question": ("a person", "answer"),
+    "confirmation": ("a person", "answer"),
+    "budget": ("a person", "raise the budget, or cancel"),
+    "funds": ("a person, or a run that spends less than it holds", "raise the budget, or wait"),
+    "resource": ("a resource that is freed", "wait, or add a resource"),
+}
+
+
+def why(look: Look, task: Task) -> dict[str, Any]:
+    """Every reason that a task is not moving, who can clear it, and what is legal."""
+    job = next((job for job, _ in look.view.jobs([task.job_id])), None) if task.job_id else None
+    return {
+        "id": task.id,
+        "state": task.state,
+        "since": utc(task.state_at),
+        "reasons": [reason.told() for reason in _reasons(look, task, job)],
+        "actions": actions_on(task, job),
+    }
+
+
+def why_job(look: Look, job: Job) -> dict[str, Any]:
+    """The same of a job."""
+    return {
+        "id": job.id,
+        "state": job.state,
+        "since": utc(job.state_at),
+        "reasons": [reason.told() for reason in _job_reasons(look, job)],
+        "actions": actions_on_job(job),
+    }
+
+
+# ---- of a task -------------------------------------------------------------------------------
+
+
+def _reasons(look: Look, task: Task, job: Job | None) -> Iterator[Reason]:
+    if LIFECYCLES[task.lifecycle].is_terminal(task.state):
+        return
+    if task.state == "blocked" and task.blocked_by:
+        yield _blocked(look, task)
+    elif task.state in ("inbox", "pending"):
+        yield Reason("not_queued", "a person", "run", NOBODY)
+    elif task.state == "ready":
+        yield Reason("review", "a person", "accept or reject", NOBODY)
+    elif task.state in ("failed", "timed_out"):
+        how = "resume or retry" if task.state == "timed_out" else "retry"
+        yield Reason(task.state, "a person", how, NOBODY, _failure(job))
+    if task.open_dependencies and task.blocked_by != "dependency":
+        yield _dependencies(look, task)
+    if task.failed_subtask:
+        detail = {"task": task.failed_subtask}
+        yield Reason("failed_subtask", "a person", "retry or cancel it", NOBODY, detail)
+    yield from _warnings(look, task)
+    if job is not None and (job.state != "retrying" or task.state != "blocked"):
+        yield from _job_reasons(look, job, task.blocked_detail.get("wait"))
+
+
+def _blocked(look: Look, task: Task) -> Reason:
+    reason = task.blocked_by or ""
+    who, how, again = CLEARED_BY[reason]
+    if reason == "dependency":
+        return _dependencies(look, task)
+    if task.retries_left == 0:
+        again = NOBODY
+    detail = {**task.blocked_detail, "retries_left": task.retries_left}
+    if reason == "subtasks":
+        detail["subtasks"] = _open_subtasks(look.view, task)
+    return Reason(reason, who, how, again, detail, task.blocked_detail.get("due_at"))
+
+
+def _dependencies(look: Look, task: Task) -> Reason:
+    found = [each for each, _ in look.view.tasks(task.depends_on)]
+    waiting = [each for each in found if each.state not in ("completed", "done")]
+    failed = [each.id for each in waiting if has_failed(each)]
+    who = "a person" if failed else "what it depends on"
+    how = f"run {', '.join(failed)} again, or cancel" if failed else "wait"
+    detail = {"open": task.open_dependencies, "tasks": _named(waiting)}
+    return Reason("dependency", who, how, look.sometimes, detail)
+
+
+def _open_subtasks(view: Reading, task: Task) -> list[dict[str, str]]:
+    rows = view.page(Query("tasks", {"parent_id": task.id}, "created_at", limit=1_000))
+    waiting = [row for row in rows if row["state"] not in ("completed", "done")]
+    return [{"id": row["id"], "state": row["state"]} for row in waiting[:MOST_NAMED]]
+
+
+def _named(tasks: Iterable[Task]) -> list[dict[str, str]]:
+    return [{"id": each.id, "state": each.state} for each in tasks][:MOST_NAMED]
+
+
+def _failure(job: Job | None) -> dict[str, Any]:
+    return {} if job is None else {"error_class": job.error_class, "error": job.error}
+
+
+def _warnings(look: Look, task: Task) -> Iterator[Reason]:
+    """Budgets of which most is spent; what is blocked by one says so already."""
+    for each in line(look.view, task) if task.blocked_by != "budget" else ():
+        if each.budget is not None and each.spent * 100 >= each.budget * WARN_AT_PERCENT:
+            detail = {"task": each.id, "budget": each.budget, "spent": each.spent}
+            yield Reason("budget_warning", "a person", "raise the budget", NOBODY, detail)
+
+
+# ---- of a job --------------------------------------------------------------------------------
+
+
+def _job_reasons(look: Look, job: Job, told: str | None = None) -> Iterator[Reason]:
+    """`told` is the wait by which its task is blocked."""
+    if job.state == "queued":
+        yield from _queued(look, job)
+    elif job.state == "retrying":
+        detail = {"error_class": job.error_class, "error": job.error}
+        yield Reason("retry", "detent", "wait, or retry now", AT_ONCE, detail, job.not_before)
+    elif job.state in ("waiting", "parked"):
+        waits: list[Wait] = list(look.view.waits([job.id]))
+        yield from (_wait(wait) for wait in waits if wait.name != told)
+    elif job.state == "running" and job.cancel_reason:
+        detail = {"asked": job.cancel_reason, "worker": job.worker}
+        yield Reason("cancelling", "the worker that runs it", "wait", AT_ONCE, detail)
+    elif job.state == "running":
+        detail = {"worker": job.worker, "run": job.run_id}
+        yield Reason("in_work", "the worker that runs it", "wait, or cancel", AT_ONCE, detail)
+
+
+def _wait(wait: Wait) -> Reason:
+    who, how = WAITS[wait.kind]
+    detail = {**wait.detail, "name": wait.name, "needs": list(wait.needs), "step": wait.step}
+    return Reason(f"wait:{wait.kind}", who, how, AT_ONCE, detail, wait.due_at)
+
+
+def _queued(look: Look, job: Job) -> Iterator[Reason]:
+    held = [*_paused(look.view, job), *_full(look.view, job)]
+    yield from held
+    if not _has_worker(look, job):
+        detail: dict[str, Any] = {"intent": job.intent}
+        yield Reason("no_worker", "an operator", "start a worker for its intent", AT_ONCE, detail)
+    elif not held:
+        ahead = look.view.count_by(
+            Query("queue", {"rank": ("<", job.rank), "worker": None}), "worker"
+        )
+        detail = {"intent": job.intent, "ahead": sum(ahead.values())}
+        yield Reason("queued", "a worker that is free", "wait", AT_ONCE, detail)
+
+
+def _keys(job: Job) -> list[str]:
+    keys = [f"intent:{job.intent}", f"project:{job.project}"]
+    return keys if job.concurrency_key is None else [*keys, f"key:{job.concurrency_key}"]
+
+
+def _paused(view: Reading, job: Job) -> Iterator[Reason]:
+    limits = view.rows("limits")
+    for name in ("all", *_keys(job)):
+        if limits.get(name, {}).get("paused"):
+            yield Reason("paused", "an operator", "resume", AT_ONCE, {"limit": name})
+
+
+def _full(view: Reading, job: Job) -> Iterator[Reason]:
+    """Limits on how many run at once, and on how many start in a time."""
+    limits, now = view.rows("limits"), view.now()
+    for name in _keys(job):
+        row = limits.get(name, {"running": 1} if name.startswith("key:") else {})
+        running = _running(view, name) if "running" in row else 0
+        if "running" in row and running >= row["running"]:
+            detail = {"limit": name, "most": row["running"], "running": running}
+            yield Reason("limit", "what runs under it now", "wait", AT_ONCE, detail)
+        window = view.rows("system_state").get(f"rate:{name}") if "rate" in row else None
+        ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
+        if window is not None and window["started"] >= row["rate"] and now < ends_at:
+            detail = {"limit": name, "most": row["rate"], "per_s": row.get("per_s", 1)}
+            yield Reason("rate", "detent", "wait", AT_ONCE, detail, ends_at)
+
+
+def _running(view: Reading, name: str) -> int:
+    kind, _, value = name.partition(":")
+    column = "concurrency_key" if kind == "key" else kind
+    return sum(view.count_by(Query("queue", {column: value, "worker": (">", "")}), column).values())
+
+
+def _has_worker(look: Look, job: Job) -> bool:
+    """Somebody who knows the intent has given a sign of life lately."""
+    lately = look.view.now() - 2 * look.lease_ms * 1_000
+    return any(
+        job.intent in row.get("intents", ()) and row.get("seen_at", 0) >= lately
+        for row in look.view.rows("workers").values()
+    )

@@ -1,0 +1,199 @@
+"""Schedules: kept by operators, fired by the keeper. Editable while everything runs."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import islice
+from typing import Any, cast
+
+from detent import views
+from detent.engine import Ask, Idempotency
+from detent.errors import DetentError, NotFound
+from detent.ids import new_id
+from detent.kernel.commands import Actor, SubmitTask
+from detent.operations import shapes
+from detent.operations.core import Core
+from detent.operations.registry import OWNER, Caller, Scope, operation
+from detent.operations.requests import command_from
+from detent.schedules import Schedule, schedule_from, times
+from detent.store.port import Reading, Writing
+
+ACTOR = Actor("schedule")
+MOST_TIMES = 100
+#: What stays when a schedule is replaced.
+KEPT = ("paused", "last_at", "last_task")
+
+
+@operation(Scope.READ, "GET", "/api/schedules")
+def list_schedules(core: Core, caller: Caller) -> shapes.Schedules:
+    """Every schedule that the caller may see."""
+    with core.store.read() as view:
+        rows = view.rows("schedules")
+    seen = [name for name in sorted(rows) if _sees(caller, rows[name])]
+    return {"items": [_shown(schedule_from(name, rows[name])) for name in seen]}
+
+
+@operation(Scope.OPERATE, "PUT", "/api/schedules/{name}")
+def put_schedule(
+    core: Core,
+    caller: Caller,
+    *,
+    name: str,
+    intent: str,
+    cron: str | None = None,
+    timezone: str = "UTC",
+    every_s: int | None = None,
+    overlap: str = "skip",
+    missed: str = "once",
+    lifecycle: str = "board",
+    project: str | None = None,
+    priority: str = "P2",
+    payload: Any = None,
+    options: Mapping[str, Any] | None = None,
+) -> shapes.Schedule:
+    """Make a schedule, or replace one; whether it is paused and what it did last is kept."""
+    given = {
+        field: value
+        for field, value in locals().items()
+        if field not in ("core", "caller", "name") and value is not None
+    }
+    schedule = schedule_from(name, {**given, "project": project or caller.project})
+    _command(core, caller, schedule)  # what could not be submitted is refused now, not at night
+
+    def write(tx: Writing) -> Schedule:
+        old = tx.rows("schedules").get(name)
+        if old is not None and not _sees(caller, old):
+            raise _unknown(name)
+        kept = {field: value for field, value in (old or {}).items() if field in KEPT}
+        new = schedule_from(name, {**_row(schedule), **kept})
+        new = schedule_from(name, {**_row(new), "next_at": next(times(new, tx.now()))})
+        tx.put_rows("schedules", {name: _row(new)})
+        return new
+
+    return _shown(core.engine.within(write))
+
+
+@operation(Scope.OPERATE, "DELETE", "/api/schedules/{name}")
+def delete_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
+    """Forget a schedule; tasks that it made stay."""
+
+    def write(tx: Writing) -> bool:
+        _one(tx, caller, name)
+        tx.put_rows("schedules", {name: None})
+        return True
+
+    return {"name": name, "removed": core.engine.within(write)}
+
+
+@operation(Scope.OPERATE, "POST", "/api/schedules/{name}/pause")
+def pause_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Schedule:
+    """Fire it no more until it is resumed."""
+    return _change(core, caller, name, paused=True)
+
+
+@operation(Scope.OPERATE, "POST", "/api/schedules/{name}/resume")
+def resume_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Schedule:
+    """Fire it again, from its next time on; times that passed in the pause are not made up for."""
+    return _change(core, caller, name, paused=False)
+
+
+@operation(Scope.OPERATE, "POST", "/api/schedules/{name}/trigger", status=201)
+def trigger_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Triggered:
+    """Submit its task now, besides its times."""
+    with core.store.read() as view:
+        schedule = _one(view, caller, name)
+    return {"name": name, "task_id": submit(core, schedule, f"trigger:{name}:{new_id()}")}
+
+
+@operation(Scope.READ, "GET", "/api/schedules/{name}/next")
+def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> shapes.Times:
+    """The next times of a schedule, paused or not."""
+    with core.store.read() as view:
+        schedule, now = _one(view, caller, name), view.now()
+    found = islice(times(schedule, now), max(1, min(count, MOST_TIMES)))
+    return {"name": name, "times": [views.utc(at) for at in found]}
+
+
+# ---- for the keeper --------------------------------------------------------------------------
+
+
+def submit(core: Core, schedule: Schedule, key: str) -> str:
+    """The task for one time. The key makes it one task, whoever fires."""
+    command = _command(core, OWNER, schedule)
+    result = core.engine.ask(
+        [Ask(command, ACTOR, Idempotency(command.project, key, key), fresh=True)]
+    )[0]
+    if isinstance(result, DetentError):
+        raise result
+    return str(result.value)
+
+
+def note(core: Core, seen: Schedule, **changes: Any) -> None:
+    """Write down what was done, into the row as it is now: somebody may have edited it.
+
+    The next time of a schedule that was edited meanwhile is the editor's, not ours.
+    """
+
+    def write(tx: Writing) -> None:
+        row = tx.rows("schedules").get(seen.name)
+        if row is None:
+            return
+        edited = row.get("next_at") != seen.next_at
+        kept = {"next_at": row.get("next_at")} if edited else {}
+        tx.put_rows("schedules", {seen.name: {**row, **changes, **kept}})
+
+    core.engine.within(write)
+
+
+# ---- parts -----------------------------------------------------------------------------------
+
+
+def _command(core: Core, caller: Caller, schedule: Schedule) -> SubmitTask:
+    body = {
+        "intent": schedule.intent,
+        "lifecycle": schedule.lifecycle,
+        "source": "heartbeat",
+        "project": schedule.project,
+        "priority": schedule.priority,
+        "payload": schedule.payload,
+        "options": schedule.options,
+        "title": schedule.name,
+        "run": True,
+    }
+    given = {name: value for name, value in body.items() if value is not None}
+    return command_from(core, caller, new_id(), given, core.known_intents())
+
+
+def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> shapes.Schedule:
+    def write(tx: Writing) -> Schedule:
+        old = _one(tx, caller, name)
+        next_at = None if paused else next(times(old, tx.now()))
+        row = {**_row(old), "paused": paused, "next_at": next_at}
+        tx.put_rows("schedules", {name: row})
+        return schedule_from(name, row)
+
+    return _shown(core.engine.within(write))
+
+
+def _one(view: Reading, caller: Caller, name: str) -> Schedule:
+    row = view.rows("schedules").get(name)
+    if row is None or not _sees(caller, row):
+        raise _unknown(name)
+    return schedule_from(name, row)
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"There is no schedule {name!r}.", hint="See `detent schedules`.")
+
+
+def _sees(caller: Caller, row: Mapping[str, Any]) -> bool:
+    return caller.project in (None, row.get("project"))
+
+
+def _row(schedule: Schedule) -> dict[str, Any]:
+    row = asdict(schedule)
+    del row["name"]
+    return row
+
+
+def _shown(schedule: Schedule) -> shapes.Schedule:
+    return cast(shapes.Schedule, views.shown(asdict(schedule)))

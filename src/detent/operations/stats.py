@@ -1,0 +1,148 @@
+"""Figures over a window of time, from a bounded look at runs; and the values of `system_state`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detent import views
+from detent.errors import Invalid, Refused
+from detent.operations import shapes
+from detent.operations.core import Core
+from detent.operations.pages import of_project
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.resources import everywhere
+from detent.store.port import TRIMMED, Query, Reading, Writing
+
+HOUR_US = 3_600_000_000
+S_US = 1_000_000
+MOST_HOURS = 31 * 24
+#: At most so many runs are looked at, newest first.
+MOST_RUNS = 10_000
+PAGE = 1_000
+ENDED = ("succeeded", "failed", "timeout", "cancelled")
+#: Rows by which parts of detent agree among themselves: setting one could break a promise.
+OWN_ROWS = ("keeper", TRIMMED, "run_counts", "retention_cursors")
+OWN_PREFIXES = ("rate:",)
+
+Run = Mapping[str, Any]
+
+
+@operation(Scope.READ, "GET", "/api/stats")
+def stats(
+    core: Core, caller: Caller, *, hours: int = 24, project: str | None = None
+) -> shapes.Stats:
+    """Throughput, success rate, durations, cost per day and the age of the queue."""
+    if not 1 <= hours <= MOST_HOURS:
+        raise Invalid(f"hours must be from 1 to {MOST_HOURS}.", field="hours", given=hours)
+    of = of_project(caller, {}, project)
+    with core.store.read() as view:
+        now = view.now()
+        runs = _runs(view, now - hours * HOUR_US)
+        looked_at = len(runs)
+        if of:
+            runs = _only(view, runs, of["project"])
+        waiting = view.count_by(Query("jobs", {**of, "state": "queued"}), "state")
+        oldest = view.page(Query("jobs", {**of, "state": "queued"}, "queued_at", limit=1))
+    counted = [run for run in runs if run["outcome"] != "suspended"]
+    by_state = {state: sum(run["state"] == state for run in counted) for state in ENDED}
+    return {
+        "hours": hours,
+        "ended": len(counted),
+        "per_hour": round(len(counted) / hours, 3),
+        "by_state": by_state,
+        "success_rate": _success_rate(by_state),
+        "durations": _durations(counted),
+        "cost_per_day": _costs(runs),
+        "queued": sum(waiting.values()),
+        "oldest_queued_s": (now - oldest[0]["queued_at"]) / S_US if oldest else None,
+        "looked_at": looked_at,
+        "partial": looked_at >= MOST_RUNS,
+    }
+
+
+def _runs(view: Reading, since: int) -> list[Run]:
+    """The runs that ended in the window, newest first, up to the bound."""
+    found: list[Run] = []
+    after = None
+    while len(found) < MOST_RUNS:
+        where = {"ended_at": (">=", since)}
+        page = view.page(Query("runs", where, "ended_at", True, after, PAGE))
+        found += page
+        if len(page) < PAGE:
+            break
+        after = (page[-1]["ended_at"], page[-1]["id"])
+    return found
+
+
+def _only(view: Reading, runs: Sequence[Run], project: str) -> list[Run]:
+    ids = sorted({run["job_id"] for run in runs})
+    own: set[str] = set()
+    for at in range(0, len(ids), PAGE):
+        jobs = view.jobs(ids[at : at + PAGE])
+        own.update(job.id for job, _ in jobs if job.project == project)
+    return [run for run in runs if run["job_id"] in own]
+
+
+def _success_rate(by_state: Mapping[str, int]) -> float | None:
+    """Of runs that ended well or badly; a cancelled one is neither."""
+    judged = by_state["succeeded"] + by_state["failed"] + by_state["timeout"]
+    return round(by_state["succeeded"] / judged, 4) if judged else None
+
+
+def _durations(runs: Sequence[Run]) -> shapes.Durations:
+    lasted = sorted(
+        (run["ended_at"] - run["started_at"]) / S_US
+        for run in runs
+        if run["started_at"] is not None
+    )
+    if not lasted:
+        return {"p50_s": None, "p95_s": None, "mean_s": None}
+    return {
+        "p50_s": round(_at(lasted, 50), 3),
+        "p95_s": round(_at(lasted, 95), 3),
+        "mean_s": round(sum(lasted) / len(lasted), 3),
+    }
+
+
+def _at(ordered: Sequence[float], percent: int) -> float:
+    """The smallest value that so many per cent do not exceed."""
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[max(rank, 1) - 1]
+
+
+def _costs(runs: Sequence[Run]) -> list[shapes.DayCost]:
+    days: dict[str, list[int]] = {}
+    for run in runs:
+        days.setdefault(views.utc(run["ended_at"])[:10], []).append(run["cost"])
+    return [
+        {"day": day, "cost": sum(costs) / S_US, "runs": len(costs)}
+        for day, costs in sorted(days.items())
+    ]
+
+
+# ---- the installation's state ----------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/state")
+def show_state(core: Core, caller: Caller) -> shapes.StateValues:
+    """The values of the installation's state, by name."""
+    everywhere(caller, "the whole installation's state")
+    with core.store.read() as view:
+        return {"values": dict(view.rows("system_state"))}
+
+
+@operation(Scope.OPERATE, "PUT", "/api/state/{name}")
+def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> shapes.StateValues:
+    """Set one value of the installation's state; null removes it."""
+    everywhere(caller, "the whole installation's state")
+    if name in OWN_ROWS or name.startswith(OWN_PREFIXES):
+        raise Refused(
+            f"{name!r} belongs to detent itself and is not set by hand.",
+            hint="Choose another name; see `detent state get`.",
+        )
+
+    def write(tx: Writing) -> bool:
+        tx.put_rows("system_state", {name: value})
+        return True
+
+    core.engine.within(write)
+    return {"values": {name: value}}

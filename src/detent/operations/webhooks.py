@@ -1,0 +1,344 @@
+"""Webhooks: who is told what outside. Kept by operators, sent by the dispatcher.
+
+In the table `webhooks` a webhook has three rows: `NAME` says what is wanted, `NAME:cursor` up to
+where the log was looked at, `NAME:status` how sending goes. What waits is in `outbox`.
+"""
+
+import base64
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+from urllib.parse import urlsplit
+
+from detent import views
+from detent.errors import Forbidden, Invalid, NotFound
+from detent.ids import new_id
+from detent.kernel.events import EVENTS
+from detent.operations import shapes
+from detent.operations.core import Core, known
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.requests import texts
+from detent.store.port import Delivery, Reading, Writing
+
+#: A delivery that is given up is due at this time: never.
+DEAD = 1 << 62
+#: Deliveries that wait for one webhook at once; the log keeps the rest. And dead ones that stay.
+MOST_PENDING = 200
+MOST_DEAD = 200
+MOST_KEPT = MOST_PENDING + MOST_DEAD
+MOST_NAMES = 100
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+SHAPES = ("cloudevents", "slack")
+ONLY = ("people",)
+KEY_BYTES = 32
+KEY_PREFIX = "whsec_"
+#: How long an old key signs along after a new one was made.
+OVERLAP_S = 86_400
+MOST_OVERLAP_S = 30 * 86_400
+LONGEST_URL = 2_000
+TEST = "test"
+
+
+class Webhook(NamedTuple):
+    """One webhook as the dispatcher needs it. `id` is new for each that is made."""
+
+    name: str
+    id: str
+    url: str
+    shape: str
+    events: Sequence[str]
+    projects: Sequence[str]
+    intents: Sequence[str]
+    only: str | None
+    paused: bool
+    #: The project of the token that made it; it never sees another one.
+    project: str | None
+    keys: Sequence[Mapping[str, Any]]
+    created_at: int
+
+    @property
+    def target(self) -> str:
+        """Its name in the outbox."""
+        return f"webhook:{self.name}"
+
+    def live_keys(self, now: int) -> list[str]:
+        """The keys that sign now, the newest first."""
+        return [each["key"] for each in self.keys if each["until"] is None or each["until"] > now]
+
+
+def webhooks(view: Reading) -> list[Webhook]:
+    """Every webhook, by name."""
+    rows = view.rows("webhooks")
+    return [Webhook(name, **rows[name]) for name in sorted(rows) if ":" not in name]
+
+
+def cursor_name(name: str) -> str:
+    return f"{name}:cursor"
+
+
+def status_name(name: str) -> str:
+    return f"{name}:status"
+
+
+def message_id(hook: Webhook, delivery: Delivery) -> str:
+    """The same for every attempt at the same delivery, also after a crash or a replay."""
+    return f"{hook.id}-{delivery.position or delivery.stream}"
+
+
+# ---- keeping them ----------------------------------------------------------------------------
+
+
+@operation(Scope.ADMIN, "GET", "/api/webhooks")
+def list_webhooks(core: Core, caller: Caller) -> shapes.Webhooks:
+    """Every webhook, and how sending to it goes."""
+    with core.store.read() as view:
+        seen = [hook for hook in webhooks(view) if _sees(caller, hook)]
+        return {"items": [_shown(view, hook) for hook in seen]}
+
+
+@operation(Scope.ADMIN, "PUT", "/api/webhooks/{name}")
+def put_webhook(
+    core: Core,
+    caller: Caller,
+    *,
+    name: str,
+    url: str,
+    shape: str = "cloudevents",
+    events: Sequence[str] = (),
+    projects: Sequence[str] = (),
+    intents: Sequence[str] = (),
+    only: str | None = None,
+    paused: bool = False,
+) -> shapes.NewWebhook:
+    """Make a webhook, which begins with what happens next, or change one, which goes on."""
+    _check_name(name)
+    wanted: dict[str, Any] = {
+        "url": _url(url),
+        "shape": known(shape, SHAPES, "shape"),
+        "events": [known(each, EVENTS, "events", "unknown_event") for each in events],
+        "projects": _projects(caller, projects),
+        "intents": list(texts({"intents": intents}, "intents", MOST_NAMES)),
+        "only": None if only is None else known(only, ONLY, "only"),
+        "paused": paused,
+    }
+
+    def write(tx: Writing) -> tuple[dict[str, Any], str | None]:
+        old = next((hook for hook in webhooks(tx) if hook.name == name), None)
+        if old is not None:
+            _own(caller, old)
+            hook, key = old._replace(**wanted), None
+        else:
+            key = new_key()
+            own: dict[str, Any] = {
+                "id": new_id(),
+                "project": caller.project,
+                "created_at": tx.now(),
+            }
+            hook = Webhook(name, **wanted, **own, keys=[{"key": key, "until": None}])
+            tx.put_rows("webhooks", {cursor_name(name): {"position": tx.head()}})
+        _keep(tx, hook)
+        return dict(_shown(tx, hook)), key
+
+    shown, key = core.engine.within(write)
+    return cast(shapes.NewWebhook, {**shown, "key": key})
+
+
+@operation(Scope.ADMIN, "DELETE", "/api/webhooks/{name}")
+def delete_webhook(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
+    """Forget a webhook and everything that waits for it."""
+
+    def write(tx: Writing) -> bool:
+        hook = _one(tx, caller, name)
+        tx.delete_outbox([each.id for each in tx.outbox(hook.target, MOST_KEPT)])
+        names = (name, cursor_name(name), status_name(name))
+        tx.put_rows("webhooks", dict.fromkeys(names))
+        return True
+
+    core.engine.within(write)
+    return {"name": name, "removed": True}
+
+
+@operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/rotate")
+def rotate_webhook_key(
+    core: Core, caller: Caller, *, name: str, overlap_s: int = OVERLAP_S
+) -> shapes.WebhookKey:
+    """Make a new key, shown this once. Until the overlap is over, the old ones sign along."""
+    if not 0 <= overlap_s <= MOST_OVERLAP_S:
+        raise Invalid(
+            f"overlap_s must be from 0 to {MOST_OVERLAP_S}.", field="overlap_s", given=overlap_s
+        )
+    key = new_key()
+
+    def write(tx: Writing) -> int:
+        hook, now = _one(tx, caller, name), tx.now()
+        until = now + overlap_s * 1_000_000
+        old = [
+            {"key": each["key"], "until": min(each["until"] or until, until)}
+            for each in hook.keys
+            if each["until"] is None or each["until"] > now
+        ]
+        _keep(tx, hook._replace(keys=[{"key": key, "until": None}, *old]))
+        return until
+
+    until = core.engine.within(write)
+    return {"name": name, "key": key, "old_until": views.utc(until)}
+
+
+# ---- deliveries ------------------------------------------------------------------------------
+
+
+@operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/test", status=202)
+def try_webhook(core: Core, caller: Caller, *, name: str) -> shapes.TriedWebhook:
+    """Queue a delivery that says nothing, to see whether it arrives."""
+
+    def write(tx: Writing) -> str:
+        hook = _one(tx, caller, name)
+        stream = f"{TEST}-{new_id()}"
+        # What it says is written when it is sent.
+        row = Delivery(0, hook.target, stream, 0, "", tx.now())
+        tx.put_outbox([row])
+        return message_id(hook, row)
+
+    return {"name": name, "id": core.engine.within(write)}
+
+
+@operation(Scope.ADMIN, "GET", "/api/webhooks/{name}/deliveries")
+def list_deliveries(
+    core: Core, caller: Caller, *, name: str, limit: int = 100
+) -> shapes.Deliveries:
+    """What waits to be sent, and what was given up, oldest first."""
+    with core.store.read() as view:
+        hook = _one(view, caller, name)
+        rows = view.outbox(hook.target, limit)
+    return {"items": [_delivery(hook, row) for row in rows]}
+
+
+@operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/replay")
+def replay_webhook(
+    core: Core, caller: Caller, *, name: str, after: int | None = None, dead: bool = False
+) -> shapes.Replayed:
+    """Send again: everything after a position of the log, or what was given up."""
+    if after is None and not dead:
+        raise Invalid("Say after which position, or dead.", field="after")
+
+    def write(tx: Writing) -> shapes.Replayed:
+        hook = _one(tx, caller, name)
+        rows = tx.outbox(hook.target, MOST_KEPT)
+        revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
+        if dead:
+            tx.update_outbox(revived)
+        cursor = tx.rows("webhooks")[cursor_name(name)]["position"]
+        if after is not None:
+            # What waits from behind that position would be sent twice.
+            tx.delete_outbox([row.id for row in rows if row.position > after])
+            cursor = min(after, tx.head())
+            tx.put_rows("webhooks", {cursor_name(name): {"position": cursor}})
+        return {"name": name, "position": cursor, "revived": len(revived) if dead else 0}
+
+    return core.engine.within(write)
+
+
+# ---- what they share -------------------------------------------------------------------------
+
+
+def new_key() -> str:
+    return KEY_PREFIX + base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+
+
+def _keep(tx: Writing, hook: Webhook) -> None:
+    row = hook._asdict()
+    del row["name"]
+    tx.put_rows("webhooks", {hook.name: row})
+
+
+def _one(view: Reading, caller: Caller, name: str) -> Webhook:
+    for hook in webhooks(view):
+        if hook.name == name and _sees(caller, hook):
+            return hook
+    raise NotFound(f"There is no webhook {name!r}.", code="unknown_webhook")
+
+
+def _sees(caller: Caller, hook: Webhook) -> bool:
+    return caller.project in (None, hook.project)
+
+
+def _own(caller: Caller, hook: Webhook) -> None:
+    if not _sees(caller, hook):
+        raise Forbidden(f"The webhook {hook.name!r} is not one of project {caller.project!r}.")
+
+
+def _projects(caller: Caller, given: Sequence[str]) -> list[str]:
+    """Nobody has told outside what the own token may not see."""
+    if caller.project is None:
+        return list(texts({"projects": given}, "projects", MOST_NAMES))
+    if set(given) - {caller.project}:
+        raise Forbidden(f"{caller.name} may tell of project {caller.project!r} alone")
+    return [caller.project]
+
+
+def _check_name(given: str) -> None:
+    if not NAME.fullmatch(given):
+        form = "1 to 100 of letters, digits, . _ -"
+        raise Invalid(f"name must be {form}.", field="name", given=given, allowed=(form,))
+
+
+def _url(given: str) -> str:
+    """An address that can be sent to; whether it may be is decided when its name is looked up."""
+    try:
+        parts = urlsplit(given)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    good = (
+        parts.scheme in ("http", "https")
+        and parts.hostname
+        and port != 0
+        and "@" not in parts.netloc
+        and not parts.fragment
+        and given.isascii()
+        and given.isprintable()
+        and " " not in given
+        and len(given) <= LONGEST_URL
+    )
+    if not good:
+        raise Invalid(
+            "url must be like https://example.org/hook, without a name, password or fragment.",
+            field="url",
+            given=given,
+        )
+    return given
+
+
+def _shown(view: Reading, hook: Webhook) -> shapes.Webhook:
+    rows = view.rows("webhooks")
+    cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
+    kept = view.outbox(hook.target, MOST_KEPT)
+    dead = sum(1 for row in kept if row.due_at == DEAD)
+    wanted = ("name", "url", "shape", "events", "projects", "intents", "only", "paused")
+    shown = {
+        **{name: value for name, value in hook._asdict().items() if name in wanted},
+        "position": cursor["position"] if cursor else 0,
+        "pending": len(kept) - dead,
+        "dead": dead,
+        "delivered": status.get("delivered", 0),
+        "delivered_at": status.get("delivered_at"),
+        "failed_at": status.get("failed_at"),
+        "error": status.get("error"),
+        "keys": len(hook.live_keys(view.now())),
+        "created_at": hook.created_at,
+    }
+    return cast(shapes.Webhook, views.shown(shown))
+
+
+def _delivery(hook: Webhook, row: Delivery) -> shapes.Delivery:
+    dead = row.due_at == DEAD
+    return {
+        "id": message_id(hook, row),
+        "state": "dead" if dead else "pending",
+        "position": row.position,
+        "attempts": row.attempts,
+        "due_at": None if dead else views.utc(row.due_at),
+        "error": row.error,
+        "body": row.body,
+    }

@@ -1,0 +1,38 @@
+"""An agent for tests: a claimed run with the token that it was given, and its side of HTTP."""
+
+from typing import Any
+
+import httpx2
+
+from detent.engine import Claimed
+from detent.operations.agents import issue_run_token
+from tests.gateway.installation import Installation
+
+
+class Agent:
+    """One run at work on a task."""
+
+    def __init__(self, gateway: Installation, claimed: Claimed) -> None:
+        assert claimed.task is not None
+        assert claimed.job.run_id is not None
+        self.gateway, self.claimed, self.task = gateway, claimed, claimed.task
+        self.run_id = claimed.job.run_id
+        self.token = issue_run_token(gateway.core, claimed.grant, self.run_id)
+        self.http = gateway.client(self.token)
+
+    def post(self, path: str, **body: Any) -> httpx2.Response:
+        return self.http.post(f"/api/run{path}", json=body)
+
+    def look(self) -> Any:
+        return self.http.get("/api/run").json()
+
+
+def submitted(owner: httpx2.Client, **fields: Any) -> str:
+    answer = owner.post("/api/tasks", json={"intent": "review", "run": True, **fields})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def at_work(gateway: Installation, owner: httpx2.Client, **fields: Any) -> Agent:
+    """A new task whose run has begun."""
+    return Agent(gateway, gateway.claim(submitted(owner, **fields)))

@@ -1,0 +1,195 @@
+"""Runs and states by hand: through the tables, and never against a worker."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detent.errors import DetentError
+from detent.testing.audit import audit
+from tests.operations.installation import OURS, Place, placed
+
+HOUR_S = 3_600
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with placed(tmp_path) as made:
+        yield made
+        audit(made.core.store)
+
+
+def begin(place: Place, task_id: str) -> str:
+    begun = place.call("begin_run", job_id=f"{task_id}-j1")
+    assert (begun["task_id"], begun["job_id"]) == (task_id, f"{task_id}-j1")
+    return str(begun["id"])
+
+
+def state(place: Place, task_id: str) -> str:
+    return str(place.call("show_task", task_id=task_id)["state"])
+
+
+def test_a_run_by_hand_is_a_claim_and_ends_the_task(place: Place) -> None:
+    task_id = place.submit(lifecycle="board")
+    run_id = begin(place, task_id)
+    assert state(place, task_id) == "doing"
+    assert place.claim() == []
+    ended = place.call("end_run", run_id=run_id, exit_code=0, result={"ok": 1})
+    assert (ended["state"], ended["exit_code"], ended["worker"]) == ("succeeded", 0, "hand:owner")
+    assert state(place, task_id) == "done"
+    assert place.call("task_jobs", task_id=task_id)["items"][0]["result"] == {"ok": 1}
+
+
+def test_it_is_held_longer_than_a_lease_and_not_for_ever(place: Place) -> None:
+    task_id = place.submit(lifecycle="board")
+    begin(place, task_id)
+    place.clock.advance(seconds=23 * HOUR_S)
+    due(place)
+    assert state(place, task_id) == "doing"
+    place.clock.advance(seconds=2 * HOUR_S)
+    due(place)
+    assert place.call("task_runs", task_id=task_id)["items"][0]["state"] == "cancelled"
+    assert len(place.claim()) == 1
+
+
+def due(place: Place) -> None:
+    from detent.keeper import due as duty
+
+    duty.run(place.core)
+
+
+@pytest.mark.parametrize(
+    ("said", "run_state", "task_state"),
+    [
+        ({"exit_code": 0}, "succeeded", "ready"),
+        ({"exit_code": 3, "error": "red"}, "failed", "failed"),
+        ({"exit_code": 3}, "failed", "failed"),
+        ({"outcome": "timeout"}, "timeout", "timed_out"),
+        ({"outcome": "cancelled"}, "cancelled", "cancelled"),
+    ],
+)
+def test_how_it_ended_is_said(
+    place: Place, said: dict[str, object], run_state: str, task_state: str
+) -> None:
+    task_id = place.submit()
+    ended = place.call("end_run", run_id=begin(place, task_id), **said)
+    assert (ended["state"], state(place, task_id)) == (run_state, task_state)
+    if run_state == "failed":
+        assert ended["error"] == said.get("error", "exit code 3")
+        assert ended["exit_code"] == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ({}, "exit_code"),
+        ({"outcome": "perfect"}, "outcome"),
+        ({"outcome": "succeeded", "exit_code": 1}, "outcome"),
+        ({"exit_code": 1, "error_class": "bad luck"}, "error_class"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    place: Place, said: dict[str, object], named: str
+) -> None:
+    run_id = begin(place, place.submit())
+    with pytest.raises(DetentError) as caught:
+        place.call("end_run", run_id=run_id, **said)
+    assert caught.value.details["field"] == named
+    assert place.call("show_run", run_id=run_id)["state"] == "running"
+
+
+def test_what_a_worker_holds_is_refused(place: Place) -> None:
+    task_id = place.submit()
+    place.claim()
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("begin_run", {"job_id": f"{task_id}-j1"}),
+        ("end_run", {"run_id": f"{task_id}-j1-r1", "exit_code": 0}),
+        ("set_task_state", {"task_id": task_id, "state": "ready"}),
+        ("set_task_state", {"task_id": task_id, "state": "cancelled"}),
+    ]
+    for name, arguments in calls:
+        with pytest.raises(DetentError) as caught:
+            place.call(name, **arguments)
+        assert (caught.value.code, caught.value.details["worker"]) == ("held_by_worker", "w")
+    assert state(place, task_id) == "running"
+
+
+def test_a_run_ends_once(place: Place) -> None:
+    run_id = begin(place, place.submit())
+    place.call("end_run", run_id=run_id, exit_code=0)
+    with pytest.raises(DetentError) as caught:
+        place.call("end_run", run_id=run_id, exit_code=1)
+    assert caught.value.code == "stale_fence"
+
+
+def test_a_plan_is_not_run_by_hand(place: Place) -> None:
+    task_id = place.submit(options={"plan": {"steps": [{"name": "a", "intent": "runQA"}]}})
+    with pytest.raises(DetentError) as caught:
+        place.call("begin_run", job_id=f"{task_id}-j1")
+    assert caught.value.code == "not_claimable"
+
+
+def test_a_foreign_projects_work_looks_like_none(place: Place) -> None:
+    task_id = place.submit(project="theirs")
+    for name, arguments in (
+        ("begin_run", {"job_id": f"{task_id}-j1"}),
+        ("set_task_state", {"task_id": task_id, "state": "done"}),
+    ):
+        with pytest.raises(DetentError) as caught:
+            place.call(name, OURS, **arguments)
+        assert caught.value.code.startswith("unknown_")
+
+
+# ---- states ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", ["todo", "doing", "blocked", "done", "cancelled"])
+def test_a_board_task_is_brought_into_each_state(place: Place, wanted: str) -> None:
+    task_id = place.submit(lifecycle="board", run=False)
+    moved = place.call("set_task_state", task_id=task_id, state=wanted, reason="because")
+    assert moved["state"] == wanted == state(place, task_id)
+
+
+@pytest.mark.parametrize(
+    "wanted", ["queued", "running", "blocked", "ready", "failed", "timed_out", "cancelled"]
+)
+def test_a_review_task_is_brought_into_each_state(place: Place, wanted: str) -> None:
+    task_id = place.submit(run=False)
+    assert place.call("set_task_state", task_id=task_id, state=wanted)["state"] == wanted
+
+
+def test_a_blocked_one_shows_why_and_goes_on(place: Place) -> None:
+    task_id = place.submit(lifecycle="board")
+    place.call("set_task_state", task_id=task_id, state="blocked", reason="waits for a part")
+    shown = place.call("show_task", task_id=task_id)
+    assert (shown["blocked_by"], shown["blocked_detail"]["text"]) == (
+        "question",
+        "waits for a part",
+    )
+    assert place.call("set_task_state", task_id=task_id, state="todo")["state"] == "todo"
+    assert place.call("set_task_state", task_id=task_id, state="done")["state"] == "done"
+
+
+def test_a_run_in_hand_is_used_and_not_begun_twice(place: Place) -> None:
+    task_id = place.submit()
+    begin(place, task_id)
+    place.call("set_task_state", task_id=task_id, state="ready")
+    assert len(place.call("task_runs", task_id=task_id)["items"]) == 1
+
+
+@pytest.mark.parametrize("wanted", ["completed", "pending", "perfect"])
+def test_a_reviewers_word_is_not_set_by_hand(place: Place, wanted: str) -> None:
+    task_id = place.submit()
+    with pytest.raises(DetentError) as caught:
+        place.call("set_task_state", task_id=task_id, state=wanted)
+    assert caught.value.code == "unknown_state"
+    assert "done" in str(caught.value.details["allowed"])
+
+
+def test_what_has_ended_stays_as_it_is(place: Place) -> None:
+    task_id = place.submit(lifecycle="board")
+    place.call("set_task_state", task_id=task_id, state="done")
+    for wanted in ("todo", "doing", "cancelled"):
+        with pytest.raises(DetentError):
+            place.call("set_task_state", task_id=task_id, state=wanted)
+    assert state(place, task_id) == "done"

@@ -1,0 +1,172 @@
+"""Options of submissions and limits of the configuration: each is checked, kept and documented."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.errors import Invalid, Misconfigured
+from detent.kernel import commands as c
+from detent.operations.inputs import INPUTS
+from detent.operations.limits import keep_limits, limits_from
+from detent.operations.options import OPTIONS, checked_options
+from tests.operations.desk import Desk
+
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "options.md"
+
+WRONG: dict[str, list[Any]] = {
+    "retry": [3, {"max_attempts": 0}, {"tries": 1}],
+    "plan": [[], {"steps": []}],
+    "planner": ["yes"],
+    "critic": ["", 1],
+    "capabilities_required": ["browser", [1]],
+    "label_selector": ["zone", {"zone": 1}],
+    "avoid": ["phone"],
+    "max_retries": [-1, "two"],
+    "hold_resource_ms": [0, 1.5],
+    "acquire_timeout_ms": [0, "soon"],
+    "queue_timeout_ms": [0, "1 h"],
+    "job_timeout_ms": [0, True],
+    "run_timeout_ms": [-1],
+    "idle_timeout_ms": [None],
+    "confirm_timeout_ms": [0],
+    "concurrency_key": ["", 7],
+    "max_rounds": [0, "three"],
+    "on_budget_exceeded": ["shrug"],
+    "workspace": ["", 1, "/srv/project"],
+    "requires_evidence": ["log", ["photo"]],
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_has_an_example_that_fits(name: str) -> None:
+    example = OPTIONS[name].example
+    assert checked_options({}, {name: example})[name] == example
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+)
+def test_a_wrong_value_is_named(name: str, value: Any) -> None:
+    with pytest.raises(Invalid) as refused:
+        checked_options({}, {name: value})
+    assert refused.value.field.startswith("options")
+
+
+def test_every_option_was_tried_and_is_documented() -> None:
+    assert set(WRONG) == set(OPTIONS)
+    page = PAGE.read_text("utf-8")
+    assert [name for name in OPTIONS if f"`{name}`" not in page] == []
+    assert set(INPUTS["options"].schema["properties"]) == set(OPTIONS)
+
+
+def test_an_unknown_option_is_refused_and_nothing_is_stored() -> None:
+    desk = Desk()
+    with pytest.raises(Invalid, match=r"options\.shell is not known") as refused:
+        desk.submit(options={"shell": "rm"})
+    assert "max_rounds" in refused.value.allowed
+    assert desk.head() == 0
+
+
+def test_a_submission_overrides_its_intent() -> None:
+    desk = Desk({"build": {"max_rounds": 2, "run_timeout_ms": 5, "command": ["true"]}})
+    task = desk.task(desk.submit(options={"max_rounds": 3}))
+    assert task["options"] == {"max_rounds": 3, "run_timeout_ms": 5}
+
+
+def test_a_step_that_nobody_confirms_in_time_is_refused() -> None:
+    desk = Desk()
+    plan = {"steps": [{"name": "a", "intent": "build"}]}
+    made = desk.submit(options={"plan": plan, "confirm_timeout_ms": 5_000})
+    held = desk.claim()
+    run_id = desk.tell(c.StartStep(held.grant, "a"))
+    desk.tell(c.CompleteRun(held.grant, run_id, None, 0, "needs_user"))
+    reason = desk.reasons(made)["needs_user"]
+    assert (reason["cleared_by"], reason["looks_again_at"] is not None) == ("a person", True)
+    desk.later(6)
+    assert desk.state(made) == "queued"
+
+
+# ---- the concurrency key ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["concurrency_key", "concurrency_key_template"])
+def test_an_intents_key_is_filled_from_the_payload(name: str) -> None:
+    desk = Desk({"build": {name: "customer-{customer}"}})
+    for customer in (7, 7, 8):
+        desk.submit(payload={"customer": customer})
+    desk.ask("submit_job", intent="build", payload={"customer": 8})
+    keys = [each.job.concurrency_key for each in desk.claims()]
+    assert sorted(str(key) for key in keys) == ["customer-7", "customer-8"]
+
+
+def test_a_key_of_the_submission_is_taken_as_it_stands() -> None:
+    desk = Desk({"build": {"concurrency_key": "customer-{customer}"}})
+    made = desk.submit(options={"concurrency_key": "{plain}"})
+    assert desk.task(made)["options"]["concurrency_key"] == "{plain}"
+
+
+@pytest.mark.parametrize("payload", [None, {}, {"customer": None}, {"customer": [1]}, "x"])
+def test_a_payload_that_the_key_needs(payload: Any) -> None:
+    desk = Desk({"build": {"concurrency_key": "customer-{customer}"}})
+    with pytest.raises(Invalid) as refused:
+        desk.submit(payload=payload)
+    assert refused.value.field == "payload.customer"
+
+
+@pytest.mark.parametrize("template", ["{a.b}", "{0}", "{", "{a[0]}", "{}"])
+def test_a_template_names_plain_fields(template: str) -> None:
+    with pytest.raises(Invalid):
+        Desk({"build": {"concurrency_key": template}}).submit(payload={"a": 1})
+
+
+# ---- [limits] --------------------------------------------------------------------------------
+
+
+def limits(desk: Desk) -> dict[str, Any]:
+    return {row["name"]: row for row in desk.ask("list_limits")["items"]}
+
+
+def test_the_file_wins_for_the_names_that_it_has() -> None:
+    desk = Desk()
+    rows = {"intent:build": {"running": 9, "paused": True}, "project:p": {"running": 1}}
+    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    desk.core.limits = limits_from(
+        {"limits": {"intent:build": {"running": 2}, "key:k": {"rate": 3}}}
+    )
+    keep_limits(desk.core)
+    kept = limits(desk)
+    assert (kept["intent:build"]["running"], kept["intent:build"]["paused"]) == (2, False)
+    assert (kept["key:k"]["rate"], kept["key:k"]["in_file"]) == (3, True)
+    assert (kept["project:p"]["running"], kept["project:p"]["in_file"]) == (1, False)
+    desk.core.limits = limits_from({"limits": {"intent:build": {"running": 3}}})
+    keep_limits(desk.core)
+    assert limits(desk).keys() == {"intent:build", "project:p"}
+
+
+def test_limits_of_the_file_hold_the_claim() -> None:
+    desk = Desk()
+    desk.core.limits = limits_from({"limits": {"intent:build": {"running": 1}}})
+    keep_limits(desk.core)
+    for _ in range(3):
+        desk.submit()
+    assert len(desk.claims()) == 1
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"build": {"running": 1}},
+        {"intent:": {"running": 1}},
+        {"intent:a": {"most": 1}},
+        {"intent:a": {"running": -1}},
+        {"intent:a": {"rate": 0}},
+        {"intent:a": {"rate": 1, "per_s": 0}},
+        {"intent:a": {"paused": "yes"}},
+        {"intent:a": 3},
+    ],
+)
+def test_a_limit_that_is_wrong_keeps_detent_from_starting(table: dict[str, Any]) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        limits_from({"limits": table})
+    assert refused.value.setting.startswith("limits.")
