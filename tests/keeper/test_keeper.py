@@ -10,10 +10,11 @@ from detent.engine import Engine
 from detent.engine.claims import ClaimAsk
 from detent.errors import NotFound
 from detent.keeper import due, retention, state, unblock
-from detent.keeper.loop import Duty, Keeper
+from detent.keeper.loop import Duty, Keeper, _pause_us
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
+from detent.operations.system import figures
 from detent.settings import Settings
 from detent.store.open import open_store
 from detent.testing.audit import audit
@@ -85,6 +86,20 @@ def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
 
     keeper = Keeper(core, "k", [Duty("bad", 0, refused), Duty("good", 0, lambda _: 7)])
     assert keeper.pass_once() == 7
+
+
+@pytest.mark.parametrize(("share", "pause_us"), [(None, 1_000_000), (0.05, 40_000_000)])
+def test_a_count_that_takes_long_is_made_less_often(share: float | None, pause_us: int) -> None:
+    assert _pause_us(Duty("count", 1_000, lambda _: 1, share), took_s=2.0) == pause_us
+
+
+def test_the_mean_duration_is_that_of_runs_that_ended(core: Core, clock: VirtualClock) -> None:
+    for task, seconds in (("t1", 2), ("t2", 4)):
+        submit(core, task)
+        grant = claim(core)
+        clock.advance(seconds=seconds)
+        finish(core, grant)
+    assert figures(core).mean_duration_ms == 3_000
 
 
 def test_a_lost_worker_gives_its_job_back(core: Core, clock: VirtualClock) -> None:

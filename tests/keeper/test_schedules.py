@@ -12,6 +12,7 @@ from detent.errors import Invalid
 from detent.keeper import schedules as duty
 from detent.kernel.commands import CancelTask
 from detent.operations.core import Core
+from detent.operations.schedules import ACTOR
 from detent.schedules import S_US, Schedule, due_times, schedule_from, times
 from detent.settings import Settings
 from detent.store.open import open_store
@@ -117,7 +118,7 @@ def test_work_that_is_not_over_is_not_overlapped(core: Core, clock: VirtualClock
         clock.advance(seconds=60)
         duty.run(core)
     (task_id,) = submitted(core)
-    core.engine.do(CancelTask(task_id), duty.ACTOR)
+    core.engine.do(CancelTask(task_id), ACTOR)
     clock.advance(seconds=60)
     duty.run(core)
     assert len(submitted(core)) == 2

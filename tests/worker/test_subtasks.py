@@ -7,6 +7,7 @@ import pytest
 from detent.errors import Invalid
 from detent.store.port import Query
 from detent.testing.inline import Harness
+from detent.worker import durable
 from detent.worker.app import App
 from detent.worker.failures import SubtaskFailed
 from detent.worker.run import Run
@@ -32,6 +33,62 @@ def with_subtasks(app: App, ledger: list[str]) -> None:
     def look(run: Run, numbers: list[int]) -> list[str]:
         parts = [run.subtask("square", {"number": each}, name=f"part-{each}") for each in numbers]
         return [end.state for end in run.gather(parts, outcomes=True)]
+
+    @app.intent("sum of all", retry={"retries": 0})
+    def of_all(run: Run, numbers: list[int]) -> int:
+        return sum(run.map(square, [{"number": each} for each in numbers]))
+
+
+@pytest.mark.parametrize("lifecycle", [None, "board", "review"])
+def test_many_subtasks_are_made_together(
+    lifecycle: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "TOGETHER", 2)
+    app = App()
+    ledger: list[Any] = []
+    with_subtasks(app, ledger)
+    h = Harness(app)
+    handle = h.submit("sum of all", {"numbers": [3, 1, 2]}, lifecycle=lifecycle)
+    h.drain(advance=True)
+    assert done(handle) == 14
+    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+
+
+@pytest.mark.parametrize("write", range(8))
+def test_a_crash_while_many_are_made_makes_none_twice(
+    write: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "TOGETHER", 2)
+    app = App()
+    ledger: list[Any] = []
+    with_subtasks(app, ledger)
+    h = Harness(app)
+    h.crash_at(write)
+    handle = h.submit("sum of all", {"numbers": [1, 2, 3]})
+    h.drain(advance=True)
+    assert done(handle) == 14
+    assert sorted(ledger) == ["square 1", "square 2", "square 3"]
+
+
+def test_another_number_of_subtasks_than_before_is_reported() -> None:
+    app = App()
+    numbers = [1, 2]
+
+    @app.intent("one")
+    def one() -> int:
+        return 1
+
+    @app.intent("many", retry={"retries": 0})
+    def many(run: Run) -> int:
+        return sum(run.map(one, [None for _ in numbers]))
+
+    h = Harness(app)
+    handle = h.submit("many")
+    h.crash_at(3)
+    h.drain()
+    numbers.append(3)
+    h.drain(advance=True)
+    assert "made 2 subtasks in an earlier pass" in error_of(handle)
 
 
 @pytest.mark.parametrize("lifecycle", [None, "board", "review"])

@@ -2,12 +2,15 @@
 
 import logging
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from detent import failpoints
 from detent.errors import DetentError
 from detent.operations.core import Core
-from detent.store.port import Writing
+from detent.operations.offices import Office
 
 log = logging.getLogger("detent.keeper")
 
@@ -22,6 +25,8 @@ class Duty:
     name: str
     every_ms: int
     run: Callable[[Core], int]
+    #: It counts, and nobody waits for the count: it may take this share of the time, and no more.
+    share: float | None = None
 
 
 class Keeper:
@@ -29,9 +34,11 @@ class Keeper:
 
     def __init__(self, core: Core, name: str, duties: Sequence[Duty]) -> None:
         self.core = core
-        self.name = name
+        self.office = Office(core, "keeper", name, TERM_US)
         self.duties = duties
         self.next_at = dict.fromkeys((duty.name for duty in duties), 0)
+        #: How often each duty was done; for whoever watches.
+        self.passes: Counter[str] = Counter()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -44,22 +51,26 @@ class Keeper:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self.core.engine.within(self._resign)
+        self.office.resign()
 
     def pass_once(self) -> int:
         """One pass over the duties that are due, if this keeper is the elected one."""
-        now = self.core.engine.within(self._elect)
+        now = self.office.take()
         if now is None:
             return 0
+        failpoints.hit("keeper.elected")
         done = 0
         for duty in self.duties:
             if self.next_at[duty.name] <= now:
-                self.next_at[duty.name] = now + duty.every_ms * 1_000
+                begun_s = time.monotonic()
                 done += self._run(duty)
+                self.next_at[duty.name] = now + _pause_us(duty, time.monotonic() - begun_s)
         return done
 
     def _run(self, duty: Duty) -> int:
+        self.passes[duty.name] += 1
         try:
+            failpoints.hit("keeper.duty")
             return duty.run(self.core)
         except DetentError as error:
             log.warning("duty %s: %s", duty.name, error)
@@ -72,18 +83,12 @@ class Keeper:
                 self.pass_once()
             except DetentError as error:
                 log.warning("the keeper cannot work now: %s", error)
+            except Exception:
+                log.exception("a pass of the keeper failed; the next one begins anew")
             self._stop.wait(pause_s)
 
-    def _elect(self, tx: Writing) -> int | None:
-        """Take or keep the office; None if somebody else holds it."""
-        now = tx.now()
-        holder = tx.rows("system_state").get("keeper") or {}
-        if holder.get("name") != self.name and holder.get("until", 0) > now:
-            return None
-        tx.put_rows("system_state", {"keeper": {"name": self.name, "until": now + TERM_US}})
-        return now
 
-    def _resign(self, tx: Writing) -> None:
-        holder = tx.rows("system_state").get("keeper") or {}
-        if holder.get("name") == self.name:
-            tx.put_rows("system_state", {"keeper": None})
+def _pause_us(duty: Duty, took_s: float) -> int:
+    """How long after the beginning of a pass the next one may begin."""
+    least = duty.every_ms * 1_000
+    return least if duty.share is None else max(least, round(took_s / duty.share * 1_000_000))

@@ -1,29 +1,114 @@
-"""Forgetting: what has ended is deleted when its time is over, counted from entering the state."""
+"""Forgetting: what has ended is deleted when its time is over, counted from entering the state.
 
-from collections.abc import Iterator, Mapping
+Work goes by commands, which leave a tombstone. Then what nothing refers to any more: expired
+idempotency keys, output of runs, blobs without evidence. Files are swept by `directories`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
 
 from detent.engine import Answer, Ask
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
-from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, output_expires_at
+from detent.kernel.state import Run
+from detent.operations import thresholds
 from detent.operations.core import Core
-from detent.store.port import Query, Reading
+from detent.store.port import Query, Reading, Writing
 
 MOST = 200
+#: Batches of work in one pass; one more than this waits for the next.
+ROUNDS = 10
+MOST_KEYS = 10_000
+MOST_OUTPUTS = 500
+MOST_BLOBS = 1_000
+#: A blob is put before the event that names it: so much later that event has come or never will.
+BLOB_GRACE_US = DAY_US
+#: Where the last pass over output and blobs has ended; the next one goes on from there.
+CURSORS = "retention_cursors"
 ACTOR = Actor("keeper")
+
+
+class Gone(NamedTuple):
+    """How much went, or would go; `bytes` are those of the blobs."""
+
+    work: int = 0
+    keys: int = 0
+    outputs: int = 0
+    blobs: int = 0
+    bytes: int = 0
+
+
+class _Undone(Exception):
+    """Ends a transaction in which something was only counted."""
 
 
 def run(core: Core, retention: Retention | None = None) -> int:
     """One bounded pass; what something still needs is refused by the kernel and stays."""
+    wanted = retention or thresholds.retention(core.settings)
+    work = forget_work(core, wanted)
+    keys = forget_keys(core)
+    cursors = _cursors(core)
+    outputs, after_output = forget_outputs(core, wanted, cursors.get("outputs", ""))
+    blobs, _, after_blob = forget_blobs(core, cursors.get("blobs", ""))
+    ended = {"outputs": after_output, "blobs": after_blob}
+    if ended != {"outputs": "", "blobs": "", **cursors}:
+        core.engine.within(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
+    return sum((work, keys, outputs, blobs))
+
+
+def _cursors(core: Core) -> Mapping[str, str]:
     with core.store.read() as view:
-        asks = [Ask(each, ACTOR) for each in _expired(view, retention or Retention())]
-    results = core.engine.ask(asks[:MOST], bulk=True) if asks else []
-    return sum(1 for each in results if isinstance(each, Answer))
+        return dict(view.rows("system_state").get(CURSORS) or {})
+
+
+def run_to_the_end(core: Core, *, dry_run: bool = False) -> Gone:
+    """Everything that may go now, however much it is; with `dry_run` it is only counted."""
+    wanted = thresholds.retention(core.settings)
+    work = forget_work(core, wanted, rounds=1_000_000, dry_run=dry_run)
+    keys = forget_keys(core, dry_run=dry_run)
+    while not dry_run and (more := forget_keys(core)):
+        keys += more
+    outputs = blobs = size = 0
+    after = ""
+    while True:
+        count, after = forget_outputs(core, wanted, after, dry_run=dry_run)
+        outputs += count
+        if not after:
+            break
+    while True:
+        count, removed, after = forget_blobs(core, after, dry_run=dry_run)
+        blobs, size = blobs + count, size + removed
+        if not after:
+            return Gone(work, keys, outputs, blobs, size)
+
+
+# ---- work ------------------------------------------------------------------------------------
+
+
+def forget_work(
+    core: Core, retention: Retention, *, rounds: int = ROUNDS, dry_run: bool = False
+) -> int:
+    """Tasks with all below them, and jobs alone, whose time is over."""
+    gone = 0
+    for _ in range(rounds):
+        with core.store.read() as view:
+            asks = [Ask(each, ACTOR) for each in _expired(view, retention)]
+        if dry_run or not asks:
+            return len(asks)
+        results = core.engine.ask(asks[:MOST], bulk=True)
+        done = sum(1 for each in results if isinstance(each, Answer))
+        gone += done
+        if not done or len(asks) < MOST:
+            break
+    return gone
 
 
 def _expired(view: Reading, retention: Retention) -> Iterator[Command]:
     now = view.now()
-    for (lifecycle, state), ending in ENDINGS.items():
-        before = ("<", now - retention.days(ending) * DAY_US)
+    for (lifecycle, state), how in ENDINGS.items():
+        before = ("<", now - retention.days(how) * DAY_US)
         if lifecycle == "job":
             where = {"state": state, "task_id": None, "parent_job_id": None, "state_at": before}
             for row in view.page(Query("jobs", where, "state_at", limit=MOST)):
@@ -39,3 +124,76 @@ def _expired(view: Reading, retention: Retention) -> Iterator[Command]:
 def _tasks(view: Reading, where: Mapping[str, object]) -> Iterator[Command]:
     for row in view.page(Query("tasks", where, "state_at", limit=MOST)):
         yield DeleteTask(row["id"], "retention")
+
+
+# ---- what nothing refers to ------------------------------------------------------------------
+
+
+def forget_keys(core: Core, *, dry_run: bool = False) -> int:
+    """Idempotency keys that have expired. Nobody is woken for it."""
+    counts: list[int] = []
+
+    def forget(tx: Writing) -> None:
+        counts.append(tx.forget_keys(tx.now(), MOST_KEYS))
+        if dry_run:
+            raise _Undone
+
+    with suppress(_Undone):
+        core.engine.within(forget)
+    return counts[0]
+
+
+def forget_outputs(
+    core: Core, retention: Retention, after: str, *, dry_run: bool = False
+) -> tuple[int, str]:
+    """Output of runs whose time is over or that are gone; and where to go on, empty at the end."""
+    outputs = core.store.outputs
+    if outputs is None:
+        return 0, ""
+    run_ids = outputs.runs(after, MOST_OUTPUTS)
+    with core.store.read() as view:
+        runs = {run.id: run for run in view.runs(run_ids)}
+        live, now = live_runs(view, runs.values()), view.now()
+    old = [
+        each for each in run_ids if each not in runs or _is_old(runs[each], live, retention, now)
+    ]
+    if old and not dry_run:
+        outputs.remove(old)
+    return len(old), run_ids[-1] if len(run_ids) == MOST_OUTPUTS else ""
+
+
+def _is_old(run: Run, live: Collection[str], retention: Retention, now: int) -> bool:
+    until = output_expires_at(run.ended_at, task_live=run.id in live, retention=retention)
+    return until is not None and until <= now
+
+
+def forget_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int, int, str]:
+    """Blobs that no evidence names: how many, their bytes, and where to go on."""
+    blobs = core.store.blobs
+    with core.store.read() as view:
+        before = view.now() - BLOB_GRACE_US
+        digests = blobs.old(before, after, MOST_BLOBS)
+        unused = set(digests) - view.used_blobs(digests)
+    if dry_run:
+        sizes = [blobs.size(each) or 0 for each in unused]
+    else:
+        sizes = [each.size for each in blobs.remove(unused, before)] if unused else []
+    return len(sizes), sum(sizes), digests[-1] if len(digests) == MOST_BLOBS else ""
+
+
+def live_runs(view: Reading, runs: Collection[Run]) -> set[str]:
+    """Those of these runs whose task has not ended; without a task their job counts."""
+    jobs = {job.id: job for job, _ in view.jobs({run.job_id for run in runs})}
+    tasks = {
+        task.id: task for task, _ in view.tasks({j.task_id for j in jobs.values() if j.task_id})
+    }
+    live = set()
+    for job in jobs.values():
+        task = tasks.get(job.task_id or "")
+        if task is None:
+            is_live = job.state not in ENDED_JOB
+        else:
+            is_live = ending(task.lifecycle, task.state, task.retries_left) is None
+        if is_live:
+            live.add(job.id)
+    return {run.id for run in runs if run.job_id in live}

@@ -1,19 +1,16 @@
 """Firing schedules: what is due is submitted, once for each time, however many keepers look."""
 
-from dataclasses import asdict
-from typing import Any
+import logging
 
-from detent.engine import Ask, Idempotency
-from detent.errors import DetentError
-from detent.ids import new_id
-from detent.kernel.commands import Actor, SubmitTask
+from detent import failpoints
+from detent.errors import DetentError, Unavailable
 from detent.operations.core import Core
-from detent.operations.registry import OWNER
-from detent.operations.requests import command_from
+from detent.operations.schedules import note, submit
 from detent.schedules import Schedule, due_times, schedule_from, times
 from detent.store.port import Query
 
-ACTOR = Actor("schedule")
+log = logging.getLogger("detent.keeper")
+
 #: States in which a task is over, so that the next time does not overlap it.
 OVER = ("done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded", "ready")
 
@@ -29,7 +26,7 @@ def run(core: Core) -> int:
 def fire(core: Core, schedule: Schedule, now: int) -> int:
     """Act on every time of one schedule that is due, and note which comes next."""
     if schedule.next_at is None and not schedule.paused:
-        _note(core, schedule, next_at=next(times(schedule, now)))
+        note(core, schedule, next_at=next(times(schedule, now)))
         return 0
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return 0
@@ -38,9 +35,13 @@ def fire(core: Core, schedule: Schedule, now: int) -> int:
     for at in due_times(schedule, now):
         if schedule.overlap == "skip" and _still_at_work(core, last_task):
             continue
-        last_task = submit(core, schedule, f"schedule:{schedule.name}:{at}")
+        made = _submitted(core, schedule, at)
+        if made is None:
+            continue
+        last_task = made
         fired += 1
-    _note(
+        failpoints.hit("schedule.submitted")
+    note(
         core,
         schedule,
         last_at=schedule.next_at,
@@ -50,27 +51,15 @@ def fire(core: Core, schedule: Schedule, now: int) -> int:
     return fired
 
 
-def submit(core: Core, schedule: Schedule, key: str) -> str:
-    """The task for one time. The key makes it one task, whoever fires."""
-    body = {
-        "intent": schedule.intent,
-        "lifecycle": schedule.lifecycle,
-        "source": "heartbeat",
-        "project": schedule.project,
-        "priority": schedule.priority,
-        "payload": schedule.payload,
-        "options": schedule.options,
-        "title": schedule.name,
-        "run": True,
-    }
-    given = {name: value for name, value in body.items() if value is not None}
-    command: SubmitTask = command_from(core, OWNER, new_id(), given, core.known_intents())
-    result = core.engine.ask(
-        [Ask(command, ACTOR, Idempotency(command.project, key, key), fresh=True)]
-    )[0]
-    if isinstance(result, DetentError):
-        raise result
-    return str(result.value)
+def _submitted(core: Core, schedule: Schedule, at: int) -> str | None:
+    """The task for one time; None if it was refused, so that others are not held up."""
+    try:
+        return submit(core, schedule, f"schedule:{schedule.name}:{at}")
+    except Unavailable:
+        raise
+    except DetentError as error:
+        log.warning("schedule %s was not fired: %s", schedule.name, error)
+        return None
 
 
 def _still_at_work(core: Core, task_id: str | None) -> bool:
@@ -79,9 +68,3 @@ def _still_at_work(core: Core, task_id: str | None) -> bool:
     with core.store.read() as view:
         rows = view.page(Query("tasks", {"id": task_id}))
     return bool(rows) and rows[0]["state"] not in OVER
-
-
-def _note(core: Core, schedule: Schedule, **changes: Any) -> None:
-    row = {**asdict(schedule), **changes}
-    del row["name"]
-    core.engine.within(lambda tx: tx.put_rows("schedules", {schedule.name: row}))

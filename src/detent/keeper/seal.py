@@ -1,6 +1,6 @@
 """Sealing: what was committed since the last pass is closed into the chain."""
 
-from detent import seals
+from detent import failpoints, seals
 from detent.operations.core import Core
 from detent.store.port import Seal, Writing
 
@@ -20,6 +20,7 @@ def run(core: Core) -> int:
         def put(tx: Writing, seal: Seal = seal) -> None:
             tx.put_seal(seal)
 
+        failpoints.hit("seal.before")
         core.engine.within(put)
         made += 1
     return made

@@ -1,26 +1,39 @@
 """`state.json` and the rows of `system_state`: how the installation stands now.
 
-Written from the feed: within a second of what changed it, and never in the path of a write.
+Written from the feed: within a second of what changed it, and never in the path of a write. Runs
+are counted on from where the last count ended, so that a refresh costs the same however many there
+have been.
 """
 
 import json
 import logging
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from detent import feed, views
+from detent import failpoints, feed, views
 from detent.errors import DetentError
-from detent.kernel.health import judge
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
-from detent.operations.system import figures, status
-from detent.store.port import Query
+from detent.operations.system import status, verdict
+from detent.seals import trimmed
+from detent.store.port import Query, Reading, Writing
 
 log = logging.getLogger("detent.state")
 
 #: Events after which the file is out of date, by how their names begin.
 STIRRING = ("task_", "job_", "run_")
+#: The state that a run's last event leaves it in.
+ENDED = {
+    "run_succeeded": "succeeded",
+    "run_failed": "failed",
+    "run_timed_out": "timeout",
+    "run_cancelled": "cancelled",
+}
+#: The row that says how many runs have ended in each state, up to which position.
+COUNTED = "run_counts"
 #: In the file's spelling, by the table's.
 NAMES = {
     "queue_length": "queueLength",
@@ -35,20 +48,28 @@ NAMES = {
 
 def heartbeat(core: Core) -> int:
     """The keeper's part: health and the time of its pass."""
-    verdict = judge(figures(core)).verdict.value
+    health = verdict(core).verdict.value
     with core.store.read() as view:
         now = views.utc(view.now())
     core.engine.within(
-        lambda tx: tx.put_rows("system_state", {"health": verdict, "last_heartbeat": now})
+        lambda tx: tx.put_rows("system_state", {"health": health, "last_heartbeat": now})
     )
     refresh(core)
     return 1
 
 
 def refresh(core: Core) -> dict[str, Any]:
-    """Count anew, keep the rows, and replace the file."""
-    values = _counted(core)
-    core.engine.within(lambda tx: tx.put_rows("system_state", values))
+    """Bring the rows up to date, and replace the file."""
+    before, counted = _counted(core)
+    values = _values(core)
+
+    def put(tx: Writing) -> None:
+        own = dict(values)
+        if tx.rows("system_state").get(COUNTED) == before:  # else somebody else has counted on
+            own |= {"stats": counted["runs"], COUNTED: counted}
+        tx.put_rows("system_state", own)
+
+    core.engine.within(put)
     with core.store.read() as view:
         rows = view.rows("system_state")
     document = {shown: rows.get(name) for name, shown in NAMES.items()}
@@ -56,24 +77,55 @@ def refresh(core: Core) -> dict[str, Any]:
     return document
 
 
-def _counted(core: Core) -> dict[str, Any]:
+def _values(core: Core) -> dict[str, Any]:
     with core.store.read() as view:
         now = views.utc(view.now())
-        states = view.count_by(Query("runs"), "state")
-        ended = {"state": ["succeeded", "failed", "timeout", "cancelled"]}
+        ended = {"ended_at": (">", 0)}
         last = view.page(Query("runs", ended, "ended_at", descending=True, limit=1))
     return {
         "queue_length": status(core, OWNER)["queueLength"],
         "last_run": views.shown(last[0]) if last else None,
-        "stats": dict(states),
         "updated_at": now,
     }
+
+
+# ---- counting runs ---------------------------------------------------------------------------
+
+
+def recount(core: Core) -> dict[str, int]:
+    """Count the runs that are kept, whatever was counted before."""
+    core.engine.within(lambda tx: tx.put_rows("system_state", {COUNTED: None}))
+    stats: dict[str, int] = refresh(core)["stats"]
+    return stats
+
+
+def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+    """The last count as it is stored, and the count now."""
+    with core.store.read() as view:
+        before = view.rows("system_state").get(COUNTED)
+        if before is None or before["position"] < trimmed(view):
+            return before, {"position": view.head(), "runs": _count_all(view)}
+        return before, _count_on(view, before)
+
+
+def _count_all(view: Reading) -> dict[str, int]:
+    return dict(view.count_by(Query("runs", {"ended_at": (">", 0)}), "state"))
+
+
+def _count_on(view: Reading, before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What has ended since; what retention has deleted meanwhile stays counted."""
+    position, runs = before["position"], Counter(before["runs"])
+    while batch := view.events(position, feed.BATCH):
+        runs.update(ENDED[event.name] for event in batch if event.name in ENDED)
+        position = batch[-1].position
+    return {"position": position, "runs": dict(runs)}
 
 
 def replace_file(path: Path, text: str) -> None:
     """Write beside it and rename over it: nobody reads half of a text."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(text, "utf-8")
+    failpoints.hit("state.replace")
     beside.replace(path)
 
 

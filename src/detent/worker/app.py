@@ -1,5 +1,6 @@
 """The registry that people import: intents, how they are carried out and submitted."""
 
+import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -13,8 +14,9 @@ from detent.kernel import fields
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.priority import priority_from
+from detent.operations.agents import issue_run_token
 from detent.operations.core import Core
-from detent.operations.requests import DEFAULT_PROJECT, options_from
+from detent.operations.requests import DEFAULT_PROJECT, options_for, options_from
 from detent.settings import Settings
 from detent.store.open import open_store
 from detent.worker.arguments import Parameters, returns_of
@@ -22,6 +24,10 @@ from detent.worker.handle import Handle
 from detent.worker.intent import Critic, Intent, Planner, declare, plan_document
 from detent.worker.ordering import Order, Way, beside, check_resources, command_of, key_for
 from detent.worker.run import AsyncRun, Run
+from detent.worker.runners.agent import AgentRunner
+from detent.worker.runners.agent.config import agent_from
+from detent.worker.runners.agent.prompt import DEFAULT as DEFAULT_PROMPT
+from detent.worker.runners.agent.prompt import check_template
 from detent.worker.runners.command import CommandRunner
 from detent.worker.runners.function import FunctionRunner
 from detent.worker.values import storable
@@ -31,6 +37,8 @@ R = TypeVar("R")
 
 #: Jobs of this intent bring their plan along; every worker takes them.
 PLAN = "plan"
+#: What an intent may say otherwise than its agent does.
+AGENT_OPTIONS = ("model", "max_turns", "args")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,8 @@ class App:
     def __init__(self) -> None:
         self.intents: dict[str, Intent[..., Any]] = {}
         self.critics: dict[str, Critic] = {}
+        #: Agent command lines by name, as `[agents.NAME]` has them.
+        self.agents: Mapping[str, Mapping[str, Any]] = {}
         self.core: Core | None = None
         self._add(PLAN, None, {})
 
@@ -90,6 +100,17 @@ class App:
         """Register a command for an intent: an argv list, never a shell. See `runners.command`."""
         own = {key: options.pop(key) for key in ("environment", "directory") if key in options}
         return self._add(name, None, options, runner=CommandRunner(argv, **own))
+
+    def agent(
+        self, name: str, agent: str = "claude", prompt: str = DEFAULT_PROMPT, **options: Any
+    ) -> Intent[..., Any]:
+        """Register an agent for an intent: one of `agents`, or a preset. See `runners.agent`."""
+        found = agent_from(agent, self.agents)
+        for key in AGENT_OPTIONS:
+            if key in options:
+                found = dataclasses.replace(found, **{key: options.pop(key)})
+        template = check_template(prompt, f"intents.{name}.prompt")
+        return self._add(name, None, options, runner=AgentRunner(found, template, issue_run_token))
 
     def plan(
         self,
@@ -188,8 +209,10 @@ class App:
         return self.bind(Core(store, Engine(store), settings))
 
     def bind(self, core: Core) -> "App":
-        """Submit through this installation."""
+        """Submit through this installation; included apps do so too, unless they have their own."""
         self.core = core
+        for intent in self.intents.values():
+            intent.app.core = intent.app.core or core
         return self
 
     def submit(self, intent: str, payload: Any = None, **ways: Any) -> Handle[Any]:
@@ -225,7 +248,7 @@ class App:
                 given=intent,
                 allowed=sorted({*registered, *self.intents}),
             )
-        options = options_from(registered[intent], {})
+        options = options_for(registered[intent], {}, "job", payload)
         key = options.get("concurrency_key")
         return Order(intent, storable(payload, "payload") or None, options, key, Any)
 
@@ -271,12 +294,19 @@ class App:
     # -- from configuration ----------------------------------------------------------------
 
     @classmethod
-    def from_config(cls, intents: Mapping[str, Mapping[str, Any]]) -> "App":
-        """The intents of a configuration file that name a command or a Python app."""
+    def from_config(
+        cls,
+        intents: Mapping[str, Mapping[str, Any]],
+        agents: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> "App":
+        """The intents of a configuration file: commands, agents, and those of Python apps."""
         app = cls()
+        app.agents = agents or {}
         for name, row in intents.items():
             if "command" in row:
                 app.command(name, row["command"], **_command_options(row))
+            elif "agent" in row:
+                app.agent(name, row["agent"], row.get("prompt", DEFAULT_PROMPT), **_agent_own(row))
             elif "app" in row:
                 app.include(load_app(row["app"]), [name])
         return app
@@ -314,6 +344,12 @@ def _declared(name: str, options: Mapping[str, Any]) -> Any:
             given=unknown[0],
             allowed=known,
         ) from error
+
+
+def _agent_own(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A configured agent's options, by the names that `App.agent` has for them."""
+    known = {*inspect.signature(declare).parameters, *AGENT_OPTIONS} - {"name"}
+    return {key: value for key, value in row.items() if key in known}
 
 
 def _command_options(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,13 +5,16 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from detent import failpoints
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.logs import about
 from detent.worker import outcome
 from detent.worker.attempt import Attempt, Stop
 from detent.worker.failures import Crash, Failure
 from detent.worker.history import StepResult, tried
 from detent.worker.line import Line
+from detent.worker.required import required_of, with_evidence
 
 log = logging.getLogger("detent.worker")
 
@@ -39,7 +42,9 @@ def carry_out(attempt: Attempt, line: Line) -> c.Report | None:
     if attempt.stopped is None:
         attempt.start()
         try:
-            report = _runner(attempt).run(attempt, line)
+            failpoints.hit("run.start")
+            with about(**_ids(attempt)):
+                report = _runner(attempt).run(attempt, line)
         except Crash:
             raise
         except BaseException as error:  # a runner's own fault must not take the worker along
@@ -48,19 +53,26 @@ def carry_out(attempt: Attempt, line: Line) -> c.Report | None:
 
 
 async def carry_out_async(attempt: Attempt, line: Line) -> c.Report | None:
-    """The same, awaited; a critic may block, so it is called aside."""
+    """The same, awaited; a critic or a look at the store may block, and is made aside."""
     report = None
     if attempt.stopped is None:
         attempt.start()
         try:
-            report = await _runner(attempt).run_async(attempt, line)
+            with about(**_ids(attempt)):
+                report = await _runner(attempt).run_async(attempt, line)
         except Crash:
             raise
         except BaseException as error:
             report = _broken(attempt, error)
-    if attempt.step is None:
+    if attempt.step is None and not required_of(attempt):
         return concluded(attempt, report, line)
     return await line.aside(lambda: concluded(attempt, report, line))
+
+
+def _ids(attempt: Attempt) -> dict[str, str | None]:
+    """What lines in the log are about while the run is carried out."""
+    job = attempt.hold.job
+    return {"task_id": job.task_id, "job_id": job.id, "run_id": attempt.run_id}
 
 
 def _runner(attempt: Attempt) -> Any:
@@ -76,8 +88,11 @@ def _broken(attempt: Attempt, error: BaseException) -> c.Report:
 
 def concluded(attempt: Attempt, report: c.Report | None, line: Line) -> c.Report | None:
     """The report that counts: why it had to stop before how it ended, then the critic's word."""
+    attempt.files.end_output()
     if attempt.stopped is not None and not _finished_anyway(attempt, report):
         report = STOPPED[attempt.stopped](attempt)
+    if isinstance(report, c.CompleteRun):
+        report = with_evidence(attempt, report, line)
     return None if report is None else _judged(attempt, report, line)
 
 

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
+from detent import failpoints
 from detent.engine import Claimed, Engine, due
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimAsk, Sessions
 from detent.errors import DetentError
 from detent.worker.attempt import Attempt
 
@@ -79,10 +80,12 @@ class Claimer:
         poll_s: float,
         most: Callable[[], int],
         take: Callable[[Lane, list[Claimed]], None],
+        sessions: Sessions | None = None,
     ) -> None:
         self.engine, self.worker, self.lanes, self.poll_s = engine, worker, lanes, poll_s
         #: The most jobs that may be claimed at once now.
         self.most, self.take = most, take
+        self.sessions = sessions
         self.alarms = Alarms()
         self._freed = threading.Event()
         self._stop = threading.Event()
@@ -161,8 +164,11 @@ class Claimer:
 
     def _claim(self, lane: Lane, places: int) -> bool:
         """True if all the room was used: there may be more."""
-        ask = ClaimAsk(self.worker, secrets.token_hex(8), places, lane.intents)
+        nonce = secrets.token_hex(8)
+        ask = ClaimAsk(self.worker, nonce, places, lane.intents, sessions=self.sessions)
         claimed = self.engine.claim(ask)
+        if claimed:
+            failpoints.hit("claim.after")
         self._in_vain = 0 if claimed else self._in_vain + 1
         if claimed:
             self.take(lane, claimed)

@@ -4,7 +4,7 @@ So each rule of `run` is written once, for plain functions and for coroutines.
 """
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from detent.errors import Invalid
@@ -49,6 +49,19 @@ class Tell(NamedTuple):
         return await line.tell_async(self.command, self.under)
 
 
+class TellAll(NamedTuple):
+    """Have the engine decide many commands together; the answer has a result or error for each."""
+
+    commands: Sequence[c.Command]
+    under: c.Grant
+
+    def perform(self, line: Line) -> list[Any]:
+        return line.tell_all(self.commands, self.under)
+
+    async def perform_async(self, line: Line) -> list[Any]:
+        return await line.aside(lambda: line.tell_all(self.commands, self.under))
+
+
 class Aside(NamedTuple):
     """Read or write something that blocks for a moment."""
 
@@ -61,7 +74,7 @@ class Aside(NamedTuple):
         return await line.aside(self.work)
 
 
-Request = Call | Tell | Aside
+Request = Call | Tell | TellAll | Aside
 Doing = Generator[Request, Any, T]
 
 

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from detent.errors import Invalid, Refused
+from detent import failpoints
+from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import fields
 from detent.kernel.state import Checkpoint
 from detent.worker.arguments import returns_of
 from detent.worker.attempt import Attempt, Stop
-from detent.worker.doing import Aside, Call, Doing, Tell
+from detent.worker.doing import Aside, Call, Doing, Tell, TellAll
 from detent.worker.effects import MISSING, NOT_DONE, policy_of, with_key
 from detent.worker.failures import CodeChanged, Expired, Stopped, SubtaskFailed, Suspended
 from detent.worker.line import Line
@@ -28,6 +29,10 @@ log = logging.getLogger("detent.worker")
 LONGEST_NAME = 200
 LONGEST_WAIT_S = 10 * 365 * 86_400
 STEP, EFFECT, WAIT = "step", "effect", "wait"
+#: How many subtasks are made in one transaction.
+TOGETHER = 200
+#: A subtask that an earlier try has made: its answer was lost, not the try.
+KNOWN_CHILD = ("task_exists", "job_exists")
 
 
 # ---- the journal ---------------------------------------------------------------------------
@@ -129,7 +134,9 @@ class Journal:
             return fitted(known.value, returns_of(function))
         value = yield Call(function, args, kwargs)
         plain = storable(value, f"the result of step {name!r}")
+        failpoints.hit("step.done")
         yield from self.record(name, plain)
+        failpoints.hit("step.recorded")
         return fitted(plain, returns_of(function))
 
     def effect(
@@ -149,12 +156,14 @@ class Journal:
         if known is None:
             step = None if self.attempt.step is None else self.attempt.step.name
             yield from self._tell(c.BeginEffect(self.grant, self.corner + key, policy, step))
+            failpoints.hit("effect.begun")
             value = NOT_DONE
         else:
             value = yield from settle(self, key, reconcile)
         if value is NOT_DONE:
             value = yield Call(function, args, with_key(function, kwargs, self.effect_key(key)))
         plain = storable(value, f"the result of effect {key!r}")
+        failpoints.hit("effect.done")
         yield from self.record(key, plain)
         return fitted(plain, returns_of(function))
 
@@ -191,6 +200,7 @@ class Journal:
             detail or {},
             0 if step is None else step.hold_resource_ms * 1_000,
         )
+        failpoints.hit("wait.before")
         self.suspension = Suspended(report)
         raise self.suspension
 
@@ -240,10 +250,42 @@ class Journal:
             try:
                 yield from self._tell(command, self.grant)
             except Refused as refusal:
-                if refusal.code not in ("task_exists", "job_exists"):
+                if refusal.code not in KNOWN_CHILD:
                     raise
+            failpoints.hit("subtask.submitted")
             yield from self.record(recorded, {"id": child})
         return Subtask(name, child, signal, returns)
+
+    def subtasks(
+        self, orders: Sequence[tuple[str, Any, Mapping[str, Any], Any]], name: str
+    ) -> Doing[list[Subtask]]:
+        """Many at once, a transaction for some hundreds; after a crash they are the same ones."""
+        recorded = f"subtasks:{name}"
+        known = yield from self.find(recorded, STEP)
+        if known is not None and known.value["count"] != len(orders):
+            raise CodeChanged(
+                f"{name!r} made {known.value['count']} subtasks in an earlier pass of this job, "
+                f"and would make {len(orders)} now. What they are made from belongs into a step."
+            )
+        made, commands = [], []
+        for number, (intent, payload, options, returns) in enumerate(orders):
+            child = derived_id(self.grant.job_id, f"{self.corner}{recorded}:{number}")
+            command, signal = self._submission(child, intent, payload, options)
+            made.append(Subtask(f"{name}-{number}", child, signal, returns))
+            commands.append(command)
+        if known is None:
+            for begin in range(0, len(commands), TOGETHER):
+                yield from self._submit_all(commands[begin : begin + TOGETHER])
+            yield from self.record(recorded, {"count": len(orders)})
+        return made
+
+    def _submit_all(self, commands: Sequence[c.Command]) -> Doing[None]:
+        for result in (yield TellAll(commands, self.grant)):
+            if isinstance(result, Refused) and result.code == "stale_fence":
+                self.attempt.hold.stop(Stop.LOST)
+                raise Stopped(Stop.LOST)
+            if isinstance(result, DetentError) and result.code not in KNOWN_CHILD:
+                raise result
 
     def _submission(
         self, child: str, intent: str, payload: Any, options: Mapping[str, Any]
@@ -303,6 +345,7 @@ class Journal:
     def evidence(self, name: str, content: Any) -> Doing[None]:
         self.check()
         kept = yield Aside(lambda: self.attempt.files.keep(name, content))
+        failpoints.hit("evidence.archived")
         yield from self._tell(c.AddEvidence(self.grant, self.attempt.run_id, *kept))
 
 

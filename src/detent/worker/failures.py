@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
+from detent.errors import JobFailed as JobFailed
 from detent.kernel.commands import SuspendRun
 from detent.kernel.retry import FailureClass
 
@@ -100,14 +101,6 @@ class CodeChanged(Failure):
 
 class Expired(TimeoutError):
     """A wait's time is over, nobody came, and no default was given."""
-
-
-class JobFailed(Exception):
-    """The work did not end well: `state`, `error_class` and `error` say how."""
-
-    def __init__(self, job_id: str, state: str, error_class: str | None, error: str | None) -> None:
-        super().__init__(f"job {job_id} is {state}: {error or 'no error was recorded'}")
-        self.job_id, self.state, self.error_class, self.error = job_id, state, error_class, error
 
 
 class Interrupted(BaseException):

@@ -1,28 +1,34 @@
 """The directory of one run: its output, its evidence, its working directory.
 
 The one place that opens them. What a command left behind is opened beneath the directory, component
-by component, and only if it is a plain file of its own: no symlink, no hard link, no pipe.
+by component, and only if it is a plain file of its own: no symlink, no hard link, no pipe. Evidence
+goes from there into the store's blobs, read once, so that what is hashed is what is kept.
 """
 
-import hashlib
+import errno
 import json
 import mimetypes
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from io import BufferedReader, BufferedWriter
+from collections.abc import Callable, Iterator
+from io import BufferedWriter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from detent.errors import Invalid, TooLarge
+from detent import failpoints
+from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import fields
 from detent.kernel.evidence import type_of
+from detent.operations.output import FILE as OUTPUT
+from detent.operations.output import read_file
+from detent.redaction import Passing
+from detent.store.files import MOST_BLOB_BYTES, Blobs, blob_of
 from detent.worker.values import storable
 
-OUTPUT, EVIDENCE, WORK = "output.log", "evidence", "work"
+EVIDENCE, WORK = "evidence", "work"
 MOST_OUTPUT_BYTES = 10_485_760
-MOST_EVIDENCE_BYTES = 64 * 1024 * 1024
+MOST_EVIDENCE_BYTES = MOST_BLOB_BYTES
 MOST_FILES = 1_000
 DEEPEST = 8
 CUT = b"\n[the output was cut here: it passed its limit]\n"
@@ -41,12 +47,25 @@ class Kept(NamedTuple):
 class RunFiles:
     """Made when first needed: most runs leave nothing behind."""
 
-    def __init__(self, runs: Path, run_id: str, most_output: int = MOST_OUTPUT_BYTES) -> None:
+    def __init__(
+        self,
+        runs: Path,
+        run_id: str,
+        most_output: int = MOST_OUTPUT_BYTES,
+        blobs: Blobs | None = None,
+        on_output: "Callable[[RunFiles], None] | None" = None,
+    ) -> None:
         if "/" in run_id or run_id.startswith("."):
             raise Invalid(f"{run_id!r} cannot name a directory.", field="run_id", given=run_id)
         self.runs, self.run_id = runs, run_id
         self.most_output = most_output
         self.written = 0
+        #: How much of the output other machines can read, if they read it elsewhere.
+        self.sent = 0
+        self.made = False
+        self._blobs = blobs
+        self._on_output = on_output
+        self._passing = Passing()
 
     @property
     def path(self) -> Path:
@@ -56,27 +75,40 @@ class RunFiles:
         """The run's directory, or one in it, for nobody else's eyes."""
         path = self.path / name if name else self.path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.made = True
         return path
 
     # -- output ----------------------------------------------------------------------------
 
     def write(self, output: str | bytes) -> None:
-        """Append to the run's output, up to its limit."""
+        """Append to the run's output, up to its limit and without the secrets in it."""
+        if self.written >= self.most_output:
+            return  # nothing more is kept: a flood costs nothing further
         data = output.encode("utf-8", "replace") if isinstance(output, str) else output
+        self._append(self._passing.feed(data))
+
+    def end_output(self) -> None:
+        """Nothing more comes: what waited for the rest of a secret is written too."""
+        self._append(self._passing.end())
+
+    def _append(self, data: bytes) -> None:
         room = self.most_output - self.written
-        if room <= 0:
+        if room <= 0 or not data:
             return
         if len(data) > room:
             data = data[:room] + CUT
-        self.written += len(data)
-        with (self.directory() / OUTPUT).open("ab") as file:
-            file.write(data)
+        failpoints.hit("output.write")
+        _append_to(self.directory() / OUTPUT, data)
+        self.written += len(data)  # now it is there for whoever sends it on
+        if self._on_output is not None:
+            self._on_output(self)
 
     def output(self) -> bytes:
-        try:
-            return (self.path / OUTPUT).read_bytes()
-        except FileNotFoundError:
-            return b""
+        return read_file(self.path / OUTPUT, 0, self.most_output + len(CUT))
+
+    def unsent(self, most: int) -> bytes:
+        """The next bytes of the output that were not sent yet."""
+        return read_file(self.path / OUTPUT, self.sent, min(most, self.written - self.sent))
 
     # -- evidence --------------------------------------------------------------------------
 
@@ -87,26 +119,64 @@ class RunFiles:
             raise Invalid(f"{name!r} is no plain file name.", field="name", given=name)
         target = self.directory(EVIDENCE) / name
         draft = target.with_name(f".{name}.part")
-        with draft.open("wb") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
             _fill(file, content, name)
             file.flush()
             os.fsync(file.fileno())
+        failpoints.hit("evidence.write")
         draft.replace(target)
         with target.open("rb") as file:
-            return _kept(name, file)
+            return self._archived(name, file)
 
     def collect(self) -> Iterator[Kept]:
-        """The evidence that a command has left in its directory."""
+        """The evidence that a command has left in its directory; what cannot be kept is named in
+        the output.
+        """
         try:
             top = os.open(self.path / EVIDENCE, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
             return
         try:
-            yield from (
-                kept for kept, _ in zip(_below(top, "", 0), range(MOST_FILES), strict=False)
-            )
+            for number, (name, file) in enumerate(_below(top, "", 0)):
+                if number == MOST_FILES:
+                    self.write(f"[over {MOST_FILES} files of evidence: the rest is left out]\n")
+                    return
+                try:
+                    yield self._archived(name, file)
+                except (TooLarge, Refused) as error:
+                    self.write(f"[evidence {name} is left out: {error}]\n")
         finally:
             os.close(top)
+
+    def _archived(self, name: str, file: BinaryIO) -> Kept:
+        blob = blob_of(file) if self._blobs is None else self._blobs.put(file)
+        media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        return Kept(name, type_of(name).value, blob.sha256, blob.size, media_type)
+
+    def left(self, name: str, most: int) -> bytes | None:
+        """A small plain file that a command left in the run's directory; anything else is refused.
+
+        None if there is none.
+        """
+        try:
+            descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Invalid(f"{name} cannot be opened: {error.strerror}.", field=name) from None
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise Invalid(f"{name} is no plain file.", field=name)
+            if found.st_nlink != 1:
+                raise Invalid(f"{name} is a hard link to another file.", field=name)
+            if found.st_size > most:
+                raise Invalid(f"{name} is over {most:,} bytes.", field=name)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(most)
+        finally:
+            os.close(descriptor)
 
     def result(self) -> Any:
         """What a command has left as `result.json`; None if it left nothing that can be read."""
@@ -118,7 +188,7 @@ class RunFiles:
         except OSError:
             return None
         with os.fdopen(descriptor, "rb") as file:
-            if not _is_plain(file.fileno()):
+            if not is_plain(file.fileno()):
                 return None
             return storable(json.loads(file.read()), "result.json")
 
@@ -147,8 +217,22 @@ def _too_large(name: str) -> TooLarge:
     return TooLarge(f"evidence {name} is over {limit:,} bytes, which is the limit", limit=limit)
 
 
-def _below(directory: int, prefix: str, depth: int) -> Iterator[Kept]:
-    """Plain files beneath an open directory, in order of their names."""
+def _append_to(path: Path, data: bytes) -> None:
+    """What the run's own program has put in the file's place gets nothing."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            return
+        raise
+    with os.fdopen(descriptor, "ab") as file:
+        if is_plain(file.fileno()):
+            file.write(data)
+
+
+def _below(directory: int, prefix: str, depth: int) -> Iterator[tuple[str, BinaryIO]]:
+    """Plain files beneath an open directory, open, in order of their names."""
     with os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
     for name in names:
@@ -161,22 +245,14 @@ def _below(directory: int, prefix: str, depth: int) -> Iterator[Kept]:
         try:
             if stat.S_ISDIR(os.fstat(descriptor).st_mode) and depth < DEEPEST:
                 yield from _below(descriptor, f"{prefix}{name}/", depth + 1)
-            elif _is_plain(descriptor):
+            elif is_plain(descriptor):
                 with os.fdopen(descriptor, "rb", closefd=False) as file:
-                    yield _kept(prefix + name, file)
+                    yield prefix + name, file
         finally:
             os.close(descriptor)
 
 
-def _is_plain(descriptor: int) -> bool:
+def is_plain(descriptor: int) -> bool:
+    """Whether it is a file of its own: no pipe, no device, no second name for something else."""
     found = os.fstat(descriptor)
-    return (
-        stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= MOST_EVIDENCE_BYTES
-    )
-
-
-def _kept(name: str, file: BufferedReader) -> Kept:
-    digest = hashlib.file_digest(file, "sha256").hexdigest()
-    size = file.tell()
-    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Kept(name, type_of(name).value, digest, size, media_type)
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from detent import failpoints
 from detent.engine import Engine
 from detent.errors import DetentError
 from detent.worker.attempt import Hold, Stop
@@ -64,7 +65,11 @@ class Heartbeat:
 
     def _renew(self, holds: list[Hold], begun_s: float) -> None:
         grants = [(hold.grant.job_id, hold.grant.fence) for hold in holds]
+        if grants:
+            failpoints.hit("renew.before")
         kept = self.engine.renew(self.worker, grants) if grants else set()
+        if grants:
+            failpoints.hit("renew.after")
         self._renewed_s = {hold: begun_s for hold in holds if hold.grant[:2] in kept}
         for hold in holds:
             ours = hold.grant[:2] in kept or self.holds.find(*hold.grant[:2]) is not hold

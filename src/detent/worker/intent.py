@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from detent.errors import Invalid
 from detent.kernel import fields
+from detent.kernel.budget import on_exceeded_from
+from detent.kernel.evidence import EvidenceType
 from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import policy_from
+from detent.operations.options import WorkspaceMode
 from detent.worker.arguments import Parameters
 from detent.worker.runners.port import Runner
 
@@ -51,11 +54,16 @@ def declare(
     label_selector: Mapping[str, str] | None = None,
     avoid: Sequence[str] = (),
     hold_resource_s: float | None = None,
+    acquire_timeout_s: float | None = None,
     max_retries: int | None = None,
     max_parallel_steps: int = PARALLEL_STEPS,
     critic: str | None = None,
     planner: bool = False,
     plan: Mapping[str, Any] | None = None,
+    requires_evidence: Sequence[str] = (),
+    on_budget_exceeded: str | None = None,
+    workspace: str | None = None,
+    max_rounds: int | None = None,
 ) -> Declared:
     """Check everything at registration, so that a slip of the pen is seen at import."""
     where = f"intent {name}"
@@ -67,10 +75,15 @@ def declare(
         "label_selector": dict(label_selector or {}),
         "avoid": _listed(avoid),
         "hold_resource_ms": _ms(hold_resource_s, f"{where}: hold_resource_s"),
+        "acquire_timeout_ms": _ms(acquire_timeout_s, f"{where}: acquire_timeout_s"),
         "max_retries": max_retries,
         "critic": critic,
         "planner": planner,
         "plan": plan,
+        "requires_evidence": _evidence(requires_evidence, f"{where}: requires_evidence"),
+        "on_budget_exceeded": on_budget_exceeded,
+        "workspace": workspace,
+        "max_rounds": max_rounds,
     }
     kept = {key: value for key, value in options.items() if value not in (None, False, {}, [])}
     _check(kept, name, where)
@@ -86,9 +99,20 @@ def declare(
 
 def _check(options: Mapping[str, Any], name: str, where: str) -> None:
     policy_from(options.get("retry", {}), "job", f"{where}: retry")
+    if "on_budget_exceeded" in options:
+        on_exceeded_from(options["on_budget_exceeded"], f"{where}: on_budget_exceeded")
+    if "workspace" in options:
+        fields.choice(options["workspace"], f"{where}: workspace", WorkspaceMode)
     document = plan_from(options, name)
     if document is not None:
         validate(document, f"{where}: plan")
+
+
+def _evidence(given: Sequence[str], where: str) -> list[str]:
+    """Types of evidence, without which a run does not count as succeeded."""
+    if not isinstance(given, list | tuple):
+        raise fields.wrong(where, "a list of evidence types", given, tuple(EvidenceType))
+    return [fields.choice(each, where, EvidenceType).value for each in given]
 
 
 def _listed(given: Sequence[str]) -> Sequence[str]:

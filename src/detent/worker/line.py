@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from detent.engine import Engine
+from detent.engine import Ask, Engine
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import Reading
@@ -47,6 +47,19 @@ class Line:
                 if patience.knows(refusal):
                     return None
                 raise
+            time.sleep(patience.pause_s())
+
+    def tell_all(self, commands: Sequence[c.Command], under: c.Grant) -> list[Any]:
+        """Have many commands decided in one transaction; those that are refused, refuse alone."""
+        patience = Patience()
+        while True:
+            asks = [Ask(command, self.actor, grant=under) for command in commands]
+            results = self.engine.ask(asks)
+            away = next((each for each in results if isinstance(each, Unavailable)), None)
+            if away is None:
+                return results
+            if patience.is_spent():
+                raise away
             time.sleep(patience.pause_s())
 
     async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:

@@ -13,11 +13,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from detent import failpoints
 from detent.engine import Answer, Ask, Claimed
+from detent.engine.claims import Sessions
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.store.port import Writing
+from detent.worker import sandbox
 from detent.worker.app import App
 from detent.worker.attempt import Attempt, Hold, Stop
 from detent.worker.carrying import carry_out, carry_out_async
@@ -26,13 +29,16 @@ from detent.worker.files import RunFiles
 from detent.worker.heartbeat import Heartbeat
 from detent.worker.holding import Holds, attempt_of
 from detent.worker.isolation import Isolation, is_suspect
+from detent.worker.keeping import Keeping
 from detent.worker.line import Line, Patience
 from detent.worker.outcome import instead_of
 from detent.worker.plans import PlanRun, Work
 from detent.worker.pools import Item, Loop, Threads
 from detent.worker.reporter import Outcome, Reporter, Result, Telling
+from detent.worker.runners.agent import AgentRunner
 from detent.worker.runners.processes import Records
 from detent.worker.watch import Watch
+from detent.worker.workspaces import Workspaces
 
 log = logging.getLogger("detent.worker")
 
@@ -104,6 +110,7 @@ class Worker:
         self._ending = threading.Lock()
         size = concurrency or settings.worker_concurrency
         self.reporter = Reporter(core.engine)
+        self.keeping = Keeping(core.store)
         self.line = WorkerLine(core, self.name, self.reporter)
         self.threads = Threads(size, self._carry, self._freed)
         self.loop = Loop(coroutines or size * COROUTINES_PER_THREAD, self._carry_async, self._freed)
@@ -123,6 +130,7 @@ class Worker:
             settings.worker_poll_ms / 1_000,
             self._most,
             self._take,
+            self._sessions(settings.worker_session_grace_ms * 1_000),
         )
 
     def _lanes(self) -> list[Lane]:
@@ -135,6 +143,15 @@ class Worker:
         plain = [name for name in self.app.intents if name not in waited]
         return [Lane(self.threads, plain), *([Lane(self.loop, waited)] if waited else [])]
 
+    def _sessions(self, grace_us: int) -> Sessions | None:
+        """Agents go on where their sessions are; after the grace, anywhere, in new ones."""
+        agents = {
+            name
+            for name, intent in self.app.intents.items()
+            if isinstance(intent.runner, AgentRunner)
+        }
+        return Sessions(agents, Workspaces(self.data_dir).holds, grace_us) if agents else None
+
     def _most(self) -> int:
         """The most jobs that may be claimed at once now."""
         if self.isolation.on() or len(self.holds) >= MOST_HELD:
@@ -145,10 +162,13 @@ class Worker:
 
     def start(self) -> None:
         """End what an earlier worker left behind, say who is here, and begin to claim."""
+        sandbox.check(self.core.settings)
         self._end_orphans()
         self.core.engine.within(self._register)
-        for part in (self.reporter, self.loop, self.heartbeat, self.watch, self.claimer):
+        failpoints.hit("worker.registered")
+        for part in (self.reporter, self.keeping, self.loop, self.heartbeat, self.watch):
             part.start()
+        self.claimer.start()
 
     def stop(self, grace_s: float | None = None) -> None:
         """Claim nothing more, let runs end within the grace, hand the rest back at once.
@@ -173,7 +193,7 @@ class Worker:
         self._hand_back_all()
         self._wait(self.grace_s + 1.0, lambda: False)
         self._leave_behind()
-        for part in (self.watch, self.reporter, self.heartbeat):
+        for part in (self.watch, self.reporter, self.keeping, self.heartbeat):
             part.stop()
         self.threads.stop()
         self.loop.stop()
@@ -238,11 +258,28 @@ class Worker:
         return attempt
 
     def files(self, run_id: str) -> RunFiles:
-        return RunFiles(self.runs, run_id, self.output_limit)
+        keeping = self.keeping
+        return RunFiles(
+            self.runs, run_id, self.output_limit, keeping.store.blobs, keeping.on_output
+        )
 
     def chore(self, plan: PlanRun, step: Callable[[], Work]) -> None:
         """Something for a plan, on a thread: it may block."""
-        self.threads.put([lambda: self._follow(plan, step())])
+        self.threads.put([lambda: self._do_chore(plan, step)])
+
+    def _do_chore(self, plan: PlanRun, step: Callable[[], Work]) -> None:
+        try:
+            self._follow(plan, step())
+        except BaseException:
+            self._let_go(plan.hold)
+            raise
+
+    def _let_go(self, hold: Hold) -> None:
+        """Nobody knows how far it came: its lease runs out, and the rules for lost work apply."""
+        hold.stop(Stop.LOST)
+        if hold.plan is not None:
+            hold.plan.over = True
+        self.holds.drop(hold)
 
     def _follow(self, plan: PlanRun, work: Work) -> None:
         """Carry out what a plan wants next; let go of it when it is over."""
@@ -262,19 +299,28 @@ class Worker:
             item()
             return
         begun_s = time.monotonic()
-        report = carry_out(item, self.line)
-        self.threads.pace.note(time.monotonic() - begun_s)
-        self.ended(item, report)
+        try:
+            report = carry_out(item, self.line)
+            self.threads.pace.note(time.monotonic() - begun_s)
+            self.ended(item, report)
+        except BaseException:
+            self._let_go(item.hold)
+            raise
 
     async def _carry_async(self, attempt: Attempt) -> None:
-        report = await carry_out_async(attempt, self.line)
-        if attempt.hold.plan is None:
-            self.ended(attempt, report)
-        else:
-            await self.line.aside(lambda: self.ended(attempt, report))
+        try:
+            report = await carry_out_async(attempt, self.line)
+            if attempt.hold.plan is None and not self.keeping.must_send(attempt.files):
+                self.ended(attempt, report)
+            else:
+                await self.line.aside(lambda: self.ended(attempt, report))
+        except BaseException:
+            self._let_go(attempt.hold)
+            raise
 
     def ended(self, attempt: Attempt, report: c.Report | None) -> None:
         """A run has ended: a plan goes on, a job without one is reported."""
+        self.keeping.ended(attempt.files)
         plan: PlanRun | None = attempt.hold.plan
         if plan is not None:
             self._follow(plan, plan.ended(attempt, report))
@@ -360,6 +406,7 @@ class Worker:
         if new:
             tx.put_rows("intents", new)
         tx.put_rows("workers", {self.name: self._row(tx.now())})
+        tx.put_rows("limits", {f"worker:{self.name}": None})  # a drain ends with a new start
         return True
 
     def _row(self, now: int) -> dict[str, Any]:
@@ -380,6 +427,7 @@ class Worker:
 
     def _sign_off(self, tx: Writing) -> bool:
         tx.put_rows("workers", {self.name: None})
+        tx.put_rows("limits", {f"worker:{self.name}": None})
         return True
 
     def _end_orphans(self) -> None:

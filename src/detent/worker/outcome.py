@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.retry import FailureClass
+from detent.redaction import redact
 from detent.worker.failures import Failure, Interrupted
 
 LONGEST_ERROR = 2_000
@@ -65,6 +66,7 @@ def shown(error: BaseException) -> str:
         name = type(error).__name__
         text = f"{name}: {words}" if words and words != name else name
         text += _place(error)
+    text = redact(text)
     return text if len(text) <= LONGEST_ERROR else f"{text[: LONGEST_ERROR - 3]}..."
 
 
@@ -108,7 +110,7 @@ def of_exit_code(code: int, tail: str = "") -> Failed | None:
         return None
     how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     text = f"the command {how}" + (f": {tail}" if tail else "")
-    return Failed(FailureClass.ERROR, text[:LONGEST_ERROR], code)
+    return Failed(FailureClass.ERROR, redact(text)[:LONGEST_ERROR], code)
 
 
 def _signal_name(number: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from detent import failpoints
 from detent.engine.loading import Wanted, load
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
@@ -130,6 +131,7 @@ class PlanRun:
             if run_id is None:
                 again = True  # a person refused it: the step has failed, others may follow
             else:
+                failpoints.hit("plan.step_started")
                 attempts.append(self._attempt(world, world.plan(job.id).step(name), run_id))
         return attempts, again
 
@@ -188,6 +190,7 @@ class PlanRun:
             if report is None:
                 self._lose()
             elif not isinstance(report, c.ConfirmCancel | c.HandBack):
+                failpoints.hit("plan.step_ended")
                 self._tell(report)
             return self.advance()
 
@@ -246,6 +249,7 @@ class PlanRun:
     def _record(self, report: c.Report) -> None:
         try:
             answer = self.line.tell(report)
+            failpoints.hit("plan.recorded")
         except Refused:
             self._lose()
         else:

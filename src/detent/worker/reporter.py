@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
+from detent import failpoints
 from detent.engine import Ask, Engine
 from detent.errors import DetentError, Unavailable
 
@@ -94,7 +95,10 @@ class Reporter:
 
     def _ask(self, asks: Sequence[Ask]) -> Sequence[Result]:
         try:
-            return self.engine.ask(asks)
+            failpoints.hit("report.before")
+            results = self.engine.ask(asks)
+            failpoints.hit("report.after")
+            return results
         except DetentError as error:
             return [error] * len(asks)
         except Exception as error:

@@ -3,7 +3,7 @@
 Both are thin: the rules are in `durable`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from detent.worker.doing import drive, drive_async
@@ -138,6 +138,22 @@ class Run(RunFacts):
         """Wait until all have ended; their results, or with `outcomes` what became of each."""
         return drive(self._journal.gather(subtasks, name, outcomes=outcomes), self._line)
 
+    def map(
+        self,
+        intent: "str | Intent[..., Any]",
+        payloads: Iterable[Any],
+        name: str | None = None,
+        *,
+        outcomes: bool = False,
+    ) -> list[Any]:
+        """A subtask for each payload, made together; wait for all, and give the results in order.
+
+        What the payloads are made from must be the same in every pass: put it into a step.
+        """
+        orders, name = _orders(self._journal, intent, payloads, name)
+        made = drive(self._journal.subtasks(orders, name), self._line)
+        return self.gather(made, f"map:{name}", outcomes=outcomes)
+
     def progress(self, fraction: float | None = None, note: str | None = None) -> None:
         """Say how far it is, from 0 to 1, and what it does."""
         drive(self._journal.progress(fraction, note), self._line)
@@ -234,6 +250,19 @@ class AsyncRun(RunFacts):
         doing = self._journal.gather(subtasks, name, outcomes=outcomes)
         return await drive_async(doing, self._line)
 
+    async def map(
+        self,
+        intent: "str | Intent[..., Any]",
+        payloads: Iterable[Any],
+        name: str | None = None,
+        *,
+        outcomes: bool = False,
+    ) -> list[Any]:
+        """See Run.map."""
+        orders, name = _orders(self._journal, intent, payloads, name)
+        made = await drive_async(self._journal.subtasks(orders, name), self._line)
+        return await self.gather(made, f"map:{name}", outcomes=outcomes)
+
     async def progress(self, fraction: float | None = None, note: str | None = None) -> None:
         """See Run.progress."""
         await drive_async(self._journal.progress(fraction, note), self._line)
@@ -262,3 +291,13 @@ def _submission(
     """The intent's name, payload, options, the subtask's name, and the type of the result."""
     order = journal.attempt.intent.app.order(intent, payload, (), arguments)
     return order.intent, order.payload, order.options, name or order.intent, order.returns
+
+
+def _orders(
+    journal: Journal, intent: "str | Intent[..., Any]", payloads: Iterable[Any], name: str | None
+) -> tuple[list[tuple[str, Any, Mapping[str, Any], Any]], str]:
+    """What each of many subtasks is asked to do, and the name that they go by together."""
+    made = [_submission(journal, intent, payload, {}, name) for payload in payloads]
+    fallback = intent if isinstance(intent, str) else intent.name
+    orders = [(order, payload, options, returns) for order, payload, options, _, returns in made]
+    return orders, name or fallback

@@ -17,17 +17,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from detent import failpoints
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
+from detent.redaction import remember_environment
 from detent.worker import outcome
 from detent.worker.attempt import Attempt
 from detent.worker.files import EVIDENCE, WORK
 from detent.worker.line import Line
 from detent.worker.runners.processes import Group, Records
+from detent.worker.sandbox import confined
 
 WHOLE = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
 TAIL_BYTES = 1_000
 CHUNK = 65_536
+#: Chunks read in one go: more than a pipe holds, and no flood keeps a stop from being seen.
+MOST_CHUNKS = 32
 
 
 class CommandRunner:
@@ -54,7 +59,7 @@ class CommandRunner:
             argv = filled(self.argv, attempt.payload)
             code, tail = self._follow(argv, attempt)
             failure = outcome.of_exit_code(code, tail)
-            _report_evidence(attempt, line)
+            report_evidence(attempt, line)
             result = attempt.files.result() if failure is None else None
         except (DetentError, OSError, ValueError) as error:
             return outcome.failed(grant, run_id, outcome.of_exception(error))
@@ -73,6 +78,7 @@ class CommandRunner:
         records = Records(files.path.parent.parent)
         records.write(group)
         try:
+            failpoints.hit("spawn.before")
             with self._start(argv, attempt) as process:
                 return self._stay(process, group, records, attempt)
         finally:
@@ -86,6 +92,7 @@ class CommandRunner:
         attempt: Attempt,
     ) -> tuple[int, str]:
         try:
+            failpoints.hit("spawn.after")
             group.leads(process.pid)
             records.write(group)
             with Follower(process, group, attempt) as follower:
@@ -97,12 +104,14 @@ class CommandRunner:
         settings = attempt.intent.app.installation().settings
         names = settings.worker_environment if self.environment is None else self.environment
         allowed = {name: os.environ[name] for name in names if name in os.environ}
+        remember_environment(allowed)
+        workspace = Path(self.directory) if self.directory else attempt.files.directory(WORK)
         return subprocess.Popen(
-            argv,
+            confined(argv, settings, attempt.files.path, workspace),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            cwd=self.directory or attempt.files.directory(WORK),
+            cwd=workspace,
             env={**allowed, **variables(attempt, self.directory)},
             start_new_session=True,
         )
@@ -127,7 +136,8 @@ def variables(attempt: Attempt, directory: str | None) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def _report_evidence(attempt: Attempt, line: Line) -> None:
+def report_evidence(attempt: Attempt, line: Line) -> None:
+    """Tell of the files that the run has left as evidence."""
     if attempt.stopped is None:
         for kept in attempt.files.collect():
             line.tell(c.AddEvidence(attempt.hold.grant, attempt.run_id, *kept))
@@ -142,12 +152,13 @@ class Follower:
         self.kill_at_s: float | None = None
 
     def __enter__(self) -> "Follower":
-        self.output = self.process.stdout.fileno() if self.process.stdout else -1
-        os.set_blocking(self.output, False)
+        pipes = filter(None, (self.process.stdout, self.process.stderr))
+        self.outputs = [pipe.fileno() for pipe in pipes]
         self.exit = os.pidfd_open(self.process.pid)
         self.bell, self.ringer = os.pipe()
         self.poll = select.poll()
-        for descriptor in (self.output, self.exit, self.bell):
+        for descriptor in (*self.outputs, self.exit, self.bell):
+            os.set_blocking(descriptor, False)
             self.poll.register(descriptor, select.POLLIN)
         self.attempt.on_stop(self._ring)
         return self
@@ -165,17 +176,23 @@ class Follower:
         """Until the process has exited; its exit code."""
         while True:
             ready = {descriptor for descriptor, _ in self.poll.poll(self._patience_ms())}
-            if self.output in ready:
-                self._read()
+            for output in self.outputs:
+                if output in ready:
+                    self._read(output)
             if self.bell in ready:
                 os.read(self.bell, CHUNK)
                 self._stop()
+            self.look()
             if self.kill_at_s is not None and time.monotonic() >= self.kill_at_s:
                 self.group.kill()
                 self.kill_at_s = None
             if self.exit in ready:
-                self._read()
+                for output in self.outputs:
+                    self._read(output)
                 return self.process.wait()
+
+    def look(self) -> None:
+        """What else is to be seen to while it runs; called whenever something has happened."""
 
     def _patience_ms(self) -> int | None:
         if self.kill_at_s is None:
@@ -188,20 +205,24 @@ class Follower:
         at_s = time.monotonic() + self.attempt.grace_s
         self.kill_at_s = at_s if self.kill_at_s is None else min(at_s, self.kill_at_s)
 
-    def _read(self) -> None:
-        """Everything that is there now; what outlives the process keeps the pipe open for ever."""
-        while True:
+    def _read(self, output: int) -> None:
+        """What is there now; what outlives the process keeps the pipe open for ever."""
+        for _ in range(MOST_CHUNKS):
             try:
-                chunk = os.read(self.output, CHUNK)
+                chunk = os.read(output, CHUNK)
             except BlockingIOError:
                 return
             if not chunk:
                 with suppress(KeyError):
-                    self.poll.unregister(self.output)
+                    self.poll.unregister(output)
                 return
             self.attempt.sign()
-            self.attempt.files.write(chunk)
-            self.last = (self.last + chunk)[-TAIL_BYTES:]
+            self.take(output, chunk)
+
+    def take(self, output: int, chunk: bytes) -> None:  # noqa: ARG002 - agents look at it
+        """A piece of the output, and which of the pipes it came from."""
+        self.attempt.files.write(chunk)
+        self.last = (self.last + chunk)[-TAIL_BYTES:]
 
     def tail(self) -> str:
         """The last lines of the output, for the error."""

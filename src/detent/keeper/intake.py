@@ -1,0 +1,82 @@
+"""Taking in work that other programs have left in their own transactions.
+
+Such a program inserts one row into `intake` beside its own rows: both are there, or neither. Each
+row is decided and removed in one transaction, so it becomes work exactly once. One that is refused
+stays with the reason, for a person to look at.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detent.engine import Answer, Ask, batch
+from detent.errors import DetentError, Invalid
+from detent.operations.core import Core
+from detent.operations.registry import OPERATIONS, Caller, Scope
+from detent.store.port import Intake, Writing
+
+log = logging.getLogger("detent.intake")
+
+MOST = 500
+#: What may be asked for in this way: submissions, and nothing that acts on other work.
+ALLOWED = ("submit_task", "submit_job", "add")
+#: Whoever may insert the row may submit; the database has checked that.
+CALLER = Caller("intake", frozenset({Scope.SUBMIT}))
+
+
+def run(core: Core) -> int:
+    """One bounded pass; how many rows were taken in."""
+    with core.store.read() as view:
+        if not view.intake(1):
+            return 0
+    return core.engine.within(lambda tx: _take(core, tx))
+
+
+def _take(core: Core, tx: Writing) -> int:
+    rows = tx.intake(MOST)
+    asks: list[Ask] = []
+    asked: list[int] = []
+    refused: dict[int, str] = {}
+    for row in rows:
+        try:
+            asks += _asks(core, row)
+            asked.append(row.id)
+        except DetentError as error:
+            refused[row.id] = str(error)
+    results = batch.run(tx, asks, core.engine.limits) if asks else []
+    for number, result in zip(asked, results, strict=True):
+        if not isinstance(result, Answer):
+            refused[number] = str(result)
+    for number, reason in refused.items():
+        log.warning("row %s of intake was refused: %s", number, reason)
+    tx.end_intake([number for number in asked if number not in refused], refused)
+    return len(rows)
+
+
+def _asks(core: Core, row: Intake) -> Sequence[Ask]:
+    """The one command that a row stands for."""
+    from detent.operations.models import fields_of  # pydantic, only where rows come this way
+
+    operation = OPERATIONS.get(row.operation)
+    if row.operation not in ALLOWED or operation is None or operation.post is None:
+        raise Invalid(
+            f"operation must be one of {', '.join(ALLOWED)}, not {row.operation!r}.",
+            field="operation",
+            given=row.operation,
+            allowed=ALLOWED,
+        )
+    arguments = dict(fields_of(operation).read(_body(row)))
+    if row.idempotency_key is not None:
+        arguments["idempotency_key"] = row.idempotency_key
+    return operation.post(core, CALLER, **arguments).asks
+
+
+def _body(row: Intake) -> Mapping[str, Any]:
+    try:
+        body = json.loads(row.body)
+    except ValueError as error:
+        raise Invalid(f"body is not JSON: {error}.", field="body") from None
+    if not isinstance(body, Mapping):
+        raise Invalid("body must be an object.", field="body", given=body)
+    return body

@@ -1,0 +1,102 @@
+"""A sandbox for the programs of runs: what stands before their argv. Starts nothing itself.
+
+With `worker.sandbox = "bwrap"` a program sees the machine read-only, its own processes only, and an
+empty directory where detent's data is. It writes into its run's directory, its workspace, and what
+`worker.sandbox_writable` names. The network stays as it is, because an agent needs it.
+"""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from detent.errors import Misconfigured
+from detent.settings import Settings
+
+PROGRAM = "bwrap"
+EMPTY = "/tmp"
+#: Namespaces of its own, no capability of ours, and devices that every program expects.
+ALONE = (
+    *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"),
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", EMPTY),
+)
+#: detent's own Python and code: programs of detent itself run in the sandbox too.
+OWN = (Path(sys.prefix), Path(__file__).resolve().parents[1])
+
+
+class Sandbox(StrEnum):
+    """How programs of runs are kept apart."""
+
+    NONE = "none"
+    BWRAP = "bwrap"
+
+
+def check(settings: Settings) -> Sandbox:
+    """Which sandbox is wanted; one that cannot be had keeps the worker from starting."""
+    try:
+        wanted = Sandbox(settings.worker_sandbox)
+    except ValueError:
+        raise Misconfigured(
+            f"worker.sandbox must be one of {', '.join(Sandbox)}, not {settings.worker_sandbox!r}.",
+            setting="worker.sandbox",
+        ) from None
+    if wanted is Sandbox.BWRAP and shutil.which(PROGRAM) is None:
+        raise Misconfigured(
+            f"worker.sandbox is {wanted.value!r} and there is no program {PROGRAM!r}.",
+            setting="worker.sandbox",
+            hint='Install it (on Debian: apt-get install bubblewrap), or set it to "none".',
+        )
+    return wanted
+
+
+def confined(
+    argv: Sequence[str],
+    settings: Settings,
+    run_dir: Path,
+    workspace: Path,
+    also: Sequence[Path] = (),
+) -> list[str]:
+    """The argv to start in place of the program's own; `also` may be written to as well."""
+    if check(settings) is Sandbox.NONE:
+        return list(argv)
+    writable = [*(Path(each).expanduser() for each in settings.worker_sandbox_writable), *also]
+    # By its full name: the program's own PATH need not have it.
+    found = shutil.which(PROGRAM) or PROGRAM
+    inside = words(settings.data_dir, run_dir, workspace, writable)
+    return [found, *ALONE, *_shown(OWN), *inside, *argv]
+
+
+def words(
+    data_dir: Path, run_dir: Path, workspace: Path, writable: Sequence[Path] = ()
+) -> list[str]:
+    """What the program may see and write of detent's data, and where it begins.
+
+    Later words cover earlier ones: a workspace around the data directory is bound before that is
+    hidden, and the run's own directory, which is inside it, after that.
+    """
+    hidden = data_dir.absolute()
+    inside = [run_dir.absolute()]
+    outside = []
+    for each in (*writable, workspace):
+        path = each.absolute()
+        if not path.is_relative_to(hidden):
+            outside.append(path)
+        elif path != hidden:
+            inside.append(path)
+    return [
+        *_bound(outside),
+        *("--tmpfs", str(hidden)),
+        *_bound(inside),
+        *("--chdir", str(workspace.absolute()), "--"),
+    ]
+
+
+def _shown(paths: Sequence[Path]) -> list[str]:
+    """What would be hidden by the empty /tmp, to be read."""
+    covered = [path for path in dict.fromkeys(paths) if path.is_relative_to(EMPTY)]
+    return [word for path in covered for word in ("--ro-bind", str(path), str(path))]
+
+
+def _bound(paths: Sequence[Path]) -> list[str]:
+    return [word for path in dict.fromkeys(paths) for word in ("--bind", str(path), str(path))]

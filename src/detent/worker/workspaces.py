@@ -1,0 +1,250 @@
+"""Where an agent works: one directory for each task, the same for all its runs, or a git worktree.
+
+`<data_dir>/workspaces/<task>/` holds `work`, which is the agent's own, and beside it what detent
+knows of it: `workspace.json`, and one mark for each session that lives on this machine.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from detent.errors import Invalid
+from detent.kernel.retry import FailureClass
+from detent.operations.options import WorkspaceMode
+from detent.worker.failures import Failure
+
+DIRECTORY, WORKTREE = WorkspaceMode.DIRECTORY.value, WorkspaceMode.WORKTREE.value
+WORK, FACTS, SESSIONS = "work", "workspace.json", "sessions"
+GIT_S = 120.0
+#: What a repository could make git run on our behalf: hooks, monitors, other programs for diffs.
+HARMLESS = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "protocol.ext.allow=never"),
+)
+
+
+class WorkspaceFailed(Failure):
+    """The place to work in cannot be had as it is: a person must look at it."""
+
+    kind = FailureClass.NEEDS_USER
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One task's place."""
+
+    root: Path
+    mode: str = DIRECTORY
+    repo: str | None = None
+    branch: str | None = None
+    #: The commit that the branch began at.
+    base: str | None = None
+
+    @property
+    def work(self) -> Path:
+        return self.root / WORK
+
+    # -- sessions --------------------------------------------------------------------------
+
+    def hold(self, session_id: str) -> None:
+        """Note that this session lives on this machine, before its process starts."""
+        marks = self.root / SESSIONS
+        marks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (marks / _mark(session_id)).touch(mode=0o600)
+
+    # -- size ------------------------------------------------------------------------------
+
+    def used_bytes(self, most: int) -> int:
+        """How much it holds; the count ends soon after `most`."""
+        total, waiting = 0, [self.root]
+        while waiting and total <= most:
+            try:
+                entries = list(os.scandir(waiting.pop()))
+            except OSError:
+                continue  # gone by now
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                else:
+                    total += _blocks(entry)
+        return total
+
+    def check_quota(self, quota_bytes: int | None) -> None:
+        if quota_bytes is not None and self.used_bytes(quota_bytes) > quota_bytes:
+            raise over_quota(self, quota_bytes)
+
+    # -- what was changed ------------------------------------------------------------------
+
+    def changes(self, environment: Mapping[str, str]) -> bytes:
+        """The work tree against the commit that it began at, new files too; empty if none is."""
+        if self.mode != WORKTREE or self.base is None:
+            return b""
+        index = self.root / "index.part"
+        private = {**environment, "GIT_INDEX_FILE": str(index)}
+        try:
+            git(self.work, ["read-tree", "HEAD"], private)
+            git(self.work, ["add", "--all"], private)
+            shown = ["--no-ext-diff", "--no-textconv", "--binary", self.base]
+            return git(self.work, ["diff", "--cached", *shown], private)
+        finally:
+            index.unlink(missing_ok=True)
+
+
+def over_quota(workspace: Workspace, quota_bytes: int) -> WorkspaceFailed:
+    return WorkspaceFailed(
+        f"the workspace {workspace.root} holds more than its quota of "
+        f"{quota_bytes // 1_048_576} MB. Clear it, or raise quota_mb, and retry."
+    )
+
+
+def _blocks(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    except OSError:
+        return 0
+
+
+# ---- all of a machine ------------------------------------------------------------------------
+
+
+class Workspaces:
+    """The workspaces in one data directory."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.directory = data_dir / "workspaces"
+
+    def root(self, owner: str) -> Path:
+        """Where the workspace of a task, or of a job alone, is or would be."""
+        if "/" in owner or owner.startswith("."):
+            raise Invalid(f"{owner!r} cannot name a directory.", field="task_id", given=owner)
+        return self.directory / owner
+
+    def find(self, owner: str) -> Workspace | None:
+        """The workspace of that owner, if it is here."""
+        root = self.root(owner)
+        try:
+            facts = json.loads((root / FACTS).read_text())
+        except (OSError, ValueError):
+            return None
+        return Workspace(root, **facts)
+
+    def holds(self, owner: str, session_id: str) -> bool:
+        """Whether that session lives on this machine."""
+        return (self.root(owner) / SESSIONS / _mark(session_id)).exists()
+
+    def directory_for(self, owner: str) -> Workspace:
+        """A plain directory; the same one every time."""
+        found = self.find(owner)
+        if found is not None and found.work.is_dir():
+            return found
+        made = Workspace(self.root(owner))
+        made.work.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return _noted(made)
+
+    def worktree_for(
+        self, owner: str, repo: Path, base: str | None, environment: Mapping[str, str]
+    ) -> Workspace:
+        """A work tree of a repository on a branch of its own; the same one every time."""
+        found = self.find(owner)
+        if found is not None and (found.work / ".git").exists():
+            return found
+        root, branch = self.root(owner), f"detent/{owner.replace(':', '-')}"
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        git(repo, ["worktree", "prune"], environment)
+        start = _commit(repo, base or "HEAD", environment)
+        known = _known(repo, f"refs/heads/{branch}", environment)
+        where = [str(root / WORK), branch] if known else ["-b", branch, str(root / WORK), start]
+        git(repo, ["worktree", "add", *where], environment)
+        if known:
+            ends = ["merge-base", start, f"refs/heads/{branch}"]
+            start = git(repo, ends, environment).decode().strip()
+        return _noted(Workspace(root, WORKTREE, str(repo), branch, start))
+
+    def forget(self, owner: str) -> bool:
+        """Remove it with its session marks; True if it was here. A worktree's branch is kept."""
+        root = self.root(owner)
+        found = self.find(owner)
+        if not root.exists():
+            return False
+        shutil.rmtree(root, ignore_errors=True)
+        if found is not None and found.repo is not None and Path(found.repo).is_dir():
+            environment = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
+            git(Path(found.repo), ["worktree", "prune"], environment)
+        return True
+
+
+def forget(data_dir: Path, task_id: str) -> bool:
+    """Remove the workspace of a task that is gone; for whoever keeps the retention."""
+    return Workspaces(data_dir).forget(task_id)
+
+
+def _noted(workspace: Workspace) -> Workspace:
+    facts = {name: value for name, value in asdict(workspace).items() if name != "root"}
+    draft = workspace.root / f".{FACTS}.part"
+    draft.write_text(json.dumps(facts))
+    draft.replace(workspace.root / FACTS)
+    return workspace
+
+
+def _mark(session_id: str) -> str:
+    """A session's id as a file name; ids of other programs may be anything."""
+    return session_id.encode().hex()[:200]
+
+
+# ---- git -------------------------------------------------------------------------------------
+
+
+def repo_from(given: object, roots: Sequence[str]) -> Path:
+    """The repository that a payload names, if it is beneath a directory that may be named."""
+    if not isinstance(given, str) or not given.startswith("/"):
+        raise WorkspaceFailed(
+            "the work needs a repository: payload.repo must be an absolute path on this machine, "
+            "or the project must have one"
+        )
+    repo = Path(os.path.realpath(given))
+    allowed = [Path(os.path.realpath(each)) for each in roots]
+    if not any(repo == each or each in repo.parents for each in allowed):
+        raise WorkspaceFailed(
+            f"payload.repo names {given!r}, which no setting allows; list it, or a directory "
+            "above it, in repos of the agent"
+        )
+    return repo
+
+
+def _commit(repo: Path, name: str, environment: Mapping[str, str]) -> str:
+    asked = ["rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"]
+    return git(repo, asked, environment).decode().strip()
+
+
+def _known(repo: Path, name: str, environment: Mapping[str, str]) -> bool:
+    try:
+        _commit(repo, name, environment)
+    except WorkspaceFailed:
+        return False
+    return True
+
+
+def git(where: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """What git answers; nothing of the repository's own is executed on the way."""
+    try:
+        done = subprocess.run(
+            ["git", *HARMLESS, "-C", str(where), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=GIT_S,
+            env={**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            check=False,
+        )
+    except FileNotFoundError:
+        raise WorkspaceFailed("a worktree needs git, which is not installed here") from None
+    except subprocess.TimeoutExpired:
+        raise WorkspaceFailed(f"git {arguments[0]} took longer than {GIT_S:.0f} s") from None
+    if done.returncode != 0:
+        words = done.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise WorkspaceFailed(f"git {arguments[0]} failed in {where}: {words}")
+    return done.stdout

@@ -1,0 +1,266 @@
+"""What retention does with keys, output, blobs and files; and that counts of runs are kept."""
+
+import json
+import os
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.engine import Engine, Idempotency
+from detent.engine.claims import ClaimAsk
+from detent.errors import Misconfigured
+from detent.keeper import retention, state
+from detent.keeper.directories import Sweep
+from detent.kernel import commands as c
+from detent.operations import system, thresholds
+from detent.operations.core import Core
+from detent.operations.evidence import attach_evidence
+from detent.operations.registry import OWNER
+from detent.settings import Settings
+from detent.store.files import Piece
+from detent.store.open import open_store
+from detent.store.port import Store
+from detent.testing.audit import audit
+from detent.testing.clock import VirtualClock
+
+PERSON = c.Actor("person")
+DAY_S = 86_400
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+def core_on(store: Store, directory: Path, **settings: Any) -> Core:
+    made = Settings(store_data_dir=str(directory), **settings)
+    return Core(store, Engine(store), made, {"x": {}})
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def core(tmp_path: Path, clock: VirtualClock, request: pytest.FixtureRequest) -> Iterator[Core]:
+    url = str(tmp_path / "detent.db")
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    store = open_store(url, clock=clock)
+    yield core_on(store, tmp_path)
+    audit(store)
+    store.close()
+
+
+def done(core: Core, task_id: str, *, fail: bool = False, **fields: Any) -> str:
+    """A task whose run has ended; the run's id."""
+    known = {"task_id": task_id, "project": "p", "lifecycle": "board", "intent": "x"}
+    core.engine.do(c.SubmitTask(**{**known, "source": "cli", "queue": True, **fields}), PERSON)
+    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    run_id = str(claimed.job.run_id)
+    end = c.FailRun(claimed.grant, run_id, "error", "no") if fail else None
+    core.engine.do(end or c.CompleteRun(claimed.grant, run_id), PERSON)
+    return run_id
+
+
+def left(core: Core, run_id: str) -> Path:
+    """The directory of a run, with output in it."""
+    path = core.settings.data_dir / "runs" / run_id
+    path.mkdir(parents=True)
+    (path / "output.log").write_text("said")
+    return path
+
+
+def sweep(core: Core, **options: Any) -> dict[str, int]:
+    return Sweep(core, lambda *_: True, **options).run()._asdict()
+
+
+# ---- keys, output, blobs -------------------------------------------------------------------
+
+
+def test_expired_keys_go(core: Core, clock: VirtualClock) -> None:
+    key = Idempotency("p", "k", "digest")
+    core.engine.do(c.SubmitJob("j", "p", "x"), PERSON, key=key)
+    assert retention.forget_keys(core) == 0
+    clock.advance(seconds=8 * DAY_S)
+    assert retention.forget_keys(core, dry_run=True) == 1
+    assert retention.run(core) == 1
+    assert retention.forget_keys(core) == 0
+
+
+def test_blobs_go_when_nothing_names_them(core: Core, clock: VirtualClock) -> None:
+    run_id = done(core, "t")
+    kept = attach_evidence(core, OWNER, run_id, "a.log", BytesIO(b"kept"))["sha256"]
+    loose = core.store.blobs.put(BytesIO(b"loose")).sha256
+    assert retention.forget_blobs(core, "")[0] == 0  # its event may be on the way
+    clock.advance(seconds=2 * DAY_S)
+    assert retention.forget_blobs(core, "", dry_run=True) == (1, 5, "")
+    assert retention.forget_blobs(core, "") == (1, 5, "")
+    assert core.store.blobs.size(loose) is None
+    assert core.store.blobs.size(kept) == 4
+    clock.advance(seconds=30 * DAY_S)
+    retention.run(core)
+    assert core.store.blobs.size(kept) is None
+
+
+def test_a_pass_goes_on_where_the_last_one_ended(
+    core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "MOST_BLOBS", 2)
+    for number in range(5):
+        core.store.blobs.put(BytesIO(b"%d" % number))
+    clock.advance(seconds=2 * DAY_S)
+    assert [retention.run(core) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_output_has_a_time_of_its_own(core: Core, clock: VirtualClock) -> None:
+    outputs = core.store.outputs
+    if outputs is None:
+        run_id = done(core, "t")
+        path = left(core, run_id)
+        core.settings = Settings(
+            store_data_dir=core.settings.store_data_dir, retention_output_days=2
+        )
+        clock.advance(seconds=3 * DAY_S)
+        assert sweep(core)["outputs"] == 1
+        assert path.exists()
+        assert not (path / "output.log").exists()
+        return
+    old, live = done(core, "t"), done(core, "u", lifecycle="review")
+    outputs.append([Piece(each, 0, b"said") for each in (old, live, "nobody-r1")])
+    assert retention.run(core) == 1  # of a run that is gone
+    clock.advance(seconds=29 * DAY_S)
+    retention.run(core)
+    assert outputs.read(old, 0, 10) == b"said"
+    core.settings = Settings(store_data_dir=core.settings.store_data_dir, retention_output_days=2)
+    assert retention.run(core) == 1
+    assert outputs.read(old, 0, 10) == b""
+    assert outputs.read(live, 0, 10) == b"said"
+
+
+# ---- directories ---------------------------------------------------------------------------
+
+
+def test_directories_go_after_thirty_days_unless_the_task_is_live(
+    core: Core, clock: VirtualClock
+) -> None:
+    over, ready = done(core, "t"), done(core, "u", lifecycle="review")
+    paths = [left(core, over), left(core, ready)]
+    clock.advance(seconds=31 * DAY_S)
+    assert sweep(core, dry_run=True)["directories"] == 1
+    assert all(path.exists() for path in paths)
+    assert sweep(core)["directories"] == 1
+    assert [path.exists() for path in paths] == [False, True]
+
+
+def test_a_directory_goes_with_its_task_and_stays_a_day(core: Core, clock: VirtualClock) -> None:
+    path = left(core, done(core, "t"))
+    core.engine.do(c.DeleteTask("t"), PERSON)
+    for seconds, there in ((0, True), (DAY_S + 10, False)):
+        clock.advance(seconds=seconds)
+        at_s = clock.now / 1_000_000 - seconds
+        os.utime(path, (at_s, at_s))
+        sweep(core)
+        assert path.exists() is there
+
+
+def test_a_run_whose_worker_died_gets_its_summary(core: Core) -> None:
+    path = left(core, done(core, "t"))
+    assert sweep(core)["summaries"] == 1
+    assert json.loads((path / "summary.json").read_text())["task"] == "t"
+    assert sweep(core)["summaries"] == 0
+
+
+def test_workspaces_of_tasks_that_are_gone_are_forgotten(core: Core, clock: VirtualClock) -> None:
+    done(core, "t")
+    for name in ("t", "gone"):
+        path = core.settings.data_dir / "workspaces" / name
+        path.mkdir(parents=True)
+        os.utime(path, (1, 1))
+    forgotten: list[str] = []
+
+    def forget(_: Path, task: str) -> bool:
+        forgotten.append(task)
+        return True
+
+    swept = Sweep(core, forget).run()
+    assert (swept.workspaces, forgotten) == (1, ["gone"])
+
+
+def test_no_link_in_the_place_of_a_directory_is_followed(
+    core: Core, tmp_path: Path, clock: VirtualClock
+) -> None:
+    run_id = done(core, "t")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    (core.settings.data_dir / "runs").mkdir()
+    (core.settings.data_dir / "runs" / run_id).symlink_to(outside)
+    clock.advance(seconds=31 * DAY_S)
+    sweep(core)
+    assert (outside / "precious").read_text() == "x"
+
+
+# ---- settings ------------------------------------------------------------------------------
+
+
+def test_days_are_settings(core: Core, clock: VirtualClock) -> None:
+    done(core, "t")
+    clock.advance(seconds=2 * DAY_S)
+    assert retention.run(core) == 0
+    core.settings = Settings(store_data_dir=core.settings.store_data_dir, retention_done_days=1)
+    assert retention.run(core) == 1
+
+
+def test_thresholds_are_settings(core: Core) -> None:
+    for number in range(4):
+        known = (f"t{number}", "p", "board", "x", "cli")
+        core.engine.do(c.SubmitTask(*known, queue=True), PERSON)
+    assert system.verdict(core).verdict == "ok"
+    core.settings = Settings(health_queue_ok_below=2, health_queue_degraded_to=3)
+    assert system.verdict(core).verdict == "unhealthy"
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(Misconfigured, match=r"health\.queue_ok_below"):
+        thresholds.thresholds(Settings(health_queue_ok_below=60))
+    with pytest.raises(Misconfigured, match=r"retention\.done_days"):
+        thresholds.retention(Settings(retention_done_days=-1))
+
+
+# ---- counting runs -------------------------------------------------------------------------
+
+
+def test_runs_are_counted_on_and_not_anew(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    done(core, "one")
+    assert state.refresh(core)["stats"] == {"succeeded": 1}
+
+    def never(_: object) -> None:
+        raise AssertionError("all runs were counted")
+
+    monkeypatch.setattr(state, "_count_all", never)
+    done(core, "two")
+    done(core, "three", fail=True, options={"retry": {"retries": 0}})
+    assert state.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
+    core.engine.do(c.DeleteTask("one"), PERSON)
+    assert state.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
+
+
+def test_two_who_count_do_not_count_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    done(core, "one")
+    state.refresh(core)
+    done(core, "two")
+    counted = state._counted(core)
+    state.refresh(core)
+    monkeypatch.setattr(state, "_counted", lambda _: counted)  # it was counted before the other
+    done(core, "three")
+    assert state.refresh(core)["stats"] == {"succeeded": 2}
+    monkeypatch.undo()
+    assert state.refresh(core)["stats"] == {"succeeded": 3}
+
+
+def test_a_count_can_be_asked_for(core: Core) -> None:
+    done(core, "one")
+    state.refresh(core)
+    wrong = {"position": 0, "runs": {"failed": 9}}
+    core.engine.within(lambda tx: tx.put_rows("system_state", {state.COUNTED: wrong}))
+    assert state.recount(core) == {"succeeded": 1}

@@ -1,0 +1,149 @@
+"""Work left by another program's own transaction: taken in once, with its rows or not at all."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psycopg
+import pytest
+
+from detent import intake_row
+from detent.engine import Engine
+from detent.errors import Invalid
+from detent.keeper import intake
+from detent.operations.core import Core
+from detent.settings import Settings
+from detent.store.open import open_store
+from detent.store.port import Query
+from detent.testing.audit import audit
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "detent.db")
+    found: str = request.getfixturevalue("postgres_url")
+    return found
+
+
+@contextmanager
+def installation(url: str, data: Path) -> Iterator[Core]:
+    store = open_store(url)
+    yield Core(store, Engine(store), Settings(store_data_dir=str(data)), {"bill": {}})
+    store.close()
+
+
+@pytest.fixture
+def core(url: str, tmp_path: Path) -> Iterator[Core]:
+    with installation(url, tmp_path) as made:
+        yield made
+        audit(made.store)
+
+
+@pytest.fixture
+def theirs(core: Core, url: str) -> Iterator[Any]:
+    """The other program's own connection, with a table of its own."""
+    opened: Any = psycopg.connect(url) if url.startswith("postgresql:") else sqlite3.connect(url)
+    opened.execute("CREATE TABLE orders (number integer)")
+    opened.commit()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def row(url: str) -> Callable[..., tuple[str, Any]]:
+    style = "format" if url.startswith("postgresql:") else "qmark"
+    return partial(intake_row, style=style)
+
+
+def tasks(core: Core) -> Rows:
+    with core.store.read() as view:
+        return [dict(each) for each in view.page(Query("tasks", limit=1_000))]
+
+
+def test_a_submission_is_committed_with_the_rows_beside_it(
+    core: Core, theirs: Any, row: Callable[..., Any]
+) -> None:
+    theirs.execute("INSERT INTO orders VALUES (7)")
+    theirs.execute(*row("bill", {"order": 7}, project="shop", title="Bill 7"))
+    assert intake.run(core) == 0  # not committed: nobody sees it
+    theirs.commit()
+    assert intake.run(core) == 1
+    (task,) = tasks(core)
+    assert (task["project"], task["title"], task["payload"]) == ("shop", "Bill 7", {"order": 7})
+    assert (task["state"], task["created_by"]) == ("queued", "intake")
+    assert intake.run(core) == 0
+
+
+def test_what_was_rolled_back_never_was(core: Core, theirs: Any, row: Callable[..., Any]) -> None:
+    theirs.execute(*row("bill"))
+    theirs.rollback()
+    assert intake.run(core) == 0
+    assert tasks(core) == []
+
+
+def test_several_keepers_take_each_row_in_once(
+    core: Core, theirs: Any, row: Callable[..., Any], url: str, tmp_path: Path
+) -> None:
+    for number in range(300):
+        theirs.execute(*row("bill", {"order": number}))
+    theirs.commit()
+
+    def drain() -> None:
+        with installation(url, tmp_path) as another:
+            while intake.run(another):
+                pass
+
+    threads = [Thread(target=drain) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sorted(each["payload"]["order"] for each in tasks(core)) == list(range(300))
+
+
+def test_a_key_makes_one_task_of_two_rows(core: Core, theirs: Any, row: Callable[..., Any]) -> None:
+    for _ in range(2):
+        theirs.execute(*row("bill", {"order": 7}, idempotency_key="order-7"))
+    theirs.commit()
+    assert intake.run(core) == 2
+    assert len(tasks(core)) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "reason"),
+    [
+        ("submit_task", '{"intent": "nothing"}', "intent must be one of bill"),
+        ("submit_task", '{"intent": "bill", "colour": 1}', "colour is not a known field"),
+        ("submit_task", '{"intent": "bill", "depends_on": ["gone"]}', "gone"),
+        ("submit_task", "[1]", "body must be an object"),
+        ("submit_task", "{", "body is not JSON"),
+        ("cancel_task", '{"task_id": "x"}', "operation must be one of"),
+    ],
+)
+def test_a_row_that_is_refused_stays_with_the_reason_and_hinders_nobody(
+    core: Core, theirs: Any, row: Callable[..., Any], operation: str, body: str, reason: str
+) -> None:
+    statement, _ = row("bill")
+    theirs.execute(statement, (operation, body, None))
+    theirs.execute(*row("bill", {"order": 8}))
+    theirs.commit()
+    intake.run(core)
+    assert [each["payload"] for each in tasks(core)] == [{"order": 8}]
+    ((kept, error),) = theirs.execute("SELECT body, error FROM intake").fetchall()
+    assert kept == body
+    assert reason in error
+    assert intake.run(core) == 0  # it is not tried again and again
+
+
+def test_a_payload_that_is_no_json_is_refused_on_the_spot() -> None:
+    with pytest.raises(Invalid, match="payload cannot be stored"):
+        intake_row("bill", {"when": object()})
+    with pytest.raises(Invalid, match="style must be one of"):
+        intake_row("bill", style="colon")

@@ -1,0 +1,246 @@
+"""What runs leave is kept: evidence in blobs, output where others read it, a summary of each."""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from detent.errors import Unavailable
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.operations.output import read_bytes, read_output
+from detent.store.files import Piece
+from detent.store.memory import MemoryStore
+from detent.worker.app import App
+from detent.worker.files import RunFiles
+from detent.worker.keeping import Keeping
+from detent.worker.run import AsyncRun, Run
+from tests.worker.waiting import until, working
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+LEAVES = """
+import os, pathlib
+kept = pathlib.Path(os.environ["DETENT_EVIDENCE_DIR"])
+(kept / "QA-DECISION.md").write_text("pass")
+(kept / "shots").mkdir()
+(kept / "shots" / "one.png").write_bytes(b"\\x89PNG" * 100)
+(kept / "outside").symlink_to("/etc/passwd")
+os.mkfifo(kept / "pipe")
+print("left")
+"""
+
+
+def summary_of(core: Core, run_id: str) -> dict[str, Any]:
+    path = core.settings.data_dir / "runs" / run_id / "summary.json"
+    until(path.exists, "the summary")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def all_output(core: Core, run_id: str) -> bytes:
+    """Everything, as it is read from the store alone."""
+    nowhere = Path("/nowhere") if core.store.outputs is not None else core.settings.data_dir
+    found = b""
+    while data := read_bytes(core.store, nowhere, run_id, len(found), 100_000):
+        found += data
+    return found
+
+
+def test_evidence_of_a_command_is_archived_and_summed_up(core: Core) -> None:
+    app = App()
+    app.command("leave", python(LEAVES))
+    with working(core, app):
+        handle = app.submit("leave", lifecycle="board")
+        handle.result(timeout=60)
+        found = summary_of(core, f"{handle.job_id}-r1")
+    assert found["state"] == "succeeded"
+    assert (found["job"], found["task"]) == (handle.job_id, handle.task_id)
+    assert (found["intent"], found["exit_code"], found["attempt"]) == ("leave", 0, 1)
+    assert found["duration_ms"] >= 0
+    assert [(each["file"], each["type"]) for each in found["evidence"]] == [
+        ("QA-DECISION.md", "qa_report"),
+        ("shots/one.png", "screenshot"),
+    ]
+    for each in found["evidence"]:
+        data = b"".join(core.store.blobs.read(each["sha256"]))
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (each["size"], each["sha256"])
+    assert all_output(core, found["run"]) == b"left\n"
+
+
+def test_functions_keep_evidence_and_failures_have_summaries(core: Core) -> None:
+    app = App()
+
+    @app.intent("dig", retry={"retries": 0})
+    def dig(run: Run) -> None:
+        run.evidence("found.json", {"gold": 1})
+        run.log("nothing more")
+        raise ValueError("the spade broke")
+
+    with working(core, app):
+        handle = app.submit("dig")
+        until(lambda: handle.state() == "failed")
+        found = summary_of(core, f"{handle.job_id}-r1")
+    assert found["state"] == "failed"
+    assert "the spade broke" in found["error"]
+    (kept,) = found["evidence"]
+    assert json.loads(b"".join(core.store.blobs.read(kept["sha256"]))) == {"gold": 1}
+
+
+def test_a_run_that_left_nothing_has_no_directory(core: Core) -> None:
+    app = App()
+
+    @app.intent("idle")
+    def idle() -> None:
+        pass
+
+    with working(core, app):
+        handle = app.submit("idle")
+        handle.result(timeout=60)
+    assert not (core.settings.data_dir / "runs" / f"{handle.job_id}-r1").exists()
+
+
+def test_the_end_is_never_told_before_all_of_the_output(core: Core) -> None:
+    app = App()
+
+    @app.intent("chatty")
+    def chatty(run: Run, lines: int) -> None:
+        for number in range(lines):
+            run.log(f"line {number}")
+
+    @app.intent("chatty-too")
+    async def chatty_too(run: AsyncRun, lines: int) -> None:
+        for number in range(lines):
+            await run.log(f"line {number}")
+
+    wanted = "".join(f"line {number}\n" for number in range(500)).encode()
+    with working(core, app):
+        for intent in ("chatty", "chatty-too"):
+            handle = app.submit(intent, {"lines": 500})
+            handle.result(timeout=60)
+            assert all_output(core, f"{handle.job_id}-r1") == wanted
+
+
+def test_output_is_read_while_the_run_goes_on(core: Core) -> None:
+    app = App()
+    app.command(
+        "slow",
+        python("import time; print('begun', flush=True); time.sleep(60)"),
+    )
+    with working(core, app):
+        handle = app.submit("slow", lifecycle="board")
+        run_id = f"{handle.job_id}-r1"
+        until(lambda: all_output(core, run_id) == b"begun\n", "the first line")
+        with core.store.read() as view:
+            assert next(iter(view.runs([run_id]))).state == "running"
+        core.engine.do(c.CancelTask(str(handle.task_id)), c.Actor("person"))
+        until(lambda: handle.state() == "cancelled")
+        assert summary_of(core, run_id)["state"] == "cancelled"
+
+
+# ---- without a worker ------------------------------------------------------------------------
+
+
+class Outputs:
+    """A place for output that is away now and then."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.away = 0
+
+    def append(self, pieces: list[Piece]) -> None:
+        if self.away:
+            self.away -= 1
+            raise Unavailable("away", retry_after_s=1)
+        self.pieces += pieces
+
+    def text(self) -> bytes:
+        end = 0
+        for piece in self.pieces:
+            assert piece.offset == end
+            end += len(piece.data)
+        return b"".join(piece.data for piece in self.pieces)
+
+
+class Shared(MemoryStore):
+    """A store whose output other machines read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs = Outputs()  # type: ignore[assignment]
+
+
+def test_many_small_writes_become_few_pieces(tmp_path: Path) -> None:
+    store = Shared()
+    outputs: Any = store.outputs
+    keeping = Keeping(store)
+    files = RunFiles(tmp_path, "r", on_output=keeping.on_output)
+    keeping.start()
+    for number in range(1_000):
+        files.write(f"{number}\n")
+    until(lambda: files.sent == files.written)
+    keeping.stop()
+    assert outputs.text() == files.output()
+    assert len(outputs.pieces) < 100
+
+
+def test_output_that_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
+    store = Shared()
+    outputs: Any = store.outputs
+    outputs.away = 2
+    keeping = Keeping(store)
+    files = RunFiles(tmp_path, "r", on_output=keeping.on_output)
+    files.write("kept in the file meanwhile")
+    keeping.ended(files)
+    assert outputs.pieces == []
+    keeping.start()
+    until(lambda: files.sent == files.written)
+    keeping.stop()
+    assert outputs.text() == b"kept in the file meanwhile"
+
+
+def test_what_is_left_when_the_worker_stops_is_sent(tmp_path: Path) -> None:
+    store = Shared()
+    outputs: Any = store.outputs
+    keeping = Keeping(store)
+    keeping.start()
+    files = RunFiles(tmp_path, "r", on_output=keeping.on_output)
+    files.write("last words")
+    keeping.stop()
+    assert outputs.text() == b"last words"
+
+
+def test_output_never_leaves_the_directory(tmp_path: Path) -> None:
+    """Whatever a run's own program puts in the place of the file."""
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    plants: list[Callable[[Path, Path], None]] = [os.symlink, os.link]
+    for number, plant in enumerate(plants):
+        files = RunFiles(tmp_path / "runs", f"r{number}")
+        plant(victim, files.directory() / "output.log")
+        files.write("hostile")
+        assert files.output() == b""
+    os.mkfifo(RunFiles(tmp_path / "runs", "r9").directory() / "output.log")
+    RunFiles(tmp_path / "runs", "r9").write("nobody reads this")
+    (RunFiles(tmp_path / "runs", "r10").directory() / "output.log").mkdir()
+    RunFiles(tmp_path / "runs", "r10").write("nor this")
+    assert victim.read_text() == "untouched"
+
+
+def test_text_is_never_cut_within_a_letter(tmp_path: Path) -> None:
+    store = MemoryStore()
+    files = RunFiles(tmp_path / "runs", "r")
+    whole = "grüße 🙂 ".encode()
+    text, offset = "", 0
+    for byte in whole:
+        files.write(bytes([byte]))
+        more, offset = read_output(store, tmp_path, "r", offset)
+        assert "\ufffd" not in more
+        text += more
+    assert (text, offset) == (whole.decode(), len(whole))
