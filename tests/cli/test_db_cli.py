@@ -181,7 +181,10 @@ def test_a_worker_that_is_gone_hinders_nobody(
 
 
 def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path) -> None:
-    assert json.loads(run("db", "status", "--json", code=1).stdout)["waiting"] == ["0001_first"]
+    assert json.loads(run("db", "status", "--json", code=1).stdout)["waiting"] == [
+        "0001_first",
+        "0002_lists",
+    ]
     assert not (data / "detent.db").exists()
     assert "Made" in run("db", "init").stdout
     assert "present schema" in run("db", "upgrade").stdout

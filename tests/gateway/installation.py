@@ -14,6 +14,7 @@ from detent.engine import Claimed, Engine
 from detent.engine.claims import ClaimAsk
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
+from detent.gateway.tools import Load
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope
@@ -122,13 +123,15 @@ def until(condition: Callable[[], bool], deadline_s: float = 20) -> None:
 
 
 @contextmanager
-def installed(directory: Path, **settings: Any) -> Iterator[Installation]:
+def installed(
+    directory: Path, tools: Load | None = None, *, port: int = 0, **settings: Any
+) -> Iterator[Installation]:
     """A gateway in a directory, on a port of its own."""
-    chosen = Settings(store_data_dir=str(directory), gateway_port=0, **settings)
+    chosen = Settings(store_data_dir=str(directory), gateway_port=port, **settings)
     store = open_store(chosen.url)
     core = Core(store, Engine(store), chosen, INTENTS)
     token = ensure_token(core).read_text("ascii").strip()
-    server = Server(core)
+    server = Server(core, tools=tools)
     installation = Installation(core, server, server.start(), token)
     try:
         yield installation

@@ -85,7 +85,7 @@ INVALID: dict[str, tuple[bytes, str]] = {
     "unknown source": (b'{"intent": "runQA", "source": "fax"}', "source"),
     "unknown priority": (b'{"intent": "runQA", "priority": "P9"}', "priority"),
     "unknown lifecycle": (b'{"intent": "runQA", "lifecycle": "job"}', "lifecycle"),
-    "unknown option": (b'{"intent": "runQA", "options": {"shell": "rm"}}', "options"),
+    "unknown option": (b'{"intent": "runQA", "options": {"shell": "rm"}}', "options.shell"),
     "unknown dependency": (b'{"intent": "runQA", "depends_on": ["none"]}', "depends_on"),
     "half a character": (b'{"intent": "runQA", "title": "\\ud800"}', "body"),
     "NUL": (b'{"intent": "runQA", "title": "a\\u0000b"}', "body"),
@@ -142,7 +142,7 @@ def test_an_edit_is_checked_like_a_submission(gateway: Installation, owner: http
         ({"tags": [""]}, "tags"),
         ({"title": "x" * 501}, "title"),
         ({"priority": "P9"}, "priority"),
-        ({"options": {"shell": "rm"}}, "options"),
+        ({"options": {"shell": "rm"}}, "options.shell"),
         ({"max_budget_usd": -1}, "max_budget_usd"),
         ({"state": "done"}, "state"),
         ({}, "body"),
@@ -300,6 +300,23 @@ def test_an_unknown_id(gateway: Installation, owner: httpx2.Client, path: str, c
 def test_an_id_that_no_store_could_hold(gateway: Installation, owner: httpx2.Client) -> None:
     answer = owner.get("/api/tasks/a%00b")
     assert refused(gateway, answer, gateway.head(), 422, "invalid")["field"] == "task_id"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "field"),
+    [
+        ("GET", "/api/tasks/" + "x" * 201, "task_id"),
+        ("POST", "/api/jobs/" + "x" * 201 + "/retry", "job_id"),
+        ("DELETE", "/api/tokens/" + "x" * 201, "name"),
+        ("PUT", "/api/webhooks/%C2%84", "name"),
+    ],
+)
+def test_an_id_beyond_its_bounds(
+    gateway: Installation, owner: httpx2.Client, method: str, path: str, field: str
+) -> None:
+    body = {"url": "https://example.org/"} if method == "PUT" else None
+    answer = owner.request(method, path, json=body)
+    assert refused(gateway, answer, gateway.head(), 422, "invalid")["field"] == field
 
 
 def test_an_unknown_token_to_revoke(gateway: Installation, owner: httpx2.Client) -> None:

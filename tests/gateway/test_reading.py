@@ -93,6 +93,7 @@ def test_the_parts_of_a_task_and_of_its_job(gateway: Installation, owner: httpx2
     assert owner.get(f"/api/tasks/{task_id}/why").json()["actions"] == [
         "accept",
         "cancel",
+        "delete",
         "reject",
     ]
     in_list = owner.get("/api/runs", params={"job_id": job_id}).json()["items"]
@@ -124,15 +125,16 @@ def test_the_small_tables(gateway: Installation, owner: httpx2.Client) -> None:
     def write(tx: object) -> None:
         tx.put_rows("resources", {"phone": {"capabilities": ["call"], "capacity": 2}})  # type: ignore[attr-defined]
         tx.put_rows("workers", {"host:1": {"intents": ["runQA"]}})  # type: ignore[attr-defined]
-        tx.put_rows("schedules", {"nightly": {"cron": "0 3 * * *"}})  # type: ignore[attr-defined]
+        nightly = {"cron": "0 3 * * *", "intent": "runQA"}
+        tx.put_rows("schedules", {"nightly": nightly})  # type: ignore[attr-defined]
         tx.put_rows("projects", {"empty": {}})  # type: ignore[attr-defined]
 
     gateway.core.engine.within(write)
-    (phone,) = owner.get("/api/resources").json()["items"]
+    local, phone = owner.get("/api/resources").json()["items"]
+    assert (local["id"], local["built_in"]) == ("local", True)
     assert (phone["id"], phone["capacity"], phone["in_use"]) == ("phone", 2, 0)
-    assert owner.get("/api/workers").json()["items"] == [
-        {"name": "host:1", "detail": {"intents": ["runQA"]}}
-    ]
+    (worker,) = owner.get("/api/workers").json()["items"]
+    assert (worker["name"], worker["intents"], worker["alive"]) == ("host:1", ["runQA"], False)
     assert owner.get("/api/schedules").json()["items"][0]["name"] == "nightly"
     submit(owner, project="counted")
     projects = {row["name"]: row["tasks"] for row in owner.get("/api/projects").json()["items"]}
@@ -170,6 +172,9 @@ def test_paused_work_is_not_claimed(
         "name": name,
         "paused": True,
         "running": None,
+        "rate": None,
+        "per_s": None,
+        "in_file": False,
     }
     submit(owner, project="paused", intent="review", run=True)
     assert claimed() == []

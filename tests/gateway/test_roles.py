@@ -12,15 +12,17 @@ from detent.operations.registry import Scope
 from tests.gateway.installation import Installation
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-OPEN, CODE = "open", "code"
+OPEN, CODE, ANY = "open", "code", "any token"
 
 SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/health"): OPEN,
     ("GET", "/ready"): OPEN,
     ("POST", "/api/login"): CODE,
+    ("POST", "/mcp"): ANY,
     ("POST", "/api/logout"): "read",
     ("POST", "/api/login/codes"): "read",
     ("GET", "/openapi.json"): "read",
+    ("GET", "/metrics"): "read",
     ("GET", "/api/events"): "read",
     ("GET", "/api/log"): "read",
     ("GET", "/status"): "read",
@@ -40,6 +42,8 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/tasks/{task_id}/evidence"): "read",
     ("GET", "/api/tasks/{task_id}/logs"): "read",
     ("GET", "/api/tasks/{task_id}/why"): "read",
+    ("GET", "/api/tasks/{task_id}/costs"): "read",
+    ("GET", "/api/tasks/{task_id}/at"): "read",
     ("PATCH", "/api/tasks/{task_id}"): "operate",
     ("DELETE", "/api/tasks/{task_id}"): "admin",
     ("POST", "/api/tasks/{task_id}/run"): "operate",
@@ -61,25 +65,66 @@ SCOPES: dict[tuple[str, str], str] = {
     ("DELETE", "/api/jobs/{job_id}"): "admin",
     ("POST", "/api/jobs/{job_id}/cancel"): "operate",
     ("POST", "/api/jobs/{job_id}/retry"): "operate",
+    ("POST", "/api/jobs/{job_id}/fork"): "operate",
     ("POST", "/api/jobs/{job_id}/signal"): "operate",
     ("GET", "/api/runs"): "read",
     ("GET", "/api/runs/{run_id}"): "read",
     ("GET", "/api/runs/{run_id}/evidence"): "read",
+    ("GET", "/api/runs/{run_id}/evidence/{file:path}"): "read",
+    ("PUT", "/api/runs/{run_id}/evidence/{file:path}"): "operate",
     ("GET", "/api/runs/{run_id}/output"): "read",
+    ("GET", "/api/run"): "run",
+    ("POST", "/api/run/subtasks"): "run",
+    ("POST", "/api/run/progress"): "run",
+    ("POST", "/api/run/evidence"): "run",
+    ("POST", "/api/run/ask"): "run",
     ("GET", "/api/inbox"): "read",
     ("GET", "/api/health"): "read",
     ("GET", "/api/lifecycles"): "read",
+    ("GET", "/api/mapping"): "read",
     ("GET", "/api/lifecycles/{name}"): "read",
+    ("GET", "/api/lifecycles/{name}/diagram"): "read",
+    ("GET", "/api/me"): "read",
+    ("POST", "/api/jobs/{job_id}/runs"): "operate",
+    ("POST", "/api/runs/{run_id}/end"): "operate",
+    ("POST", "/api/tasks/{task_id}/state"): "operate",
     ("GET", "/api/resources"): "read",
+    ("PUT", "/api/resources/{name}"): "operate",
+    ("DELETE", "/api/resources/{name}"): "operate",
+    ("POST", "/api/resources/{name}/drain"): "operate",
+    ("POST", "/api/resources/{name}/undrain"): "operate",
     ("GET", "/api/workers"): "read",
+    ("POST", "/api/workers/{name}/drain"): "operate",
+    ("POST", "/api/workers/{name}/undrain"): "operate",
     ("GET", "/api/schedules"): "read",
+    ("PUT", "/api/schedules/{name}"): "operate",
+    ("DELETE", "/api/schedules/{name}"): "operate",
+    ("GET", "/api/schedules/{name}/next"): "read",
+    ("POST", "/api/schedules/{name}/pause"): "operate",
+    ("POST", "/api/schedules/{name}/resume"): "operate",
+    ("POST", "/api/schedules/{name}/trigger"): "operate",
     ("GET", "/api/projects"): "read",
+    ("POST", "/api/projects"): "operate",
+    ("GET", "/api/projects/{name}"): "read",
+    ("GET", "/api/intents"): "read",
+    ("GET", "/api/stats"): "read",
+    ("GET", "/api/stats/series"): "read",
+    ("GET", "/api/counts"): "read",
+    ("GET", "/api/state"): "read",
+    ("PUT", "/api/state/{name}"): "operate",
     ("GET", "/api/limits"): "read",
     ("POST", "/api/pause"): "operate",
     ("POST", "/api/resume"): "operate",
     ("GET", "/api/tokens"): "admin",
     ("POST", "/api/tokens"): "admin",
     ("DELETE", "/api/tokens/{name}"): "admin",
+    ("GET", "/api/webhooks"): "admin",
+    ("PUT", "/api/webhooks/{name}"): "admin",
+    ("DELETE", "/api/webhooks/{name}"): "admin",
+    ("POST", "/api/webhooks/{name}/rotate"): "admin",
+    ("POST", "/api/webhooks/{name}/test"): "admin",
+    ("GET", "/api/webhooks/{name}/deliveries"): "admin",
+    ("POST", "/api/webhooks/{name}/replay"): "admin",
 }
 PATHS = sorted({path for _, path in SCOPES})
 STRANGERS = ("none", "wrong", "expired")
@@ -106,12 +151,13 @@ def expected(role: str, method: str, path: str) -> set[int] | None:
         return {401}
     if scope is None:
         return {405}
-    return None if role in (scope, "admin") else {403}
+    return None if scope == ANY or role in (scope, "admin") else {403}
 
 
 def ask(client: httpx2.Client, method: str, path: str) -> httpx2.Response:
     """A request that is let through or not, and does nothing if it is."""
-    url = path.replace("{name}", "nobody").format(task_id="no", job_id="no", run_id="no")
+    plain = path.replace("{file:path}", "a/b.txt").replace("{name}", "nobody")
+    url = plain.format(task_id="no", job_id="no", run_id="no")
     query = "?follow=false" if path == "/api/events" else ""
     if method in ("POST", "PUT", "PATCH"):
         return client.request(method, url, json={"no_such_field": 1})
@@ -150,7 +196,7 @@ def test_the_table_has_every_route(gateway: Installation) -> None:
         if isinstance(route, GuardedRoute)
         for method in route.methods or ()
     }
-    typed = {key: None if scope in (OPEN, CODE) else scope for key, scope in SCOPES.items()}
+    typed = {key: None if scope in (OPEN, CODE, ANY) else scope for key, scope in SCOPES.items()}
     assert http == typed
     sockets = {route.path: route.needs for route in routes if isinstance(route, GuardedSocket)}
     assert sockets == {"/api/feed": Scope.READ}
@@ -172,7 +218,7 @@ def test_a_route_without_a_scope_keeps_the_gateway_from_starting(gateway: Instal
 def test_an_unknown_path_tells_strangers_nothing(
     gateway: Installation, clients: dict[str, httpx2.Client]
 ) -> None:
-    for path in ("/", "/api", "/api/nothing", "/docs", "/api/tasks/"):
+    for path in ("/api", "/api/nothing", "/docs", "/api/tasks/"):
         assert clients["none"].get(path).status_code == 401
         assert clients["run"].get(path).json()["code"] == "not_found"
 
@@ -196,10 +242,13 @@ def ours(gateway: Installation) -> httpx2.Client:
 
 
 BODIES: dict[str, dict[str, object]] = {
+    "/api/tasks/{task_id}/state": {"state": "done"},
+    "/api/runs/{run_id}/end": {"exit_code": 0},
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
     "/api/tasks/{task_id}/signal": {"name": "x"},
     "/api/jobs/{job_id}/signal": {"name": "x"},
+    "/api/jobs/{job_id}/fork": {"step": "x"},
 }
 
 
@@ -217,7 +266,8 @@ def test_nothing_of_another_project_can_be_seen_or_touched(
     for method, path in SCOPES:
         if "_id}" in path:
             body = BODIES.get(path, {}) if method in ("POST", "PATCH") else None
-            answer = ours.request(method, path.format(**theirs), json=body)
+            plain = path.replace("{file:path}", "a/b.txt").format(**theirs)
+            answer = ours.request(method, plain, json=body)
             assert (answer.status_code, answer.json()["code"][:8]) == (404, "unknown_"), path
     assert gateway.head() == before
 

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -14,6 +15,7 @@ from detent.gateway.server import Server
 from detent.operations.core import Core
 from detent.settings import Settings
 from tests.gateway.installation import Installation, installed, until
+from tests.gateway.readers import raw_socket, socket_to, until_closed
 
 
 def test_a_port_that_is_taken_is_said_plainly(tmp_path: Path) -> None:
@@ -78,6 +80,25 @@ def test_stopping_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
         before = time.monotonic()
         gateway.server.stop()
         assert time.monotonic() - before < 10
+
+
+def test_stopping_does_not_wait_for_readers(tmp_path: Path) -> None:
+    """Sockets, a stream and one that reads nothing: each would stay open for ever by itself."""
+    with installed(tmp_path) as gateway, ExitStack() as open_ones:
+        sockets = [open_ones.enter_context(socket_to(gateway)) for _ in range(20)]
+        stream = open_ones.enter_context(gateway.client().stream("GET", "/api/events"))
+        deaf = open_ones.enter_context(raw_socket(gateway))
+        deaf.sendall(
+            f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{gateway.port}\r\n"
+            f"Authorization: Bearer {gateway.token}\r\n\r\n".encode()
+        )
+        until(lambda: len(gateway.hub.readers) == 22)
+        before = time.monotonic()
+        gateway.server.stop()
+        assert time.monotonic() - before < server_module.GRACE_S
+        assert "stopping" in stream.read().decode()
+        for each in sockets:
+            assert until_closed(each)[-1]["reason"] == "stopping"
 
 
 def test_stopping_twice_is_stopping_once(tmp_path: Path) -> None:

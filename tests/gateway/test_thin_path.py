@@ -351,3 +351,18 @@ def test_the_log_names_who_asked(gateway: Installation, owner: httpx2.Client) ->
     task_id = submitted(gateway.client(token))
     event = owner.get(f"/api/tasks/{task_id}/events").json()["events"][0]
     assert event["actor"].startswith("tester-")
+
+
+def test_the_id_of_a_deleted_task_stays_taken(gateway: Installation, owner: httpx2.Client) -> None:
+    body = {"source": "api", "intent": "runQA", "priority": "P2", "payload": {}, "taskId": "once"}
+    owner.post("/enqueue", json=body)
+    owner.post("/api/tasks/once/cancel")
+    assert owner.delete("/api/tasks/once").status_code == 200
+    before = gateway.head()
+    again = [
+        owner.post("/enqueue", json=body),
+        owner.post("/api/tasks", json={"intent": "runQA", "id": "once"}),
+    ]
+    assert [(each.status_code, each.json()["code"]) for each in again] == [(409, "task_exists")] * 2
+    assert "deleted" in again[0].json()["detail"]
+    assert gateway.head() == before

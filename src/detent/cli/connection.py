@@ -1,16 +1,14 @@
 """How a command reaches detent: through the gateway of the data directory, else directly."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import psutil
-
+from detent.cli.gateway import SERVER_FILE, Gateway, announced, read_token
 from detent.settings import Loaded, load
 
-SERVER_FILE = "server.json"
+__all__ = ["SERVER_FILE", "Connection", "Direct", "connect", "live_server"]
 
 
 class Connection(Protocol):
@@ -28,22 +26,17 @@ class Direct:
     def call(self, operation: str, /, **arguments: Any) -> Any:
         from detent.operations.registry import OWNER, call
 
-        return call(operation, self.core, OWNER, **arguments)
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return call(operation, self.core, OWNER, **given)
 
 
 @contextmanager
 def connect(loaded: Loaded | None = None) -> Iterator[Connection]:
     """The live gateway of this data directory if there is one, else its store."""
     loaded = loaded or load()
-    url = live_server(loaded.settings.data_dir)
-    if url is not None:
-        from detent.client import Client, read_token
-
-        client = Client(url, read_token(loaded.settings.data_dir))
-        try:
-            yield client
-        finally:
-            client.close()
+    server = announced(loaded.settings.data_dir)
+    if server is not None:
+        yield Gateway(server, read_token(loaded.settings.data_dir))
         return
     from detent.service import open_core
 
@@ -53,10 +46,5 @@ def connect(loaded: Loaded | None = None) -> Iterator[Connection]:
 
 def live_server(data_dir: Path) -> str | None:
     """The address of the gateway that serves this data directory, if it is alive."""
-    try:
-        server = json.loads((data_dir / SERVER_FILE).read_text("utf-8"))
-        process = psutil.Process(server["pid"])
-        alive = abs(process.create_time() - server["started"]) < 1
-    except (OSError, ValueError, KeyError, psutil.Error):
-        return None
-    return str(server["url"]) if alive else None
+    server = announced(data_dir)
+    return None if server is None else server.url

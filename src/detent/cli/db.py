@@ -31,25 +31,28 @@ def db() -> None:
 
 
 @db.command()
-def init() -> None:
+@output.json_option
+def init(as_json: bool) -> None:
     """Make the database, or bring it to the present schema."""
-    _bring_up("Made")
+    _bring_up("Made", as_json)
 
 
 @db.command()
-def upgrade() -> None:
+@output.json_option
+def upgrade(as_json: bool) -> None:
     """Bring the database to the present schema. Every start does so too."""
-    _bring_up("Upgraded")
+    _bring_up("Upgraded", as_json)
 
 
-def _bring_up(done: str) -> None:
+def _bring_up(done: str, as_json: bool) -> None:
     before = _schema(load().settings)
-    if not before.waiting:
-        output.say(f"{before.where} has the present schema, {len(before.applied)}.")
-        return
-    _open(load().settings).close()
-    names = ", ".join(f"{each.number:04}_{each.name}" for each in before.waiting)
-    output.say(f"{done} {before.where}: {names}.")
+    names = [f"{each.number:04}_{each.name}" for each in before.waiting]
+    if names:
+        _open(load().settings).close()
+        said = f"{done} {before.where}: {', '.join(names)}."
+    else:
+        said = f"{before.where} has the present schema, {len(before.applied)}."
+    output.answer({"where": before.where, "applied": names}, said, as_json)
 
 
 @db.command()
@@ -94,20 +97,26 @@ def _contents(settings: Settings) -> dict[str, Any]:
 
 @db.command()
 @click.option("--all", "everything", is_flag=True, help="The whole schema, not what is missing.")
-def sql(everything: bool) -> None:
+@output.json_option
+def sql(everything: bool, as_json: bool) -> None:
     """Print the statements that the schema still needs, for whoever applies them by hand."""
     schema = _schema(load().settings)
     wanted = _known(schema) if everything else schema.waiting
-    for number, name, text, digest in wanted:
-        click.echo(f"BEGIN;\n{text.rstrip()}\n")
-        click.echo(
-            "INSERT INTO schema_migrations (number, name, digest, at)\n"
-            f"VALUES ({number}, '{name}', '{digest}', {_now(schema)});\nCOMMIT;\n"
-        )
+    statements = [
+        f"BEGIN;\n{text.rstrip()}\n\n"
+        "INSERT INTO schema_migrations (number, name, digest, at)\n"
+        f"VALUES ({number}, '{name}', '{digest}', {_now(schema)});\nCOMMIT;\n"
+        for number, name, text, digest in wanted
+    ]
     if schema.path is not None and wanted:
         from detent.store.sqlite.checks import APPLICATION_ID
 
-        click.echo(f"PRAGMA application_id = {APPLICATION_ID};")
+        statements.append(f"PRAGMA application_id = {APPLICATION_ID};")
+    if as_json:
+        output.print_json({"statements": statements})
+    else:
+        for statement in statements:
+            click.echo(statement)
 
 
 def _known(schema: "SchemaStatus") -> "Sequence[Migration]":
@@ -131,22 +140,25 @@ def _now(schema: "SchemaStatus") -> str:
 
 @db.command()
 @click.argument("file", type=_file)
-def backup(file: Path) -> None:
+@output.json_option
+def backup(file: Path, as_json: bool) -> None:
     """Copy the database into FILE while it is in use.
 
-    FILE holds the database as it was at one moment. The token, and the files that runs have left
-    in the data directory, are not in it.
+    FILE holds the database as it was at one moment. The token, the evidence in `blobs` beside the
+    database, and the files that runs have left in the data directory, are not in it.
     """
     from detent.store.sqlite.backup import back_up
 
     schema = _sqlite_only(load().settings, "pg_dump")
     back_up(_file_of(schema), file.absolute())
-    output.say(f"Copied {schema.where} into {file}.")
+    facts = {"from": schema.where, "file": str(file)}
+    output.answer(facts, f"Copied {schema.where} into {file}.", as_json)
 
 
 @db.command()
 @click.argument("file", type=_file)
-def restore(file: Path) -> None:
+@output.json_option
+def restore(file: Path, as_json: bool) -> None:
     """Put the backup FILE in the place of the database, and verify it.
 
     What was written after the backup is gone from the log: whoever follows it starts anew. The old
@@ -162,10 +174,11 @@ def restore(file: Path) -> None:
         raise Refused(f"There is no file {file}.", hint="Give a file that `detent db backup` made.")
     _require_quiet(settings)
     aside = put_back(sqlite_path(settings.url), file)
+    tell = output.note if as_json else output.say
     if aside is not None:
-        output.say(f"The database that was there is now {aside}.")
-    output.say(f"Restored {file}.")
-    _verify(settings)
+        tell(f"The database that was there is now {aside}.")
+    tell(f"Restored {file}.")
+    _verify(settings, as_json)
 
 
 def _require_quiet(settings: Settings) -> None:
@@ -183,7 +196,7 @@ def _require_quiet(settings: Settings) -> None:
             store.close()
 
 
-def _verify(settings: Settings) -> None:
+def _verify(settings: Settings, as_json: bool) -> None:
     from detent.cli.store import report
     from detent.upkeep.verify import verify
 
@@ -192,17 +205,18 @@ def _verify(settings: Settings) -> None:
         verdict = verify(store)
     finally:
         store.close()
-    report(verdict, as_json=False)
+    report(verdict, as_json)
     sys.exit(1 if verdict.differences else 0)
 
 
 @db.command()
 @click.argument("url")
-def move(url: str) -> None:
+@output.json_option
+def move(url: str, as_json: bool) -> None:
     """Copy everything from SQLite into the empty PostgreSQL database at URL, and compare.
 
-    The old database stays as it is. The token, and files that runs have left, stay in the data
-    directory, where they are still looked for.
+    Evidence and output of runs come along. The old database stays as it is, and so do the token
+    and the files that runs have left in the data directory.
     """
     from detent.cli.quiet import require_quiet
     from detent.service import open_core
@@ -215,6 +229,9 @@ def move(url: str) -> None:
     with open_core(loaded) as core:
         require_quiet(loaded.settings, core.store)
         moved = _move(core, url)
+    if as_json:
+        output.print_json({"counts": moved.counts, "anchor": moved.anchor._asdict()})
+        return
     output.table(("TABLE", "ROWS"), [(name, str(count)) for name, count in moved.counts.items()])
     output.say(
         f"Copied {schema.where}. Chain: {moved.anchor.chain} at position {moved.anchor.position}, "
@@ -227,14 +244,22 @@ def _move(core: "Core", url: str) -> "Moved":
     from detent.store.sqlite import SqliteStore
 
     require_psycopg()
+    from detent.operations.output import read_bytes
     from detent.upkeep.move import move
 
-    assert isinstance(core.store, SqliteStore)
-    return move(core.store, url, core.engine.limits.lease_us)
+    store, data_dir = core.store, core.settings.data_dir
+    assert isinstance(store, SqliteStore)
+    return move(
+        store,
+        url,
+        core.engine.limits.lease_us,
+        lambda *at: read_bytes(store, data_dir, *at),
+    )
 
 
 @db.command()
-def trim() -> None:
+@output.json_option
+def trim(as_json: bool) -> None:
     """Remove the sealed beginning of the log, as far as all work in it was deleted."""
     from detent import seals
 
@@ -246,10 +271,10 @@ def trim() -> None:
             upto = seals.trimmed(view)
     finally:
         store.close()
+    said = "Nothing to remove: the log begins with work that was not deleted, or is short."
     if count:
-        output.say(f"Removed {count} events: the log begins after position {upto}.")
-    else:
-        output.say("Nothing to remove: the log begins with work that was not deleted, or is short.")
+        said = f"Removed {count} events: the log begins after position {upto}."
+    output.answer({"removed": count, "trimmed": upto}, said, as_json)
 
 
 # ---- reaching it -------------------------------------------------------------------------------

@@ -7,59 +7,117 @@ from typing import Any
 import click
 
 from detent.cli import output
-from detent.cli.connection import connect
-from detent.cli.tasks import event_row
+from detent.cli.connection import Connection, connect
+from detent.cli.rows import event_cells
+from detent.errors import DetentError
+
+PAUSE_S = 0.2
+#: Task states in which more output may come.
+AT_WORK = ("todo", "doing", "queued", "running")
+#: Where output is found, by what an id may name.
+LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id"))
 
 
 @click.command()
-@click.argument("task_id", required=False)
+@click.argument("work_id", required=False, metavar="[TASK_OR_JOB]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with new events.")
 @click.option("--after", default=0, help="Only events after this position.")
 @click.option("--limit", default=1000, show_default=True, help="At most so many at once.")
 @output.json_option
-def events(task_id: str | None, follow: bool, after: int, limit: int, as_json: bool) -> None:
-    """Print the log, or one task's history, as it happened."""
+def events(work_id: str | None, follow: bool, after: int, limit: int, as_json: bool) -> None:
+    """Print the log, or one task's history, as it happened.
+
+    With --json each event is one line.
+    """
     with connect() as detent:
         while True:
-            batch = _read(detent, task_id, after, limit)
+            batch, after = _read(detent, work_id, after, limit)
             for event in batch:
                 _print(event, as_json)
-                after = event["position"]
             if not follow:
                 return
             if not batch:
-                time.sleep(0.2)
+                time.sleep(PAUSE_S)
 
 
-def _read(detent: Any, task_id: str | None, after: int, limit: int) -> list[dict[str, Any]]:
-    if task_id is None:
-        return list(detent.call("list_events", after=after, limit=limit)["events"])
-    found = detent.call("task_events", task_id=task_id)["events"]
-    return [event for event in found if event["position"] > after][:limit]
+def _read(
+    detent: Connection, work_id: str | None, after: int, limit: int
+) -> tuple[list[dict[str, Any]], int]:
+    """Events after a position, and the position after which to go on."""
+    if work_id is None:
+        page = detent.call("list_events", after=after, limit=limit)
+        return page["events"], page["cursor"]
+    try:
+        found = detent.call("task_events", task_id=work_id)["events"]
+    except DetentError as error:
+        if error.code != "unknown_task":
+            raise
+        found = detent.call("job_events", job_id=work_id)["events"]
+    new = [event for event in found if event["position"] > after][:limit]
+    return new, new[-1]["position"] if new else after
 
 
 def _print(event: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(event))
         return
-    position, at, name, actor = event_row(event)
-    subject = event["subject"] or ""
-    output.say(f"{position:>8}  {at}  {name:<22} {event['stream']} {subject}  {actor}")
+    position, name, at, actor, about = event_cells(event)
+    output.say(f"{position:>8}  {at}  {name:<22} {about}  {actor}")
+
+
+# ---- logs ------------------------------------------------------------------------------------
 
 
 @click.command()
-@click.argument("task_id")
+@click.argument("work_id", metavar="TASK_OR_JOB_OR_RUN")
 @click.option("-f", "--follow", is_flag=True, help="Go on while it runs.")
-def logs(task_id: str, follow: bool) -> None:
-    """Print what a task's last run has written."""
-    offset = 0
+@output.json_option
+def logs(work_id: str, follow: bool, as_json: bool) -> None:
+    """Print what a task's last run has written.
+
+    With --json each piece is one line. Followed, a task goes on with its next run.
+    """
     with connect() as detent:
+        way = _way(detent, work_id)
+        run_id, offset = None, 0
         while True:
-            chunk = detent.call("task_logs", task_id=task_id, offset=offset)
-            if chunk["text"]:
-                click.echo(output.clean(chunk["text"]), nl=False)
-            offset = chunk["offset"]
-            if not follow or (chunk["ended"] and not chunk["text"]):
-                return
-            if not chunk["text"]:
-                time.sleep(0.2)
+            chunk = detent.call(way[0], **{way[1]: work_id}, offset=offset)
+            if chunk["run_id"] != run_id and offset:
+                offset = 0  # a new run has begun: its output from the start
+            else:
+                _write(chunk, as_json)
+                offset = chunk["offset"]
+                if not follow or (_over(detent, way, work_id, chunk)):
+                    return
+                if not chunk["text"]:
+                    time.sleep(PAUSE_S)
+            run_id = chunk["run_id"]
+
+
+def _way(detent: Connection, work_id: str) -> tuple[str, str]:
+    """Whether the id is a task's, a job's or a run's."""
+    for way in LOGS[:-1]:
+        try:
+            detent.call(way[0], **{way[1]: work_id})
+        except DetentError as error:
+            if not error.code.startswith("unknown_"):
+                raise
+            continue
+        return way
+    return LOGS[-1]
+
+
+def _over(detent: Connection, way: tuple[str, str], work_id: str, chunk: dict[str, Any]) -> bool:
+    """Whether nothing more will come."""
+    if chunk["text"] or not (chunk["ended"] or chunk["run_id"] is None):
+        return False
+    if way[1] != "task_id":
+        return bool(chunk["ended"])
+    return detent.call("show_task", task_id=work_id)["state"] not in AT_WORK
+
+
+def _write(chunk: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(chunk))
+    elif chunk["text"]:
+        click.echo(output.clean(chunk["text"]), nl=False)

@@ -9,13 +9,14 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from detent.cli.output import Cell, Styled, json_option, print_json, say, state_cell, table
+from detent.cli.output import Cell, Styled, json_option, print_json, say, shown_state, table
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import exchange
 from detent.kernel.diagram import Format, diagram
 from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.lifecycles import lifecycle as find
+from detent.kernel.mapping import mapped
 
 FILE_LIMIT_BYTES = 1_000_000
 REFUSED = "refused"
@@ -55,10 +56,27 @@ def show(name: str, as_json: bool) -> None:
     say(f"{found.title}\n")
     table(
         ("state", "meaning", "mark"),
-        [(state_cell(state), state.meaning, _marks(found, state.name)) for state in found.states],
+        [(shown_state(state), state.meaning, _marks(found, state.name)) for state in found.states],
+        wrap=True,
     )
     say("")
-    table(("from", "event", "to", "who", "why", "mark"), _row_cells(found))
+    table(("from", "event", "to", "who", "why", "mark"), _row_cells(found), wrap=True)
+
+
+@lifecycle.command("mapping")
+@json_option
+def map_states(as_json: bool) -> None:
+    """Show how a task of either lifecycle looks on the other's board, and as MCP or A2A task."""
+    if as_json:
+        print_json(mapped())
+        return
+    names = ("lifecycle", "state", "reason", "failed", "other", "mcp", "a2a")
+    rows = [tuple(_plain(row[name]) for name in names) for row in mapped()]
+    table(("lifecycle", "state", "reason", "failed", "the other", "MCP", "A2A"), rows)
+
+
+def _plain(value: object) -> str:
+    return "" if value is None or value is False else "yes" if value is True else str(value)
 
 
 @lifecycle.command("diagram")
@@ -154,7 +172,7 @@ def _simulate(found: Lifecycle, events: Iterable[str]) -> list[Step]:
 
 
 def _step_cells(found: Lifecycle, steps: Iterable[Step]) -> list[tuple[Cell, ...]]:
-    signs: dict[str, Cell] = {state.name: state_cell(state) for state in found.states}
+    signs: dict[str, Cell] = {state.name: shown_state(state) for state in found.states}
     signs |= {REFUSED: Styled(REFUSED, "bold red"), IGNORED: Styled(IGNORED, "dim")}
     return [
         (step.event, signs[step.strict], signs[step.lenient], ", ".join(step.legal))
@@ -175,7 +193,7 @@ def _row_cells(found: Lifecycle) -> list[Sequence[Cell]]:
         (
             row.source or "–",
             row.event,
-            state_cell(found.state(row.target)),
+            shown_state(found.state(row.target)),
             row.who,
             row.why,
             _listed(("ext", row.extension), ("reopens", row.reopens)),

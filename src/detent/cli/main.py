@@ -6,66 +6,263 @@ To add a command, add a line to COMMANDS. Its module is imported only when the c
 
 import sys
 from collections.abc import Mapping
+from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click.exceptions import NoSuchCommand
 
 from detent.cli import output
-from detent.errors import DetentError
+from detent.errors import DetentError, Misconfigured
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+RUNNING, ACTING, LOOKING = "Run detent", "Work", "Look"
+INSTALLATION, DATA, FURTHER = "Installation", "Data", "Further"
+#: Exit code of a command that was stopped by Ctrl-C, as shells have it.
+INTERRUPTED = 130
 
 
 class Command(NamedTuple):
-    """Where a command is defined, as module:attribute, and its line in `detent --help`."""
+    """Where a command is defined, as module:attribute, its line in `--help`, and its section."""
 
     place: str
     help: str
+    section: str = FURTHER
 
 
 COMMANDS: Mapping[str, Command] = {
-    "init": Command("detent.cli.up:init", "Write a starter detent.toml, to be edited."),
-    "up": Command("detent.cli.up:up", "Run gateway, worker and keeper in one process."),
-    "serve": Command("detent.cli.up:serve", "Run a gateway alone."),
+    "init": Command("detent.cli.up:init", "Write a starter detent.toml, to be edited.", RUNNING),
+    "up": Command("detent.cli.up:up", "Run gateway, worker and keeper in one process.", RUNNING),
+    "serve": Command("detent.cli.up:serve", "Run a gateway alone.", RUNNING),
     "worker": Command(
-        "detent.cli.up:worker", "Run a worker alone; any number may run, on any machine."
+        "detent.cli.up:worker",
+        "Run a worker alone; any number may run, on any machine.",
+        RUNNING,
     ),
-    "keeper": Command("detent.cli.up:keeper", "Run a keeper alone; any number may stand by."),
-    "submit": Command("detent.cli.submit:submit", "Submit a task of an intent and queue it."),
-    "tasks": Command("detent.cli.tasks:tasks", "List tasks, newest first."),
+    "keeper": Command(
+        "detent.cli.up:keeper",
+        "Run a keeper alone; any number may stand by.",
+        RUNNING,
+    ),
+    "dashboard": Command(
+        "detent.cli.dashboard:dashboard",
+        "Open the dashboard by a link that signs in once, within a minute.",
+    ),
+    "submit": Command(
+        "detent.cli.submit:submit",
+        "Submit a task of an intent and queue it.",
+        ACTING,
+    ),
+    "run": Command("detent.cli.verbs:run", "Queue tasks, or run failed ones again.", ACTING),
+    "cancel": Command("detent.cli.verbs:cancel", "Cancel tasks and their subtasks.", ACTING),
+    "retry": Command("detent.cli.verbs:retry", "Run tasks again with new counts.", ACTING),
+    "resume": Command(
+        "detent.cli.verbs:resume",
+        "Go on with timed-out tasks in their sessions.",
+        ACTING,
+    ),
+    "accept": Command("detent.cli.verbs:accept", "Accept work that waits for review.", ACTING),
+    "reject": Command("detent.cli.verbs:reject", "Reject work that waits for review.", ACTING),
+    "answer": Command("detent.cli.verbs:answer", "Answer a task's open question.", ACTING),
+    "signal": Command("detent.cli.verbs:signal", "Send a named signal to a task's job.", ACTING),
+    "delete": Command("detent.cli.verbs:delete", "Delete tasks with their data.", ACTING),
+    "raise": Command(
+        "detent.cli.money:raise_budget",
+        "Set a task's budget, in dollars; what only the old one held up goes on.",
+        ACTING,
+    ),
+    "fork": Command(
+        "detent.cli.history:fork",
+        "Queue a new job that keeps what a job had done before a step, and goes on from there.",
+        ACTING,
+    ),
+    "inbox": Command(
+        "detent.cli.inbox:inbox",
+        "Deal with what waits for a person, one by one.",
+        ACTING,
+    ),
+    "pause": Command(
+        "detent.cli.limits:pause",
+        "Let no more work of an intent, of a project or at all be started.",
+        ACTING,
+    ),
+    "unpause": Command(
+        "detent.cli.limits:unpause",
+        "End a pause of an intent, of a project or of everything.",
+        ACTING,
+    ),
+    "tasks": Command(
+        "detent.cli.tasks:tasks",
+        "List tasks, newest first; create one, or set its fields or state.",
+        LOOKING,
+    ),
+    "jobs": Command("detent.cli.work:jobs", "List jobs, newest first.", LOOKING),
+    "runs": Command(
+        "detent.cli.runs:runs",
+        "List runs, newest first; begin or end one by hand.",
+        LOOKING,
+    ),
+    "steps": Command(
+        "detent.cli.work:steps",
+        "List the steps of a task's or a job's plans.",
+        LOOKING,
+    ),
     "show": Command(
-        "detent.cli.tasks:show", "Show one task: where it stands, its runs, and its history."
+        "detent.cli.work:show",
+        "Show one task, job or run: where it stands, and its history.",
+        LOOKING,
     ),
     "why": Command(
-        "detent.cli.tasks:why", "Say why a task is not moving, and who can change that."
+        "detent.cli.work:why",
+        "Say why a task or job is not moving, and who can change that.",
+        LOOKING,
     ),
-    "inbox": Command("detent.cli.tasks:inbox", "Deal with what waits for a person, one by one."),
-    "run": Command("detent.cli.tasks:run", "Queue tasks, or run failed ones again."),
-    "cancel": Command("detent.cli.tasks:cancel", "Cancel tasks and their subtasks."),
-    "accept": Command("detent.cli.tasks:accept", "Accept work that waits for review."),
-    "reject": Command("detent.cli.tasks:reject", "Reject work that waits for review."),
-    "answer": Command("detent.cli.tasks:answer", "Answer a task's open question."),
-    "resume": Command("detent.cli.tasks:resume", "Go on with timed-out tasks in their sessions."),
-    "retry": Command("detent.cli.tasks:retry", "Run tasks again with new counts."),
-    "signal": Command("detent.cli.tasks:signal", "Send a named signal to a task's job."),
-    "delete": Command("detent.cli.tasks:delete", "Delete tasks with their data."),
+    "costs": Command(
+        "detent.cli.money:costs",
+        "Show what a task has cost, run by run and with its subtasks.",
+        LOOKING,
+    ),
+    "at": Command(
+        "detent.cli.history:at",
+        "Show a task as it stood after a position of the log, or at a time.",
+        LOOKING,
+    ),
+    "watch": Command(
+        "detent.cli.watch:watch",
+        "Watch the board live; a bell tells when something waits for a person.",
+        LOOKING,
+    ),
+    "logs": Command("detent.cli.feed:logs", "Print what a task's last run has written.", LOOKING),
+    "evidence": Command(
+        "detent.cli.evidence:evidence",
+        "List and save what runs left behind; add a file by hand.",
+        LOOKING,
+    ),
     "events": Command(
-        "detent.cli.feed:events", "Print the log, or one task's history, as it happened."
+        "detent.cli.feed:events",
+        "Print the log, or one task's history, as it happened.",
+        LOOKING,
     ),
-    "logs": Command("detent.cli.feed:logs", "Print what a task's last run has written."),
+    "health": Command(
+        "detent.cli.installation:health",
+        "Say whether all is well, with the reasons.",
+        LOOKING,
+    ),
+    "stats": Command(
+        "detent.cli.installation:stats",
+        "Show throughput, success rate, durations, cost and queue age.",
+        LOOKING,
+    ),
+    "state": Command(
+        "detent.cli.installation:state",
+        "Read and set the values of the installation's state.",
+        LOOKING,
+    ),
+    "resources": Command(
+        "detent.cli.resources:resources",
+        "List resources and who holds them; put, drain or delete one.",
+        INSTALLATION,
+    ),
+    "workers": Command(
+        "detent.cli.workers:workers",
+        "List workers and what they run; drain one.",
+        INSTALLATION,
+    ),
+    "schedules": Command(
+        "detent.cli.schedules:schedules",
+        "List schedules; put, pause, trigger or delete one.",
+        INSTALLATION,
+    ),
+    "projects": Command(
+        "detent.cli.projects:projects",
+        "List projects with their counts; create one.",
+        INSTALLATION,
+    ),
+    "intents": Command(
+        "detent.cli.projects:intents",
+        "List the known intents and where they come from.",
+        INSTALLATION,
+    ),
+    "limits": Command(
+        "detent.cli.limits:limits",
+        "List what is paused, and how many may run at once.",
+        INSTALLATION,
+    ),
+    "tokens": Command(
+        "detent.cli.tokens:tokens",
+        "List tokens; create or revoke one.",
+        INSTALLATION,
+    ),
+    "config": Command(
+        "detent.cli.config:config",
+        "Show each setting and where its value comes from.",
+        INSTALLATION,
+    ),
+    "completion": Command(
+        "detent.cli.completion:completion",
+        "Print a completion script for bash, zsh or fish.",
+        INSTALLATION,
+    ),
+    "notion": Command("detent.cli.notion:notion", "Show tasks, runs and system state in Notion."),
+    "webhooks": Command(
+        "detent.cli.webhooks:webhooks",
+        "List webhooks and how sending to them goes; put, delete, test and replay them.",
+    ),
+    "doctor": Command(
+        "detent.cli.doctor:doctor",
+        "Look for what is wrong with this installation.",
+        DATA,
+    ),
     "verify": Command(
         "detent.cli.store:verify",
         "Check the chain of seals, fold the log and compare every row with it.",
+        DATA,
     ),
     "rebuild": Command(
-        "detent.cli.store:rebuild", "Write all rows anew from the log, then verify them."
+        "detent.cli.store:rebuild",
+        "Write all rows anew from the log, then verify them.",
+        DATA,
+    ),
+    "export": Command(
+        "detent.cli.export:export",
+        "Write TASK, with its whole tree, history, evidence and output, into the archive FILE.",
+        DATA,
+    ),
+    "import": Command(
+        "detent.cli.export:import_",
+        "Take in an archive of `detent export`, or a queue of JSON lines.",
+        DATA,
+    ),
+    "gc": Command(
+        "detent.cli.gc:gc",
+        "Forget what has had its time: work, keys, output, blobs, and files of this machine.",
+        DATA,
     ),
     "db": Command(
-        "detent.cli.db:db", "Look after the database: schema, backup, restore, move, trim."
+        "detent.cli.db:db",
+        "Look after the database: schema, backup, restore, move, trim.",
+        DATA,
     ),
-    "doctor": Command("detent.cli.doctor:doctor", "Look for what is wrong with this installation."),
     "lifecycle": Command(
-        "detent.cli.lifecycle:lifecycle", "Show, draw, export, check and simulate the lifecycles."
+        "detent.cli.lifecycle:lifecycle",
+        "Show, draw, export, check and simulate the lifecycles.",
+        DATA,
+    ),
+    "demo": Command(
+        "detent.cli.demo:demo",
+        "Watch a question, a budget, a failing resource, a killed worker and a review.",
+    ),
+    "torture": Command(
+        "detent.cli.torture:torture",
+        "Hurt a detent of its own in every way it claims to survive, and check what it promises.",
+    ),
+    "mcp": Command(
+        "detent.cli.mcp:mcp", "Serve operations as MCP tools on standard input and output."
     ),
 }
 
@@ -83,9 +280,30 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
+            raise NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Names and helps from the table: completing imports no command."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=COMMANDS[name].help)
+            for name in self.list_commands(ctx)
+            if name in COMMANDS and name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].help) for name in self.list_commands(ctx)])
+        listed = {name: COMMANDS[name] for name in self.list_commands(ctx) if name in COMMANDS}
+        for section in dict.fromkeys(command.section for command in listed.values()):
+            rows = [(name, each.help) for name, each in listed.items() if each.section == section]
+            with formatter.section(section):
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -93,6 +311,23 @@ class LazyGroup(click.Group):
         except DetentError as error:
             output.complain(error)
             ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+        except OSError as error:
+            if error.errno == EPIPE:
+                raise  # whoever read has gone away: click ends quietly
+            output.complain(_of_the_machine(error))
+            ctx.exit(_of_the_machine(error).exit_code)
+
+
+def _of_the_machine(error: OSError) -> DetentError:
+    """A file or directory that cannot be used is for the operator to put right."""
+    what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return Misconfigured(
+        f"The machine says no: {what}.",
+        setting="store.data_dir",
+        hint="Look at the path, its owner and its rights; `detent doctor` says more.",
+    )
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

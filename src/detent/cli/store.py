@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from detent.errors import Invalid
 from detent.settings import load
 
 if TYPE_CHECKING:
+    from detent.operations.core import Core
     from detent.seals import Anchor
     from detent.upkeep.verify import Verdict
 
@@ -35,8 +37,8 @@ def verify(seen: Path | None, keep: Path | None, as_json: bool) -> None:
     from detent.upkeep import verify as upkeep
 
     anchor = _read_anchor(seen) if seen else None
-    with open_core(load()) as core:
-        verdict = upkeep.verify(core.store, anchor, _progress())
+    with open_core(load()) as core, _progress(core) as told:
+        verdict = upkeep.verify(core.store, anchor, told)
     if keep is not None and not verdict.differences:
         _write_anchor(keep, verdict.anchor)
     report(verdict, as_json)
@@ -44,7 +46,8 @@ def verify(seen: Path | None, keep: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-def rebuild() -> None:
+@output.json_option
+def rebuild(as_json: bool) -> None:
     """Write all rows anew from the log, then verify them."""
     from detent.cli.quiet import require_quiet
     from detent.service import open_core
@@ -55,9 +58,10 @@ def rebuild() -> None:
     with open_core(loaded) as core:
         require_quiet(loaded.settings, core.store)
         count = upkeep.rebuild(core.store, core.engine.limits.lease_us)
-        output.say(f"Wrote all rows anew from {count} events.")
-        verdict = verify(core.store, progress=_progress())
-    report(verdict, as_json=False)
+        (output.note if as_json else output.say)(f"Wrote all rows anew from {count} events.")
+        with _progress(core) as told:
+            verdict = verify(core.store, progress=told)
+    report(verdict, as_json)
     sys.exit(1 if verdict.differences else 0)
 
 
@@ -107,13 +111,22 @@ def _write_anchor(file: Path, anchor: "Anchor") -> None:
         ) from None
 
 
-def _progress() -> Callable[[str, int], None]:
-    """A line now and then on a long log, beside what the command answers."""
+@contextmanager
+def _progress(core: "Core") -> Iterator[Callable[[str, int], None]]:
+    """How far it is, beside what the command answers: a bar on a terminal, else a line at times."""
+    if sys.stderr.isatty():
+        from detent.cli.progress import bar
+
+        with core.store.read() as view:
+            head = view.head()
+        with bar(head) as tell:
+            yield tell
+        return
     said: dict[str, int] = {}
 
     def say(what: str, position: int) -> None:
         if position - said.get(what, 0) >= SAY_EVERY:
             said[what] = position
-            click.echo(f"{what}: position {position}", err=True)
+            output.note(f"{what}: position {position}")
 
-    return say
+    yield say

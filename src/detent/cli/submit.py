@@ -9,7 +9,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.tasks import state_cell
+from detent.cli.rows import task_state
 from detent.cli.values import payload_from
 
 #: Exit codes of `submit --wait`, by the state that the task has come to.
@@ -111,7 +111,7 @@ def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
         return
     output.table(
         ("TASK", "STATE", "RESULT"),
-        [(task["id"], state_cell(task), "" if result is None else str(result))],
+        [(task["id"], task_state(task), "" if result is None else str(result))],
     )
 
 

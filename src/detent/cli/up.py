@@ -1,6 +1,5 @@
 """Commands that run detent: `init`, `up`, `serve`, `worker`, `keeper`."""
 
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +7,11 @@ from typing import Any
 
 import click
 
+from detent import logs
 from detent.cli import output
-from detent.errors import Refused
+from detent.cli.connection import Direct
+from detent.cli.dashboard import link_to
+from detent.errors import Misconfigured, Refused
 from detent.settings import FILE_NAME, load
 
 EXAMPLE = (
@@ -53,18 +55,23 @@ prompt = "Improve your own instructions: {{payload}}"
 
 @click.command()
 @click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
-def init(directory: Path) -> None:
+@output.json_option
+def init(directory: Path, as_json: bool) -> None:
     """Write a starter detent.toml, to be edited."""
     file = directory / FILE_NAME
     if file.exists():
         raise Refused(f"{file} is there already.", hint="Edit it, or move it away first.")
     directory.mkdir(parents=True, exist_ok=True)
     file.write_text(STARTER_FILE.format(python=sys.executable), "utf-8")
-    output.say(f"Wrote {file}. Start with: detent up")
+    if as_json:
+        output.print_json({"file": str(file)})
+    else:
+        output.say(f"Wrote {file}. Start with: detent up")
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
+        output.json_option,
         click.option("--data-dir", "store_data_dir", help="Directory for the data."),
         click.option("--store", "store_url", help="A path, or postgresql://…"),
         click.option("--host", "gateway_host", help="Address to listen on."),
@@ -98,9 +105,41 @@ def up(apps: tuple[str, ...], **flags: Any) -> None:
 @click.command()
 @_options
 @_apps
-def worker(apps: tuple[str, ...], **flags: Any) -> None:
+@click.option("--once", is_flag=True, help="Do what is there to do, then end.")
+@click.option("--reload", is_flag=True, help="Start anew when a source file of the app changes.")
+def worker(apps: tuple[str, ...], once: bool, reload: bool, **flags: Any) -> None:
     """Run a worker alone; any number may run, on any machine."""
-    _run(flags, gateway=False, worker=True, keeper=False, apps=apps)
+    if once and reload:
+        raise click.UsageError("--once ends by itself: there is nothing to reload.")
+    if reload:
+        _run_reloading(flags, apps)
+    else:
+        parts = {"gateway": False, "worker": True, "keeper": False, "apps": apps}
+        _run(flags, until=_is_drained if once else None, **parts)
+
+
+def _is_drained(service: Any) -> bool:
+    from detent.worker.once import drained
+
+    return drained(service.worker)
+
+
+def _run_reloading(flags: dict[str, Any], apps: tuple[str, ...]) -> None:
+    """Until a file changes, then from the start; what cannot be imported waits to be put right."""
+    from detent.cli import reload
+
+    sources = reload.Sources()
+    parts = {"gateway": False, "worker": True, "keeper": False, "apps": apps}
+    try:
+        changed = _run(flags, until=lambda _: sources.changed(), **parts)
+    except Misconfigured as error:
+        if error.setting != "app":
+            raise
+        output.complain(error)
+        reload.wait_for_change(Path.cwd(), sources.began_ns)
+        changed = True
+    if changed:
+        reload.start_anew()
 
 
 @click.command()
@@ -117,24 +156,37 @@ def keeper(**flags: Any) -> None:
     _run(flags, gateway=False, worker=False, keeper=True)
 
 
-def _run(flags: dict[str, Any], **parts: Any) -> None:
+def _run(
+    flags: dict[str, Any], *, until: Callable[[Any], bool] | None = None, **parts: Any
+) -> bool:
+    """Run the parts until a signal comes, or until that is so; True if it was the latter."""
     from detent.service import Service, open_core, run_until_stopped
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    as_json = flags.pop("as_json", False)
     sys.path.insert(0, str(Path.cwd()))  # where people keep the modules that they name
     loaded = load(flags)
+    logs.set_up(loaded.settings)
     with open_core(loaded) as core:
         service = Service(core, **parts)
-        run_until_stopped(service, ready=lambda: _say_ready(service, loaded.settings.data_dir))
+        return run_until_stopped(
+            service,
+            ready=lambda: _say_ready(service, loaded.settings.data_dir, as_json),
+            over=lambda: until is not None and until(service),
+        )
 
 
-def _say_ready(service: Any, data_dir: Path) -> None:
+def _say_ready(service: Any, data_dir: Path, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"data_dir": str(data_dir), "url": service.url})
+        return
     output.say(f"Data: {data_dir}")
     if service.url is None:
         output.say("Ready. Ctrl-C stops.")
         return
     output.say(
         f"Ready: {service.url}  (Ctrl-C stops)\n"
+        f"Page:  {link_to(service.url, Direct(service.core))}\n"
+        "       (signs in once, within a minute; `detent dashboard` makes another link)\n"
         f"Token: {data_dir / 'token'}\n\n"
         f"Try:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
         f'         -H "Authorization: Bearer $(cat {data_dir / "token"})" \\\n'

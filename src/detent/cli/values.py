@@ -36,3 +36,25 @@ def _read(payload: str) -> Any:
         return json.loads(text)
     except (OSError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--payload") from None
+
+
+def pairs_from(assignments: tuple[str, ...], option: str) -> dict[str, str]:
+    """Texts by name, from name=value pairs."""
+    found: dict[str, str] = {}
+    for assignment in assignments:
+        name, separator, value = assignment.partition("=")
+        if not separator or not name:
+            raise click.BadParameter(f"{assignment!r} is not name=value", param_hint=option)
+        found[name] = value
+    return found
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def seconds_from(text: str, option: str) -> int:
+    """How many seconds a text like 90s, 15m, 2h or 1d means; a bare number is seconds."""
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in SECONDS else (text, "s")
+    if not number.isdecimal() or not number.isascii():
+        raise click.BadParameter(f"{text!r} is no time; write 90s, 15m, 2h, 1d", param_hint=option)
+    return int(number) * SECONDS[unit]

@@ -4,21 +4,23 @@
 """
 
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from detent.errors import DetentError
+from detent.errors import DetentError, Forbidden, NotFound
 from detent.gateway import wire
 from detent.gateway.auth import Tokens
 from detent.gateway.documents import ALWAYS, openapi, responses
-from detent.gateway.door import Door, Visit
+from detent.gateway.door import OPEN, Door, Visit
+from detent.gateway.evidence import evidence_routes
 from detent.gateway.feeds import events_route, feed_socket
 from detent.gateway.lines import lines_route
 from detent.gateway.live import Hub
@@ -26,23 +28,37 @@ from detent.gateway.login import login_route, logout_route
 from detent.gateway.paths import Paths
 from detent.gateway.posting import Dispatcher
 from detent.gateway.routes import GuardedRoute, OperationRoute, deny_undeclared, encode
-from detent.kernel.health import judge
+from detent.gateway.tools import Load, ToolDoor, tools_route
 from detent.operations import OPERATIONS, system
 from detent.operations.core import Core
 from detent.operations.registry import Scope
 
 #: The verdict that `/health` shows to everybody is counted at most this often.
 VERDICT_S = 1.0
+METRICS = "/metrics"
+
+
+class Watcher(Protocol):
+    """What is shown at `/metrics`; it reads the gateway's own counts from `requests`."""
+
+    media_type: str
+    requests: Counter[tuple[str, str, str]]
+
+    def page(self) -> bytes: ...
 
 
 class Gateway:
     """The parts of a running gateway."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self, core: Core, watcher: Watcher | None = None, tools: Load | None = None
+    ) -> None:
         self.core = core
+        self.watcher = watcher
         self.limits = wire.Limits.of(core.settings)
         self.tokens = Tokens(core.store)
         self.dispatcher = Dispatcher(core, self.tokens)
+        self.tools = ToolDoor(self.dispatcher, self.limits, tools)
         self.hub: Hub | None = None
         self._verdict = "ok"
         self._judged_at = float("-inf")
@@ -55,10 +71,12 @@ class Gateway:
             yield
         finally:
             self.hub.stop()
+            await self.tools.join()
             await self.dispatcher.work(self.hub.join)
 
     def stop_feeds(self) -> None:
         """End the connections that would never end by themselves. Called on the event loop."""
+        self.tools.stop()
         if self.hub is not None:
             self.hub.stop()
 
@@ -73,7 +91,7 @@ class Gateway:
 
     def _judge(self) -> str:
         try:
-            return judge(system.figures(self.core)).verdict.value
+            return system.verdict(self.core).verdict.value
         except DetentError:
             return "unhealthy"
 
@@ -82,14 +100,28 @@ class Gateway:
         await self.dispatcher.work(self._look)
         return Response(encode({"status": "ready"}), media_type=wire.JSON)
 
+    async def metrics(self, _: Request, visit: Visit) -> ASGIApp:
+        """What Prometheus reads: about all projects, so that a token of one does not do."""
+        if visit.visitor is not None and visit.caller.project is not None:
+            raise Forbidden(f"{visit.caller.name} may see project {visit.caller.project!r} alone")
+        if self.watcher is None:
+            raise NotFound("This gateway counts nothing.")
+        page = await self.dispatcher.work(self.watcher.page)
+        return Response(page, media_type=self.watcher.media_type)
+
     def _look(self) -> None:
         with self.core.store.read() as view:
             view.head()
 
 
-def make_app(core: Core, hosts: Collection[str]) -> tuple[ASGIApp, Gateway]:
+def make_app(
+    core: Core,
+    hosts: Collection[str],
+    watcher: Watcher | None = None,
+    tools: Load | None = None,
+) -> tuple[ASGIApp, Gateway]:
     """The application behind its door, and its parts."""
-    gateway = Gateway(core)
+    gateway = Gateway(core, watcher, tools)
     app = FastAPI(
         title="detent",
         openapi_url=None,
@@ -98,8 +130,12 @@ def make_app(core: Core, hosts: Collection[str]) -> tuple[ASGIApp, Gateway]:
         lifespan=gateway.running,
     )
     app.router.routes.extend(_routes(gateway, app))
-    deny_undeclared(app.routes)
-    return Door(app, Paths(app.routes), gateway.tokens, hosts), gateway
+    open_paths = (*OPEN, METRICS) if core.settings.gateway_metrics_open else OPEN
+    deny_undeclared(app.routes, open_paths)
+    door = Door(app, Paths(app.routes), gateway.tokens, hosts, open_paths)
+    if watcher is not None:
+        watcher.requests = door.requests
+    return door, gateway
 
 
 def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
@@ -108,12 +144,15 @@ def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
     return [
         lines_route(dispatcher, limits),
         *(OperationRoute(each, dispatcher, limits) for each in OPERATIONS.values()),
+        *evidence_routes(dispatcher),
         events_route(hub),
         feed_socket(hub),
+        tools_route(gateway.tools),
         login_route(dispatcher, limits),
         logout_route(dispatcher, gateway.tokens),
         _open("/health", gateway.health, "How all is going, in one word."),
         _open("/ready", gateway.ready, "Whether requests can be served."),
+        _metrics(gateway),
         _document(app),
     ]
 
@@ -129,6 +168,22 @@ def _open(path: str, handler: Any, summary: str) -> GuardedRoute:
         summary=summary,
         responses=responses(("wrong_host", "internal", "unavailable")),
         openapi_extra={"security": []},
+        tags=["system"],
+    )
+
+
+def _metrics(gateway: Gateway) -> GuardedRoute:
+    text = {200: {"description": "Metrics", "content": {"text/plain": {"schema": {}}}}}
+    return GuardedRoute(
+        "GET",
+        METRICS,
+        gateway.metrics,
+        None if gateway.core.settings.gateway_metrics_open else Scope.READ,
+        response_class=Response,
+        operation_id="metrics",
+        summary="Metrics for Prometheus.",
+        description="Needs the scope `read`, unless `gateway.metrics_open` is set on loopback.",
+        responses={**responses((*ALWAYS, "not_found")), **text},
         tags=["system"],
     )
 

@@ -170,6 +170,12 @@ def check_address(settings: Settings) -> None:
             setting="gateway.public",
             hint="Set gateway.public to true if that is meant, and put TLS in front.",
         )
+    if settings.gateway_metrics_open and not is_loopback(settings.gateway_host):
+        raise Misconfigured(
+            "/metrics without a token is for loopback alone.",
+            setting="gateway.metrics_open",
+            hint="Set gateway.metrics_open to false, and give Prometheus a token to read with.",
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -1,18 +1,23 @@
 """The one door: every HTTP request and WebSocket passes here before any route sees it.
 
 It gives each a request id, checks Host and Origin, finds out who asks, and closes the answer's
-headers against browsers. Only `/health` and `/ready` are open; a login brings its code instead.
+headers against browsers. Only `/health`, `/ready` and the dashboard's files, which hold no data,
+are open, and `/metrics` by setting; a login brings its code instead.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from detent import logs
 from detent.errors import DetentError
 from detent.gateway import problems
 from detent.gateway.auth import SAFE_METHODS, Tokens, Visitor, check_host, check_origin, credentials
+from detent.gateway.page import Page
 from detent.ids import new_id
 from detent.operations.registry import Caller
 
@@ -21,6 +26,8 @@ OPEN = ("/health", "/ready")
 #: The path whose credential is the code in its body.
 LOGIN = "/api/login"
 VISIT = "detent.visit"
+#: Methods that are counted by name: anybody may invent further ones.
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WEBSOCKET")
 HEADERS = {
     "x-content-type-options": "nosniff",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -36,6 +43,8 @@ class Visit:
 
     request_id: str
     visitor: Visitor | None = None
+    #: The route's path with its parameters' names; empty where there is no route.
+    path: str = ""
 
     @property
     def caller(self) -> Caller:
@@ -48,16 +57,33 @@ def visit_of(scope: Scope) -> Visit:
     return visit
 
 
+class Routes(Protocol):
+    """The routes, and whether a path leads to one."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def knows(self, path: str) -> bool: ...
+
+
 class Door:
     """The routes behind their checks; `app` starts and ends what they need."""
 
     def __init__(
-        self, app: ASGIApp, routes: ASGIApp, tokens: Tokens, hosts: Collection[str]
+        self,
+        app: ASGIApp,
+        routes: Routes,
+        tokens: Tokens,
+        hosts: Collection[str],
+        open_paths: Collection[str] = OPEN,
     ) -> None:
         self.app = app
         self.routes = routes
         self.tokens = tokens
         self.hosts = hosts
+        self.open_paths = (*open_paths, LOGIN)
+        #: Answers by method, route and status; for whoever watches.
+        self.requests: Counter[tuple[str, str, str]] = Counter()
+        self.page = Page()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -67,26 +93,38 @@ class Door:
 
         async def closed(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                self._count(scope, message["status"])
                 headers = MutableHeaders(scope=message)
                 headers["x-request-id"] = visit.request_id
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
+        target: ASGIApp = self.routes
         try:
-            visit.visitor = await self._admit(scope)
+            headers = Headers(scope=scope)
+            host = check_host(headers, self.hosts)
+            shown = self.page.find(scope, host, self.routes.knows)
+            if shown is None:
+                visit.visitor = await self._admit(scope, headers, host)
+            else:
+                target = shown
         except Exception as error:
             await refuse(problems.explained(error, visit.request_id), scope, receive, closed)
             return
-        await self.routes(scope, receive, closed)
+        with logs.about(request_id=visit.request_id):
+            await target(scope, receive, closed)
 
-    async def _admit(self, scope: Scope) -> Visitor | None:
-        headers = Headers(scope=scope)
-        host = check_host(headers, self.hosts)
+    def _count(self, scope: Scope, status: int) -> None:
+        method = scope.get("method", "WEBSOCKET")
+        known = method if method in METHODS else "other"
+        self.requests[known, visit_of(scope).path or "other", str(status)] += 1
+
+    async def _admit(self, scope: Scope, headers: Headers, host: str) -> Visitor | None:
         unsafe = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if unsafe:
             check_origin(headers, host, required=False)
-        if scope["type"] == "http" and scope["path"] in (*OPEN, LOGIN):
+        if scope["type"] == "http" and scope["path"] in self.open_paths:
             return None
         given = credentials(headers)
         if unsafe:

@@ -18,9 +18,10 @@ from detent.gateway.documents import ALWAYS, responses
 from detent.gateway.door import Visit, refuse, visit_of
 from detent.gateway.live import Hub, Reader
 from detent.gateway.messages import Filter, Form, Frame, as_array, as_stream
-from detent.gateway.problems import explained, invalid
+from detent.gateway.problems import explained
 from detent.gateway.routes import GuardedRoute, GuardedSocket
 from detent.operations.inputs import MOST
+from detent.operations.models import invalid
 from detent.operations.pages import of_project
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right

@@ -21,10 +21,11 @@ from detent.gateway import wire
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
 from detent.gateway.door import Visit, visit_of
 from detent.gateway.posting import Dispatcher
-from detent.gateway.problems import document, explained, invalid
+from detent.gateway.problems import document, explained
 from detent.gateway.routes import GuardedRoute
 from detent.operations import shapes
 from detent.operations.intake import ask_for
+from detent.operations.models import invalid
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
 

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import contextmanager
 
 import anyio.to_thread
@@ -27,6 +27,8 @@ FOR_EACH_READER_S = 0.00025
 #: Frames that a reader may be behind before it is dropped.
 MOST_FRAMES = 64
 MOST_READERS = 5_000
+#: Sending to a thousand readers takes a tenth of a second; nobody else waits that long for a turn.
+WOKEN_AT_ONCE = 20
 #: How often it is looked whether the tokens of open connections still hold.
 LOOK_S = 1.0
 #: A quiet connection hears its cursor this often.
@@ -49,11 +51,14 @@ class Reader:
         self._news = asyncio.Event()
 
     def tell(self, news: Frame) -> None:
+        """Put it into the queue; whoever tells many wakes them little by little."""
         if len(self._frames) >= MOST_FRAMES:
             self.end("slow_reader")
         if self.ended is None:
             self._frames.append(news)
-            self._news.set()
+
+    def wake(self) -> None:
+        self._news.set()
 
     def end(self, reason: str) -> None:
         """Let go of it: what waits is dropped, and the last word says from where to begin again."""
@@ -85,6 +90,7 @@ class Hub:
         #: Up to here, everything has been told to those who have caught up.
         self.position = 0
         self._moved = asyncio.Event()
+        self._asleep: deque[Reader] = deque()
         self._stopping = threading.Event()
 
     async def start(self) -> None:
@@ -142,10 +148,24 @@ class Hub:
         for (chosen, form), group in self._joined.items():
             news = frame(said, chosen, form, self.position)
             if news is not None:
-                for reader in group:
-                    reader.tell(news)
+                self._tell_all(group, news)
         self._moved.set()
         self._moved = asyncio.Event()
+
+    def _tell_all(self, group: Iterable[Reader], news: Frame) -> None:
+        waking = bool(self._asleep)
+        for reader in group:
+            reader.tell(news)
+            self._asleep.append(reader)
+        if not waking:
+            self._wake_some()
+
+    def _wake_some(self) -> None:
+        """A few readers in each turn of the loop: requests have theirs in between."""
+        for _ in range(min(WOKEN_AT_ONCE, len(self._asleep))):
+            self._asleep.popleft().wake()
+        if self._asleep:
+            self._loop.call_soon(self._wake_some)
 
     async def _look_over(self) -> None:
         """Once a second, end connections whose token is gone; now and then, give a sign of life."""
@@ -157,9 +177,7 @@ class Hub:
                 await self._end_unauthorized()
             if looks % QUIET_LOOKS == 0:
                 for (_, form), group in self._joined.items():
-                    quiet = single(form, "cursor", self.position)
-                    for reader in group:
-                        reader.tell(quiet)
+                    self._tell_all(group, single(form, "cursor", self.position))
 
     async def _end_unauthorized(self) -> None:
         try:

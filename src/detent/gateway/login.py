@@ -16,9 +16,9 @@ from detent.gateway.auth import COOKIE, SECURE_COOKIE, Tokens
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
 from detent.gateway.door import LOGIN, Visit
 from detent.gateway.posting import Dispatcher
-from detent.gateway.problems import invalid
 from detent.gateway.routes import GuardedRoute, encode
 from detent.operations import shapes
+from detent.operations.models import invalid
 from detent.operations.registry import Scope
 from detent.operations.tokens import SESSION_LIFETIME_S, end_session, exchange
 

@@ -5,6 +5,7 @@ transaction. A request costs no thread of its own, and the event loop never wait
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -14,9 +15,12 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.to_thread
 
+from detent import failpoints
 from detent.gateway.auth import Tokens
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Operation, Posted, Scope, call
+
+log = logging.getLogger("detent.gateway")
 
 #: A batch takes at most so many submissions, as the engine does.
 MOST_AT_ONCE = 1_000
@@ -77,7 +81,12 @@ class Dispatcher:
 
     def _serve(self) -> None:
         while (first := self._orders.get()) is not None:
-            self._work([first, *self._waiting()])
+            orders = [first, *self._waiting()]
+            try:
+                self._work(orders)
+            except Exception as error:  # each client must hear of it, and the thread goes on
+                log.exception("submissions failed")
+                _deliver([(order, error) for order in orders])
 
     def _waiting(self) -> Iterator[_Order]:
         """What came meanwhile; the end stays in the queue for the next look."""
@@ -95,11 +104,13 @@ class Dispatcher:
         """Ask the engine for all of them at once."""
         answers: list[tuple[_Order, Any]] = []
         begun: list[_Begun] = []
+        failpoints.hit("request.received")
         for order in orders:
             self._begin(order, begun, answers)
         for each in begun:
             self.core.engine.serve(each.result)
             answers.append((each.order, _outcome(each)))
+        failpoints.hit("response.before")
         _deliver(answers)
 
     def _begin(self, order: _Order, begun: list[_Begun], answers: list[tuple[_Order, Any]]) -> None:

@@ -4,12 +4,12 @@ import logging
 from typing import Any
 
 import msgspec
-from pydantic import ValidationError
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from detent.codes import CODES
 from detent.errors import DetentError, Invalid, Unavailable
+from detent.redaction import redact
 
 log = logging.getLogger("detent.gateway")
 
@@ -45,7 +45,7 @@ def document(error: DetentError, request_id: str) -> dict[str, Any]:
         "type": EXPLAINED + error.code,
         "title": CODES[error.code].meaning,
         "status": error.status,
-        "detail": error.message,
+        "detail": redact(error.message),
         "code": error.code,
         "hint": error.hint,
         "request_id": request_id,
@@ -86,34 +86,6 @@ def explained(error: Exception, request_id: str) -> DetentError:
 def _short(value: Any) -> Any:
     text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
     return value if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
-
-
-# ---- input that does not fit its model -------------------------------------------------------
-
-
-def invalid(error: ValidationError, known: tuple[str, ...]) -> Invalid:
-    """The first thing that a model has found wrong, by the name of the field."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    field = _place(first["loc"]) or "body"
-    kind = first["type"]
-    if kind == "missing":
-        return Invalid(f"{field} is missing.", field=field)
-    if kind == "extra_forbidden":
-        listed = ", ".join(known) or "none"
-        return Invalid(
-            f"{field} is not a known field; known are: {listed}.", field=field, allowed=known
-        )
-    return Invalid(f"{field}: {first['msg']}.", field=field, given=first["input"])
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    place = ""
-    for part in location:
-        if isinstance(part, int):
-            place += f"[{part}]"
-        else:
-            place += f".{part}" if place else part
-    return place
 
 
 def too_late() -> Unavailable:

@@ -4,7 +4,7 @@ Every route declares a scope. `deny_undeclared` refuses to start with one that d
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -21,10 +21,10 @@ from detent.errors import Broken, Invalid, Refused
 from detent.gateway import wire
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
 from detent.gateway.door import LOGIN, OPEN, Visit, refuse, visit_of
-from detent.gateway.models import bounds, fields_of
 from detent.gateway.posting import Dispatcher
 from detent.gateway.problems import explained
 from detent.operations.inputs import INPUTS, input_for
+from detent.operations.models import bounds, fields_of
 from detent.operations.registry import Operation, Scope
 
 #: Entity tags as this server gives them.
@@ -64,6 +64,13 @@ class GuardedRoute(APIRoute):
         await response(scope, receive, send)
 
 
+class AnyTokenRoute(GuardedRoute):
+    """A route for every valid token: each operation that is asked for there checks its scope."""
+
+    def __init__(self, method: str, path: str, handler: Handler, **documented: Any) -> None:
+        super().__init__(method, path, handler, None, **documented)
+
+
 class GuardedSocket(WebSocketRoute):
     """A WebSocket that declares its scope."""
 
@@ -72,13 +79,14 @@ class GuardedSocket(WebSocketRoute):
         super().__init__(path, endpoint)
 
 
-def deny_undeclared(routes: Iterable[BaseRoute]) -> None:
+def deny_undeclared(routes: Iterable[BaseRoute], open_paths: Collection[str] = OPEN) -> None:
     """Deny by default: a route that nobody gave a scope keeps the gateway from starting."""
     for route in routes:
         path = getattr(route, "path", "?")
         if not isinstance(route, GuardedRoute | GuardedSocket):
             raise Broken(f"The route {path} declares no scope.")
-        if route.needs is None and path not in (*OPEN, LOGIN):
+        closed = route.needs is not None or isinstance(route, AnyTokenRoute)
+        if not closed and path not in (*open_paths, LOGIN):
             raise Broken(f"The route {path} may not be open.")
 
 
@@ -143,7 +151,7 @@ class OperationRoute(GuardedRoute):
             found = await self._body(request)
         self._headers(request, found)
         for name, value in request.path_params.items():
-            found[name] = wire.plain(value, name)
+            found[name] = _within(wire.plain(value, name), name, self.operation)
         return found
 
     async def _body(self, request: Request) -> dict[str, Any]:
@@ -173,6 +181,16 @@ class OperationRoute(GuardedRoute):
                 f"Idempotency-Key must have 1 to {longest} characters.", field="Idempotency-Key"
             )
         return given
+
+
+def _within(value: str, name: str, operation: Operation) -> str:
+    """A parameter of the path, if it keeps its bounds."""
+    known = input_for(operation.name, name)
+    if known.longest is not None and len(value) > known.longest:
+        raise Invalid(f"{name} has more than {known.longest} characters.", field=name, given=value)
+    if known.pattern is not None and not re.search(known.pattern, value):
+        raise Invalid(f"{name} must match {known.pattern}.", field=name, given=value)
+    return value
 
 
 def _same(found: dict[str, Any], name: str, value: Any, header: str) -> None:
@@ -242,11 +260,11 @@ def _answers(operation: Operation) -> dict[int | str, dict[str, Any]]:
     codes: tuple[str, ...] = (*ALWAYS, "invalid")
     if operation.method not in ("GET", "DELETE"):
         codes += WITH_BODY
-    if operation.method != "GET":
-        codes += ("refused",)
+    if operation.method != "GET" or operation.scope is Scope.RUN:
+        codes += ("refused",)  # a run's token speaks for a run that may have ended
     if operation.in_path or names & {"parent_id", "project"}:
         codes += ("not_found",)
-    if operation.scope is Scope.SUBMIT or "signal" in operation.name:
+    if operation.scope in (Scope.SUBMIT, Scope.RUN) or "signal" in operation.name:
         codes += ("too_many",)
     if "seen" in names:
         codes += ("precondition_failed",)

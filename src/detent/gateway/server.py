@@ -8,8 +8,9 @@ import threading
 import uvicorn
 
 from detent.errors import Misconfigured
-from detent.gateway.app import make_app
+from detent.gateway.app import Watcher, make_app
 from detent.gateway.auth import allowed_hosts, check_address
+from detent.gateway.tools import Load
 from detent.operations.core import Core
 
 log = logging.getLogger("detent.gateway")
@@ -25,8 +26,12 @@ TCP_USER_TIMEOUT = 18
 class Server:
     """A gateway on its own thread. `start` says the port; `stop` returns when all is down."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(
+        self, core: Core, watcher: Watcher | None = None, tools: Load | None = None
+    ) -> None:
         self.core = core
+        self.watcher = watcher
+        self.tools = tools
         self._thread: threading.Thread | None = None
         self._server: _Uvicorn | None = None
 
@@ -36,7 +41,8 @@ class Server:
         listening = _listen(self.core.settings.gateway_host, self.core.settings.gateway_port)
         port: int = listening.getsockname()[1]
         logging.getLogger("uvicorn.error").addFilter(_denial)
-        app, self.gateway = make_app(self.core, allowed_hosts(self.core.settings, port))
+        hosts = allowed_hosts(self.core.settings, port)
+        app, self.gateway = make_app(self.core, hosts, self.watcher, self.tools)
         self._server = _Uvicorn(_config(app))
         self._thread = threading.Thread(
             target=self._server.run, args=([listening],), name="detent-gateway", daemon=True

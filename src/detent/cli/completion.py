@@ -1,0 +1,31 @@
+"""`detent completion`: what a shell needs to complete commands and options."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from detent.cli import output
+
+HINTS = {
+    "bash": 'eval "$(detent completion bash)"   # in ~/.bashrc',
+    "zsh": 'eval "$(detent completion zsh)"   # in ~/.zshrc, after compinit',
+    "fish": "detent completion fish | source   # in ~/.config/fish/config.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(sorted(HINTS)))
+@output.json_option
+@click.pass_context
+def completion(ctx: click.Context, shell: str, as_json: bool) -> None:
+    """Print a completion script for bash, zsh or fish.
+
+    To have it always: `eval "$(detent completion bash)"` in the shell's start-up file.
+    """
+    found = get_completion_class(shell)
+    assert found is not None, "the choices above are those that click knows"
+    root = ctx.find_root().command
+    script = found(root, {}, "detent", "_DETENT_COMPLETE").source()
+    if as_json:
+        output.print_json({"shell": shell, "script": script, "install": HINTS[shell]})
+    else:
+        click.echo(script)

@@ -1,0 +1,71 @@
+"""`detent config`: each setting, its value, and where that came from."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.settings import Loaded, load, name
+
+HIDDEN = "(hidden)"
+#: Names whose values nobody should read over a shoulder.
+_SECRET = re.compile(r"token|secret|password|passwd|api_?key|credential", re.IGNORECASE)
+_IN_URL = re.compile(r"(?<=://)([^/@:]*):[^/@]*(?=@)")
+
+
+@click.group()
+def config() -> None:
+    """Show each setting and where its value comes from."""
+
+
+@config.command()
+@output.json_option
+def show(as_json: bool) -> None:
+    """Show each setting, its value, and where it came from; secrets are hidden."""
+    loaded = load()
+    rows = [*_settings(loaded), *_tables(loaded)]
+    if as_json:
+        settings = [{"name": each, "value": value, "from": origin} for each, value, origin in rows]
+        output.print_json(
+            {"file": None if loaded.file is None else str(loaded.file), "settings": settings}
+        )
+        return
+    output.note(f"File: {loaded.file or 'none'}")
+    output.table(
+        ("SETTING", "VALUE", "FROM"), [(each, _text(value), origin) for each, value, origin in rows]
+    )
+
+
+def _settings(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
+    for field, origin in loaded.origins.items():
+        value = getattr(loaded.settings, field)
+        yield name(field), _safe(field, value), origin
+
+
+def _tables(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
+    """The rest of the file: intents, agents and whatever else it configures."""
+    for dotted, value in _flat("", loaded.tables):
+        yield dotted, _safe(dotted, value), str(loaded.file)
+
+
+def _flat(prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _safe(named: str, value: Any) -> Any:
+    """The value, without what only its owner should know."""
+    if value and _SECRET.search(named.rpartition(".")[2]):
+        return HIDDEN
+    return _IN_URL.sub(rf"\1:{HIDDEN}", value) if isinstance(value, str) else value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,200 @@
+"""`detent export` and `detent import`: a task as one archive; and a queue from JSON lines."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import Connection, connect
+from detent.errors import DetentError, Invalid, Refused
+from detent.settings import load
+
+if TYPE_CHECKING:
+    from detent.operations.core import Core
+
+_file = click.Path(dir_okay=False, path_type=Path)
+_there = click.Path(exists=True, dir_okay=False, path_type=Path)
+ZIP = b"PK"
+LONGEST_LINE = 1_048_576
+#: Fields of a line that become the task; the rest of a line is of no use here.
+FIELDS = ("taskId", "source", "intent", "priority", "payload")
+
+
+@click.command("export", no_args_is_help=True)
+@click.argument("task_id", metavar="TASK", required=False)
+@click.argument("file", type=_file, required=False)
+@click.option(
+    "--verify", "checked", type=_there, help="Check this archive instead; no store needed."
+)
+@output.json_option
+def export(task_id: str | None, file: Path | None, checked: Path | None, as_json: bool) -> None:
+    """Write TASK, with its whole tree, history, evidence and output, into the archive FILE."""
+    if checked is not None:
+        _verify(checked, as_json)
+        return
+    if task_id is None or file is None:
+        raise click.UsageError("Name a task and a file, or --verify and a file.")
+    from detent.operations.output import read_bytes
+    from detent.service import open_core
+    from detent.upkeep.export import export_task
+
+    with open_core(load()) as core:
+        data_dir = core.settings.data_dir
+        made = export_task(
+            core.store, task_id, file, lambda *where: read_bytes(core.store, data_dir, *where)
+        )
+    if as_json:
+        output.print_json({**made._asdict(), "chain": _plain(made.chain)})
+        return
+    output.say(
+        f"Exported {made.task}: {made.tasks} tasks, {made.jobs} jobs, {made.runs} runs, "
+        f"{made.events} events, {made.evidence} pieces of evidence.\n"
+        f"SHA-256 of the manifest: {made.manifest}"
+    )
+    if made.missing:
+        output.say(f"{made.missing} pieces of evidence are not kept any more and are left out.")
+
+
+def _plain(struct: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(struct)
+
+
+def _verify(file: Path, as_json: bool) -> None:
+    from detent.upkeep.archive import Archive
+
+    with Archive(file) as archive:
+        flaws = archive.flaws()
+        manifest = archive.manifest
+    if as_json:
+        shown = {"task": manifest.task, "manifest": archive.digest, "flaws": flaws}
+        output.print_json({**shown, "chain": _plain(manifest.chain)})
+    elif flaws:
+        for flaw in flaws:
+            output.say(f"- {flaw}")
+    else:
+        events = sum(manifest.streams.values())
+        output.say(
+            f"Clean: {manifest.task} with {events} events and {len(manifest.members)} members.\n"
+            f"SHA-256 of the manifest: {archive.digest}\n"
+            f"From a log with chain {manifest.chain.value} at position {manifest.chain.position}."
+        )
+    sys.exit(1 if flaws else 0)
+
+
+# ---- importing -------------------------------------------------------------------------------
+
+
+@click.command("import")
+@click.argument("file", type=_there)
+@output.json_option
+def import_(file: Path, as_json: bool) -> None:
+    """Take in an archive of `detent export`, or a queue of JSON lines.
+
+    A line is {"taskId", "source", "intent", "priority", "payload"}; one that is known already
+    changes nothing, so that the same file can be imported again.
+    """
+    with file.open("rb") as opened:
+        is_archive = opened.read(2) == ZIP
+    if is_archive:
+        _import_archive(file, as_json)
+    else:
+        _import_lines(file, as_json)
+
+
+def _import_archive(file: Path, as_json: bool) -> None:
+    from detent.kernel.commands import Actor
+    from detent.operations.registry import OWNER
+    from detent.service import open_core
+    from detent.upkeep.importing import import_archive
+
+    with open_core(load()) as core:
+        actor = Actor(OWNER.name)
+        made = import_archive(core.engine, file, actor, lambda *piece: _write_output(core, *piece))
+    if as_json:
+        output.print_json(made._asdict())
+    else:
+        output.say(
+            f"Imported {made.task}: {made.tasks} tasks, {made.jobs} jobs, {made.events} events, "
+            f"{made.evidence} pieces of evidence."
+        )
+
+
+def _write_output(core: "Core", run_id: str, offset: int, data: bytes) -> None:
+    from detent.operations.output import append_output
+
+    append_output(core.store, core.settings.data_dir, run_id, offset, data)
+
+
+# ---- lines -----------------------------------------------------------------------------------
+
+
+def _import_lines(file: Path, as_json: bool) -> None:
+    counts = {"queued": 0, "known": 0}
+    refused: list[dict[str, Any]] = []
+    with connect() as detent:
+        for number, line in _lines(file):
+            try:
+                known = _take(detent, line)
+            except DetentError as error:
+                if error.status >= 500:
+                    raise
+                refused.append({"line": number, "code": error.code, "message": error.message})
+            else:
+                counts["known" if known else "queued"] += 1
+    if as_json:
+        output.print_json({**counts, "refused": refused})
+    else:
+        output.say(f"{counts['queued']} queued, {counts['known']} known, {len(refused)} refused.")
+        for each in refused:
+            output.note(f"line {each['line']}: {each['message']} [{each['code']}]")
+    sys.exit(1 if refused else 0)
+
+
+def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    with file.open("rb") as opened:
+        number = 0
+        while line := opened.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise Invalid(f"Line {number} is over {LONGEST_LINE:,} bytes.", field="line")
+            if line.strip():
+                yield number, line
+
+
+def _take(detent: Connection, line: bytes) -> bool:
+    """Queue one task; True if it is known already, whatever became of it since."""
+    try:
+        document = json.loads(line)
+    except ValueError as error:
+        raise Invalid(f"it is no JSON: {error}", field="line", code="unreadable") from None
+    if not isinstance(document, dict):
+        raise Invalid("it is no JSON object", field="line")
+    for name in FIELDS:
+        if name not in document:
+            raise Invalid(f"{name} is missing", field=name)
+    given = {name: document[name] for name in FIELDS}
+    known = _known(detent, given)
+    if not known:
+        detent.call("enqueue", **given)
+    return known
+
+
+def _known(detent: Connection, given: dict[str, Any]) -> bool:
+    try:
+        task = detent.call("show_task", task_id=str(given["taskId"]))
+    except DetentError as error:
+        if error.code == "unknown_task":
+            return False
+        raise
+    same = all(task[name] == given[name] for name in ("source", "intent", "payload"))
+    if not same:
+        raise Refused(
+            f"task {given['taskId']} is there with another body", code="idempotency_conflict"
+        )
+    return True

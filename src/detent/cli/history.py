@@ -1,0 +1,41 @@
+"""Commands about what was: `at` shows a task as it stood, `fork` goes on from a step of a job."""
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+
+
+@click.command()
+@click.argument("task_id")
+@click.option("--position", type=click.IntRange(min=0), help="After this position of the log.")
+@click.option("--time", help="At this time with its zone, like 2030-01-01T12:00:00Z.")
+@output.json_option
+def at(task_id: str, position: int | None, time: str | None, as_json: bool) -> None:
+    """Show a task as it stood after a position of the log, or at a time."""
+    with connect() as detent:
+        then = detent.call("task_at", task_id=task_id, position=position, time=time)
+    if as_json:
+        output.print_json(then)
+        return
+    task = then["task"]
+    rows = [("position", str(then["position"])), ("at", then["at"]), ("state", task["state"])]
+    rows += [(name, str(task[name])) for name in ("title", "blocked_by", "spent") if task[name]]
+    rows += [("payload", str(task["payload"]))]
+    rows += [("job", f"{job['id']} {job['state']}") for job in then["jobs"]]
+    output.table(("TASK", task["id"]), rows)
+
+
+@click.command()
+@click.argument("job_id")
+@click.argument("step")
+@output.json_option
+def fork(job_id: str, step: str, as_json: bool) -> None:
+    """Queue a new job that keeps what a job had done before a step, and goes on from there."""
+    with connect() as detent:
+        made = detent.call("fork_job", job_id=job_id, step=step)
+    if as_json:
+        output.print_json(made)
+    else:
+        output.say(made["id"])
+        output.note(f"It keeps: {', '.join(made['kept']) or 'nothing'}.")

@@ -1,0 +1,120 @@
+"""`detent inbox`: what waits for a person, one by one."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.cli.choosing import told
+from detent.cli.connection import Connection, connect
+from detent.cli.rows import task_state
+from detent.errors import DetentError
+
+
+@click.command()
+@click.option("--list", "only_list", is_flag=True, help="Only list; ask nothing.")
+@click.option("--project", help="Only this project.")
+@output.json_option
+def inbox(only_list: bool, project: str | None, as_json: bool) -> None:
+    """Deal with what waits for a person, one by one."""
+    with connect() as detent:
+        items = detent.call("inbox", project=project)["items"]
+        if as_json:
+            output.print_json({"items": items})
+        elif not items:
+            output.say("Nothing waits for a person.")
+        elif only_list or not sys.stdin.isatty():
+            rows = [(row["id"], task_state(row), wanted(row), row["intent"]) for row in items]
+            output.table(("ID", "STATE", "WANTED", "INTENT"), rows)
+        else:
+            for number, row in enumerate(items, 1):
+                output.say(f"\n{number} of {len(items)}")
+                _deal_with(detent, row)
+
+
+def wanted(row: Mapping[str, Any]) -> str:
+    """What a person is asked for."""
+    if row["state"] != "blocked":
+        return WANTED[row["state"]]
+    detail = row["blocked_detail"]
+    text = detail.get("text") or detail.get("error") or ""
+    options = detail.get("options")
+    listed = f" ({', '.join(map(str, options))})" if options else ""
+    return f"{row['blocked_by']}: {text}{listed}"
+
+
+def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
+    """Ask until something was done or it is skipped; a refusal is told, and asked again."""
+    output.say(f"{row['id']}  {row['intent']}  {row['title']}\n  {wanted(row)}")
+    choices = DEALINGS[row["blocked_by"] if row["state"] == "blocked" else row["state"]]
+    while True:
+        choice = click.prompt("  do", type=click.Choice([*choices, "show", "skip"]), default="skip")
+        if choice == "skip":
+            return
+        try:
+            if choice == "show":
+                _show(detent, row)
+                continue
+            told(choices[choice](detent, row), as_json=False)
+            return
+        except DetentError as error:
+            output.complain(error)
+
+
+def _show(detent: Connection, row: Mapping[str, Any]) -> None:
+    """What there is to judge by: the payload, the result, and the end of what it wrote."""
+    jobs = detent.call("task_jobs", task_id=row["id"])["items"]
+    logs = detent.call("task_logs", task_id=row["id"])["text"]
+    fields = {"payload": row["payload"], "comment": row["comment"]}
+    output.fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
+    output.say("\n".join(logs.splitlines()[-20:]))
+
+
+#: What is asked of a person where nothing more is said.
+WANTED = {
+    "ready": "review: accept or reject",
+    "failed": "it failed: retry or delete it",
+    "timed_out": "it took too long: resume, retry or delete it",
+}
+Dealing = Callable[[Connection, Mapping[str, Any]], Any]
+
+
+def _answer(detent: Connection, row: Mapping[str, Any]) -> Any:
+    return detent.call("answer_task", task_id=row["id"], answer=click.prompt("  answer"))
+
+
+def _accept(detent: Connection, row: Mapping[str, Any]) -> Any:
+    """What was looked at, and nothing that came after it."""
+    return detent.call("accept_task", task_id=row["id"], seen=row["version"])
+
+
+def _reject(detent: Connection, row: Mapping[str, Any]) -> Any:
+    comment = click.prompt("  what is wrong")
+    again = click.confirm("  run it again", default=True)
+    return detent.call(
+        "reject_task", task_id=row["id"], comment=comment, run=again, seen=row["version"]
+    )
+
+
+def _raise(detent: Connection, row: Mapping[str, Any]) -> Any:
+    amount = click.prompt("  new budget in dollars")
+    return detent.call("edit_task", task_id=row["id"], max_budget_usd=amount)
+
+
+def _simply(operation: str) -> Dealing:
+    return lambda detent, row: detent.call(operation, task_id=row["id"])
+
+
+_CANCEL, _RETRY = _simply("cancel_task"), _simply("retry_task")
+_DELETE = _simply("delete_task")
+DEALINGS: Mapping[str, Mapping[str, Dealing]] = {
+    "ready": {"accept": _accept, "reject": _reject, "cancel": _CANCEL},
+    "question": {"answer": _answer, "cancel": _CANCEL},
+    "needs_user": {"answer": _answer, "cancel": _CANCEL},
+    "budget": {"raise": _raise, "cancel": _CANCEL},
+    "error": {"retry": _RETRY, "cancel": _CANCEL},
+    "failed": {"retry": _RETRY, "delete": _DELETE},
+    "timed_out": {"resume": _simply("resume_task"), "retry": _RETRY, "delete": _DELETE},
+}

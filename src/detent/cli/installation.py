@@ -1,0 +1,131 @@
+"""How the installation stands: `health`, `stats`, `state`."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+from detent.cli.values import value_from
+
+COLOURS = {"ok": "green", "degraded": "yellow", "unhealthy": "red"}
+
+
+@click.command()
+@output.json_option
+def health(as_json: bool) -> None:
+    """Say whether all is well, with the reasons.
+
+    Ends with 1 if the verdict is unhealthy.
+    """
+    with connect() as detent:
+        found = detent.call("health")
+    if as_json:
+        output.print_json(found)
+    else:
+        verdict = output.Styled(found["verdict"], COLOURS.get(found["verdict"], ""))
+        rows: list[tuple[output.Cell, ...]] = [("verdict", verdict, "")]
+        for reason in found["reasons"]:
+            mark = output.Styled(reason["verdict"], COLOURS.get(reason["verdict"], ""))
+            rows.append((reason["figure"], mark, reason["text"]))
+        for figure in found["shown"]:
+            value = "none" if figure["value"] is None else str(figure["value"])
+            mark = output.Styled(value, "" if figure["within"] else "yellow")
+            rows.append((figure["figure"], mark, f"limit {figure['limit']}"))
+        rows.append(("waiting for people", str(found["waiting_for_people"]), ""))
+        output.table(("", "IS", "BECAUSE"), rows, wrap=True)
+    sys.exit(1 if found["verdict"] == "unhealthy" else 0)
+
+
+# ---- stats -----------------------------------------------------------------------------------
+
+
+@click.command()
+@click.option("--hours", default=24, show_default=True, help="How far back.")
+@click.option("--project", help="Only this project.")
+@output.json_option
+def stats(hours: int, project: str | None, as_json: bool) -> None:
+    """Show throughput, success rate, durations, cost and queue age."""
+    with connect() as detent:
+        found = detent.call("stats", hours=hours, project=project)
+    if as_json:
+        output.print_json(found)
+        return
+    output.fields(f"last {found['hours']} hours", _figures(found))
+    if found["cost_per_day"]:
+        output.say("")
+        days = [
+            (row["day"], f"{row['cost']:.2f}", str(row["runs"])) for row in found["cost_per_day"]
+        ]
+        output.table(("DAY", "COST IN DOLLARS", "RUNS"), days)
+    if found["partial"]:
+        output.note(f"Only the newest {found['looked_at']} runs were looked at.")
+
+
+def _figures(found: Mapping[str, Any]) -> dict[str, str]:
+    rate = found["success_rate"]
+    by_state = (f"{count} {state}" for state, count in found["by_state"].items() if count)
+    return {
+        "runs ended": f"{found['ended']}",
+        "": ", ".join(by_state),
+        "per hour": f"{found['per_hour']:g}",
+        "success rate": "none ended" if rate is None else f"{rate:.1%}",
+        "duration p50": _seconds(found["durations"]["p50_s"]),
+        "duration p95": _seconds(found["durations"]["p95_s"]),
+        "duration mean": _seconds(found["durations"]["mean_s"]),
+        "queued jobs": f"{found['queued']}",
+        "oldest queued": _seconds(found["oldest_queued_s"]),
+    }
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "none"
+    if value < 120:
+        return f"{value:.3g} s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+
+
+# ---- state -----------------------------------------------------------------------------------
+
+
+@click.group()
+def state() -> None:
+    """Read and set the values of the installation's state."""
+
+
+@state.command()
+@click.argument("name", required=False)
+@output.json_option
+def get(name: str | None, as_json: bool) -> None:
+    """Print one value as JSON, or list all of them."""
+    with connect() as detent:
+        values = detent.call("show_state")["values"]
+    if name is not None:
+        if name not in values:
+            from detent.errors import NotFound
+
+            raise NotFound(f"There is no value {name!r}.", known=sorted(values))
+        output.print_json(values[name])
+    elif as_json:
+        output.print_json(values)
+    else:
+        output.fields("VALUE", values)
+
+
+@state.command("set")
+@click.argument("name")
+@click.argument("value")
+@output.json_option
+def set_it(name: str, value: str, as_json: bool) -> None:
+    """Set one value: JSON, or a plain text; null removes it."""
+    with connect() as detent:
+        changed = detent.call("set_state", name=name, value=value_from(value))
+    if as_json:
+        output.print_json(changed["values"])
+    else:
+        output.say(f"{name}: {changed['values'][name]}")

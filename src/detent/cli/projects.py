@@ -1,0 +1,84 @@
+"""`detent projects` and `detent intents`: what is known, and how much of it there is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def projects(ctx: click.Context, as_json: bool) -> None:
+    """List projects with their counts; create one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    with connect() as detent:
+        found = detent.call("list_projects")
+    if as_json:
+        output.print_json(found)
+    elif not found["items"]:
+        output.say("There are no projects yet; the first task of one makes it.")
+    else:
+        rows = [(row["name"], str(row["tasks"])) for row in found["items"]]
+        output.table(("NAME", "TASKS"), rows)
+
+
+@projects.command()
+@click.argument("name")
+@output.json_option
+def create(name: str, as_json: bool) -> None:
+    """Make a project known, which matters where projects are locked."""
+    with connect() as detent:
+        made = detent.call("create_project", name=name)
+    output.print_json(made) if as_json else output.say(made["name"])
+
+
+@projects.command()
+@click.argument("name")
+@output.json_option
+def show(name: str, as_json: bool) -> None:
+    """Show one project with its tasks and jobs by state."""
+    with connect() as detent:
+        found = detent.call("show_project", name=name)
+    if as_json:
+        output.print_json(found)
+        return
+    output.fields(
+        found["name"],
+        {
+            "paused": "yes" if found["paused"] else "no",
+            "tasks": _counts(found["tasks"]),
+            "jobs": _counts(found["jobs"]),
+        },
+    )
+
+
+def _counts(by_state: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(by_state.items())) or "none"
+
+
+@click.command()
+@output.json_option
+def intents(as_json: bool) -> None:
+    """List the known intents and where they come from."""
+    with connect() as detent:
+        found = detent.call("list_intents")
+    if as_json:
+        output.print_json(found)
+        return
+    headings = ("NAME", "KIND", "KNOWN FROM", "WORKERS", "PAUSED")
+    output.table(headings, [_cells(row) for row in found["items"]])
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["name"],
+        row["kind"],
+        ", ".join(row["origins"]),
+        str(row["workers"]),
+        "yes" if row["paused"] else "",
+    )

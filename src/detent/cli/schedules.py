@@ -1,0 +1,102 @@
+"""`detent schedules`: work that is submitted at its times."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+from detent.cli.named import add_verb
+from detent.cli.values import payload_from, seconds_from
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def schedules(ctx: click.Context, as_json: bool) -> None:
+    """List schedules; put, pause, trigger or delete one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    with connect() as detent:
+        found = detent.call("list_schedules")
+    if as_json:
+        output.print_json(found)
+    elif not found["items"]:
+        output.say("There is no schedule. Make one: detent schedules put NAME INTENT --every 1h")
+    else:
+        _table(found["items"])
+
+
+def _table(items: list[Mapping[str, Any]]) -> None:
+    headings = ("NAME", "INTENT", "WHEN", "NEXT", "LAST", "LAST TASK", "PROJECT")
+    output.table(headings, [_cells(row) for row in items])
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
+    when = f"{row['cron']} {row['timezone']}" if row["cron"] else f"every {row['every_s']} s"
+    coming: output.Cell = row["next_at"] or "soon"
+    return (
+        row["name"],
+        row["intent"],
+        when,
+        output.Styled("paused", "yellow") if row["paused"] else coming,
+        row["last_at"] or "",
+        row["last_task"] or "",
+        row["project"] or "",
+    )
+
+
+@schedules.command()
+@click.argument("name")
+@click.argument("intent")
+@click.option("--cron", help="Its times as a cron expression, as in '0 3 * * *'.")
+@click.option("--timezone", help="Time zone of the cron expression; UTC if not said.")
+@click.option("--every", metavar="TIME", help="Its times as an interval: 90s, 15m, 2h, 1d.")
+@click.option("--overlap", type=click.Choice(["skip", "allow"]), help="While the last one works.")
+@click.option("--missed", type=click.Choice(["once", "all", "skip"]), help="Times that passed.")
+@click.option("--lifecycle", help="board or review; board if not said.")
+@click.option("--project", help="The project that its tasks belong to.")
+@click.option("--priority", help="P0 to P3, or high, normal, low.")
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A payload field.")
+@click.option("--payload", help="The payload as JSON, or @FILE.")
+@output.json_option
+def put(
+    every: str | None,
+    assignments: tuple[str, ...],
+    payload: str | None,
+    as_json: bool,
+    **said: Any,
+) -> None:
+    """Make a schedule, or replace one of that name."""
+    every_s = None if every is None else seconds_from(every, "--every")
+    about = payload_from(payload, assignments) or None
+    with connect() as detent:
+        made = detent.call("put_schedule", every_s=every_s, payload=about, **said)
+    output.print_json(made) if as_json else _table([made])
+
+
+def _tell(_: str, done: Mapping[str, Any]) -> None:
+    output.say(done["task_id"]) if "task_id" in done else _table([done])
+
+
+add_verb(schedules, "pause", "pause_schedule", "Fire it no more until it is resumed.", _tell)
+add_verb(schedules, "resume", "resume_schedule", "Fire it again, from its next time on.", _tell)
+add_verb(schedules, "trigger", "trigger_schedule", "Submit its task now, besides its times.", _tell)
+add_verb(
+    schedules, "delete", "delete_schedule", "Forget a schedule; tasks that it made stay.", _tell
+)
+
+
+@schedules.command("next")
+@click.argument("name")
+@click.option("--count", default=5, show_default=True, help="How many.")
+@output.json_option
+def next_times(name: str, count: int, as_json: bool) -> None:
+    """Print the next times of a schedule."""
+    with connect() as detent:
+        found = detent.call("next_times", name=name, count=count)
+    if as_json:
+        output.print_json(found)
+    else:
+        output.say("\n".join(found["times"]))

@@ -1,0 +1,66 @@
+"""`detent tokens`: who may do what. A token is shown once, when it is made."""
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+from detent.cli.values import seconds_from
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def tokens(ctx: click.Context, as_json: bool) -> None:
+    """List tokens; create or revoke one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    with connect() as detent:
+        found = detent.call("list_tokens")
+    if as_json:
+        output.print_json(found)
+    elif not found["items"]:
+        output.say("There is no token. Make one: detent tokens create NAME --scope read")
+    else:
+        rows = [
+            (
+                row["name"],
+                ", ".join(row["scopes"]),
+                row["project"] or "all",
+                row["expires_at"] or "never",
+                row["created_at"],
+            )
+            for row in found["items"]
+        ]
+        output.table(("NAME", "SCOPES", "PROJECT", "EXPIRES", "CREATED"), rows)
+
+
+@tokens.command()
+@click.argument("name")
+@click.option("--scope", "scopes", multiple=True, required=True, help="What it may do.")
+@click.option("--project", help="For this project alone.")
+@click.option("--expires", metavar="TIME", help="How long it is valid: 90s, 15m, 2h, 30d.")
+@output.json_option
+def create(
+    name: str, scopes: tuple[str, ...], project: str | None, expires: str | None, as_json: bool
+) -> None:
+    """Make a token and print it; it is not shown again."""
+    lifetime_s = None if expires is None else seconds_from(expires, "--expires")
+    with connect() as detent:
+        made = detent.call(
+            "create_token",
+            name=name,
+            scopes=list(scopes),
+            project=project,
+            expires_in_s=lifetime_s,
+        )
+    output.print_json(made) if as_json else output.say(made["token"])
+
+
+@tokens.command()
+@click.argument("name")
+@output.json_option
+def revoke(name: str, as_json: bool) -> None:
+    """Make a token and the sessions that came from it worthless at once."""
+    with connect() as detent:
+        done = detent.call("revoke_token", name=name)
+    output.print_json(done) if as_json else output.say(f"{name}: revoked")

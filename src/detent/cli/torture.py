@@ -1,0 +1,72 @@
+"""`detent torture`: real processes, faults on purpose, and a check of every promise after."""
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from detent.cli import output
+from detent.errors import Invalid
+
+STORES = ("sqlite", "postgres", "both")
+PARTS = ("storm", "failpoints", "stops", "races", "images", "disk", "simulation")
+
+
+@click.command()
+@click.option("--store", type=click.Choice(STORES), default="both", show_default=True)
+@click.option("--seed", default=1, show_default=True, help="What load and faults are drawn from.")
+@click.option("--minutes", default=1.0, show_default=True, help="How long the storm lasts.")
+@click.option("--faults", default="", help="Faults of the storm, by comma; without it, all.")
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="One part alone.")
+@click.option("--quick", is_flag=True, help="A little of everything.")
+@click.option("--keep", is_flag=True, help="Keep what was left behind also if all is well.")
+@output.json_option
+def torture(
+    store: str,
+    seed: int,
+    minutes: float,
+    faults: str,
+    parts: tuple[str, ...],
+    quick: bool,
+    keep: bool,
+    as_json: bool,
+) -> None:
+    """Hurt a detent of its own in every way it claims to survive, and check what it promises.
+
+    Needs the packages of a development set-up for PostgreSQL. Touches nothing of yours: it works
+    in a directory of its own, which it keeps and names if something is wrong.
+    """
+    from detent.testing.torture import parts as tortures
+    from detent.testing.torture.nursery import Nursery
+    from detent.testing.torture.storm import unknown_faults
+
+    named = tuple(each.strip() for each in faults.split(",") if each.strip())
+    if wrong := unknown_faults(named):
+        raise Invalid(f"there is no fault {wrong[0]!r}.", field="faults", given=wrong[0])
+    size = tortures.QUICK if quick else tortures.FULL
+    results = []
+    with Nursery() as nursery:
+        for each in ("sqlite", "postgres") if store == "both" else (store,):
+            order = tortures.Order(seed, minutes, each, named, size, keep)
+            for part in parts or PARTS:
+                output.note(f"== {part} on {each}")
+                results.append(tortures.run(part, order, nursery, output.note))
+                _tell(results[-1])
+    if as_json:
+        output.print_json({"results": [asdict(each) for each in results]})
+    sys.exit(1 if any(each.problems for each in results) else 0)
+
+
+def _tell(result: "object") -> None:
+    """What a person wants to know of a part that is over."""
+    from detent.testing.torture.parts import Result
+
+    assert isinstance(result, Result)
+    verdict = "FAILED" if result.problems else "well"
+    output.note(f"{verdict} after {result.seconds:.0f} s: {result.seen}")
+    for problem in result.problems[:20]:
+        output.note(f"  {problem}")
+    if result.bundle:
+        output.note(f"  see {result.bundle}")
+    if result.problems:
+        output.note(f"  replay: {result.replay}")

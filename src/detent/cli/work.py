@@ -1,0 +1,178 @@
+"""Looking at work: `jobs`, `steps`, `show`, `why`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output, rows
+from detent.cli.connection import Connection, connect
+from detent.errors import DetentError
+
+#: Codes that say: there is none of this kind with that id, look for another kind.
+UNKNOWN = ("unknown_task", "unknown_job", "unknown_run")
+
+
+def page_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What every list takes."""
+    for option in (
+        output.json_option,
+        click.option("--cursor", help="Go on where the last page ended."),
+        click.option("--limit", default=50, show_default=True, help="At most so many."),
+        click.option("--sort", help="A column to sort by; - before it turns the order around."),
+        click.option("--search", help="Only what has this text in its id, name or error."),
+        click.option("--state", help="Only these states, separated by commas."),
+    ):
+        command = option(command)
+    return command
+
+
+def show_page(
+    page: Mapping[str, Any],
+    as_json: bool,
+    headings: tuple[str, ...],
+    cells: Callable[[Mapping[str, Any]], Any],
+    empty: str,
+    more: str,
+) -> None:
+    """A page as JSON or as a table, with the way to the next one."""
+    if as_json:
+        output.print_json(page)
+    elif not page["items"]:
+        output.say(empty)
+    else:
+        output.table(headings, [cells(row) for row in page["items"]])
+        if page.get("cursor"):
+            output.note(f"More: {more} --cursor {page['cursor']}")
+
+
+@click.command()
+@click.option("--intent", help="Only this intent.")
+@click.option("--project", help="Only this project.")
+@click.option("--task", "task_id", help="Only jobs of this task.")
+@page_options
+def jobs(as_json: bool, **filters: Any) -> None:
+    """List jobs, newest first."""
+    with connect() as detent:
+        page = detent.call("list_jobs", **filters)
+    show_page(page, as_json, rows.JOBS, rows.job_cells, "There are no jobs here.", "detent jobs")
+
+
+@click.command()
+@click.argument("work_id", metavar="TASK_OR_JOB")
+@output.json_option
+def steps(work_id: str, as_json: bool) -> None:
+    """List the steps of a task's or a job's plans."""
+    with connect() as detent:
+        page = _first(detent, work_id, ("task_steps", "task_id"), ("job_steps", "job_id"))
+    empty = "It has no steps: its work has no plan, or none yet."
+    show_page(page, as_json, rows.STEPS, rows.step_cells, empty, "")
+
+
+@click.command()
+@click.argument("work_id", metavar="TASK_OR_JOB")
+@output.json_option
+def why(work_id: str, as_json: bool) -> None:
+    """Say why a task or job is not moving, and who can change that."""
+    with connect() as detent:
+        answer = _first(detent, work_id, ("why", "task_id"), ("job_why", "job_id"))
+    if as_json:
+        output.print_json(answer)
+        return
+    output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
+    for reason in answer["reasons"]:
+        detail = ", ".join(f"{name}: {value}" for name, value in reason["detail"].items())
+        cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
+        cleared += f" Looked at again: {reason['looks_again']}."
+        output.say(" ".join(f"- {reason['reason']}: {cleared} {detail}".split()))
+    if not answer["reasons"]:
+        output.say("Nothing holds it up.")
+    if answer["actions"]:
+        output.say(f"You can: {', '.join(answer['actions'])}.")
+
+
+def _first(detent: Connection, work_id: str, *ways: tuple[str, str]) -> Any:
+    """The answer about whatever has this id; a task's id is looked for before a job's."""
+    for operation, parameter in ways[:-1]:
+        try:
+            return detent.call(operation, **{parameter: work_id})
+        except DetentError as error:
+            if error.code not in UNKNOWN:
+                raise
+    operation, parameter = ways[-1]
+    return detent.call(operation, **{parameter: work_id})
+
+
+# ---- show ------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("work_id", metavar="TASK_OR_JOB_OR_RUN")
+@output.json_option
+def show(work_id: str, as_json: bool) -> None:
+    """Show one task, job or run: where it stands, and its history."""
+    with connect() as detent:
+        for look in (_task, _job):
+            try:
+                found = look(detent, work_id)
+                break
+            except DetentError as error:
+                if error.code not in UNKNOWN:
+                    raise
+        else:
+            found = {"run": detent.call("show_run", run_id=work_id)}
+    if as_json:
+        output.print_json(found)
+    else:
+        _show(found)
+
+
+def _task(detent: Connection, task_id: str) -> dict[str, Any]:
+    return {
+        "task": detent.call("show_task", task_id=task_id),
+        "runs": detent.call("task_runs", task_id=task_id)["items"],
+        "events": detent.call("task_events", task_id=task_id)["events"],
+    }
+
+
+def _job(detent: Connection, job_id: str) -> dict[str, Any]:
+    return {
+        "job": detent.call("show_job", job_id=job_id),
+        "runs": detent.call("job_runs", job_id=job_id)["items"],
+        "events": detent.call("job_events", job_id=job_id)["events"],
+    }
+
+
+#: By kind, the fields that people ask for first; those that are empty are left out.
+SHOWN: Mapping[str, tuple[str, ...]] = {
+    "task": (
+        *("title", "intent", "project", "priority", "source", "lifecycle", "tags", "state_at"),
+        *("blocked_by", "retries_left", "comment", "cancel_reason", "parent_id", "subtasks"),
+        *("depends_on", "budget", "spent", "session_id", "payload", "created_by", "created_at"),
+    ),
+    "job": (
+        *("intent", "project", "priority", "task_id", "attempt", "worker", "state_at"),
+        *("cancel_reason", "result", "error_class", "error", "payload", "created_at", "ended_at"),
+    ),
+    "run": (
+        *("job_id", "step", "attempt", "worker", "started_at", "ended_at", "outcome"),
+        *("exit_code", "error_class", "error", "cost", "progress", "note", "session_id"),
+    ),
+}
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    kind = next(each for each in SHOWN if each in found)
+    thing = found[kind]
+    lifecycle = thing["lifecycle"] if kind == "task" else kind
+    fields = {"state": output.state_cell(lifecycle, thing["state"])}
+    fields |= {name: thing[name] for name in SHOWN[kind]}
+    if kind == "task" and thing["state"] == "blocked":
+        fields["question"] = thing["blocked_detail"].get("text")
+    output.fields(f"{kind} {thing['id']}", fields)
+    if found.get("runs"):
+        output.say("\nRuns")
+        output.table(rows.RUNS, [rows.run_cells(run) for run in found["runs"]])
+    if found.get("events"):
+        output.say("\nHistory")
+        output.table(rows.EVENTS, [rows.event_cells(event) for event in found["events"]])

@@ -1,0 +1,59 @@
+"""`detent workers`: who works here, on what, and since when they were last heard of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+from detent.cli.named import add_verb
+
+
+@click.group(invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def workers(ctx: click.Context, as_json: bool) -> None:
+    """List workers and what they run; drain one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    with connect() as detent:
+        found = detent.call("list_workers")
+    if as_json:
+        output.print_json(found)
+    elif not found["items"]:
+        output.say("There is no worker. Start one: detent up, or detent worker")
+    else:
+        headings = ("NAME", "STATE", "RUNNING", "LAST BEAT", "JOBS", "INTENTS")
+        output.table(headings, [_cells(row) for row in found["items"]])
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
+    if not row["alive"]:
+        state = output.Styled("silent", "red")
+    elif row["draining"]:
+        state = output.Styled("draining", "yellow")
+    else:
+        state = output.Styled("alive", "green")
+    return (
+        row["name"],
+        state,
+        f"{len(row['running'])} of {row['concurrency'] or '?'}",
+        row["seen_at"] or "never",
+        ", ".join(each["job_id"] for each in row["running"]),
+        ", ".join(row["intents"]),
+    )
+
+
+def _tell(name: str, done: Mapping[str, Any]) -> None:
+    output.say(f"{name}: {'draining' if done['draining'] else 'claiming again'}")
+
+
+add_verb(
+    workers,
+    "drain",
+    "drain_worker",
+    "Let a worker claim nothing more; what it holds goes on to its end.",
+    _tell,
+)
+add_verb(workers, "undrain", "undrain_worker", "Let a drained worker claim again.", _tell)

@@ -1,0 +1,1 @@
+"""What tells the outside: metrics, webhooks, Notion and traces, all read from the feed."""

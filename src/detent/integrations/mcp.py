@@ -1,0 +1,271 @@
+"""MCP: agents use operations as tools and read tasks as resources, over stdio or over HTTP.
+
+Each tool is an operation of the one list, under its own name and with its own scope. Needs the
+extra `mcp`, which is slow to import: whoever uses this module imports it when it is asked for.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from starlette.types import Receive, Send
+from starlette.types import Scope as Connection
+
+from detent.errors import DetentError, Forbidden, NotFound
+from detent.integrations.mcp_tools import RESOURCES, Ask, Tool, mcp_meta, resource_from, tools_for
+from detent.operations.registry import Scope
+
+log = logging.getLogger("detent.mcp")
+
+GUEST = "detent.guest"
+PAGE = 50
+INSTRUCTIONS = """\
+detent keeps tasks, runs them and remembers everything that happened. Submit work with submit_task,
+look at it with show_task, and wait for it with wait_task. A task that does not move says why with
+the tool why. A refused call has changed nothing and names what would be allowed.
+"""
+
+Context = ServerRequestContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """Who is connected: how it asks for operations, and the scopes that open tools to it."""
+
+    ask: Ask
+    scopes: frozenset[Scope]
+    #: Set when the server goes away, so that nobody goes on waiting.
+    stopping: anyio.Event = field(default_factory=anyio.Event)
+
+    def tools(self) -> Mapping[str, Tool]:
+        return tools_for(self.scopes)
+
+
+GuestOf = Callable[[Context], Guest]
+
+
+def make_server(guest_of: GuestOf) -> Server[Any]:
+    """A server that finds out for each request who asks."""
+    desk = Desk(guest_of)
+    return Server(
+        "detent",
+        version=version("detent"),
+        instructions=INSTRUCTIONS,
+        on_list_tools=desk.list_tools,
+        on_call_tool=desk.call_tool,
+        on_list_resources=desk.list_resources,
+        on_list_resource_templates=desk.list_templates,
+        on_read_resource=desk.read_resource,
+    )
+
+
+class Desk:
+    """Answers the requests of the protocol."""
+
+    def __init__(self, guest_of: GuestOf) -> None:
+        self.guest_of = guest_of
+
+    async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
+        """The tools that the guest's scopes open."""
+        offered = self.guest_of(ctx).tools().values()
+        return types.ListToolsResult(tools=[_described(each) for each in offered])
+
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        guest = self.guest_of(ctx)
+        try:
+            tool = _find(params.name, guest)
+            answer = await tool.call(guest.ask, params.arguments or {}, guest.stopping)
+        except DetentError as error:
+            return _result(_problem(error), is_error=True)
+        except Exception as error:
+            return _result(_unexpected(params.name, error), is_error=True)
+        return _result(answer, meta=mcp_meta(answer) if tool.shows_task else None)
+
+    # -- resources -------------------------------------------------------------------------
+
+    async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
+        """The newest tasks, a page at a time."""
+        guest = self.guest_of(ctx)
+        cursor = None if params is None else params.cursor
+        arguments = {"limit": PAGE} if cursor is None else {"limit": PAGE, "cursor": cursor}
+        page = await _read(guest, "list_tasks", arguments)
+        listed = [_listed(task) for task in page["items"]]
+        return types.ListResourcesResult(resources=listed, next_cursor=page["cursor"])
+
+    async def list_templates(self, _: Context, __: Any) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=list(_templates()))
+
+    async def read_resource(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        found = resource_from(str(params.uri))
+        if found is None:
+            raise MCPError(types.INVALID_PARAMS, f"There is nothing at {str(params.uri)[:200]!r}.")
+        resource, arguments = found
+        answer = await _read(self.guest_of(ctx), resource.operation, arguments)
+        text = answer["text"] if resource.plain else _json(answer)
+        contents = types.TextResourceContents(
+            uri=params.uri, mime_type=resource.media_type, text=text
+        )
+        return types.ReadResourceResult(contents=[contents])
+
+
+async def _read(guest: Guest, operation: str, arguments: Mapping[str, Any]) -> Any:
+    """The answer of an operation to a request that has no tool's result to carry a refusal in."""
+    try:
+        _find(operation, guest)
+        return await guest.ask(operation, arguments)
+    except NotFound as error:
+        raise MCPError(types.INVALID_PARAMS, error.message, _problem(error)) from None
+    except DetentError as error:
+        raise MCPError(types.INVALID_REQUEST, error.message, _problem(error)) from None
+    except Exception as error:
+        problem = _unexpected(operation, error)
+        raise MCPError(types.INTERNAL_ERROR, problem["detail"], problem) from None
+
+
+def _find(name: str, guest: Guest) -> Tool:
+    every = tools_for(frozenset(Scope))
+    if name not in every:
+        raise NotFound(f"There is no tool {name[:100]!r}.", known=sorted(guest.tools()))
+    if name not in guest.tools():
+        scope = every[name].scope
+        raise Forbidden(f"The tool {name} needs the scope {scope}.", details={"scope": scope.value})
+    return every[name]
+
+
+# ---- what goes over the wire -----------------------------------------------------------------
+
+
+def _described(tool: Tool) -> types.Tool:
+    hints = types.ToolAnnotations(
+        read_only_hint=tool.reads, destructive_hint=tool.destroys, open_world_hint=False
+    )
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=dict(tool.schema),
+        annotations=hints,
+    )
+
+
+def _result(
+    answer: Any, *, is_error: bool = False, meta: Mapping[str, Any] | None = None
+) -> types.CallToolResult:
+    content: list[types.ContentBlock] = [types.TextContent(text=_json(answer))]
+    # Through the encoder, so that what is shown as text and as a value cannot differ.
+    value = msgspec.json.decode(content[0].text)  # type: ignore[union-attr]
+    return types.CallToolResult(
+        content=content,
+        structured_content=value,
+        is_error=is_error,
+        _meta=None if meta is None else dict(meta),
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _problem(error: DetentError) -> dict[str, Any]:
+    details = {name: _short(value) for name, value in error.details.items()}
+    return {"code": error.code, "detail": error.message, "hint": error.hint, **details}
+
+
+def _short(value: Any) -> Any:
+    return value[:200] + "…" if isinstance(value, str) and len(value) > 200 else value
+
+
+def _unexpected(name: str, error: Exception) -> dict[str, Any]:
+    """No traceback to a client: the log has it."""
+    log.error("the tool %s failed", name, exc_info=error)
+    return _problem(DetentError(f"{name} could not be carried out.", code="internal"))
+
+
+def _listed(task: Mapping[str, Any]) -> types.Resource:
+    title = task["title"] or task["intent"]
+    return types.Resource(
+        uri=f"detent://tasks/{task['id']}",
+        name=task["id"],
+        title=f"{title} ({task['state']})",
+        mime_type="application/json",
+    )
+
+
+def _templates() -> "list[types.ResourceTemplate]":
+    return [
+        types.ResourceTemplate(
+            uri_template=each.uri,
+            name=each.operation,
+            description=each.description,
+            mime_type=each.media_type,
+        )
+        for each in RESOURCES
+    ]
+
+
+# ---- over stdio ------------------------------------------------------------------------------
+
+
+async def serve_stdio(guest: Guest) -> None:
+    """Serve one client on standard input and output until it leaves."""
+    server = make_server(lambda _: guest)
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())
+
+
+# ---- over HTTP -------------------------------------------------------------------------------
+
+
+class HttpTools:
+    """MCP on one path: every request stands for itself, with the rights of the token it brings."""
+
+    def __init__(self, body_limit: int) -> None:
+        self._manager = StreamableHTTPSessionManager(
+            make_server(_guest_in),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=body_limit,
+        )
+        self._stopping = anyio.Event()
+        self._open = anyio.Event()
+
+    async def run(self) -> None:
+        """Be open until `stop`; a task of its own must run this."""
+        async with self._manager.run():
+            self._open.set()
+            await self._stopping.wait()
+
+    async def serve(
+        self,
+        ask: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
+        scopes: frozenset[Scope],
+        scope: Connection,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """One request of a guest."""
+        await self._open.wait()
+        scope[GUEST] = Guest(ask, scopes, self._stopping)
+        await self._manager.handle_request(scope, receive, send)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+def _guest_in(ctx: Context) -> Guest:
+    assert ctx.request is not None, "every request over HTTP has one"
+    guest: Guest = ctx.request.scope[GUEST]
+    return guest

@@ -1,0 +1,200 @@
+"""Which operations are tools of MCP, which reads are its resources, and how tasks look to it.
+
+Tables and what is made from them; nothing here knows the protocol's library.
+"""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import anyio
+from pydantic import BaseModel, Field, ValidationError, create_model
+
+from detent.kernel.mapping import McpStatus, View, seen
+from detent.operations.models import invalid, model_for
+from detent.operations.registry import OPERATIONS, Operation, Scope
+
+Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+
+#: Operations that agents and people use through MCP. What a run may do is a tool by itself.
+OFFERED = (
+    "submit_task",
+    "list_tasks",
+    "show_task",
+    "why",
+    "subtasks",
+    "task_events",
+    "task_logs",
+    "task_evidence",
+    "inbox",
+    "status",
+    "run_task",
+    "cancel_task",
+    "retry_task",
+    "answer_task",
+    "accept_task",
+    "reject_task",
+)
+LONGEST_WAIT_S = 300
+#: How often a waiting tool looks: soon at first, then less and less often.
+FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """An operation as a tool."""
+
+    name: str
+    scope: Scope
+    description: str
+    reads: bool
+    destroys: bool
+    model: type[BaseModel]
+    names: tuple[str, ...]
+    #: Whether the answer is one task.
+    shows_task: bool = False
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        return self.model.model_json_schema()
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What was given, if it fits; what was not named keeps its default."""
+        try:
+            found = self.model.model_validate(dict(given))
+        except ValidationError as error:
+            raise invalid(error, self.names) from None
+        return {name: getattr(found, name) for name in found.model_fields_set}
+
+    async def call(self, ask: Ask, given: Mapping[str, Any], stopping: anyio.Event) -> Any:
+        arguments = self.arguments(given)
+        if self.name == WAIT:
+            return await _wait(ask, stopping, **arguments)
+        return await ask(self.name, arguments)
+
+
+def _tool(operation: Operation) -> Tool:
+    return Tool(
+        operation.name,
+        operation.scope,
+        operation.summary,
+        operation.method == "GET",
+        operation.method == "DELETE" or operation.name.startswith("cancel"),
+        model_for(operation, operation.parameters, strict=True),
+        tuple(each.name for each in operation.parameters),
+        operation.name == "show_task",
+    )
+
+
+@cache
+def tools_for(scopes: frozenset[Scope]) -> Mapping[str, Tool]:
+    """The tools that these scopes open, by name."""
+    chosen = [
+        each for each in OPERATIONS.values() if each.name in OFFERED or each.scope is Scope.RUN
+    ]
+    every = [*map(_tool, chosen), _wait_tool()]
+    return {each.name: each for each in every if scopes & {each.scope, Scope.ADMIN}}
+
+
+# ---- waiting ---------------------------------------------------------------------------------
+
+WAIT = "wait_task"
+
+
+def _wait_tool() -> Tool:
+    shown = OPERATIONS["show_task"]
+    inherited = model_for(shown, shown.parameters, strict=True)
+    model = create_model(
+        "WaitTaskBody",
+        __base__=inherited,
+        timeout_s=(
+            int,
+            Field(30, ge=0, le=LONGEST_WAIT_S, description="Wait at most so many seconds"),
+        ),
+    )
+    description = "Wait until a task has ended or needs somebody, and show it as it is then."
+    names = ("task_id", "timeout_s")
+    return Tool(WAIT, Scope.READ, description, True, False, model, names, shows_task=True)
+
+
+async def _wait(ask: Ask, stopping: anyio.Event, task_id: str, timeout_s: int = 30) -> Any:
+    until_s = time.monotonic() + timeout_s
+    pause_s = FIRST_LOOK_S
+    while True:
+        task = await ask("show_task", {"task_id": task_id})
+        left_s = until_s - time.monotonic()
+        if view_of(task).mcp is not McpStatus.WORKING or left_s <= 0 or stopping.is_set():
+            return task
+        with anyio.move_on_after(min(pause_s, left_s)):
+            await stopping.wait()
+        pause_s = min(pause_s * 2, LAST_LOOK_S)
+
+
+# ---- how a task looks from elsewhere ---------------------------------------------------------
+
+
+def view_of(task: Mapping[str, Any]) -> View:
+    return seen(task["lifecycle"], task["state"], task["blocked_by"], task["retries_left"])
+
+
+def mcp_meta(task: Mapping[str, Any]) -> dict[str, Any]:
+    """A task as the task of MCP and of A2A: what a client that knows those words reads."""
+    view = view_of(task)
+    return {
+        "io.modelcontextprotocol/related-task": {"taskId": task["id"]},
+        "detent/mcp-task": {
+            "taskId": task["id"],
+            "status": view.mcp.value,
+            "statusMessage": _message(task),
+            "createdAt": task["created_at"],
+            "lastUpdatedAt": task["state_at"],
+            "ttl": None,
+        },
+        "detent/a2a-task": {
+            "id": task["id"],
+            "contextId": task["root_id"],
+            "status": {"state": view.a2a.value, "timestamp": task["state_at"]},
+        },
+    }
+
+
+def _message(task: Mapping[str, Any]) -> str:
+    reason = task["blocked_by"]
+    return task["state"] if reason is None else f"{task['state']}: {reason}"
+
+
+# ---- resources -------------------------------------------------------------------------------
+
+
+class Resource(NamedTuple):
+    """A read of one task under an address of its own; `plain` if its text alone is shown."""
+
+    uri: str
+    operation: str
+    description: str
+    media_type: str = "application/json"
+    plain: bool = False
+
+
+RESOURCES = (
+    Resource("detent://tasks/{task_id}", "show_task", "One task and where it stands"),
+    Resource("detent://tasks/{task_id}/why", "why", "Why it is not moving"),
+    Resource("detent://tasks/{task_id}/events", "task_events", "Everything that happened to it"),
+    Resource("detent://tasks/{task_id}/evidence", "task_evidence", "What its runs left behind"),
+    Resource(
+        "detent://tasks/{task_id}/logs", "task_logs", "What its last run wrote", "text/plain", True
+    ),
+)
+
+
+def resource_from(uri: str) -> tuple[Resource, dict[str, Any]] | None:
+    """The resource at an address, and what to ask its operation for."""
+    for each in RESOURCES:
+        pattern = re.escape(each.uri).replace(re.escape("{task_id}"), "([A-Za-z0-9._:-]{1,200})")
+        found = re.fullmatch(pattern, uri)
+        if found is not None:
+            return each, {"task_id": found[1]}
+    return None

@@ -1,0 +1,126 @@
+"""Outgoing HTTP to addresses that others have named: looked up once, checked, and kept short.
+
+The name is resolved here and the connection goes to the very address that was checked. Private
+addresses are refused unless a setting allows them, redirects are not followed, answers are cut.
+"""
+
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import httpx2
+
+from detent.errors import Misconfigured
+
+TIMEOUT_S = 5.0
+#: The most time that one request takes as a whole, and the most that is read of its answer.
+LONGEST_S = 15.0
+MOST_BYTES = 16_384
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+#: IPv4 addresses behind a translator: what they lead to stands in the last 32 bits.
+TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class Failed(Exception):
+    """It was not sent, or no answer came; the text says why."""
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def networks(given: Sequence[str], setting: str) -> list[Network]:
+    """The private networks that a setting allows."""
+    try:
+        return [ipaddress.ip_network(each) for each in given]
+    except ValueError as error:
+        raise Misconfigured(
+            f"{setting}: {error}", setting=setting, hint="Write networks like 10.0.0.0/8."
+        ) from None
+
+
+class Outgoing:
+    """Posts bodies. Every request has a connection of its own, for one name and one address."""
+
+    def __init__(self, allowed: Sequence[Network] = ()) -> None:
+        self._allowed = allowed
+        self._client = httpx2.Client(
+            # A proxy would look the name up again, and a pooled connection may be another name's.
+            trust_env=False,
+            follow_redirects=False,
+            timeout=TIMEOUT_S,
+            verify=ssl.create_default_context(),
+            limits=httpx2.Limits(max_keepalive_connections=0),
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """The answer, whatever its status."""
+        target = httpx2.URL(url)
+        address = self._address(target)
+        request = self._client.build_request(
+            "POST",
+            target.copy_with(host=str(address)),
+            headers={**headers, "Host": target.netloc.decode("ascii")},
+            content=body,
+            extensions={"sni_hostname": target.host},
+        )
+        try:
+            return self._send(request)
+        except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
+            raise Failed(f"no answer: {type(error).__name__}: {error}") from None
+
+    def _send(self, request: httpx2.Request) -> Answer:
+        end = time.monotonic() + LONGEST_S
+        response = self._client.send(request, stream=True)
+        try:
+            body = b""
+            for piece in response.iter_raw(4_096):
+                body += piece
+                if len(body) >= MOST_BYTES or time.monotonic() > end:
+                    break
+            return Answer(response.status_code, dict(response.headers), body[:MOST_BYTES])
+        finally:
+            response.close()
+
+    def _address(self, url: httpx2.URL) -> Address:
+        """The address to connect to; none of those that the name stands for may be refused."""
+        port = url.port or (443 if url.scheme == "https" else 80)
+        try:
+            found = socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise Failed(f"{url.host} cannot be found: {error}") from None
+        addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+        for address in addresses:
+            self._check(address, url)
+        return addresses[0]
+
+    def _check(self, address: Address, url: httpx2.URL) -> None:
+        if any(address in each for each in self._allowed if each.version == address.version):
+            return
+        if not is_public(address):
+            raise Failed(f"{url.host} is {address}, which is not a public address")
+        if url.scheme != "https":
+            raise Failed("only https may go to public addresses")
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one of the whole internet, also when it is wrapped in another."""
+    if isinstance(address, ipaddress.IPv6Address):
+        wrapped = address.ipv4_mapped or address.sixtofour
+        if address in TRANSLATED:
+            wrapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if wrapped is not None:
+            return is_public(wrapped)
+        if address.teredo is not None:
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved

@@ -1,0 +1,148 @@
+"""What webhooks say: which events, as CloudEvents or as a line for a chat, and signed. Pure."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from detent import views
+from detent.operations.system import FOR_PEOPLE
+from detent.operations.webhooks import KEY_PREFIX, TEST, Webhook, message_id
+from detent.store.codec import to_json
+from detent.store.port import Delivery, Logged
+
+CLOUDEVENTS = "application/cloudevents+json; charset=utf-8"
+JSON = "application/json"
+SOURCE = "/detent"
+#: An event that would make a longer body is sent without what it says.
+LONGEST_BODY = 65_536
+LONGEST_LINE = 3_000
+#: Reasons of a block that only a person can clear.
+ASKING = (*FOR_PEOPLE, "budget", "error")
+#: Events after which a person must look, whatever they say.
+ENDED_BADLY = ("task_failed", "task_timed_out", "task_budget_exceeded")
+
+Row = Mapping[str, Any]
+
+
+# ---- which -----------------------------------------------------------------------------------
+
+
+def wants(hook: Webhook, event: Row, work: Row | None) -> bool:
+    """Whether a webhook asked for this event; `work` is the row of its task or job."""
+    if hook.projects and event["project"] not in hook.projects:
+        return False
+    if hook.events and event["name"] not in hook.events:
+        return False
+    if hook.intents and (work is None or work["intent"] not in hook.intents):
+        return False
+    return hook.only is None or needs_person(event)
+
+
+def needs_person(event: Row) -> bool:
+    """Whether somebody has to do something now."""
+    if event["name"] == "task_blocked":
+        return (event["data"] or {}).get("reason") in ASKING
+    return event["name"] == "task_ready" or event["name"] in ENDED_BADLY
+
+
+# ---- how -------------------------------------------------------------------------------------
+
+
+def body(hook: Webhook, logged: Logged, event: Row, work: Row | None) -> str:
+    """The text of a delivery in the webhook's shape."""
+    if hook.shape == "slack":
+        return to_json({"text": line(event, work)[:LONGEST_LINE]})
+    whole = {
+        **envelope(f"{hook.id}-{logged.position}", event["name"], event["at"]),
+        "subject": event["subject"] or event["stream"],
+        "project": event["project"],
+        "position": str(event["position"]),
+        "data": event,
+    }
+    text = to_json(whole)
+    if len(text) <= LONGEST_BODY:
+        return text
+    return to_json({**whole, "data": {**event, "data": None, "cut": True}})
+
+
+def test_body(hook: Webhook, row: Delivery, now: int) -> str:
+    """What a delivery says that was only asked for to see whether it arrives."""
+    text = f"This is a test of detent's webhook {hook.name}."
+    if hook.shape == "slack":
+        return to_json({"text": escaped(text)})
+    return to_json(
+        {**envelope(message_id(hook, row), TEST, views.utc(now)), "data": {"text": text}}
+    )
+
+
+def envelope(ident: str, name: str, at: str) -> dict[str, Any]:
+    """The attributes that every CloudEvent has."""
+    return {
+        "specversion": "1.0",
+        "id": ident,
+        "source": SOURCE,
+        "type": f"detent.{name}",
+        "time": at,
+        "datacontenttype": JSON,
+    }
+
+
+def media_type(hook: Webhook) -> str:
+    return JSON if hook.shape == "slack" else CLOUDEVENTS
+
+
+def line(event: Row, work: Row | None) -> str:
+    """One line for a chat, in which nothing of a user's text is a command."""
+    said = SAID.get(event["name"])
+    words = said(event["data"] or {}) if said else event["name"].replace("_", " ")
+    title = (work or {}).get("title") or event["stream"]
+    place = f"{event['stream']}, project {event['project']}"
+    return f"*{escaped(title)}* {escaped(words)} ({escaped(place)})"
+
+
+def _blocked(data: Row) -> str:
+    detail = data.get("detail") or {}
+    asked = detail.get("text")
+    if data.get("reason") in FOR_PEOPLE and asked:
+        options = ", ".join(map(str, detail.get("options") or ()))
+        return f"asks: {asked}" + (f" [{options}]" if options else "")
+    return f"is blocked: {data.get('reason')}"
+
+
+SAID: Mapping[str, Callable[[Row], str]] = {
+    "task_ready": lambda _: "is ready for review",
+    "task_blocked": _blocked,
+    "task_failed": lambda data: f"failed: {data.get('error') or 'see its runs'}",
+    "task_timed_out": lambda _: "timed out",
+    "task_budget_exceeded": lambda _: "spent more than its budget",
+    "task_completed": lambda _: "is done",
+    "task_accepted": lambda _: "was accepted",
+    "task_cancelled": lambda data: f"was cancelled: {data.get('reason')}",
+}
+
+
+def escaped(text: str) -> str:
+    """Text as chats show it: their three control characters replaced."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# ---- signed ----------------------------------------------------------------------------------
+
+
+def signed(ident: str, now: int, text: str, keys: Iterable[str]) -> dict[str, str]:
+    """The headers of the Standard Webhooks scheme: one signature for each key that is live."""
+    at = str(now // 1_000_000)
+    signatures: Sequence[str] = [signature(key, f"{ident}.{at}.{text}") for key in keys]
+    return {
+        "webhook-id": ident,
+        "webhook-timestamp": at,
+        "webhook-signature": " ".join(signatures),
+    }
+
+
+def signature(key: str, content: str) -> str:
+    secret = base64.b64decode(key.removeprefix(KEY_PREFIX))
+    made = hmac.new(secret, content.encode(), hashlib.sha256).digest()
+    return "v1," + base64.b64encode(made).decode()

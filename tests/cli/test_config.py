@@ -1,0 +1,182 @@
+"""`config show`, `completion`, and what a terminal or a machine does to any command."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from detent.cli import main, output
+from detent.codes import CODES, EXIT_CODES
+
+Run = Callable[..., Result]
+
+
+def settings(run: Run) -> dict[str, dict[str, object]]:
+    shown = json.loads(run("config", "show", "--json").stdout)
+    return {row["name"]: row for row in shown["settings"]}
+
+
+def test_each_setting_says_whence_it_came(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "detent.toml").write_text("[worker]\nconcurrency = 3\n")
+    monkeypatch.setenv("DETENT_GATEWAY_PORT", "7")
+    found = settings(run)
+    assert (found["worker.concurrency"]["value"], found["gateway.port"]["value"]) == (3, 7)
+    assert found["worker.concurrency"]["from"] == str(tmp_path / "detent.toml")
+    assert found["gateway.port"]["from"] == "environment DETENT_GATEWAY_PORT"
+    assert found["gateway.host"]["from"] == "default"
+
+
+def test_secrets_are_hidden(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DETENT_STORE_URL", "postgresql://me:hunter2@db/detent")
+    (tmp_path / "detent.toml").write_text(
+        '[agents.claude]\nargv = ["claude"]\napi_key = "env:HUNTER3"\n'
+        '[intents.x]\ncommand = ["true"]\n[intents.x.environment]\nMY_TOKEN = "hunter4"\n'
+    )
+    for shown in (run("config", "show").output, run("config", "show", "--json").output):
+        assert "hunter" not in shown.lower()
+        assert "postgresql://me:(hidden)@db/detent" in shown
+    found = settings(run)
+    assert found["intents.x.command"]["value"] == ["true"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_names_the_program(run: Run, shell: str) -> None:
+    script = run("completion", shell).stdout
+    assert "_DETENT_COMPLETE" in script
+    assert json.loads(run("completion", shell, "--json").stdout)["script"] in script
+
+
+def test_bash_completes_commands_without_importing_them() -> None:
+    bash = shutil.which("bash")
+    environment = {**os.environ, "COMP_WORDS": "detent ta", "COMP_CWORD": "1"}
+    environment |= {"_DETENT_COMPLETE": "bash_complete"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "detent"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert bash is not None
+    assert shown == "plain,tasks\n"
+
+
+# ---- what goes wrong -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("taks", "tasks"), ("lifecicle", "lifecycle"), ("submitt", "submit")]
+)
+def test_an_unknown_command_is_told_what_may_be_meant(typed: str, meant: str) -> None:
+    result = CliRunner().invoke(main.cli, [typed])
+    assert result.exit_code == 2
+    assert f"'{meant}'" in result.stderr
+
+
+def test_a_directory_that_cannot_be_used_is_no_traceback(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path / "file"))
+    refused = run("tasks", code=7)
+    assert refused.stderr.startswith("detent: The machine says no: ")
+    assert str(tmp_path / "file") in refused.stderr
+
+
+def test_a_file_that_is_no_configuration_is_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "detent.toml").write_text("[gateway\n")
+    assert "detent.toml cannot be read" in run("tasks", code=7).stderr
+
+
+def test_every_exit_code_is_explained() -> None:
+    assert {row.exit_code for row in CODES.values()} <= EXIT_CODES.keys()
+    assert {0, 2, main.INTERRUPTED} <= EXIT_CODES.keys()
+    from detent.cli.submit import EXIT_CODES as OF_SUBMIT
+
+    assert set(OF_SUBMIT.values()) <= EXIT_CODES.keys()
+
+
+# ---- colour ----------------------------------------------------------------------------------
+
+TABLE = "from detent.cli.output import *; table(('a',), [(Styled('word', 'red'),)])"
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+)
+def test_colour_on_a_terminal_unless_nobody_wants_it(
+    environment: dict[str, str], coloured: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    given = {"TERM": "xterm", "PATH": "", **environment}
+    with subprocess.Popen([sys.executable, "-c", TABLE], stdout=theirs, env=given) as process:
+        process.wait(timeout=60)
+        os.close(theirs)
+        shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert ("\x1b[" in shown) is coloured
+    assert "word" in shown
+
+
+def test_a_pipe_has_no_colour() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-c", TABLE], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
+    assert shown == "a\nword\n"
+
+
+# ---- fitting ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("widths", "most", "fitted"),
+    [
+        ([5, 10], None, [5, 10]),
+        ([5, 10], 40, [5, 10]),
+        ([26, 8, 40], 60, [26, 8, 22]),
+        ([26, 30, 40], 60, [26, 16, 14]),
+        ([26, 8, 40, 9], 62, [26, 8, 13, 9]),
+        ([26, 8, 40, 9], 55, [26, 8, 17]),
+        ([26, 8], 30, [26]),
+        ([26, 8], 10, [10]),
+    ],
+)
+def test_wide_columns_give_way_and_the_last_go(
+    widths: list[int], most: int | None, fitted: list[int]
+) -> None:
+    chosen = output.fit(widths, most)
+    assert len(chosen) == len(fitted)
+    assert sum(chosen) + 2 * (len(chosen) - 1) == sum(fitted) + 2 * (len(fitted) - 1)
+    assert chosen[0] == fitted[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("one two three", 7, ["one two", "three"]),
+        ("unbreakable", 4, ["unbr", "eaka", "ble"]),
+        ("任务任务", 4, ["任务", "任务"]),
+        ("", 4, [""]),
+    ],
+)
+def test_text_is_wrapped_between_words_where_it_can(
+    text: str, width: int, lines: list[str]
+) -> None:
+    assert output.wrapped(text, width) == lines
+
+
+def test_text_is_cut_by_columns_not_letters() -> None:
+    assert output.cut("任务任务", 5) == "任务…"
+    assert output.cut("plain", 5) == "plain"
+    assert output.cut("plainer", 5) == "plai…"

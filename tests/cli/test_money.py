@@ -1,0 +1,31 @@
+"""`detent costs` and `detent raise`, and the table of `detent lifecycle mapping`."""
+
+import json
+
+from tests.cli.conftest import Run
+
+
+def test_a_budget_is_shown_and_raised(run: Run) -> None:
+    task_id = run("submit", "runQA", "--budget", "2.5", "--hold").output.strip()
+    shown = json.loads(run("costs", task_id, "--json").output)
+    assert (shown["budget"], shown["left"], shown["runs"]) == (2.5, 2.5, [])
+    assert "may spend $2.50 more" in run("costs", task_id).output
+    assert "may spend $10" in run("raise", task_id, "10").output
+    assert json.loads(run("costs", task_id, "--json").output)["budget"] == 10.0
+
+
+def test_without_a_budget(run: Run) -> None:
+    task_id = run("submit", "runQA", "--hold").output.strip()
+    assert "has cost $0.00 with its subtasks. It has no budget." in run("costs", task_id).output
+
+
+def test_a_budget_that_is_none_is_refused(run: Run) -> None:
+    task_id = run("submit", "runQA", "--hold").output.strip()
+    assert "more than 0 dollars" in run("raise", task_id, "0", code=2).output
+
+
+def test_the_mapping_of_states(run: Run) -> None:
+    rows = json.loads(run("lifecycle", "mapping", "--json").output)
+    (failed,) = [row for row in rows if row["failed"] and row["reason"] == "error"]
+    assert (failed["other"], failed["mcp"]) == ("failed", "failed")
+    assert "budget_exceeded" in run("lifecycle", "mapping").output

@@ -1,0 +1,278 @@
+"""Verbs on one task, on several, and on all that a filter finds; and what an operator does."""
+
+import json
+import os
+import pty
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from detent.cli import choosing, inbox
+from detent.cli.main import cli
+from detent.kernel import commands as c
+from tests.operations.installation import placed
+
+Run = Callable[..., Result]
+
+
+def submit(data: Path, count: int = 1, **fields: Any) -> list[str]:
+    with placed(data) as place:
+        return [place.submit(**fields) for _ in range(count)]
+
+
+def states(run: Run) -> list[str]:
+    items = json.loads(run("tasks", "--json").stdout)["items"]
+    return sorted(row["state"] for row in items)
+
+
+# ---- one and several -------------------------------------------------------------------------
+
+
+def test_one_task_is_told_alone(run: Run, data: Path) -> None:
+    (task_id,) = submit(data)
+    assert run("cancel", task_id).stdout == f"{task_id}: cancelled\n"
+    (other,) = submit(data)
+    assert json.loads(run("cancel", other, "--json").stdout)["state"] == "cancelled"
+
+
+def test_one_that_refuses_is_the_commands_error(run: Run, data: Path) -> None:
+    (task_id,) = submit(data)
+    run("cancel", task_id)
+    refused = run("cancel", task_id, code=1)
+    assert "[illegal_transition]" in refused.stderr or "[refused]" in refused.stderr
+
+
+def test_of_several_each_is_told_and_one_refusal_holds_nobody_back(run: Run, data: Path) -> None:
+    first, second = submit(data, 2)
+    run("cancel", first)
+    result = run("cancel", first, second, "--reason", "enough", code=1)
+    assert f"{second}: cancelled" in result.stdout
+    assert "cancel: 1 done, 1 refused." in result.stdout
+    assert result.stderr.startswith(f"{first}: ")
+    assert states(run) == ["cancelled", "cancelled"]
+
+
+def test_several_as_json_are_one_document(run: Run, data: Path) -> None:
+    first, second = submit(data, 2)
+    found = json.loads(run("cancel", first, second, "nobody", "--json", code=1).stdout)
+    assert [row["id"] for row in found["items"]] == [first, second]
+    assert found["refused"][0]["code"] == "unknown_task"
+
+
+# ---- filters ---------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_many_are_not_touched_unless_told(run: Run, data: Path) -> None:
+    submit(data, 3)
+    refused = run("cancel", "--state", "queued", "--intent", "runQA", code=1)
+    assert "cancel 3 tasks (state queued, intent runQA)" in refused.stderr
+    assert "--yes" in refused.stderr
+    assert states(run) == ["queued"] * 3
+
+
+def test_with_yes_all_that_match_are_acted_on(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "PAGE", 2)
+    submit(data, 5, tags=["old"])
+    submit(data, 1)
+    found = run("cancel", "--tag", "old", "--yes")
+    assert found.stdout == "cancel: 5 done, 0 refused.\n"
+    assert states(run) == ["cancelled"] * 5 + ["queued"]
+
+
+def test_nothing_that_matches_is_no_error(run: Run, data: Path) -> None:
+    submit(data)
+    assert run("retry", "--state", "failed").stdout == "No task matches.\n"
+    empty = json.loads(run("retry", "--state", "failed", "--json").stdout)
+    assert empty == {"items": [], "refused": []}
+
+
+def test_a_person_is_asked_and_may_say_no(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(data, 2)
+    for said, expected in (("n", ["queued"] * 2), ("y", ["cancelled"] * 2)):
+        answered = _at_a_terminal(monkeypatch, ["cancel", "--state", "queued"], said)
+        assert "cancel 2 tasks (state queued)? [y/N]" in answered.stderr
+        assert states(run) == expected
+
+
+def _at_a_terminal(monkeypatch: pytest.MonkeyPatch, arguments: list[str], typed: str) -> Result:
+    class Typed(CliRunner):
+        def isolation(self, *args: Any, **kwargs: Any) -> Any:
+            context = super().isolation(*args, **kwargs)
+            return _WithTerminal(context, monkeypatch)
+
+    return Typed().invoke(cli, arguments, input=typed + "\n")
+
+
+class _WithTerminal:
+    """The runner's isolation, in which stdin says that it is a terminal."""
+
+    def __init__(self, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.context, self.monkeypatch = context, monkeypatch
+
+    def __enter__(self) -> Any:
+        entered = self.context.__enter__()
+        self.monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+        return entered
+
+    def __exit__(self, *error: Any) -> Any:
+        return self.context.__exit__(*error)
+
+
+@pytest.mark.parametrize("arguments", [["cancel"], ["cancel", "x", "--state", "queued"]])
+def test_exactly_one_way_of_naming(run: Run, arguments: list[str]) -> None:
+    assert "Name tasks by their ids" in run(*arguments, code=2).stderr
+
+
+def test_an_unknown_state_is_named_with_what_there_is(run: Run) -> None:
+    refused = run("cancel", "--state", "quequed", "--yes", code=2)
+    assert "'quequed'" in refused.stderr
+    assert "queued" in refused.stderr
+
+
+# ---- pausing ---------------------------------------------------------------------------------
+
+
+def test_pausing_and_its_end(run: Run, data: Path) -> None:
+    assert run("pause", "--intent", "runQA").stdout == "intent:runQA: paused\n"
+    assert "intent:runQA" in run("limits").stdout
+    assert run("unpause", "--intent", "runQA").stdout == "intent:runQA: not paused\n"
+    assert json.loads(run("pause", "--all", "--json").stdout)["name"] == "all"
+
+
+@pytest.mark.parametrize("said", [[], ["--all", "--intent", "x"], ["--project", "p", "--all"]])
+def test_a_pause_says_of_what(run: Run, said: list[str]) -> None:
+    assert "one of --intent, --project and --all" in run("pause", *said, code=2).stderr
+
+
+# ---- by hand ---------------------------------------------------------------------------------
+
+
+def test_a_task_is_created_and_set_by_hand(run: Run, data: Path) -> None:
+    made = json.loads(run("tasks", "create", "runQA", "--title", "By hand", "--json").stdout)["id"]
+    assert states(run) == ["inbox"]
+    run("tasks", "set", made, "--title", "Renamed", "--priority", "high", "--tag", "a")
+    shown = json.loads(run("show", made, "--json").stdout)["task"]
+    assert (shown["title"], shown["priority"], shown["tags"]) == ("Renamed", "P0", ["a"])
+    assert run("tasks", "set", made, "done").stdout == f"{made}: done\n"
+    assert "Name a state" in run("tasks", "set", made, code=2).stderr
+
+
+def test_a_run_is_begun_and_ended_by_hand(run: Run, data: Path) -> None:
+    made = json.loads(run("tasks", "create", "runQA", "--json").stdout)["id"]
+    begun = json.loads(run("runs", "create", made, "--json").stdout)
+    assert begun["id"] == f"{made}-j1-r1"
+    ended = run("runs", "update", begun["id"], "--exit-code", "1", "--error", "it is red")
+    assert "it is red" in ended.stdout
+    run_row = json.loads(run("runs", "--json").stdout)["items"][0]
+    assert (run_row["state"], run_row["exit_code"]) == ("failed", 1)
+
+
+def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data: Path) -> None:
+    put = ("resources", "put", "phone", "--capability", "call", "--label", "os=x", "--json")
+    assert json.loads(run(*put).stdout)["labels"] == {"os": "x"}
+    assert "drained" in run("resources", "drain", "phone").stdout
+    assert "healthy" in run("resources", "undrain", "phone").stdout
+    assert run("resources", "delete", "phone").stdout == "phone: deleted\n"
+    assert run("workers", "drain", "nobody", code=3)
+    assert "every 900 s" in run("schedules", "put", "often", "runQA", "--every", "15m").stdout
+    assert "paused" in run("schedules", "pause", "often").stdout
+    assert "paused" not in run("schedules", "resume", "often").stdout
+    assert run("schedules", "trigger", "often").stdout.strip()
+    assert run("schedules", "delete", "often").stdout == "often: deleted\n"
+    token = run("tokens", "create", "ci", "--scope", "read", "--expires", "1d").stdout
+    assert token.startswith("detent_")
+    assert run("tokens", "revoke", "ci").stdout == "ci: revoked\n"
+    assert run("projects", "create", "new").stdout == "new\n"
+    assert run("state", "set", "release", '"1.0"').stdout == "release: 1.0\n"
+
+
+@pytest.mark.parametrize("every", ["soon", "1w", "", "-5m"])
+def test_a_time_that_is_none_is_named(run: Run, every: str) -> None:
+    refused = run("schedules", "put", "often", "runQA", "--every", every, code=2)
+    assert "write 90s, 15m, 2h, 1d" in refused.stderr
+
+
+def test_lists_are_searched(run: Run, data: Path) -> None:
+    submit(data, title="Renew certificates")
+    submit(data, title="Send the invoices")
+    found = json.loads(run("tasks", "--search", "CERT", "--json").stdout)["items"]
+    assert [row["title"] for row in found] == ["Renew certificates"]
+    assert "There are no jobs here." in run("jobs", "--search", "nothing of that").stdout
+
+
+# ---- the inbox -------------------------------------------------------------------------------
+
+
+def test_the_inbox_is_dealt_with_one_by_one(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with placed(data) as place:
+        for title in ("First", "Second", "Third"):
+            place.submit(title=title)
+            place.complete(place.claim()[0])
+            place.clock.advance(seconds=1)
+    typed = "show\naccept\nreject\nnot yet\nn\nskip"
+    shown = _at_a_terminal(monkeypatch, ["inbox"], typed).stdout
+    assert shown.index("First") < shown.index("2 of 3") < shown.index("Second")
+    assert states(run) == ["completed", "pending", "ready"]
+
+
+def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with placed(data) as place:
+        for title in ("Broken", "Slow"):
+            place.submit(title=title, options={"retry": {"retries": 0}})
+        broken, slow = place.claim()
+        place.report(c.FailRun(broken.grant, str(broken.job.run_id), "error", "no"))
+        place.clock.advance(seconds=1)
+        place.report(c.TimeOutRun(slow.grant, str(slow.job.run_id), "run"))
+    assert "it took too long" in run("inbox", "--list").stdout
+    shown = _at_a_terminal(monkeypatch, ["inbox"], "delete\nresume").stdout
+    assert shown.index("Broken") < shown.index("Slow")
+    assert states(run) == ["queued"]
+
+
+def test_what_changed_meanwhile_is_not_accepted_unseen(data: Path) -> None:
+    with placed(data) as place:
+        task_id = place.submit()
+        place.complete(place.claim()[0])
+        (row,) = place.call("inbox")["items"]
+        place.call("edit_task", task_id=task_id, title="Another")
+
+        class Here:
+            def call(self, operation: str, /, **arguments: Any) -> Any:
+                return place.call(operation, **arguments)
+
+        with pytest.raises(Exception, match="version"):
+            inbox._accept(Here(), row)
+
+
+def test_a_bar_is_drawn_on_a_terminal_alone() -> None:
+    import subprocess
+
+    program = (
+        "from detent.cli.progress import counted; print(sum(counted(list(range(100)), 'cancel')))"
+    )
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=theirs, text=True
+    ) as process:
+        out, _ = process.communicate(timeout=60)
+        os.close(theirs)
+        drawn = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert out == "4950\n"
+    assert "cancel" in drawn
+    plain = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (plain.stdout, plain.stderr) == ("4950\n", "")

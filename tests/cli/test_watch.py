@@ -1,0 +1,184 @@
+"""The live board: what it shows, when it rings, and that nothing in it can move a terminal."""
+
+import io
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from rich.console import Console
+
+from detent.cli import output, watch
+from detent.errors import Unavailable
+from tests.operations.installation import Place, placed
+
+Run = Callable[..., Result]
+HOSTILE = "\x1b[31mred\u202e\n[bold]markup[/bold] " + "x" * 300
+
+
+class Enough(Exception):
+    """Ends a board that would go on for ever."""
+
+
+class Here:
+    """A connection to a place."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def call(self, operation: str, /, **arguments: Any) -> Any:
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return self.place.call(operation, **given)
+
+
+def ready(place: Place, **fields: Any) -> str:
+    """A task that waits for a person."""
+    task_id = place.submit(**fields)
+    place.complete(place.claim()[0])
+    return task_id
+
+
+def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
+    with placed(tmp_path) as place:
+        ready(place, title="Look at me")
+        place.submit(title="Later")
+        seen = watch.look(Here(place), None)
+    assert [row["title"] for row in seen["tasks"]] == ["Look at me", "Later"]
+    assert (seen["queue"], len(seen["waiting"])) == (1, 1)
+
+
+def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    shown: list[Any] = []
+    with placed(tmp_path) as place:
+        old = ready(place, title="Waited before")
+        happens: list[Callable[[], Any]] = [
+            lambda: None,
+            lambda: ready(place, title="New"),
+            lambda: None,
+            lambda: place.call("reject_task", task_id=old, run=True),
+            lambda: place.complete(place.claim()[0]),
+        ]
+
+        def pause(_: float) -> None:
+            place.clock.advance(seconds=1)
+            if not happens:
+                raise Enough
+            happens.pop(0)()
+
+        with pytest.raises(Enough):
+            watch.follow(
+                Here(place),
+                None,
+                shown.append,
+                lambda rows: told.extend(row["title"] for row in rows),
+                pause,
+            )
+    assert told == ["New", "Waited before"]
+    assert len(shown) == 4
+
+
+def test_a_gateway_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    class Away(Here):
+        rounds = 0
+
+        def call(self, operation: str, /, **arguments: Any) -> Any:
+            self.rounds += 1
+            if 5 <= self.rounds < 8:
+                raise Unavailable("away", retry_after_s=1)
+            return super().call(operation, **arguments)
+
+    with placed(tmp_path) as place:
+        shown: list[Any] = []
+        connection = Away(place)
+
+        def pause(_: float) -> None:
+            place.submit()
+            if len(shown) > 1:
+                raise Enough
+
+        with pytest.raises(Enough):
+            watch.follow(connection, None, shown.append, None, pause)
+    assert len(shown) == 2
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_board_fits_and_shows_data_as_data(tmp_path: Path, width: int) -> None:
+    with placed(tmp_path) as place:
+        for _ in range(40):
+            ready(place, title=HOSTILE)
+        seen = watch.look(Here(place), None)
+    written = io.StringIO()
+    console = Console(file=written, width=width, height=24, color_system=None)
+    console.print(watch.board(seen, width, 24))
+    lines = written.getvalue().rstrip("\n").split("\n")
+    assert len(lines) <= 24
+    assert max(map(output.width_of, lines)) <= width
+    assert output.clean(written.getvalue()) == written.getvalue()
+    assert "waiting for people 40" in lines[0]
+    if width == 200:
+        assert "red [bold]markup[/bold]" in written.getvalue()
+
+
+def test_a_notice_brings_no_markup_and_no_options() -> None:
+    row: dict[str, Any] = {
+        "intent": "--help",
+        "title": "<b>\x1b[31mbold</b> & more",
+        "state": "ready",
+        "blocked_detail": {},
+        "blocked_by": None,
+    }
+    title, text = watch.notice(row)
+    assert title == "detent: --help waits for you"
+    assert text.startswith("&lt;b&gt;bold&lt;/b&gt; &amp; more")
+
+
+def test_the_bell_rings_and_the_desktop_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "notify-send"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/said\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    row = {"intent": "runQA", "title": "T", "state": "ready", "blocked_detail": {}}
+    watch.tell([])
+    assert capsys.readouterr().err == ""
+    watch.tell([{**row, "blocked_by": None}])
+    assert capsys.readouterr().err == "\a"
+    said = (tmp_path / "said").read_text().splitlines()
+    assert said == ["--app-name=detent", "--", "detent: runQA waits for you", "T", *said[4:]]
+    assert said[4:] == ["review: accept or reject"]
+
+
+def test_without_a_terminal_each_change_is_a_line_of_json(run: Run, data: Path) -> None:
+    with placed(data) as place:
+        ready(place)
+    once = json.loads(run("watch", "--once", "--json").stdout)
+    assert len(once["waiting"]) == 1
+
+
+def test_on_a_terminal_it_is_drawn_until_ctrl_c(data: Path, tmp_path: Path) -> None:
+    with placed(data) as place:
+        ready(place, title="On the board")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200", "LINES": "20"}
+    command = [sys.executable, "-m", "detent", "watch", "--no-bell"]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=tmp_path
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        while b"On the board" not in shown:
+            readable, _, _ = select.select([ours], [], [], 60)
+            assert readable, shown
+            shown += os.read(ours, 65_536)
+        process.send_signal(2)
+        assert process.wait(20) in (0, 130)
+    os.close(ours)

@@ -1,0 +1,174 @@
+"""Material for the schema tests: things in every state, and requests that should be answered well.
+
+Ids and names are looked up where the paths themselves list them, so that a new route finds its own.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import httpx2
+
+from detent.engine import Claimed
+from detent.engine.claims import ClaimAsk
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.operations.agents import issue_run_token
+from tests.gateway.installation import WORKER, Installation
+
+Json = dict[str, Any]
+NAME = "demo"
+ONCE = {"retry": {"max_attempts": 1}}
+#: What the examples of the document leave open, by operation.
+BODIES: Mapping[str, Json] = {
+    "put_schedule": {"intent": "runQA", "every_s": 60},
+    "own_evidence": {"name": "notes.log", "text": "all well"},
+}
+
+
+def running(gateway: Installation) -> Claimed:
+    unpause(gateway)
+    return gateway.claim(made(gateway, run=True))
+
+
+def run_token(gateway: Installation) -> str:
+    """The token of a run that is under way."""
+    claimed = running(gateway)
+    assert claimed.job.run_id is not None
+    return issue_run_token(gateway.core, claimed.grant, claimed.job.run_id)
+
+
+def owner_of(gateway: Installation) -> httpx2.Client:
+    """One client for all: making one is slow."""
+    return gateway.clients[0] if gateway.clients else gateway.client()
+
+
+def made(gateway: Installation, **fields: Any) -> str:
+    answer = owner_of(gateway).post("/api/tasks", json={"intent": "runQA", **fields})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+# ---- things in every state -------------------------------------------------------------------
+
+
+def fill(gateway: Installation) -> None:
+    """Tasks, jobs and runs in every state that a route may ask for."""
+    owner = owner_of(gateway)
+    unpause(gateway)
+    made(gateway)
+    made(gateway, run=True)
+    gateway.complete(made(gateway, run=True))
+    gateway.complete(made(gateway, run=True, lifecycle="board"))
+    gateway.ask(made(gateway, run=True), "Go on?")
+    owner.post(f"/api/tasks/{made(gateway, run=True)}/cancel")
+    for lifecycle in ("review", "board"):
+        failing = made(gateway, run=True, lifecycle=lifecycle, options=ONCE)
+        report(gateway, failing, lambda g, run: c.FailRun(g, run, "error", "it broke", 1))
+    late = made(gateway, run=True, options=ONCE)
+    report(gateway, late, c.TimeOutRun)
+    job = owner.post("/api/jobs", json={"intent": "runQA", "options": ONCE}).json()["id"]
+    for each in gateway.core.engine.claim(ClaimAsk("by-hand", "nonce", 100)):
+        if each.job.id == job:
+            gateway.report(c.RecordCheckpoint(each.grant, "build", "kept"))
+            gateway.report(c.FailRun(each.grant, str(each.job.run_id), "error", "it broke", 1))
+    evidence(gateway)
+    by_hand(gateway, owner)
+    named(gateway, owner)
+
+
+def unpause(gateway: Installation) -> None:
+    """What was paused on the way would keep everything else from running."""
+    gateway.core.engine.within(lambda tx: tx.put_rows("limits", dict.fromkeys(tx.rows("limits"))))
+
+
+def report(
+    gateway: Installation, task_id: str, command: Callable[[c.Grant, str], c.Command]
+) -> None:
+    claimed = gateway.claim(task_id)
+    gateway.core.engine.do(command(claimed.grant, str(claimed.job.run_id)), WORKER)
+
+
+def evidence(gateway: Installation) -> None:
+    """A run that is under way and has left a file behind."""
+    held = {"Authorization": f"Bearer {run_token(gateway)}"}
+    answer = owner_of(gateway).post("/api/run/evidence", json=BODIES["own_evidence"], headers=held)
+    assert answer.status_code == 201, answer.text
+
+
+def by_hand(gateway: Installation, owner: httpx2.Client) -> None:
+    """A job that waits, and a run that a person has begun."""
+    for _ in range(2):
+        job = owner.post("/api/jobs", json={"intent": "runQA"}).json()["id"]
+    owner.post(f"/api/jobs/{job}/runs", json={})
+
+
+def named(gateway: Installation, owner: httpx2.Client) -> None:
+    """One of everything that has a name."""
+    gateway.core.engine.within(lambda tx: tx.put_rows("workers", {NAME: {"host": "h", "pid": 1}}))
+    owner.post("/api/projects", json={"name": NAME})
+    owner.post("/api/tokens", json={"name": NAME, "scopes": ["read"]})
+    document = owner.get("/openapi.json").json()
+    for path, methods in document["paths"].items():
+        if "put" in methods and path.endswith("/{name}"):
+            answer = owner.put(path.format(name=NAME), json=body_of(methods["put"]))
+            assert answer.status_code < 300, answer.text
+
+
+# ---- requests that should be answered well ---------------------------------------------------
+
+
+class Wanted:
+    """A request to an operation."""
+
+    def __init__(self, method: str, path: str, content: bytes | None, media_type: str) -> None:
+        self.method = method
+        self.path = path
+        self.content = content
+        self.headers = {} if content is None else {"Content-Type": media_type}
+
+
+def wanted(gateway: Installation, method: str, path: str, operation: Json) -> Iterator[Wanted]:
+    """The operation with what the document gives as an example, for everything that there is."""
+    owner = owner_of(gateway)
+    content, media_type = _content(gateway, operation)
+    for target in targets(owner, path):
+        yield Wanted(method, target, content, media_type)
+
+
+def _content(gateway: Installation, operation: Json) -> tuple[bytes | None, str]:
+    media = operation.get("requestBody", {}).get("content", {})
+    if not media:
+        return None, ""
+    media_type = next(iter(media))
+    if operation["operationId"] == "log_in":
+        code = owner_of(gateway).post("/api/login/codes").json()
+        return json.dumps({"code": code["code"]}).encode(), media_type
+    if media_type != "application/json":
+        return str(media[media_type]["example"]).encode(), media_type
+    return json.dumps(body_of(operation)).encode(), media_type
+
+
+def body_of(operation: Json) -> Any:
+    example = operation["requestBody"]["content"]["application/json"]["example"]
+    body = BODIES.get(operation["operationId"], example)
+    return {**body, "taskId": new_id()} if "taskId" in body else body  # ids are given once
+
+
+def targets(owner: httpx2.Client, path: str) -> Iterator[str]:
+    """The path with every id or name that fits into it."""
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    for chosen in product(*(_known(owner, path, name) for name in names)):
+        yield path.format_map(dict(zip(names, chosen, strict=True)))
+
+
+def _known(owner: httpx2.Client, path: str, parameter: str) -> list[str]:
+    """What a parameter of the path may be: from the list of its kind."""
+    if parameter == "file":
+        return [BODIES["own_evidence"]["name"]]
+    lists = {"task_id": "/api/tasks", "job_id": "/api/jobs", "run_id": "/api/runs"}
+    page = owner.get(lists.get(parameter) or path.partition("/{")[0], params={})
+    found = page.json() if page.status_code == 200 else {}
+    rows = found.get("items") or found.get("lifecycles") or []
+    return [NAME, *(str(row.get("id") or row.get("name")) for row in rows if isinstance(row, dict))]

@@ -1,0 +1,254 @@
+"""The program's log: JSON or text, with ids from the context, and without secrets anywhere."""
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import copy_context
+from itertools import pairwise
+from pathlib import Path
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detent import logs, redaction
+from detent.errors import Misconfigured
+from detent.settings import Settings
+from detent.testing.inline import Harness
+from detent.worker import outcome
+from detent.worker.app import App
+from detent.worker.files import RunFiles
+from detent.worker.run import Run
+from tests.gateway.installation import Installation, installed
+
+SECRET = "hunter2-and-more"
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets of one test are not those of another."""
+    monkeypatch.setattr(redaction, "_values", set())
+    monkeypatch.setattr(redaction, "_pattern", redaction.SECRET_FORM)
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# ---- lines -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("restored")
+def test_json_lines_have_ids_and_a_traceback_on_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.set_up(Settings(log_format="json", log_level="warning"))
+    log = logging.getLogger("detent.test")
+    log.info("not at this level")
+    with logs.about(request_id="r1"), logs.about(run_id="x", task_id=None):
+        try:
+            raise ValueError("broken\nhere")
+        except ValueError:
+            log.warning("it %s", "failed", exc_info=True)
+    log.warning("outside")
+    first, second = lines(capsys.readouterr().err)
+    assert (first["level"], first["logger"]) == ("warning", "detent.test")
+    assert first["message"] == "it failed"
+    assert (first["request_id"], first["run_id"]) == ("r1", "x")
+    assert "task_id" not in first
+    assert "ValueError: broken\nhere" in first["error"]
+    assert first["at"].endswith("Z")
+    assert second.keys() == {"at", "level", "logger", "message"}
+
+
+@pytest.mark.usefixtures("restored")
+def test_text_lines_show_the_ids_too(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.set_up(Settings())
+    with logs.about(job_id="j"):
+        logging.getLogger("detent.test").info("hello")
+    assert capsys.readouterr().err.rstrip().endswith("INFO detent.test hello job_id=j")
+
+
+def test_ids_travel_with_the_context_and_not_to_strangers() -> None:
+    seen: list[dict[str, str]] = []
+
+    def look() -> None:
+        seen.append(dict(logs._about.get()))
+
+    with logs.about(run_id="mine"):
+        context = copy_context()
+        for work in (look, lambda: context.run(look)):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+    assert seen == [{}, {"run_id": "mine"}]
+
+
+@pytest.mark.usefixtures("restored")
+def test_addresses_of_others_are_not_logged() -> None:
+    logs.set_up(Settings(log_level="debug"))
+    assert not logging.getLogger("httpx2").isEnabledFor(logging.INFO)
+
+
+@pytest.mark.parametrize("wrong", [Settings(log_format="xml"), Settings(log_level="loud")])
+def test_a_wrong_setting_is_named(wrong: Settings) -> None:
+    with pytest.raises(Misconfigured, match="must be one of"):
+        logs.set_up(wrong)
+
+
+def test_a_run_is_named_in_what_its_code_logs(caplog: pytest.LogCaptureFixture) -> None:
+    app = App()
+    seen: list[str] = []
+
+    @app.intent("dig")
+    def dig(run: Run) -> None:
+        record = logging.makeLogRecord({"msg": "within", "name": "x", "levelname": "INFO"})
+        seen.append(logs.JsonLines().format(record))
+
+    harness = Harness(app)
+    handle = harness.submit("dig", lifecycle="board")
+    harness.drain()
+    (entry,) = lines(seen[0])
+    assert entry["task_id"] == handle.task_id
+    assert entry["job_id"] == handle.job_id
+    assert entry["run_id"] == f"{handle.job_id}-r1"
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with installed(tmp_path_factory.mktemp("gateway")) as installation:
+        yield installation
+
+
+def test_a_request_has_one_id_in_the_answer_the_problem_and_the_log(
+    gateway: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            written.append(logs.JsonLines().format(record))
+
+    handler = Keep()
+    logging.getLogger("detent.gateway").addHandler(handler)
+    broken = "detent.gateway.app.Gateway._look"
+    monkeypatch.setattr(broken, lambda _: 1 / 0)
+    answer = httpx2.get(f"{gateway.url}/ready")
+    logging.getLogger("detent.gateway").removeHandler(handler)
+    assert answer.status_code == 500
+    request_id = answer.headers["x-request-id"]
+    assert answer.json()["request_id"] == request_id
+    assert "Traceback" not in answer.text
+    (entry,) = lines(written[0])
+    assert entry["request_id"] == request_id
+    assert "ZeroDivisionError" in entry["error"]
+
+
+# ---- secrets ---------------------------------------------------------------------------------
+
+
+def test_a_reference_is_resolved_and_its_value_never_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTION", f" {SECRET} ")
+    file = tmp_path / "secret"
+    file.write_text("from-a-file\n")
+    assert redaction.redact(f"say {SECRET}") == f"say {SECRET}"
+    assert redaction.resolve("env:NOTION", "notion.token") == SECRET
+    assert redaction.resolve(f"file:{file}", "notion.token") == "from-a-file"
+    assert redaction.redact(f"say {SECRET}, from-a-file.") == "say [secret], [secret]."
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("ntn_1234567890", "not be it"),
+        ("env:", "not be it"),
+        ("env:NOT_THERE", "NOT_THERE.* is not set"),
+        ("file:/nowhere/at/all", "cannot be read"),
+    ],
+)
+def test_a_bad_reference_says_what_to_set(reference: str, words: str) -> None:
+    with pytest.raises(Misconfigured, match=words) as refused:
+        redaction.resolve(reference, "notion.token")
+    assert "ntn_1234567890" not in refused.value.message + refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Bearer detent_" + "x" * 43, "Bearer [secret]"),
+        ("key whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "key [secret]"),
+        ("postgresql://ann:geheim@db/x", "postgresql://[secret]@db/x"),
+        ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
+    ],
+)
+def test_some_secrets_are_known_by_their_form(said: str, shown: str) -> None:
+    assert redaction.redact(said) == shown
+
+
+def test_variables_are_secret_by_their_names() -> None:
+    variables = {"ANTHROPIC_API_KEY": "sk-12345678", "HOME": "/home/ann", "SHORT_KEY": "abc"}
+    redaction.remember_environment(variables)
+    assert redaction.redact("sk-12345678 /home/ann abc") == "[secret] /home/ann abc"
+
+
+def test_the_longest_secret_goes_first() -> None:
+    redaction.remember(["secret-one", "secret-one-and-two"])
+    assert redaction.redact("secret-one-and-two") == "[secret]"
+
+
+@given(st.lists(st.integers(0, 40)))
+def test_a_secret_is_found_however_a_stream_is_cut(cuts: list[int]) -> None:
+    redaction.remember([SECRET, "hunter2"])
+    text = f"a {SECRET} b hunter2 c hunter é {SECRET}".encode()
+    edges = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
+    passing = redaction.Passing()
+    pieces = [passing.feed(text[a:b]) for a, b in pairwise(edges)]
+    whole = b"".join([*pieces, passing.end()]).decode()
+    assert whole == "a [secret] b [secret] c hunter é [secret]"
+
+
+def test_output_and_errors_of_a_run_have_no_secrets(tmp_path: Path) -> None:
+    redaction.remember([SECRET])
+    files = RunFiles(tmp_path, "r1")
+    files.write(f"the key is {SECRET[:8]}")
+    files.write(f"{SECRET[8:]} indeed, {SECRET[:4]}")
+    files.end_output()
+    assert files.output().decode() == f"the key is [secret] indeed, {SECRET[:4]}"
+    failure = outcome.of_exception(ValueError(f"cannot log in with {SECRET}"))
+    assert SECRET not in failure.error
+    told = outcome.of_exit_code(1, f"wrong: {SECRET}")
+    assert told is not None
+    assert SECRET not in told.error
+
+
+@pytest.mark.parametrize("kind", ["text", "json"])
+def test_a_traceback_in_the_log_has_no_secrets(kind: str) -> None:
+    code = (
+        "import logging; from detent import logs, redaction; from detent.settings import Settings\n"
+        f"redaction.remember(['{SECRET}']); logs.set_up(Settings(log_format='{kind}'))\n"
+        f"try: raise ValueError('{SECRET}')\n"
+        f"except ValueError: logging.getLogger().exception('with {SECRET}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "with [secret]" in done.stderr
+    assert SECRET not in done.stderr
+
+
+def test_a_problem_has_no_secrets(gateway: Installation) -> None:
+    redaction.remember([SECRET])
+    answer = gateway.client().get(f"/api/tasks/{SECRET}")
+    assert "[secret]" in answer.json()["detail"]

@@ -1,0 +1,340 @@
+"""Metrics: named as dashboards know them, true to the log, bounded, and behind a token."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from detent import feed
+from detent.engine import Engine
+from detent.engine.claims import ClaimAsk
+from detent.errors import Misconfigured
+from detent.gateway.auth import ensure_token
+from detent.gateway.server import Server
+from detent.integrations.metrics import MOST_NAMES, Metrics, Standing
+from detent.keeper.loop import Duty, Keeper
+from detent.kernel import commands as c
+from detent.kernel.plan import PlanStep
+from detent.operations.core import Core
+from detent.operations.registry import Caller, Scope
+from detent.operations.tokens import issue
+from detent.settings import Settings
+from detent.store.memory import MemoryStore
+from detent.store.open import open_store
+from detent.testing.clock import VirtualClock
+from detent.testing.inline import Harness
+from detent.worker.app import App
+from detent.worker.failures import NetworkError
+from detent.worker.run import Run
+from tests.gateway.installation import until
+
+SOMEBODY = c.Actor("person")
+ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def read(metrics: Metrics) -> Samples:
+    """Every sample of the page, as Prometheus would read it."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(metrics.page().decode())
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, tuple(sorted(labels.items()))]
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def core(clock: VirtualClock) -> Core:
+    store = MemoryStore(clock)
+    return Core(store, Engine(store), Settings(), {"dig": {}})
+
+
+def observed(core: Core) -> Metrics:
+    """Metrics that have seen the whole log, as one batch for each event."""
+    made = Metrics(core)
+    for each in feed.read(core.store, 0):
+        made.observe([each])
+    return made
+
+
+def submit(core: Core, task_id: str = "t", **more: Any) -> None:
+    command = c.SubmitTask(task_id, "p", "board", "dig", "cli", queue=True, **more)
+    core.engine.do(command, SOMEBODY)
+
+
+def claim(core: Core) -> c.Grant:
+    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    return claimed.grant
+
+
+# ---- the four families of steps --------------------------------------------------------------
+
+
+def test_steps_have_the_names_and_labels_that_dashboards_know() -> None:
+    app = App()
+    tries: list[str] = []
+
+    @app.intent("fetch")
+    def fetch() -> str:
+        tries.append("fetch")
+        if len(tries) == 1:
+            raise NetworkError("not now")
+        return "page"
+
+    @app.intent("keep")
+    def keep(run: Run) -> None:
+        return None
+
+    first = PlanStep("fetch", "fetch", capabilities_required=("net", "browser"))
+    app.plan("release", [first, PlanStep("store", "keep", needs=("fetch",))])
+    harness = Harness(app)
+    harness.resource("r1", capabilities=["net", "browser"])
+    harness.submit("release")
+    harness.drain(advance=True)
+    core = Core(harness.store, harness.engine)
+    samples = read(observed(core))
+    moved = "step_state_transitions_total"
+    step = {"step_id": "fetch"}
+    assert value(samples, moved, **step, from_state="none", to_state="pending") == 1
+    assert value(samples, moved, **step, from_state="leased", to_state="running") == 1
+    assert value(samples, moved, **step, from_state="running", to_state="failed_retryable") == 1
+    assert value(samples, moved, **step, from_state="retrying", to_state="running") == 1
+    assert value(samples, moved, **step, from_state="running", to_state="succeeded") == 1
+    need = {**step, "capability": "browser+net"}
+    assert value(samples, "step_retries_total", **need) == 1
+    assert value(samples, "step_duration_seconds_count", **need, status="succeeded") == 1
+    assert value(samples, "step_duration_seconds_count", **need, status="failed_retryable") == 1
+    other = {"step_id": "store", "capability": "", "status": "succeeded"}
+    assert value(samples, "step_duration_seconds_count", **other) == 1
+    assert value(samples, "steps_by_state", state="succeeded") == 2
+
+
+# ---- tasks, jobs and runs --------------------------------------------------------------------
+
+
+def test_the_same_family_for_tasks_jobs_and_runs(core: Core, clock: VirtualClock) -> None:
+    submit(core)
+    clock.advance(seconds=2)
+    grant = claim(core)
+    run = f"{grant.job_id}-r1"
+    core.engine.do(c.ChargeRun(grant, run, 2_500_000), SOMEBODY)
+    clock.advance(seconds=3)
+    core.engine.do(c.CompleteRun(grant, run, None, 0), SOMEBODY)
+    samples = read(observed(core))
+    for level, source, target in (
+        ("task", "none", "inbox"),
+        ("task", "inbox", "todo"),
+        ("task", "todo", "doing"),
+        ("task", "doing", "done"),
+        ("job", "none", "queued"),
+        ("job", "queued", "running"),
+        ("job", "running", "completed"),
+        ("run", "none", "queued"),
+        ("run", "queued", "running"),
+        ("run", "running", "succeeded"),
+    ):
+        labels = {"intent": "dig", "from_state": source, "to_state": target}
+        assert value(samples, f"{level}_state_transitions_total", **labels) == 1, level
+    assert value(samples, "run_duration_seconds_sum", intent="dig", status="succeeded") == 3
+    assert value(samples, "job_duration_seconds_sum", intent="dig", status="completed") == 5
+    assert value(samples, "task_duration_seconds_sum", intent="dig", status="done") == 5
+    assert value(samples, "tasks_by_state", state="done") == 1
+    assert value(samples, "jobs_by_state", state="completed") == 1
+    assert value(samples, "runs_by_state", state="succeeded") == 1
+    assert value(samples, "detent_claims_total", intent="dig") == 1
+    assert value(samples, "detent_cost_usd_total", intent="dig") == 2.5
+    assert value(samples, "detent_success_ratio") == 1
+
+
+def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
+    core: Core, clock: VirtualClock
+) -> None:
+    from detent.engine import due
+
+    submit(core)
+    late = claim(core)
+    clock.advance(seconds=31)
+    core.engine.within(lambda tx: due.run(tx, 10, core.engine.limits))
+    claim(core)
+    (refused,) = core.engine.ask([_ask(c.CompleteRun(late, f"{late.job_id}-r1"))])
+    assert refused.code == "stale_fence"  # type: ignore[union-attr]
+    samples = read(observed(core))
+    assert value(samples, "detent_reclaims_total", intent="dig") == 1
+    assert value(samples, "detent_claims_total", intent="dig") == 2
+    assert value(samples, "job_retries_total", intent="dig") == 1
+    assert value(samples, "detent_stale_writes_refused_total") == 1
+
+
+def _ask(command: c.Command) -> Any:
+    from detent.engine import Ask
+
+    return Ask(command, SOMEBODY)
+
+
+def test_a_stream_met_in_its_middle_is_known_from_its_beginning(core: Core) -> None:
+    submit(core)
+    grant = claim(core)
+    seen = feed.head(core.store)
+    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), SOMEBODY)
+    made = Metrics(core)
+    made.observe(feed.read(core.store, seen))
+    samples = read(made)
+    labels = {"intent": "dig", "from_state": "doing", "to_state": "done"}
+    assert value(samples, "task_state_transitions_total", **labels) == 1
+    assert not any("inbox" in dict(key).values() for _, key in samples)
+
+
+# ---- how things stand ------------------------------------------------------------------------
+
+
+def test_the_queue_is_as_long_and_as_old_as_it_is(core: Core, clock: VirtualClock) -> None:
+    submit(core, "a", priority="P0")
+    clock.advance(seconds=90)
+    submit(core, "b")
+    samples = read(Metrics(core))
+    assert value(samples, "detent_queue_age_seconds") == 90
+    assert value(samples, "detent_queue_length", priority="P0") == 1
+    assert value(samples, "detent_queue_length", priority="P2") == 1
+    assert value(samples, "detent_health", verdict="ok") == 1
+
+
+def test_being_watched_costs_a_bounded_share(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    counted: list[float] = []
+
+    def slow(_: Core) -> list[Any]:
+        counted.append(now[0])
+        now[0] += 2.0
+        return []
+
+    monkeypatch.setattr("detent.integrations.metrics.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("detent.integrations.metrics.by_state", slow)
+    standing = Standing(core, list)
+    for _ in range(100):
+        list(standing.collect())
+        now[0] += 1.0
+    assert len(counted) == 3
+
+
+def test_names_beyond_the_bound_are_counted_together(core: Core) -> None:
+    for number in range(MOST_NAMES + 5):
+        command = c.SubmitJob(f"j{number}", "p", f"intent{number}")
+        core.engine.do(command, SOMEBODY)
+    samples = read(observed(core))
+    made = [key for key in samples if key[0] == "job_state_transitions_total"]
+    assert len(made) == MOST_NAMES + 1
+    labels = {"intent": "other", "from_state": "none", "to_state": "queued"}
+    assert value(samples, "job_state_transitions_total", **labels) == 5
+
+
+def test_the_keeper_counts_its_passes(core: Core) -> None:
+    keeper = Keeper(core, "k", [Duty("note", 0, lambda _: 0)])
+    metrics = Metrics(core, keeper.passes)
+    assert value(read(metrics), "detent_keeper_elected") == 0
+    keeper.pass_once()
+    assert value(read(Metrics(core, keeper.passes)), "detent_keeper_elected") == 1
+    assert value(read(metrics), "detent_keeper_passes_total", duty="note") == 1
+
+
+# ---- over HTTP -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Core, str, str]]:
+    """A gateway with metrics: its core, its address, its token."""
+    settings = Settings(
+        store_data_dir=str(tmp_path),
+        gateway_port=0,
+        gateway_metrics_open=getattr(request, "param", False),
+    )
+    store = open_store(settings.url)
+    core = Core(store, Engine(store), settings, {"dig": {}})
+    token = ensure_token(core).read_text("ascii").strip()
+    metrics = Metrics(core)
+    server = Server(core, metrics)
+    metrics.start()
+    yield core, f"http://127.0.0.1:{server.start()}", token
+    server.stop()
+    metrics.stop()
+    store.close()
+
+
+def test_the_page_needs_a_token_and_follows_the_feed(served: tuple[Core, str, str]) -> None:
+    core, url, token = served
+    assert httpx2.get(f"{url}/metrics").status_code == 401
+    submit(core)
+    headers = {"Authorization": f"Bearer {token}"}
+
+    def page() -> str:
+        answer = httpx2.get(f"{url}/metrics", headers=headers)
+        assert answer.headers["content-type"].startswith("text/plain")
+        return answer.text
+
+    moved = 'task_state_transitions_total{from_state="inbox",intent="dig",to_state="todo"} 1.0'
+    until(lambda: moved in page())
+    asked = 'detent_http_requests_total{method="GET",path="%s",status="%s"}'
+    assert asked % ("/metrics", 200) in page()
+    assert asked % ("other", 401) in page()
+
+
+def test_a_token_of_one_project_does_not_see_all(served: tuple[Core, str, str]) -> None:
+    core, url, _ = served
+    theirs = Caller("them", frozenset({Scope.READ}), "q")
+    token = core.engine.within(lambda tx: issue(tx, theirs))
+    headers = {"Authorization": f"Bearer {token}"}
+    assert httpx2.get(f"{url}/metrics", headers=headers).status_code == 403
+    assert httpx2.get(f"{url}/api/tasks", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("served", [True], indirect=True)
+def test_by_setting_it_is_open_on_loopback(served: tuple[Core, str, str]) -> None:
+    _, url, _ = served
+    assert httpx2.get(f"{url}/metrics").status_code == 200
+    assert httpx2.get(f"{url}/api/tasks").status_code == 401
+
+
+def test_it_is_never_open_beyond_loopback(core: Core) -> None:
+    core.settings = Settings(
+        gateway_host="0.0.0.0", gateway_public=True, gateway_metrics_open=True, gateway_port=0
+    )
+    with pytest.raises(Misconfigured, match="loopback alone"):
+        Server(core).start()
+
+
+# ---- alerts ----------------------------------------------------------------------------------
+
+
+def test_alerts_ask_for_metrics_that_exist_with_the_thresholds_of_health(core: Core) -> None:
+    submit(core)
+    families = text_string_to_metric_families(Metrics(core).page().decode())
+    known = {family.name for family in families}
+    groups = yaml.safe_load(ALERTS.read_text("utf-8"))["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert {*rules[0]} == {"alert", "expr", "for", "labels", "annotations"}
+    for rule in rules:
+        named = set(re.findall(r"\b(?:detent|run|task|job|step)_[a-z_]+", rule["expr"]))
+        assert named, rule["alert"]
+        for name in named:
+            assert re.sub(r"_(sum|count|bucket|total)$", "", name) in known, name
+    limits = {rule["alert"]: rule["expr"].split()[-2:] for rule in rules}
+    assert limits["DetentSuccessRateLow"] == ["<=", "0.95"]
+    assert limits["DetentSuccessRateVeryLow"] == ["<", "0.80"]
+    assert limits["DetentRunsSlow"] == [">=", "300"]
+    assert limits["DetentQueueLong"] == [">=", "10"]
+    assert limits["DetentQueueVeryLong"] == [">", "50"]
+    assert limits["DetentTasksBlocked"] == [">=", "3"]
+    assert limits["DetentManyTasksBlocked"] == [">", "10"]
+    assert limits["DetentRunsFailed"] == [">=", "5"]

@@ -1,0 +1,87 @@
+"""The sync with Notion by the keeper and by hand: over a real connection, one at a time."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from detent.cli.main import cli
+from detent.engine import Engine
+from detent.errors import Misconfigured
+from detent.integrations.notion import NotionKeeper, connect
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.settings import Settings
+from detent.store.open import open_store
+from detent.testing.notion_server import NotionServer, serving
+from tests.gateway.installation import until
+from tests.integrations.notion_world import SOMEBODY, World
+
+
+def installed(tmp_path: Path, server: NotionServer, url: str) -> Settings:
+    token = tmp_path / "notion-token"
+    token.write_text(server.token)
+    return Settings(
+        store_data_dir=str(tmp_path),
+        notion_token=f"file:{token}",
+        notion_parent=server.parent,
+        notion_url=url,
+        notion_interval_ms=50,
+    )
+
+
+def test_it_runs_by_itself_over_a_real_connection(tmp_path: Path) -> None:
+    server = NotionServer()
+    with serving(server) as url:
+        settings = installed(tmp_path, server, url)
+        store = open_store(settings.url)
+        core = Core(store, Engine(store), settings, {"dig": {}})
+        keeper = NotionKeeper(core, "here")
+        keeper.start()
+        core.engine.do(c.SubmitTask("t1", "p", "board", "dig", "cli"), SOMEBODY)
+        until(lambda: len(server.rows("detent tasks")) == 1)
+        keeper.stop()
+        with store.read() as view:
+            assert view.rows("system_state").get("notion") is None
+        store.close()
+
+
+def test_another_process_that_took_over_is_left_alone() -> None:
+    world = World()
+    keeper = NotionKeeper(world.core, "here", world.sync().notion)
+    world.submit("t1")
+    taken = {"name": "elsewhere", "until": 1 << 60}
+    assert keeper.office.take() is not None
+    world.set_state(notion=taken)
+    keeper.office._until = 0
+    assert not keeper.work(0)
+    assert world.server.asked == []
+
+
+def test_it_can_be_done_once_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = NotionServer()
+    with serving(server) as url:
+        settings = installed(tmp_path, server, url)
+        for name in ("store_data_dir", "notion_token", "notion_parent", "notion_url"):
+            monkeypatch.setenv(f"DETENT_{name.upper()}", getattr(settings, name))
+        store = open_store(settings.url)
+        engine = Engine(store)
+        engine.do(c.SubmitTask("t1", "p", "board", "dig", "cli"), SOMEBODY)
+        store.close()
+        done = CliRunner().invoke(cli, ["notion", "sync", "--once", "--json"])
+        assert done.exit_code == 0, done.output
+        assert '"created": 1' in done.stdout
+        again = CliRunner().invoke(cli, ["notion", "sync", "--once"])
+        assert "0 pages made, 0 changed" in again.output
+    assert len(server.rows("detent tasks")) == 1
+
+
+def test_without_settings_it_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path))
+    done = CliRunner().invoke(cli, ["notion", "sync", "--once"])
+    assert done.exit_code == 7
+    assert "env:NAME or file:PATH" in done.output
+    with pytest.raises(Misconfigured, match="No page of Notion"):
+        connect(Settings(notion_token="env:X"))

@@ -1,0 +1,176 @@
+"""Outgoing HTTP, and who may have what told: nothing private, nothing foreign, nothing endless."""
+
+import ipaddress
+import json
+from typing import Any
+
+import pytest
+
+from detent.errors import Forbidden, Invalid, Misconfigured, NotFound
+from detent.integrations.outgoing import MOST_BYTES, Failed, Outgoing, is_public
+from detent.integrations.webhooks import Dispatcher
+from detent.operations import webhooks as ops
+from detent.operations.core import Core
+from detent.operations.registry import OWNER, Caller
+from detent.settings import Settings
+from tests.integrations.hooks import listed, put, submit
+from tests.integrations.receiver import Receiver
+
+# ---- outgoing HTTP ---------------------------------------------------------------------------
+
+
+def test_a_private_address_is_refused_unless_allowed(core: Core, receiver: Receiver) -> None:
+    core.settings = Settings()
+    put(core, receiver)
+    submit(core, "t")
+    Dispatcher(core, "here").pass_once()
+    assert receiver.received == []
+    assert "not a public address" in listed(core)["error"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "192.168.0.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1",
+        "fd00::1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::a00:1",
+        "2002:a00:1::",
+        "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+        "ff02::1",
+    ],
+)
+def test_addresses_that_are_not_public(address: str) -> None:
+    assert not is_public(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
+def test_addresses_that_are_public(address: str) -> None:
+    assert is_public(ipaddress.ip_address(address))
+
+
+def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(*_: object, **__: object) -> list[Any]:
+        return [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", ("10.0.0.1", 443))]
+
+    monkeypatch.setattr("detent.integrations.outgoing.socket.getaddrinfo", found)
+    with pytest.raises(Failed, match=r"10\.0\.0\.1, which is not a public address"):
+        Outgoing().post("https://example.org/", {}, b"")
+
+
+def test_the_open_internet_is_for_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(*_: object, **__: object) -> list[Any]:
+        return [(2, 1, 6, "", ("93.184.215.14", 80))]
+
+    monkeypatch.setattr("detent.integrations.outgoing.socket.getaddrinfo", found)
+    with pytest.raises(Failed, match="only https"):
+        Outgoing().post("http://example.org/", {}, b"")
+
+
+def test_a_redirect_is_not_followed(core: Core, receiver: Receiver, dispatcher: Dispatcher) -> None:
+    put(core, receiver)
+    receiver.answers = [(302, {"Location": receiver.url + "/else"}, b"")]
+    submit(core, "t")
+    dispatcher.pass_once()
+    assert [each.path for each in receiver.received] == ["/hook"]
+    assert "redirects are not followed" in listed(core)["error"]
+
+
+def test_an_endless_answer_is_cut(receiver: Receiver) -> None:
+    receiver.answers = [(500, {}, b"x" * 1_000_000)]
+    outgoing = Outgoing([ipaddress.ip_network("127.0.0.0/8")])
+    assert len(outgoing.post(receiver.url, {}, b"").body) == MOST_BYTES
+
+
+def test_nobody_there_is_a_failure_like_others(core: Core, dispatcher: Dispatcher) -> None:
+    ops.put_webhook(core, OWNER, name="chat", url="http://127.0.0.1:1/")
+    submit(core, "t")
+    dispatcher.pass_once()
+    assert listed(core)["error"].startswith("no answer: ConnectError")
+
+
+def test_the_environment_names_no_proxy(
+    core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    put(core, receiver)
+    submit(core, "t")
+    Dispatcher(core, "here").pass_once()
+    assert len(receiver.received) == 1
+
+
+def test_a_wrong_network_is_named(core: Core) -> None:
+    core.settings = Settings(webhooks_allow=("10.0.0.1/8",))
+    with pytest.raises(Misconfigured, match=r"webhooks\.allow"):
+        Dispatcher(core, "here")
+
+
+# ---- who may have what told ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://example.org/",
+        "https://",
+        "https://ann:geheim@example.org/",
+        "https://example.org/#x",
+        "https://example.org/a b",
+        "https://exämple.org/",
+        "https://example.org:99999/",
+        "/hook",
+    ],
+)
+def test_an_address_that_is_none_is_refused(core: Core, url: str) -> None:
+    with pytest.raises(Invalid, match="url must be like"):
+        ops.put_webhook(core, OWNER, name="chat", url=url)
+
+
+def test_unknown_words_are_refused(core: Core, receiver: Receiver) -> None:
+    for wrong in (
+        {"events": ["task_exploded"]},
+        {"shape": "xml"},
+        {"only": "robots"},
+        {"name": "a:b"},
+    ):
+        with pytest.raises(Invalid):
+            put(core, receiver, **wrong)
+    with pytest.raises(Invalid, match="Say after which position"):
+        ops.replay_webhook(core, OWNER, name="chat")
+
+
+def test_a_token_of_one_project_has_told_of_that_project_alone(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver, name="all")
+    theirs = Caller("them", project="q")
+    with pytest.raises(Forbidden):
+        ops.put_webhook(core, theirs, name="mine", url=receiver.url, projects=["p"])
+    with pytest.raises(Forbidden):
+        ops.put_webhook(core, theirs, name="all", url=receiver.url)
+    ops.put_webhook(core, theirs, name="mine", url=receiver.url + "/mine")
+    assert [each["name"] for each in ops.list_webhooks(core, theirs)["items"]] == ["mine"]
+    with pytest.raises(NotFound):
+        ops.rotate_webhook_key(core, theirs, name="all")
+    submit(core, "a")
+    submit(core, "b", project="q")
+    dispatcher.pass_once()
+    came = [(each.path, json.loads(each.body)["subject"]) for each in receiver.received]
+    assert came == [("/hook", "a"), ("/hook", "b"), ("/hook/mine", "b")]
+
+
+def test_no_key_is_ever_shown_again(core: Core, receiver: Receiver) -> None:
+    key = put(core, receiver)["key"]
+    assert key.startswith("whsec_")
+    assert put(core, receiver)["key"] is None
+    assert key not in json.dumps(ops.list_webhooks(core, OWNER))

@@ -1,0 +1,445 @@
+"""Webhooks against a real server: at least once, under one id, in order, signed, and bounded."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cloudevents.v1.http import from_json
+from standardwebhooks.webhooks import Webhook as Referee
+
+from detent import feed
+from detent.engine import Engine
+from detent.engine.claims import ClaimAsk
+from detent.errors import NotFound
+from detent.integrations import webhooks as sending
+from detent.integrations.webhooks import RETRIES_S, Dispatcher
+from detent.kernel import commands as c
+from detent.operations import webhooks as ops
+from detent.operations.core import Core
+from detent.operations.registry import OWNER
+from detent.store.memory import MemoryStore
+from detent.store.open import open_store
+from detent.testing.clock import VirtualClock
+from tests.gateway.installation import until
+from tests.integrations.hooks import SETTINGS, SOMEBODY, listed, put, said, submit
+from tests.integrations.receiver import Receiver
+
+# ---- what arrives ----------------------------------------------------------------------------
+
+
+def test_an_event_arrives_as_a_signed_cloudevent(receiver: Receiver) -> None:
+    store = MemoryStore()  # the referee looks at the real clock
+    core = Core(store, Engine(store), SETTINGS, {"dig": {}})
+    submit(core, "before")
+    key = put(core, receiver)["key"]
+    submit(core, "t1", title="Grüße")
+    dispatcher = Dispatcher(core, "here")
+    dispatcher.pass_once()
+    (came,) = receiver.received
+    assert (came.path, came.headers["host"]) == ("/hook", f"127.0.0.1:{receiver.server_port}")
+    assert came.headers["content-type"] == "application/cloudevents+json; charset=utf-8"
+    Referee(key).verify(came.body, came.headers)
+    event = from_json(came.body)
+    assert event["type"] == "detent.task_created"
+    assert event["id"] == came.headers["webhook-id"]
+    assert (event["subject"], event["project"], event["source"]) == ("t1", "p", "/detent")
+    (logged,) = [each for each in feed.read(store, 0) if each.stream == "t1"]
+    assert event.data["position"] == logged.position
+    assert event.data["data"]["title"] == "Grüße"
+    assert listed(core)["pending"] == 0
+    assert listed(core)["delivered"] == 1
+
+
+def test_a_changed_body_or_a_foreign_key_does_not_pass(receiver: Receiver) -> None:
+    store = MemoryStore()
+    core = Core(store, Engine(store), SETTINGS, {"dig": {}})
+    key = put(core, receiver)["key"]
+    submit(core, "t1")
+    Dispatcher(core, "here").pass_once()
+    (came,) = receiver.received
+    for wrong, body in ((ops.new_key(), came.body), (key, came.body + b" ")):
+        with pytest.raises(Exception, match="No matching signature"):
+            Referee(wrong).verify(body, came.headers)
+
+
+def test_a_webhook_begins_with_what_happens_next(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    submit(core, "old")
+    put(core, receiver)
+    submit(core, "new")
+    dispatcher.pass_once()
+    assert said(receiver) == ["task_created new"]
+
+
+def test_an_event_that_is_too_long_comes_without_what_it_says(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    submit(core, "t", payload="x" * 100_000)
+    dispatcher.pass_once()
+    event = json.loads(receiver.received[0].body)
+    assert (event["data"]["data"], event["data"]["cut"]) == (None, True)
+    assert event["data"]["stream"] == "t"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"events": ["task_queued"]}, ["task_queued a", "task_queued b"]),
+        ({"projects": ["q"], "events": ["task_created"]}, ["task_created b"]),
+        ({"intents": ["cut"], "events": ["task_created"]}, ["task_created b"]),
+        ({"intents": ["cut"], "events": ["job_created"]}, ["job_created b-j1"]),
+        ({"intents": ["none"]}, []),
+    ],
+)
+def test_filters(
+    core: Core,
+    receiver: Receiver,
+    dispatcher: Dispatcher,
+    wanted: dict[str, Any],
+    expected: list[str],
+) -> None:
+    put(core, receiver, **wanted)
+    submit(core, "a", queue=True)
+    submit(core, "b", queue=True, project="q", intent="cut")
+    dispatcher.pass_once()
+    assert said(receiver) == expected
+
+
+def claim(core: Core, task_id: str) -> tuple[c.Grant, str]:
+    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    assert claimed.task is not None
+    assert claimed.task.id == task_id
+    return claimed.grant, claimed.job.run_id or ""
+
+
+def test_for_people_only_what_needs_a_person(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver, only="people", shape="slack")
+    submit(core, "a", queue=True, title="<b>Ship & go</b>")
+    detail = {"text": "Which branch <here>?", "options": ["x", "y"]}
+    grant, run = claim(core, "a")
+    core.engine.do(c.SuspendRun(grant, run, "ask", "question", detail=detail), SOMEBODY)
+    submit(core, "b", queue=True)
+    core.engine.do(c.CompleteRun(*claim(core, "b"), None, 0), SOMEBODY)
+    submit(core, "c", queue=True, options={"retry": {"retries": 0}})
+    core.engine.do(c.FailRun(*claim(core, "c"), "error", "it broke", 1), SOMEBODY)
+    dispatcher.pass_once()
+    assert [json.loads(each.body)["text"] for each in receiver.received] == [
+        "*&lt;b&gt;Ship &amp; go&lt;/b&gt;* asks: Which branch &lt;here&gt;? [x, y] (a, project p)",
+        "*b* is ready for review (b, project p)",
+        "*c* failed: it broke (c, project p)",
+    ]
+    assert {each.headers["content-type"] for each in receiver.received} == {"application/json"}
+
+
+# ---- trying again ----------------------------------------------------------------------------
+
+
+def test_a_failure_is_tried_again_later_under_the_same_id(
+    core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    receiver.answers = [500, 503]
+    submit(core, "t")
+    dispatcher.pass_once()
+    (waits,) = ops.list_deliveries(core, OWNER, name="chat")["items"]
+    assert (waits["state"], waits["attempts"], waits["error"]) == (
+        "pending",
+        1,
+        "it answered 500: ",
+    )
+    dispatcher.pass_once()
+    assert len(receiver.received) == 1
+    clock.advance(seconds=RETRIES_S[0])
+    dispatcher.pass_once()
+    clock.advance(seconds=RETRIES_S[1])
+    dispatcher.pass_once()
+    assert len(receiver.received) == 3
+    assert len(set(receiver.ids)) == 1
+    assert listed(core)["delivered"] == 1
+
+
+def test_after_the_last_try_it_is_dead_and_can_be_revived(
+    core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    tries = len(RETRIES_S) + 1
+    receiver.answers = [500] * tries
+    submit(core, "t")
+    for _ in range(tries + 3):
+        dispatcher.pass_once()
+        clock.advance(seconds=86_400)
+    assert len(receiver.received) == tries
+    assert (listed(core)["dead"], listed(core)["pending"]) == (1, 0)
+    submit(core, "next")
+    dispatcher.pass_once()
+    assert said(receiver)[-1] == "task_created next"
+    assert ops.replay_webhook(core, OWNER, name="chat", dead=True)["revived"] == 1
+    dispatcher.pass_once()
+    assert said(receiver)[-1] == "task_created t"
+    assert listed(core)["dead"] == 0
+
+
+def test_what_belongs_to_one_task_arrives_in_order(
+    core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver, events=["task_created", "task_queued"])
+    receiver.answers = [500]
+    submit(core, "a", queue=True)
+    submit(core, "b", queue=True)
+    dispatcher.pass_once()
+    dispatcher.pass_once()
+    assert said(receiver) == ["task_created a", "task_created b", "task_queued b"]
+    clock.advance(seconds=RETRIES_S[0])
+    dispatcher.pass_once()
+    assert said(receiver)[3:] == ["task_created a", "task_queued a"]
+
+
+def test_a_receiver_says_when_to_come_again(
+    core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    receiver.answers = [(429, {"Retry-After": "900"}, b"")]
+    submit(core, "t")
+    dispatcher.pass_once()
+    clock.advance(seconds=899)
+    dispatcher.pass_once()
+    assert len(receiver.received) == 1
+    clock.advance(seconds=1)
+    dispatcher.pass_once()
+    assert len(receiver.received) == 2
+
+
+def test_a_receiver_that_is_gone_is_asked_no_more(
+    core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    receiver.answers = [410]
+    submit(core, "t")
+    dispatcher.pass_once()
+    assert listed(core)["paused"]
+    clock.advance(seconds=86_400)
+    dispatcher.pass_once()
+    assert len(receiver.received) == 1
+    put(core, receiver)
+    dispatcher.pass_once()
+    assert len(receiver.received) == 2
+
+
+class Killed(BaseException):
+    """The process has ended here."""
+
+
+def test_killed_between_sending_and_noting_it_is_sent_again_under_the_same_id(
+    core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(core, receiver)
+    submit(core, "t")
+
+    def die(*_: object) -> bool:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(Dispatcher, "_delivered", die)
+        with pytest.raises(Killed):
+            Dispatcher(core, "here").pass_once()
+    assert listed(core)["pending"] == 1
+    Dispatcher(core, "here").pass_once()
+    Dispatcher(core, "here").pass_once()
+    assert said(receiver) == ["task_created t"] * 2
+    assert len(set(receiver.ids)) == 1
+
+
+def keeper_of(tmp_path: Path) -> "subprocess.Popen[bytes]":
+    """A keeper's process on this data."""
+    argv = [sys.executable, "-m", "detent", "keeper", "--data-dir", str(tmp_path)]
+    allowed = {**os.environ, "DETENT_WEBHOOKS_ALLOW": "127.0.0.0/8"}
+    return subprocess.Popen(argv, env=allowed, cwd=tmp_path, stderr=subprocess.DEVNULL)
+
+
+def test_a_process_that_is_really_killed_leaves_it_to_the_next(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    store = open_store(tmp_path / "detent.db")
+    core = Core(store, Engine(store), SETTINGS, {"dig": {}})
+    put(core, receiver)
+    submit(core, "t")
+    first = keeper_of(tmp_path)
+    receiver.meanwhile = first.kill
+    first.wait(20)
+    receiver.meanwhile = lambda: None
+    # The term of the dead one has run out.
+    core.engine.within(lambda tx: tx.put_rows("system_state", {"webhooks": None}))
+    second = keeper_of(tmp_path)
+    until(lambda: listed(core)["delivered"] == 1)
+    second.terminate()
+    second.wait(20)
+    assert said(receiver) == ["task_created t"] * 2
+    assert len(set(receiver.ids)) == 1
+    store.close()
+
+
+def test_killed_before_the_outbox_is_written_nothing_is_lost_and_nothing_twice(
+    core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(core, receiver)
+    submit(core, "t")
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr("detent.store.memory.writing.Transaction.put_rows", die)
+        with pytest.raises(Killed):
+            Dispatcher(core, "here").pass_once()
+    assert listed(core)["pending"] == 0
+    Dispatcher(core, "here").pass_once()
+    assert said(receiver) == ["task_created t"]
+
+
+# ---- replay, keys, bounds --------------------------------------------------------------------
+
+
+def test_a_replay_sends_again_from_a_position(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    for name in ("a", "b", "c"):
+        submit(core, name)
+    dispatcher.pass_once()
+    position = json.loads(receiver.received[0].body)["data"]["position"]
+    ops.replay_webhook(core, OWNER, name="chat", after=position)
+    dispatcher.pass_once()
+    assert said(receiver)[3:] == ["task_created b", "task_created c"]
+    assert receiver.ids[3:] == receiver.ids[1:3]
+
+
+def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -> None:
+    clock = VirtualClock()
+    real = MemoryStore()
+    with real.read() as view:
+        clock.set(view.now())
+    store = MemoryStore(clock)
+    core = Core(store, Engine(store), SETTINGS, {"dig": {}})
+    dispatcher = Dispatcher(core, "here")
+    old = put(core, receiver)["key"]
+    new = ops.rotate_webhook_key(core, OWNER, name="chat", overlap_s=60)["key"]
+    submit(core, "a")
+    dispatcher.pass_once()
+    for key in (old, new):
+        Referee(key).verify(receiver.received[0].body, receiver.received[0].headers)
+    clock.advance(seconds=61)
+    submit(core, "b")
+    dispatcher.pass_once()
+    Referee(new).verify(receiver.received[1].body, receiver.received[1].headers)
+    with pytest.raises(Exception, match="No matching signature"):
+        Referee(old).verify(receiver.received[1].body, receiver.received[1].headers)
+    assert listed(core)["keys"] == 1
+
+
+def test_the_outbox_is_a_window_and_the_log_keeps_the_rest(
+    core: Core, clock: VirtualClock, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "MOST_PENDING", 5)
+    dispatcher = Dispatcher(core, "here")
+    put(core, receiver)
+    receiver.answers = [500]
+    for number in range(20):
+        submit(core, f"t{number:02}")
+    for _ in range(3):
+        dispatcher.fill(dispatcher._hooks()[0])
+    assert listed(core)["pending"] == 5
+    for _ in range(10):
+        dispatcher.pass_once()
+        clock.advance(seconds=5)
+    assert sorted(set(said(receiver))) == [f"task_created t{number:02}" for number in range(20)]
+
+
+def test_one_dispatcher_at_a_time(
+    core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    dispatcher.pass_once()
+    submit(core, "t")
+    Dispatcher(core, "elsewhere").pass_once()
+    assert receiver.received == []
+    clock.advance(seconds=16)
+    Dispatcher(core, "elsewhere").pass_once()
+    dispatcher.pass_once()
+    assert said(receiver) == ["task_created t"]
+
+
+def test_a_test_arrives_and_leaves_no_trace(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    queued = ops.try_webhook(core, OWNER, name="chat")
+    dispatcher.pass_once()
+    assert said(receiver) == ["test -"]
+    assert receiver.ids == [queued["id"]]
+    from_json(receiver.received[0].body)
+    assert ops.list_deliveries(core, OWNER, name="chat")["items"] == []
+
+
+def test_a_deleted_webhook_leaves_nothing(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver)
+    submit(core, "t")
+    dispatcher.fill(dispatcher._hooks()[0])
+    ops.delete_webhook(core, OWNER, name="chat")
+    dispatcher.pass_once()
+    with core.store.read() as view:
+        assert (view.rows("webhooks"), view.outbox("webhook:chat", 10)) == ({}, [])
+    assert receiver.received == []
+    with pytest.raises(NotFound):
+        ops.delete_webhook(core, OWNER, name="chat")
+
+
+# ---- running ---------------------------------------------------------------------------------
+
+
+def test_it_runs_by_itself_and_a_slow_receiver_holds_up_no_other(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    store = open_store(tmp_path / "detent.db")
+    core = Core(store, Engine(store), SETTINGS, {"dig": {}})
+    ops.put_webhook(core, OWNER, name="a-dead", url="http://127.0.0.1:1/")
+    put(core, receiver, name="b-live")
+    dispatcher = Dispatcher(core, "here")
+    dispatcher.start()
+    for number in range(30):
+        submit(core, f"t{number}")
+    until(lambda: len(receiver.received) == 30)
+    until(lambda: ops.list_webhooks(core, OWNER)["items"][1]["delivered"] == 30)
+    dispatcher.stop()
+    assert len(set(receiver.ids)) == 30
+    with core.store.read() as view:
+        assert view.rows("system_state").get("webhooks") is None
+    store.close()
+
+
+def test_on_postgresql_two_dispatchers_send_each_event_once(
+    postgres_url: str, receiver: Receiver
+) -> None:
+    stores = [open_store(postgres_url), open_store(postgres_url)]
+    cores = [Core(store, Engine(store), SETTINGS, {"dig": {}}) for store in stores]
+    put(cores[0], receiver)
+    dispatchers = [Dispatcher(core, f"process {n}") for n, core in enumerate(cores)]
+    for dispatcher in dispatchers:
+        dispatcher.start()
+    for number in range(10):
+        submit(cores[number % 2], f"t{number}")
+    until(lambda: listed(cores[0])["delivered"] == 10)
+    for dispatcher in dispatchers:
+        dispatcher.stop()
+    assert sorted(said(receiver)) == [f"task_created t{number}" for number in range(10)]
+    for store in stores:
+        store.close()
