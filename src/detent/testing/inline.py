@@ -9,7 +9,7 @@ import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,12 @@ class HarnessLine(Line):
         answer = self._tell(command, under)
         self._show("after", command)
         return answer
+
+    def tell_all(self, commands: Sequence[c.Command], under: c.Grant) -> list[Any]:
+        self._show("before", commands[0])
+        answers = super().tell_all(commands, under)
+        self._show("after", commands[-1])
+        return answers
 
     async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
         return self.tell(command, under)
@@ -151,7 +157,7 @@ class Harness:
                 return
 
     def files(self, run_id: str) -> RunFiles:
-        return RunFiles(self.runs, run_id)
+        return RunFiles(self.runs, run_id, blobs=self.store.blobs)
 
     # -- time ------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ one database that is empty at first; a check may open several at once.
 
 from detent.testing.conformance import (
     appending,
+    blobs,
     claiming,
     ending,
     fencing,
@@ -15,6 +16,7 @@ from detent.testing.conformance import (
     keys,
     limits,
     listing,
+    outbox,
     reading,
     timing,
 )
@@ -26,6 +28,7 @@ __all__ = [
     "Check",
     "OpenStore",
     "appending",
+    "blobs",
     "claiming",
     "ending",
     "fencing",
@@ -35,6 +38,7 @@ __all__ = [
     "keys",
     "limits",
     "listing",
+    "outbox",
     "reading",
     "run",
     "timing",

@@ -50,6 +50,8 @@ class Unrung:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.url = store.url
+        self.blobs = store.blobs
+        self.outputs = store.outputs
 
     def read(self) -> AbstractContextManager[Reading]:
         return self._store.read()

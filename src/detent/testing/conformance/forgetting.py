@@ -120,3 +120,16 @@ def the_id_of_deleted_work_is_not_given_again(case: Case) -> None:
     again = c.SubmitTask(task, "p", "board", "dig", "cli", queue=True)
     assert refusal(case.engine, again) in ("task_exists", "version_conflict")
     assert picture(case.store) == before
+
+
+@check
+def a_deleted_job_takes_the_jobs_below_it_along(case: Case) -> None:
+    parent = submit_job(case.engine)
+    claimed = claim_one(case.engine)
+    child = submit_job(case.engine, parent_job_id=parent)
+    complete(case.engine, claimed)
+    assert refusal(case.engine, c.DeleteJob(parent)) == "still_needed"
+    do(case.engine, c.CancelJob(child))
+    do(case.engine, c.DeleteJob(parent))
+    with case.store.read() as view:
+        assert list(view.jobs([parent, child])) == []

@@ -87,3 +87,16 @@ def a_trim_takes_the_beginning_of_the_log(case: Case) -> None:
     assert verify(case.store).differences == []
     with case.store.read() as view:
         assert view.head() > after[-1].position
+
+
+@check
+def what_others_leave_is_there_until_it_is_ended(case: Case) -> None:
+    with case.store.write() as tx:
+        for number in range(3):
+            tx.put_intake("submit_task", f'{{"n": {number}}}', f"key-{number}")
+    with case.store.write() as tx:
+        first, second, third = tx.intake(10)
+        assert [first.body, third.idempotency_key] == ['{"n": 0}', "key-2"]
+        tx.end_intake([first.id], {second.id: "no such intent"})
+    with case.store.read() as view:
+        assert list(view.intake(10)) == [third]

@@ -13,7 +13,9 @@ from detent.testing.conformance.work import (
     do,
     keep,
     submit_job,
+    submit_task,
     suspend,
+    task_of,
     together,
 )
 
@@ -152,3 +154,32 @@ def everything_can_be_paused(case: Case) -> None:
     assert complete(case.engine, claimed) == "completed"
     set_limits(case, all=None)
     assert claim_one(case.engine).job.id == job
+
+
+# ---- money -----------------------------------------------------------------------------------
+
+
+@check
+def money_is_looked_at_before_a_start(case: Case) -> None:
+    """What others at work hold comes back when they end; what is spent must be raised."""
+    parent = submit_task(case.engine, queue=True, budget=5)
+    top = claim_one(case.engine)
+    first, second = (submit_task(case.engine, parent_id=parent, budget=3) for _ in range(2))
+    third = submit_task(case.engine, parent_id=parent, budget=3)
+    held = {each.task.id: each for each in claim(case.engine, 2) if each.task is not None}
+    assert held.keys() == {first, second}
+    assert claim(case.engine, 5) == [], "all of the money is held"
+    assert task_of(case.store, third).blocked_by == "budget"
+    complete(case.engine, held[first])
+    complete(case.engine, top)
+    case.clock.advance(seconds=6)
+    keep(case.engine)
+    (again,) = claim(case.engine, 5)
+    assert again.task is not None
+    assert again.task.id == third
+    do(case.engine, c.ChargeRun(again.grant, again.job.run_id or "", 5))
+    fourth = submit_task(case.engine, parent_id=parent)
+    assert claim(case.engine, 5) == [], "all of the money is spent"
+    do(case.engine, c.EditTask(parent, {"title": "dearer"}, 9))
+    (last,) = claim(case.engine, 5)
+    assert last.job.task_id == fourth

@@ -55,6 +55,15 @@ def rows_are_filtered(case: Case) -> None:
 
 
 @check
+def rows_are_searched(case: Case) -> None:
+    """In any letter case, and a sign that means something to the database is only a sign."""
+    a_list(case)
+    for search, expected in (("umber 8", "8"), ("NUMBER", "012345678"), ("t3", "3"), ("%", "")):
+        assert ids(case, search=search) == [f"t{number}" for number in expected], search
+    assert ids(case, search="number", where={"project": "p1"}, limit=2) == ["t3", "t4"]
+
+
+@check
 def pages_meet(case: Case) -> None:
     """Page by page gives what one long page gives, in any order, both ways, whatever its ties."""
     a_list(case)

@@ -83,6 +83,7 @@ class FaultyStore:
         #: What the store's clock said in the last write transaction.
         self.now = 0
         self.url = store.url
+        self.blobs, self.outputs = store.blobs, store.outputs
 
     def begin(self) -> None:
         self._first = True

@@ -1,0 +1,130 @@
+"""Mixed work for a cluster, by clients that write down what they asked and what they were told.
+
+Jobs, plans, waits, subtasks, questions, reviews, cancels, and the same key again and again.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from detent.testing.torture.asking import Answered, ask
+from detent.testing.torture.cluster import Cluster
+from detent.testing.torture.history import OK, UNKNOWN, History
+
+CLIENTS = 4
+PAUSE_S = (0.0, 0.06)
+#: What is submitted, by how often.
+INTENTS: Mapping[str, int] = {
+    "small": 8,
+    "slow": 2,
+    "tour": 3,
+    "signalled": 2,
+    "asking": 1,
+    "planned": 2,
+    "thought-out": 1,
+    "command": 1,
+}
+LIFECYCLES = ("", "", "board", "review")
+RUN_REQUESTS = ("accept", "reject", "cancel")
+
+
+class Client:
+    """One thread that asks; everything it decides comes from its own seed."""
+
+    def __init__(self, cluster: Cluster, history: History, rng: Random, name: str) -> None:
+        self.cluster, self.history, self.rng, self.name = cluster, history, rng, name
+        self.counts: Counter[str] = Counter()
+        self.made: list[tuple[str, str]] = []
+        #: Submissions whose end is not known, by key, and some that are, to be repeated.
+        self.unknown: dict[str, dict[str, Any]] = {}
+        self.known: dict[str, dict[str, Any]] = {}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        acts: list[Callable[[], None]] = [
+            *[self.submit] * 6,
+            *[self.verb] * 3,
+            self.repeat,
+            self.repeat,
+        ]
+        while not self._end.wait(self.rng.uniform(*PAUSE_S)):
+            self.rng.choice(acts)()
+
+    # -- asking ----------------------------------------------------------------------------
+
+    def submit(self) -> None:
+        self.counts["keys"] += 1
+        key = f"{self.name}-{self.counts['keys']}"
+        intent = self.rng.choices([*INTENTS], [*INTENTS.values()])[0]
+        body: dict[str, Any] = {"intent": intent, "payload": {"key": key}}
+        lifecycle = self.rng.choice(LIFECYCLES)
+        if lifecycle:
+            body |= {"lifecycle": lifecycle, "run": True}
+        self._post(key, body)
+
+    def repeat(self) -> None:
+        """The same key and the same body again: one of those without an answer first."""
+        waiting = self.unknown or self.known
+        if waiting:
+            key = self.rng.choice([*waiting])
+            self.counts["repeated"] += 1
+            self._post(key, waiting[key])
+
+    def settle(self, until_s: float) -> None:
+        """Every submission without an answer again, until there is none."""
+        while self.unknown and time.monotonic() < until_s:
+            for key, body in list(self.unknown.items()):
+                self._post(key, body)
+
+    def _post(self, key: str, body: dict[str, Any]) -> None:
+        noun = "tasks" if "lifecycle" in body else "jobs"
+        number = self.history.invoke("submit", key=key)
+        answered = self._ask("POST", f"/api/{noun}", body, key)
+        made = str(answered.document.get("id", "")) if answered.outcome == OK else ""
+        self.history.end(number, answered.outcome, id=made, answer=answered.code)
+        self.counts[f"submit {answered.outcome}"] += 1
+        if answered.outcome == UNKNOWN:
+            self.unknown[key] = body
+            return
+        self.unknown.pop(key, None)
+        if made and key not in self.known:
+            self.known[key] = body
+            self.made.append((noun, made))
+
+    def verb(self) -> None:
+        """Something about a piece of work that exists."""
+        if not self.made:
+            return
+        noun, about = self.made[-self.rng.randint(1, min(40, len(self.made)))]
+        verbs: dict[str, dict[str, Any]] = {"cancel": {}, "signal": {"name": "go", "value": 1}}
+        if noun == "tasks":
+            verbs |= {"accept": {}, "reject": {"comment": "again", "run": True}}
+            verbs |= {"answer": {"answer": "yes"}}
+        verb = self.rng.choice([*verbs, "accept"] if noun == "tasks" else [*verbs])
+        number = self.history.invoke(verb, id=about)
+        answered = self._ask("POST", f"/api/{noun}/{about}/{verb}", verbs[verb])
+        said = answered.document.get("outcome") if answered.outcome == OK else answered.code
+        self.history.end(number, answered.outcome, answer=str(said))
+        self.counts[f"{verb} {answered.outcome}"] += 1
+
+    def _ask(self, method: str, path: str, body: dict[str, Any], key: str = "") -> Answered:
+        url = self.cluster.address(self.rng)
+        if url is None:
+            time.sleep(0.05)
+            return Answered(UNKNOWN, {})
+        return ask(url, self.cluster.place.token, method, path, body, key=key, timeout_s=1.5)
+
+
+def total(clients: list[Client]) -> Counter[str]:
+    return sum((each.counts for each in clients), Counter())

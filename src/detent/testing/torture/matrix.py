@@ -1,0 +1,106 @@
+"""The matrix: every failpoint under every action on one store, several cells at a time.
+
+Each cell has a store, a directory and processes of its own; most of a cell is waiting.
+"""
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from detent.failpoints import NAMES, Action
+from detent.store.open import open_store
+from detent.testing.postgres import Cluster
+from detent.testing.torture import cells
+from detent.testing.torture.cells import SCENES, Outcome, Scene
+from detent.testing.torture.nursery import Nursery
+from detent.testing.torture.place import Place
+
+#: Cells at once: they wait for leases more than they work.
+SIDE_BY_SIDE = 6
+
+Told = Callable[[Outcome], None]
+
+
+@contextmanager
+def directory() -> Iterator[Path]:
+    """In memory where the machine has such a place: what a disk keeps is tried elsewhere."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="detent-torture-", dir=memory if memory.is_dir() else None
+    ) as made:
+        yield Path(made)
+
+
+class Databases:
+    """Databases of their own in one server, ready for use, made from one that was migrated."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.template = f"torture_{uuid.uuid4().hex}"
+        open_store(cluster.create_database(self.template)).close()
+
+    @contextmanager
+    def one(self, *, empty: bool = False) -> Iterator[str]:
+        name = f"torture_{uuid.uuid4().hex}"
+        yield self.cluster.create_database(name, **({} if empty else {"template": self.template}))
+        self.cluster.drop_database(name)
+
+    def close(self) -> None:
+        self.cluster.drop_database(self.template)
+
+
+def run(
+    nursery: Nursery,
+    where: Path,
+    databases: Databases | None,
+    wanted: Iterable[tuple[Scene, Action, int | None]],
+    told: Told = lambda _: None,
+) -> list[Outcome]:
+    """Play cells side by side; without databases on SQLite files."""
+
+    def play(number: int, scene: Scene, action: Action, count: int | None) -> Outcome:
+        place = where / f"{number}-{scene.point}-{action}"
+        if databases is None:
+            outcome = cells.run(Place(nursery, place), scene, action, count)
+        else:
+            with databases.one(empty=scene.role == "first") as url:
+                outcome = cells.run(Place(nursery, place, url), scene, action, count)
+        told(outcome)
+        return outcome
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        begun = [pool.submit(play, number, *each) for number, each in enumerate(wanted)]
+        return [each.result() for each in begun]
+
+
+def cells_of(
+    actions: Sequence[Action], counts: Sequence[int | None] = (None,)
+) -> Iterator[tuple[Scene, Action, int | None]]:
+    """Every scene under these actions; counts beyond the scene's own only where one may vary."""
+    for scene in SCENES:
+        for action in actions:
+            for count in counts if scene.count > 1 else (None,):
+                yield scene, action, count
+
+
+def together(action: Action) -> Iterator[tuple[Scene, Action, int | None]]:
+    """As `cells_of`, with all that one process can survive in one go: a kill or a stop is alone."""
+    if action in (Action.KILL, Action.STOP):
+        yield from cells_of([action])
+        return
+    groups: dict[tuple[str, str], list[Scene]] = {}
+    for scene in SCENES:
+        # A worker that cannot even say that it is here gives up, and meets nothing more.
+        alone = scene.point if scene.point == "worker.registered" else ""
+        groups.setdefault((scene.role, scene.intent + alone), []).append(scene)
+    for first, *others in groups.values():
+        yield replace(first, others=tuple(others)), action, None
+
+
+def unplayed() -> set[str]:
+    """Failpoints that no scene meets."""
+    return set(NAMES) - {scene.point for scene in SCENES}

@@ -1,0 +1,164 @@
+"""Deliberately broken variants that only real processes or a real disk give away, by name.
+
+A process of the nursery becomes one by the variable DETENT_TORTURE_MUTANT; `mutated` is for this
+process. The engine's and the kernel's own variants stand beside the simulation and the search.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import apsw
+
+from detent.engine import Answer, Engine, due
+from detent.engine.ledger import Ledger
+from detent.errors import Unavailable
+from detent.ids import new_id
+from detent.keeper import schedules
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.operations import schedules as operations
+from detent.store.port import Due, Key
+from detent.store.sqlite import connection, store
+from detent.testing.simulation import mutants as simulated
+from detent.testing.torture.place import MUTANT
+from detent.worker import durable, effects
+from detent.worker.durable import Journal
+
+VARIABLE = MUTANT
+Patches = Iterator[Any]
+
+
+# ---- seen by failpoints ----------------------------------------------------------------------
+
+
+def effect_is_not_looked_up() -> Patches:
+    """An effect that began and has no recorded end is done again, whatever its policy says."""
+    yield patch.dict(effects.POLICIES, {"reconcile": effects.POLICIES["idempotent"]})
+
+
+def step_is_not_recorded() -> Patches:
+    """A step's result is kept in memory until the run ends."""
+
+    def record(*_: Any) -> Any:
+        yield from ()
+
+    yield patch.object(Journal, "record", record)
+
+
+def subtask_has_a_new_id_each_time() -> Patches:
+    """What a subtask is called does not follow from its parent."""
+    yield patch.object(durable, "derived_id", lambda *_: new_id())
+
+
+def lost_leases_are_never_found() -> Patches:
+    """Nobody looks for leases that have run out."""
+    run = due.run
+
+    def blind(tx: Any, limit: int, limits: Any) -> int:
+        look = type(tx).due
+
+        def without_leases(self: Any, most: int, now: int) -> Due:
+            found: Due = look(self, most, now)
+            return found._replace(leases=())
+
+        with patch.object(type(tx), "due", without_leases):
+            return run(tx, limit, limits)
+
+    yield patch.object(due, "run", blind)
+
+
+def key_is_not_remembered() -> Patches:
+    """An idempotency key is looked for, and never written."""
+    yield patch.object(Ledger, "remember", _remember_nothing)
+
+
+def _remember_nothing(self: Ledger, ask: Any, answer: Any, lifetime_us: int) -> None:
+    """The next batch finds none; the present one expects a key at the end of the list."""
+    del lifetime_us
+    key = Key(ask.key.project, new_id(), ask.key.digest, answer, 0)
+    self.keys.append(key)
+
+
+def schedule_fires_without_a_key() -> Patches:
+    """Each firing of a schedule is a new one, also of the same time."""
+    submit = operations.submit
+    numbers = itertools.count()
+
+    def anew(core: Any, schedule: Any, key: str) -> str:
+        return submit(core, schedule, f"{key}:{next(numbers)}:{new_id()}")
+
+    yield patch.object(schedules, "submit", anew)
+
+
+def sleeper_is_not_fenced() -> Patches:
+    """Whoever reports about a running job is heard."""
+    yield from simulated.no_fence()
+
+
+# ---- seen by races ---------------------------------------------------------------------------
+
+
+def verdict_on_what_is_decided() -> Patches:
+    """One more row: what was accepted can still be cancelled."""
+    move: Any = LIFECYCLES["review"].move
+    yield patch.dict(move, {("completed", "task_cancelled"): "cancelled"})
+
+
+# ---- seen by images and by a failing disk ----------------------------------------------------
+
+
+def commit_is_not_synced() -> Patches:
+    """A commit is acknowledged when it is written, not when it is on the disk."""
+    pragmas = tuple(each.replace("= FULL", "= NORMAL") for each in connection.PRAGMAS)
+    yield patch.object(connection, "PRAGMAS", pragmas)
+
+
+def full_disk_is_no_fault() -> Patches:
+    """A full disk is passed over, and the caller is told that it is done."""
+    commit = Engine._commit_once
+
+    def whatever(self: Engine, asks: Any) -> Any:
+        try:
+            return commit(self, asks)
+        except Unavailable:
+            return [Answer(None)] * len(asks)
+
+    yield patch.object(Engine, "_commit_once", whatever)
+
+
+def fault_is_not_undone() -> Patches:
+    """What a failed transaction has written stays, and is committed with the next one."""
+    execute = connection.Connection.all
+
+    def keep_on(self: Any, text: str, values: Any = ()) -> Any:
+        try:
+            return execute(self, text, values)
+        except apsw.FullError:
+            if text != "COMMIT":
+                raise
+            return []
+
+    yield patch.object(connection.Connection, "all", keep_on)
+    yield patch.object(store.SqliteStore, "_drop_writer", lambda _: None)
+
+
+MUTANTS: Mapping[str, Callable[[], Patches]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        *(effect_is_not_looked_up, step_is_not_recorded, subtask_has_a_new_id_each_time),
+        *(lost_leases_are_never_found, key_is_not_remembered, schedule_fires_without_a_key),
+        *(sleeper_is_not_fenced, verdict_on_what_is_decided),
+        *(commit_is_not_synced, full_disk_is_no_fault, fault_is_not_undone),
+    )
+}
+
+
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """Everything inside runs with the mutant; without a name, as it is."""
+    with ExitStack() as stack:
+        for change in MUTANTS[name]() if name else ():
+            stack.enter_context(change)
+        yield

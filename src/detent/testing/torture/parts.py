@@ -1,0 +1,241 @@
+"""The parts of a torture by name, each in its full and in a quick size, and what each one found.
+
+A part says how it goes on, answers with everything that is wrong, and with the command that does
+the same again.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from detent.failpoints import Action
+from detent.store.open import open_store
+from detent.testing import power
+from detent.testing.postgres import Server
+from detent.testing.simulation import simulate
+from detent.testing.torture import cells, matrix, races
+from detent.testing.torture.cells import Outcome
+from detent.testing.torture.matrix import Databases
+from detent.testing.torture.nursery import Nursery
+from detent.testing.torture.place import SQLITE
+from detent.testing.torture.storm import Plan, Storm
+
+Say = Callable[[str], None]
+#: Steps of one seed of the simulation: a new seed is worth more than a longer run.
+STEPS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of each part: as much as a night allows, or as little as shows that it works."""
+
+    counts: tuple[int | None, ...]
+    actions: tuple[Action, ...]
+    stops: int
+    races: int
+    images: int
+    jobs: int
+    faults: int
+    steps: int
+
+
+FULL = Size((None, 1, 2, 4, 8), (*Action,), 200, 10_000, 100_000, 300, 200, 10_000_000)
+QUICK = Size((None,), (Action.KILL,), 6, 200, 200, 20, 4, 4_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What somebody asks for."""
+
+    seed: int = 1
+    minutes: float = 1.0
+    store: str = SQLITE
+    faults: tuple[str, ...] = ()
+    size: Size = FULL
+    keep: bool = False
+
+    def command(self, part: str) -> str:
+        if part == "storm":
+            return f"{self.plan.command()} --part storm"
+        quick = " --quick" if self.size is QUICK else ""
+        return f"detent torture --store {self.store} --seed {self.seed} --part {part}{quick}"
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.seed, self.minutes, self.store, self.faults)
+
+
+@dataclass(slots=True)
+class Result:
+    """What a part has seen and what it has found."""
+
+    part: str
+    store: str
+    seen: str = ""
+    problems: list[str] = field(default_factory=list)
+    replay: str = ""
+    bundle: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a part works with: what was asked for, a place, and where to say what it sees."""
+
+    order: Order
+    nursery: Nursery
+    where: Path
+    say: Say
+    result: Result
+
+    @contextmanager
+    def databases(self) -> Iterator[Databases | None]:
+        if self.order.store == SQLITE:
+            yield None
+            return
+        with Server.start(self.where / "pg") as server:
+            yield Databases(server)
+
+    def is_for_a_file(self) -> bool:
+        """Whether the store is one; otherwise the part has nothing to do, and says so."""
+        if self.order.store != SQLITE:
+            self.result.seen = "nothing to do: it is about a file"
+        return self.order.store == SQLITE
+
+
+def run(part: str, order: Order, nursery: Nursery, say: Say) -> Result:
+    """One part on one store; what it leaves behind is kept if it failed, or if asked for."""
+    result = Result(part, order.store, replay=order.command(part))
+    begun_s = time.monotonic()
+    where = _directory()
+    try:
+        PARTS[part](Session(order, nursery, where, say, result))
+    finally:
+        result.seconds = time.monotonic() - begun_s
+        if order.keep or result.problems:
+            result.bundle = str(where)
+        else:
+            shutil.rmtree(where, ignore_errors=True)
+    return result
+
+
+def _directory() -> Path:
+    memory = Path("/dev/shm")
+    base = memory if memory.is_dir() else None
+    return Path(tempfile.mkdtemp(prefix="detent-torture-", dir=base))
+
+
+# ---- the parts -------------------------------------------------------------------------------
+
+
+def _storm(at: Session) -> None:
+    report = Storm(at.order.plan, at.nursery, at.where, at.say).run()
+    at.result.problems = report.problems
+    at.result.seen = "; ".join(report.lines()[:2])
+
+
+def _failpoints(at: Session) -> None:
+    wanted = [*matrix.cells_of(at.order.size.actions, at.order.size.counts)]
+    _play(at, wanted)
+
+
+def _stops(at: Session) -> None:
+    """Workers that sleep past their leases before every kind of write, again and again."""
+    scenes = [*cells.SLEEPERS, *(each for each in cells.SCENES if each.role == "worker")]
+    every = ((scene, Action.STOP, count) for count in range(1, 1_000) for scene in scenes)
+    _play(at, [*islice(every, at.order.size.stops)])
+
+
+def _play(at: Session, wanted: Sequence[tuple[cells.Scene, Action, int | None]]) -> None:
+    played: list[Outcome] = []
+
+    def told(outcome: Outcome) -> None:
+        played.append(outcome)
+        for line in _lines(outcome):
+            at.say(line)
+        if len(played) % 20 == 0:
+            at.say(f"{len(played)} of {len(wanted)} cells")
+
+    with at.databases() as databases:
+        outcomes = matrix.run(at.nursery, at.where, databases, wanted, told)
+    met = sum(each.hit for each in outcomes)
+    at.result.problems = [line for outcome in outcomes for line in _lines(outcome)]
+    if met < len(outcomes) / 2:
+        at.result.problems.append(f"too little: {met} of {len(outcomes)} cells met a failpoint")
+    at.result.seen = f"{len(outcomes)} cells, {met} met their failpoint"
+
+
+def _lines(outcome: Outcome) -> list[str]:
+    """A later count than a run's own may never come; then the cell proves nothing, and no harm."""
+    return outcome.lines() if outcome.hit or not outcome.unmet else []
+
+
+def _races(at: Session) -> None:
+    with at.databases() as databases:
+        url = str(at.where / "races.db")
+        if databases is not None:
+            url = databases.cluster.create_database("races")
+        at.say(f"{at.order.size.races} races between accept, reject and cancel")
+        found = races.run(lambda: open_store(url), at.order.size.races)
+    at.result.problems = found.problems
+    at.result.seen = f"{found.races} races, won by {dict(found.won)}"
+
+
+def _images(at: Session) -> None:
+    """Only a file can be looked at like this; PostgreSQL's own log is PostgreSQL's matter."""
+    if not at.is_for_a_file():
+        return
+    trace = power.record(at.where / "recorded.db", at.order.size.jobs)
+    done = held = 0
+    while done < at.order.size.images and not at.result.problems:
+        found = power.try_images(
+            trace, at.where, min(5_000, at.order.size.images - done), at.order.seed + done
+        )
+        done, held = done + found.images, held + found.held
+        at.result.problems += found.problems
+        at.say(f"{done} of {at.order.size.images} images, {held} acknowledged commits looked for")
+    at.result.seen = f"{done} images, {held} acknowledged commits looked for"
+
+
+def _disk(at: Session) -> None:
+    if not at.is_for_a_file():
+        return
+    raised = 0
+    for fault in power.FAULTS:
+        for nth in range(1, at.order.size.faults + 1):
+            count, found = power.try_fault(at.where / f"{fault}-{nth}.db", fault, nth, 1 + nth % 3)
+            raised += count
+            at.result.problems += [f"{fault} at {nth}: {each}" for each in found]
+        at.say(f"{fault}: {at.order.size.faults} places")
+    at.result.seen = f"{raised} faults of the disk"
+
+
+def _simulation(at: Session) -> None:
+    """The engine on a virtual clock; on SQLite only, where a seed is a run."""
+    if not at.is_for_a_file():
+        return
+    runs = max(1, at.order.size.steps // STEPS)
+    for number in range(runs):
+        outcome = simulate(at.order.seed + number, STEPS)
+        if outcome.found is not None:
+            at.result.problems += outcome.lines()
+            break
+        if number % 50 == 49:
+            at.say(f"{(number + 1) * STEPS:,} of {runs * STEPS:,} steps")
+    at.result.seen = f"{(number + 1) * STEPS:,} steps"
+
+
+PARTS: Mapping[str, Callable[[Session], None]] = {
+    "storm": _storm,
+    "failpoints": _failpoints,
+    "stops": _stops,
+    "races": _races,
+    "images": _images,
+    "disk": _disk,
+    "simulation": _simulation,
+}

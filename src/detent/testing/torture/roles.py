@@ -1,0 +1,65 @@
+"""What a process of a torture is: a gateway, a worker, a keeper, or one that only opens the store.
+
+Runs in the forked process, on the same composition root as `detent up`.
+"""
+
+import faulthandler
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from detent import failpoints
+from detent.keeper import loop as keeper_loop
+from detent.service import Service, open_core, run_until_stopped
+from detent.settings import Loaded, Settings
+from detent.store.sqlite import store as sqlite_store
+from detent.testing.torture import mutants
+from detent.testing.torture.place import CLOCK
+from detent.testing.torture.work import REFERENCE
+
+PARTS: Mapping[str, Mapping[str, bool]] = {
+    "gateway": {"gateway": True, "worker": False, "keeper": False},
+    "worker": {"gateway": False, "worker": True, "keeper": False},
+    "keeper": {"gateway": False, "worker": False, "keeper": True},
+    "opener": {"gateway": False, "worker": False, "keeper": False},
+}
+#: A keeper's term is no setting; here others must not wait long for one that was killed.
+TERM_US = 600_000
+
+
+def play(request: Mapping[str, Any]) -> None:
+    """Be that process until it is told to stop."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", force=True)
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    keeper_loop.TERM_US = TERM_US
+    sqlite_store._host_clock = _jumping_clock
+    failpoints.arm(os.environ)
+    for change in mutants.MUTANTS[mutant]() if (mutant := os.environ.get(mutants.VARIABLE)) else ():
+        change.start()
+    loaded = Loaded(Settings(**request["settings"]), {}, {}, None)
+    parts = PARTS[request["role"]]
+    with open_core(loaded) as core:
+        apps = (REFERENCE,) if parts["worker"] else ()
+        service = Service(core, apps=apps, **parts)
+        ready = Path(request["directory"]) / f"{request['name']}.ready"
+        run_until_stopped(service, ready=lambda: _say(ready, service.url or "up"))
+
+
+def _say(ready: Path, text: str) -> None:
+    """Whole or not at all: somebody waits for it."""
+    draft = ready.with_suffix(".part")
+    draft.write_text(text)
+    draft.replace(ready)
+
+
+def _jumping_clock() -> int:
+    """The host's clock, as far off as the file says. A server's clock is out of our reach."""
+    try:
+        off_us = int(Path(os.environ.get(CLOCK, "")).read_text() or 0)
+    except OSError:
+        off_us = 0
+    return time.time_ns() // 1_000 + off_us

@@ -1,0 +1,234 @@
+"""A storm: a cluster under load and faults for some time, then peace, then the check.
+
+What it leaves when it fails is a directory with everything that was seen, and the command that
+does the same again.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from detent.errors import DetentError
+from detent.operations.core import Core
+from detent.testing.postgres import Server
+from detent.testing.torture import evidence
+from detent.testing.torture.checker import Evidence
+from detent.testing.torture.cluster import Cluster
+from detent.testing.torture.faults import FAULTS, OF_A_FILE, OF_A_SERVER, Injector
+from detent.testing.torture.history import History
+from detent.testing.torture.load import CLIENTS, Client, total
+from detent.testing.torture.nursery import Nursery
+from detent.testing.torture.place import SQLITE, Failed, Place, at_rest, until
+
+Say = Callable[[str], None]
+#: How often the person who watches hears something.
+SAY_EVERY_S = 5.0
+#: After the faults: how long until every answer is known and everything has ended.
+PEACE_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked for; the same plan is the same load and the same faults in the same order."""
+
+    seed: int = 1
+    minutes: float = 1.0
+    store: str = SQLITE
+    faults: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.faults or (OF_A_FILE if self.store == SQLITE else OF_A_SERVER)
+
+    def command(self) -> str:
+        faults = f" --faults {','.join(self.faults)}" if self.faults else ""
+        return (
+            f"detent torture --store {self.store} --seed {self.seed} "
+            f"--minutes {self.minutes:g}{faults}"
+        )
+
+
+@dataclass(slots=True)
+class Report:
+    """What was seen, and what of it is wrong."""
+
+    plan: Plan
+    problems: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def lines(self) -> list[str]:
+        seen = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+        done = ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
+        return [f"seen: {seen}", f"faults: {done}", *self.problems]
+
+
+class Storm:
+    """One run of a plan in a directory of its own."""
+
+    def __init__(self, plan: Plan, nursery: Nursery, where: Path, say: Say) -> None:
+        self.plan, self.where, self.say = plan, where, say
+        self.report = Report(plan)
+        self._stack = ExitStack()
+        self.server = None if plan.store == SQLITE else self._serve()
+        url = "" if self.server is None else self.server.create_database("torture")
+        self.place = Place(nursery, where / "place", url)
+        self.cluster = Cluster(self.place)
+        self.history = History(where / "history.jsonl")
+        rng = Random(plan.seed)
+        self.injector = Injector(self.cluster, Random(rng.random()), plan.kinds, self.server)
+        self.clients = [
+            Client(self.cluster, self.history, Random(rng.random()), f"client-{number}")
+            for number in range(CLIENTS)
+        ]
+
+    def _serve(self) -> Server:
+        return self._stack.enter_context(Server.start(self.where / "pg"))
+
+    def run(self) -> Report:
+        begun_s = time.monotonic()
+        try:
+            self._rage()
+            self._calm()
+            self._judge()
+        except (Failed, DetentError, TimeoutError) as error:
+            self.report.problems.append(f"{type(error).__name__}: {error}")
+        finally:
+            self.place.end()
+            self.history.close()
+            self._stack.close()
+        self.report.seconds = time.monotonic() - begun_s
+        self._leave()
+        return self.report
+
+    # -- the parts of it -------------------------------------------------------------------
+
+    def _rage(self) -> None:
+        self.cluster.start()
+        self.say(f"{sum(self.cluster.started.values())} processes are up on {self.plan.store}")
+        self.injector.start()
+        for client in self.clients:
+            client.start()
+        ends_s = time.monotonic() + self.plan.minutes * 60
+        never = threading.Event()
+        while (left_s := ends_s - time.monotonic()) > 0:
+            never.wait(min(left_s, SAY_EVERY_S))
+            self.say(self._progress(ends_s - time.monotonic()))
+        self.injector.end()
+        for client in self.clients:
+            client.end()
+        self.report.faults = self.injector.done
+
+    def _progress(self, left_s: float) -> str:
+        counts = total(self.clients)
+        told = {end: sum(counts[each] for each in counts if each.endswith(end)) for end in ENDS}
+        faults = sum(self.injector.done.values())
+        said = ", ".join(f"{count} {end}" for end, count in told.items())
+        return f"{max(left_s, 0):5.0f} s left: asked {said}; {faults} faults"
+
+    def _calm(self) -> None:
+        """Nobody is hurt any more: answers come, work ends, everybody leaves."""
+        self.place.clock.unlink(missing_ok=True)
+        self.cluster.refill_all()
+        until_s = time.monotonic() + PEACE_S
+        settling = [threading.Thread(target=each.settle, args=(until_s,)) for each in self.clients]
+        for thread in settling:
+            thread.start()
+        for thread in settling:
+            thread.join()
+        if any(client.unknown for client in self.clients):
+            raise Failed("P3: submissions are not answered although the faults have stopped")
+        with self.place.core() as core:
+            until(lambda: self._at_rest(core), "all work has ended", PEACE_S)
+        self.report.problems += self.place.end()
+
+    def _at_rest(self, core: Core) -> bool:
+        self.cluster.refill_all()
+        return at_rest(core)
+
+    def _judge(self) -> None:
+        self.history.close()
+        told = evidence.told(self.where / "history.jsonl")
+        with self.place.core() as core:
+            seen = evidence.gather(core.store, self.place.ledger, told)
+            self.report.problems += evidence.judge(core.store, self.place.ledger, told)
+        self.report.counts = total(self.clients) + counted(seen)
+        self.report.problems += too_little(self.report)
+
+    def _leave(self) -> None:
+        report = {
+            "command": self.plan.command(),
+            "problems": self.report.problems,
+            "counts": self.report.counts,
+            "faults": self.report.faults,
+            "seconds": self.report.seconds,
+        }
+        (self.where / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+
+
+ENDS = ("ok", "refused", "unknown")
+
+
+# ---- whether enough was seen -----------------------------------------------------------------
+
+
+def counted(seen: Evidence) -> Counter[str]:
+    """What the log tells of the storm."""
+    counts: Counter[str] = Counter()
+    for event in seen.log:
+        lost = event.name == "job_requeued" and event.data.get("reason") == "lost"
+        counts["reclaimed"] += lost
+        counts["events"] += 1
+        for name in ("job_completed", "job_cancelled", "task_accepted", "wait_completed"):
+            counts[name] += event.name == name
+    counts["marks"] = sum(len(lines) for lines in seen.ledger.values())
+    return counts
+
+
+#: Per minute, at least this often, or the storm proves nothing: on a slow machine too.
+LEAST: Mapping[str, float] = {
+    "submit ok": 60,
+    "submit refused": 0,
+    "repeated": 15,
+    "job_completed": 40,
+    "job_cancelled": 2,
+    "task_accepted": 2,
+    "wait_completed": 6,
+    "cancel ok": 2,
+    "marks": 80,
+}
+#: From so many minutes on every kind of fault must have come.
+WHOLE = 0.5
+#: Faults that take leases away, and those that leave clients without an answer.
+LOSING = ("kill-worker", "stop-worker", "failpoint")
+SILENCING = ("kill-gateway", "stop-gateway")
+
+
+def too_little(report: Report) -> list[str]:
+    """A storm in which nothing happened passes nothing."""
+    least = {name: round(rate * report.plan.minutes) for name, rate in LEAST.items()}
+    kinds = report.plan.kinds
+    least["reclaimed"] = _some(kinds, LOSING)
+    least["submit unknown"] = _some(kinds, SILENCING)
+    least["kinds of faults"] = len(kinds) if report.plan.minutes >= WHOLE else len(kinds) // 2
+    seen = {**report.counts, "kinds of faults": sum(report.faults[kind] > 0 for kind in kinds)}
+    return [
+        f"too little: {name} {seen.get(name, 0)}, at least {wanted}"
+        for name, wanted in least.items()
+        if seen.get(name, 0) < wanted
+    ]
+
+
+def _some(kinds: Sequence[str], causes: Sequence[str]) -> int:
+    return int(any(cause in kinds for cause in causes))
+
+
+def unknown_faults(given: Sequence[str]) -> list[str]:
+    return [each for each in given if each not in FAULTS]

@@ -1,0 +1,47 @@
+"""What tortures share: a nursery for each test process, and a PostgreSQL server in memory."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detent.testing.postgres import VARIABLE, Cluster, Server
+from detent.testing.torture.matrix import Databases, directory
+from detent.testing.torture.nursery import Nursery
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as made:
+        yield made
+
+
+@pytest.fixture
+def where() -> Iterator[Path]:
+    """A directory in memory."""
+    with directory() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[Databases]:
+    with (
+        tempfile.TemporaryDirectory(prefix="detent-pg-", dir="/dev/shm") as place,
+        Cluster(os.environ[VARIABLE])
+        if VARIABLE in os.environ
+        else Server.start(Path(place)) as up,
+    ):
+        made = Databases(up)
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def stores(request: pytest.FixtureRequest) -> Databases | None:
+    """Databases to be made in a server; None for SQLite files."""
+    if request.param == "sqlite":
+        return None
+    found: Databases = request.getfixturevalue("databases")
+    return found

@@ -1,0 +1,147 @@
+"""The checker of tortures: a good history passes, and every way to break a promise is seen."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from detent.testing.torture.checker import Evidence, Seen, problems
+from detent.testing.torture.history import OK, REFUSED, UNKNOWN, Op, ops
+from detent.testing.torture.ledger import Line
+from detent.testing.torture.storm import Plan, Report, too_little
+
+Event = tuple[str, str, str, Mapping[str, Any]]
+
+
+def log(*events: Event) -> list[Seen]:
+    versions: dict[str, int] = {}
+    made = []
+    for position, (stream, name, actor, data) in enumerate(events, 1):
+        versions[stream] = versions.get(stream, 0) + 1
+        made.append(
+            Seen(position, stream, versions[stream], name, data.get("subject"), actor, data)
+        )
+    return made
+
+
+def claim(worker: str, fence: int) -> Event:
+    data = {"worker": worker, "fence": fence, "nonce": f"n{fence}"}
+    return ("j", "job_running", f"worker:{worker}", data)
+
+
+def by(worker: str, name: str, **data: Any) -> Event:
+    return ("j", name, f"worker:{worker}", data)
+
+
+CREATED: Event = ("j", "job_created", "client", {"payload": {"key": "k"}, "task_id": None})
+LOST: Event = ("j", "job_requeued", "clock", {"reason": "lost"})
+GOOD = (
+    CREATED,
+    claim("a", 1),
+    by("a", "checkpoint_recorded", subject="one"),
+    LOST,
+    claim("b", 2),
+    by("b", "run_succeeded"),
+    by("b", "job_completed"),
+)
+
+
+def said(events: Sequence[Event] = GOOD, **more: Any) -> list[str]:
+    return problems(Evidence(log(*events), **{"jobs": {"j": "completed"}, **more}))
+
+
+def test_a_good_history_passes() -> None:
+    told = [
+        Op("submit", "k", "j", OK),
+        Op("submit", "k", "", UNKNOWN),
+        Op("cancel", "", "j", REFUSED),
+    ]
+    lines = [
+        Line("do", "step:one", 1, 7),
+        Line("do", "step:one", 2, 8),
+        Line("past", "step:one", 2, 8),
+    ]
+    assert said(history=told, ledger={"j": lines}) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "promise"),
+    [
+        pytest.param((*GOOD[:5], by("a", "run_progressed")), "P5", id="late report"),
+        pytest.param((*GOOD[:4], by("a", "evidence_added")), "P5", id="report after reclaim"),
+        pytest.param((CREATED, by("a", "checkpoint_recorded")), "P5", id="never claimed"),
+        pytest.param((*GOOD[:4], claim("b", 1)), "P4", id="fence does not rise"),
+        pytest.param((*GOOD, claim("c", 3)), "P9", id="claimed after its end"),
+        pytest.param((*GOOD, by("b", "job_failed")), "P9", id="two ends"),
+        pytest.param((*GOOD[:3], by("a", "checkpoint_recorded", subject="one")), "P6", id="twice"),
+        pytest.param((*GOOD, ("x", *CREATED[1:])), "P2", id="two jobs of one key"),
+    ],
+)
+def test_a_broken_log_is_seen(events: Sequence[Event], promise: str) -> None:
+    assert any(each.startswith(promise) for each in said(events)), said(events)
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        ([Line("do", "effect:pay", 1, 1), Line("do", "effect:pay", 2, 2)], "2 times"),
+        (
+            [Line("do", "step:a", 1, 1), Line("past", "step:a", 1, 1), Line("do", "step:a", 2, 2)],
+            "again",
+        ),
+        ([Line("past", "step:a", 1, 1)], "never done"),
+    ],
+)
+def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> None:
+    (found,) = said(ledger={"j": lines})
+    assert found.startswith("P6")
+    assert what in found
+
+
+@pytest.mark.parametrize(
+    ("told", "promise"),
+    [
+        ([Op("submit", "gone", "x", OK)], "P1"),
+        ([Op("submit", "k", "j", OK), Op("submit", "k", "other", OK)], "P2"),
+        ([Op("cancel", "", "j", OK, "cancelled")], "P11"),
+        ([Op("accept", "", "j", OK, "accepted")], "P12"),
+    ],
+)
+def test_a_false_answer_is_seen(told: list[Op], promise: str) -> None:
+    found = said(history=told, jobs={"j": "failed"})
+    assert any(each.startswith(promise) for each in found), found
+
+
+def test_work_that_is_left_behind_is_seen() -> None:
+    assert [each[:2] for each in said(jobs={"j": "queued"})] == ["P3"]
+
+
+def test_a_gap_or_a_turn_in_the_log_is_seen() -> None:
+    events = log(*GOOD)
+    assert problems(Evidence([*events[:2], *events[3:]]))[0].startswith("P7")
+    assert problems(Evidence([events[1], events[0]]))[0].startswith("P7")
+
+
+def test_an_invocation_without_an_end_is_unknown() -> None:
+    lines = [
+        {"n": 1, "at": "invoke", "kind": "submit", "key": "a"},
+        {"n": 2, "at": "invoke", "kind": "cancel", "id": "j"},
+        {"n": 2, "at": "ok", "answer": "cancelled"},
+    ]
+    assert ops(lines) == [
+        Op("submit", "a", "", UNKNOWN),
+        Op("cancel", "", "j", OK, "cancelled"),
+    ]
+
+
+def test_a_storm_in_which_nothing_happens_fails() -> None:
+    found = too_little(Report(Plan(minutes=1)))
+    for name in ("submit ok", "job_completed", "reclaimed", "submit unknown", "kinds of faults"):
+        assert any(name in each for each in found), found
+
+
+def test_a_failure_names_the_command_that_does_it_again() -> None:
+    plan = Plan(seed=7, minutes=0.5, store="postgres", faults=("cut", "kill-worker"))
+    assert plan.command() == (
+        "detent torture --store postgres --seed 7 --minutes 0.5 --faults cut,kill-worker"
+    )

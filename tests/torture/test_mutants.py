@@ -1,0 +1,85 @@
+"""Broken variants that only real processes or a real disk give away: each is caught."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from detent.failpoints import Action
+from detent.store.open import open_store
+from detent.testing import power
+from detent.testing.torture import cells, place, races
+from detent.testing.torture.cells import Scene
+from detent.testing.torture.mutants import MUTANTS, mutated
+from detent.testing.torture.nursery import Nursery
+from detent.testing.torture.place import Place
+
+#: What a mutant hinders for ever is given up after so many seconds.
+DEADLINE_S = 8.0
+
+#: The failpoint and what happens there; every mutant of a process is met by one.
+CELLS: dict[str, tuple[Scene, Action, str]] = {
+    "effect-is-not-looked-up": (Scene("effect.done"), Action.KILL, "P6"),
+    "step-is-not-recorded": (Scene("effect.begun"), Action.KILL, "P6"),
+    "subtask-has-a-new-id-each-time": (Scene("subtask.submitted"), Action.KILL, "P6"),
+    "lost-leases-are-never-found": (Scene("run.start"), Action.KILL, "Failed"),
+    "key-is-not-remembered": (
+        Scene("response.before", "gateway", intent="small"),
+        Action.KILL,
+        "P2",
+    ),
+    "schedule-fires-without-a-key": (Scene("schedule.submitted", "keeper"), Action.KILL, "P2"),
+    "sleeper-is-not-fenced": (
+        Scene("report.before", intent="long", midway=True),
+        Action.STOP,
+        "P5",
+    ),
+}
+
+
+def images(where: Path) -> list[str]:
+    return power.try_images(power.record(where / "recorded.db", 20), where, 200).problems
+
+
+def races_of(where: Path) -> list[str]:
+    return races.run(lambda: open_store(str(where / "races.db")), 100).problems
+
+
+def full_disk(where: Path) -> list[str]:
+    found: list[str] = []
+    for nth in range(1, 12):
+        found += power.try_fault(where / f"{nth}.db", "disk full", nth)[1]
+    return found
+
+
+OTHERS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
+    "verdict-on-what-is-decided": (races_of, "P12"),
+    "commit-is-not-synced": (images, "P1"),
+    "full-disk-is-no-fault": (full_disk, "P16"),
+    "fault-is-not-undone": (full_disk, "P16"),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_broken_process_is_caught_at_its_failpoint(
+    name: str, nursery: Nursery, where: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, action, promise = CELLS[name]
+    if promise == "Failed":
+        monkeypatch.setattr(place, "DEADLINE_S", DEADLINE_S)
+    outcome = cells.run(Place(nursery, where / "mutant", mutant=name), scene, action)
+    assert outcome.hit
+    assert any(each.startswith(promise) for each in outcome.problems), outcome.problems
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_broken_variant_is_caught(name: str, where: Path) -> None:
+    look, promise = OTHERS[name]
+    with mutated(name):
+        found = look(where)
+    assert any(each.startswith(promise) for each in found), found
+    assert promise == found[0].split(":")[0]
+
+
+def test_every_mutant_has_a_catcher() -> None:
+    assert {*CELLS, *OTHERS} == set(MUTANTS)

@@ -1,0 +1,70 @@
+"""A short storm on each store, races for the last word, and the parts of `detent torture`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from detent.cli.torture import PARTS, torture
+from detent.store.open import open_store
+from detent.testing.torture import parts, races
+from detent.testing.torture.matrix import Databases
+from detent.testing.torture.nursery import Nursery
+from detent.testing.torture.storm import Plan, Storm
+
+#: A fifth of a minute of faults, and then peace.
+MINUTES = 0.2
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_a_cluster_keeps_its_promises_in_a_storm(store: str, nursery: Nursery, where: Path) -> None:
+    report = Storm(Plan(1, MINUTES, store), nursery, where, lambda _: None).run()
+    assert report.problems == [], "\n".join([*report.lines(), report.plan.command()])
+
+
+@pytest.mark.timeout(600)
+def test_accept_reject_and_cancel_have_one_winner(stores: Databases | None, where: Path) -> None:
+    if stores is None:
+        found = races.run(lambda: open_store(str(where / "races.db")), 1_000)
+    else:
+        with stores.one() as url:
+            found = races.run(lambda: open_store(url), 1_000)
+    assert found.problems == []
+    assert found.races == 1_000
+
+
+def test_the_command_runs_a_part_and_says_what_it_saw() -> None:
+    told = CliRunner().invoke(
+        torture, ["--store", "sqlite", "--part", "disk", "--part", "races", "--quick", "--json"]
+    )
+    assert told.exit_code == 0, told.output
+    results = json.loads(told.stdout)["results"]
+    assert [(each["part"], each["problems"]) for each in results] == [("disk", []), ("races", [])]
+    assert "200 races" in results[1]["seen"]
+
+
+def test_a_part_that_fails_leaves_a_bundle_and_its_replay(
+    monkeypatch: pytest.MonkeyPatch, nursery: Nursery
+) -> None:
+    def broken(at: parts.Session) -> None:
+        (at.where / "seen").write_text("something")
+        at.result.problems.append("P1: lost")
+
+    monkeypatch.setattr(parts, "PARTS", {"races": broken})
+    result = parts.run("races", parts.Order(seed=5), nursery, lambda _: None)
+    assert (Path(result.bundle) / "seen").read_text() == "something"
+    assert result.replay == "detent torture --store sqlite --seed 5 --part races"
+    (Path(result.bundle) / "seen").unlink()
+    Path(result.bundle).rmdir()
+
+
+def test_an_unknown_fault_is_refused() -> None:
+    told = CliRunner().invoke(torture, ["--faults", "earthquake"])
+    assert told.exit_code != 0
+    assert "earthquake" in str(told.exception)
+
+
+def test_every_part_has_a_name_at_the_command() -> None:
+    assert tuple(parts.PARTS) == PARTS
