@@ -1,4 +1,7 @@
-"""`python -m bench [name …]`: runs the benchmarks whose names begin so, all of them without any."""
+"""`python -m bench [name …]`: runs the benchmarks whose names begin so, all of them without any.
+
+`python -m bench race` is a command of its own: detent beside what people would use instead.
+"""
 
 import argparse
 import importlib
@@ -32,6 +35,12 @@ def chosen(names: list[str]) -> list[Benchmark]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["race"]:
+        # Imported here: the other benchmarks do without the entrants and their table.
+        from bench.race import command
+
+        return command.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help="the beginning of a name")
     parser.add_argument("--list", action="store_true", help="only say which there are")

@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,8 @@ def written(batch: int) -> list[list[Query]]:
     transactions: list[list[Query]] = [[]]
     run = Connection.run
 
-    def noting(self: Connection, queries: Sequence[Query]) -> Any:
+    def noting(self: Connection, queries: Iterable[Query]) -> Any:
+        queries = list(queries)
         for query in queries:
             if query.text.upper().startswith(b"COMMIT"):
                 transactions.append([])

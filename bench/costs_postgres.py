@@ -1,0 +1,104 @@
+"""What PostgreSQL does for one bare job: transactions, rows, bytes of its log, processor time.
+
+These are costs of the server, which all clusters of workers share; they carry over to other sizes
+better than jobs per second do. Read from the server's own statistics and from its processes.
+"""
+
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from bench import jobs
+from bench.harness import Benchmark, Contestant
+from bench.jobs_postgres import database, server
+from detent.engine import Engine
+from detent.store.open import open_store
+
+BATCHES = (1, 10, 100)
+COUNTS = """
+SELECT sum(n_tup_ins), sum(n_tup_upd), sum(n_tup_del), sum(n_tup_hot_upd) FROM pg_stat_user_tables
+"""
+COMMITS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+LOG = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
+SIZE = "SELECT pg_database_size(current_database())"
+NAMES = (
+    *("transactions", "rows inserted", "rows updated", "rows deleted", "of them in place"),
+    *("bytes of its log", "bytes kept", "server, µs of processor", "detent, µs of processor"),
+)
+
+
+def costs(batch: int) -> dict[str, float]:
+    """What the server did between two looks, for each job."""
+    url = database()
+    store = open_store(url)
+    before, begun = _look(url), time.process_time()
+    jobs.live(Engine(store), batch)
+    took = 1e6 * (time.process_time() - begun)
+    store.close()
+    after = _look(url)
+    found = [(b - a) / jobs.JOBS for a, b in zip(before, after, strict=True)]
+    return dict(zip(NAMES, [*found, took / jobs.JOBS], strict=True))
+
+
+def _look(url: str) -> list[float]:
+    """A connection that ends has told its counts to the statistics; a new one reads them."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        commits = _row(connection, COMMITS)
+        inserted, updated, deleted, hot = _row(connection, COUNTS)
+        (log,), (size,) = _row(connection, LOG), _row(connection, SIZE)
+    return [*commits, inserted, updated, deleted, hot, log, size, _processor_us()]
+
+
+def _row(connection: "psycopg.Connection[tuple[float, ...]]", text: str) -> list[float]:
+    row = connection.execute(text).fetchone()
+    assert row is not None
+    return [float(value or 0) for value in row]
+
+
+def _processor_us() -> float:
+    """Of the server with its children, those that have ended included."""
+    parent = psutil.Process(_postmaster())
+    every = [parent, *parent.children(recursive=True)]
+    times = [each.cpu_times() for each in every]
+    ended = parent.cpu_times()
+    alive = sum(each.user + each.system for each in times)
+    return 1e6 * (alive + ended.children_user + ended.children_system)
+
+
+def _postmaster() -> int:
+    with psycopg.connect(server().url("postgres")) as connection:
+        row = connection.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
+        place = row.fetchone()
+    assert place is not None
+    written = Path(place[0], "postmaster.pid").read_text(encoding="utf-8")
+    return int(written.split()[0])
+
+
+def contestants(batch: int) -> tuple[Contestant, ...]:
+    """One run for each repetition: each figure is read once, and who finds his read runs anew."""
+    left: dict[str, float] = {}
+
+    def read(name: str) -> float:
+        if name not in left:
+            left.clear()
+            left.update(costs(batch))
+        return left.pop(name)
+
+    return tuple(Contestant(name, partial(read, name)) for name in NAMES)
+
+
+BENCHMARKS = tuple(
+    Benchmark(
+        f"cost-postgres-{batch}",
+        f"What PostgreSQL does for one bare job, {batch} in a transaction.",
+        "each job",
+        partial(contestants, batch),
+        less_is_better=True,
+        rivals=False,
+    )
+    for batch in BATCHES
+)

@@ -1,0 +1,174 @@
+"""HTTP: submissions beside a bare endpoint, and pages of tasks when there are many.
+
+The server has a process of its own; the client is this process, and is the same for all.
+"""
+
+import asyncio
+import atexit
+import json
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+import apsw
+
+from bench.harness import Aim, Benchmark, Contestant
+from bench.jobs import directory
+from bench.serving import Line, Served, request, served
+from detent.engine import Ask, Engine
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.store.open import open_store
+
+REQUESTS = 3_000
+CONNECTIONS = 32
+PAGES = 200
+FEW, MANY = 1_000, 1_000_000
+BODY = {"intent": "nothing", "payload": {"n": 1}, "run": True}
+
+
+# ---- submitting ------------------------------------------------------------------------------
+
+
+def submitting(kind: str, connections: int) -> float:
+    """Durable submissions per second, over so many connections at once."""
+    with directory() as place, served(kind, place) as server:
+        return asyncio.run(_submit(server, connections))
+
+
+async def _submit(server: Served, connections: int) -> float:
+    lines = [await Line.to(server) for _ in range(connections)]
+    wanted = request(server, "POST", "/api/tasks", BODY)
+    for line in lines:
+        await _made(line, wanted)
+    begun = time.perf_counter()
+    each = REQUESTS // connections
+    await asyncio.gather(*(_repeat(line, wanted, each) for line in lines))
+    took = time.perf_counter() - begun
+    for line in lines:
+        await line.close()
+    return each * connections / took
+
+
+async def _repeat(line: Line, wanted: bytes, times: int) -> None:
+    for _ in range(times):
+        await _made(line, wanted)
+
+
+async def _made(line: Line, wanted: bytes) -> None:
+    status, body = await line.send(wanted)
+    if status != 201:
+        raise RuntimeError(f"{status}: {body!r}")
+
+
+# ---- pages -----------------------------------------------------------------------------------
+
+#: Pages that people ask for; each must cost the same however many tasks there are.
+QUERIES = {
+    "newest": "",
+    "by state": "state=queued",
+    "by state, lately moved": "state=queued&sort=-state_at",
+    "of a project": "project=bench",
+    "of a tag": "tag=rare",
+    "of a rare intent": "intent=rare",
+    "not ended": "active=true",
+    "first by priority": "sort=priority",
+}
+
+
+@cache
+def filled(count: int) -> Path:
+    """A directory with so many tasks: one that was submitted, and copies of its row. Made once."""
+    made = directory()
+    place = made.__enter__()
+    atexit.register(made.__exit__, None, None, None)
+    store = open_store(str(place / "detent.db"))
+    task = c.SubmitTask(new_id(), "bench", "review", "nothing", "api", queue=True)
+    Engine(store).ask([Ask(task, c.Actor("bench"), fresh=True)])
+    store.close()
+    database = apsw.Connection(str(place / "detent.db"))
+    columns = [row[1] for row in database.execute("PRAGMA table_info(tasks)")]
+    moving = {
+        "id": "id || '-' || n",
+        "root_id": "id || '-' || n",
+        "created_at": "created_at + n",
+        "state_at": "state_at + n",
+    }
+    values = ", ".join(moving.get(name, name) for name in columns)
+    with database:
+        database.execute(
+            "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers "
+            f"WHERE n < {count - 1}) INSERT INTO tasks ({', '.join(columns)}) "
+            f"SELECT {values} FROM numbers, tasks"
+        )
+    database.execute("ANALYZE")
+    database.close()
+    return place
+
+
+def paging(query: str, count: int) -> float:
+    """Microseconds for a page of 100 tasks, one after the other, following the cursor."""
+    with served("gateway", filled(count)) as server:
+        return asyncio.run(_page(server, query))
+
+
+async def _page(server: Served, query: str) -> float:
+    line = await Line.to(server)
+    path = f"/api/tasks?{query}"
+    took, pages = 0.0, 0
+    cursor = None
+    while pages < PAGES and took < 20:
+        asked = path if cursor is None else f"{path}&cursor={cursor}"
+        begun = time.perf_counter()
+        status, body = await line.send(request(server, "GET", asked))
+        took += time.perf_counter() - begun
+        if status != 200:
+            raise RuntimeError(f"{status}: {body!r}")
+        pages += 1
+        cursor = json.loads(body)["cursor"]
+    await line.close()
+    return took / pages * 1e6
+
+
+def _sizes(query: str) -> tuple[Contestant, ...]:
+    return (
+        Contestant(f"{MANY:,} tasks", partial(paging, query, MANY)),
+        Contestant(f"{FEW:,} tasks", partial(paging, query, FEW)),
+    )
+
+
+def _pages(name: str, query: str) -> Benchmark:
+    return Benchmark(
+        f"http.page {name}",
+        f"a page of 100 tasks, {name}, among few and among many",
+        "µs",
+        partial(_sizes, query),
+        aims=(Aim(0.5, over=f"{FEW:,} tasks"),),
+        less_is_better=True,
+    )
+
+
+def _beside(connections: int) -> Callable[[], tuple[Contestant, ...]]:
+    return lambda: (
+        Contestant("detent", partial(submitting, "gateway", connections)),
+        Contestant("bare FastAPI", partial(submitting, "bare", connections)),
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "http.submit",
+        f"durable submissions by {CONNECTIONS} clients, beside a bare endpoint with one insert",
+        "requests/s",
+        _beside(CONNECTIONS),
+        aims=(Aim(1.0, over="bare FastAPI"),),
+    ),
+    Benchmark(
+        "http.submit-one",
+        "the same by one client that waits for each answer",
+        "requests/s",
+        _beside(1),
+    ),
+    *(_pages(name, query) for name, query in QUERIES.items()),
+)

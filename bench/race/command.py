@@ -1,0 +1,117 @@
+"""`python -m bench race`: everybody over the course in turn, then the report.
+
+The turns are as in the harness: each repetition begins with another entrant, so that a slow minute
+of the machine does not always meet the same one.
+"""
+
+import argparse
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import apsw
+
+from bench.race import lap, report, stores
+from bench.race.chart import chart
+from bench.race.entrants import ENTRANTS, Entrant
+from bench.race.environments import Missing, node
+from bench.race.lap import Size
+from bench.race.report import Race
+
+Once = Callable[[Entrant, Size], Mapping[str, float]]
+
+
+def turns(entrants: Sequence[Entrant], repetitions: int) -> Iterator[Entrant]:
+    for repetition in range(repetitions):
+        turn = repetition % len(entrants)
+        yield from (*entrants[turn:], *entrants[:turn])
+
+
+def run(entrants: Sequence[Entrant], size: Size, repetitions: int, once: Once = lap.once) -> Race:
+    """Whoever cannot be installed, started or finished is named with the reason, and is out."""
+    race = Race(size)
+    for entrant in turns(entrants, repetitions):
+        if entrant.name in race.missing:
+            continue
+        print(f"race: {entrant.name}", file=sys.stderr, flush=True)
+        try:
+            race.note(entrant.name, once(entrant, size))
+        except Missing as reason:
+            race.drop(entrant.name, str(reason))
+    return race
+
+
+def versions() -> dict[str, str]:
+    """What the entrants stand on."""
+    found = {"SQLite": f"{apsw.sqlite_lib_version()} (of the peers: {sqlite3.sqlite_version})"}
+    found["PostgreSQL"] = _or_missing(_postgres)
+    found["Redis"] = _or_missing(stores.redis_version)
+    found["Node"] = _or_missing(_node)
+    return found
+
+
+def _postgres() -> str:
+    import psycopg
+
+    from bench.jobs_postgres import database
+
+    with psycopg.connect(database()) as connection:
+        return str(connection.info.parameter_status("server_version"))
+
+
+def _node() -> str:
+    said = subprocess.run([str(node()), "--version"], capture_output=True, text=True, check=True)
+    return said.stdout.strip()
+
+
+def _or_missing(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except Missing as reason:
+        return f"none ({reason})"
+
+
+def chosen(names: Sequence[str]) -> list[Entrant]:
+    """Those whose names begin so, and always detent, against which they are held."""
+    wanted = [each.lower() for each in names]
+    return [
+        each
+        for each in ENTRANTS
+        if each.environment is None
+        or not wanted
+        or any(each.name.lower().startswith(name) for name in wanted)
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench race", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="peer", help="the beginning of a peer's name")
+    parser.add_argument("--repetitions", type=int, default=3, metavar="N")
+    for name, value in Size()._asdict().items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value, metavar="N")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="a table for a page")
+    parser.add_argument("--charts", type=Path, metavar="DIRECTORY", help="an SVG for each figure")
+    options = parser.parse_args(arguments)
+    size = Size(**{name: getattr(options, name) for name in Size._fields})
+    race = run(chosen(options.names), size, options.repetitions)
+    found = versions()
+    print(*report.told(race, found), sep="\n")
+    _write(race, found, options)
+    return 0
+
+
+def _write(race: Race, found: Mapping[str, str], options: argparse.Namespace) -> None:
+    if options.json is not None:
+        text = json.dumps(report.document(race, found), indent=2)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    if options.markdown is not None:
+        options.markdown.write_text("\n".join(report.markdown(race)) + "\n", encoding="utf-8")
+    if options.charts is not None:
+        options.charts.mkdir(parents=True, exist_ok=True)
+        for name in (each for each in report.MEASURED if race.figures.get(each)):
+            file = options.charts / f"race-{name.replace(' ', '-')}.svg"
+            file.write_text(chart(race, name), encoding="utf-8")

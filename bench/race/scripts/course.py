@@ -1,0 +1,116 @@
+"""The course as a process of an entrant sees it: what to do, how to count, what to say.
+
+Standard library only: each script is run by the interpreter of its peer. A script is called as
+`script.py ACT URL PLACE COUNT SINGLES VARIANT` and says one line of JSON at the end.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+WITHIN_S = 240.0
+GAP_S = 0.02
+WARM_UP = -1
+
+
+class Order(NamedTuple):
+    """What one process of a peer is asked to do."""
+
+    act: str
+    url: str
+    #: A directory of this peer's own, for the file that says "ready" and whatever it needs.
+    place: Path
+    jobs: int
+    singles: int
+    variant: str
+
+    @property
+    def ready(self) -> Path:
+        return self.place / "ready"
+
+
+class Finish:
+    """Counts the jobs whose handler ran, and how long each waited if it says when it was sent."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.ms: list[float] = []
+        #: When the first handler ran, for peers whose start-up cannot be told from their work.
+        self.began: float | None = None
+        self._left = order.jobs
+        self._lock = threading.Lock()
+        self._all = threading.Event()
+
+    def one(self, at_us: int) -> None:
+        if at_us == WARM_UP:
+            self.order.ready.touch()
+            return
+        with self._lock:
+            self.began = self.began or time.perf_counter()
+            if at_us:
+                self.ms.append((time.time_ns() // 1_000 - at_us) / 1_000)
+            self._left -= 1
+            if self._left == 0:
+                self._all.set()
+
+    def wait(self) -> None:
+        if not self._all.wait(WITHIN_S):
+            raise TimeoutError(f"{self._left} jobs did not come within {WITHIN_S:.0f} s")
+
+
+def until(holds: Callable[[], bool], pause_s: float = 0.002) -> None:
+    """Wait until it holds: that all is stored, after the last handler has run."""
+    end_s = time.monotonic() + WITHIN_S
+    while not holds():
+        if time.monotonic() > end_s:
+            raise TimeoutError(f"not finished within {WITHIN_S:.0f} s")
+        time.sleep(pause_s)
+
+
+def enqueue(
+    order: Order,
+    single: Callable[[int], object],
+    bulk: Callable[[int], object] | None,
+) -> dict[str, Any]:
+    """Some jobs one by one, then all of them at once if the peer has a way to do so."""
+    begun = time.perf_counter()
+    for _ in range(order.singles):
+        single(0)
+    singles_s = time.perf_counter() - begun
+    if bulk is None:
+        return {"single_s": singles_s, "bulk_s": None}
+    begun = time.perf_counter()
+    bulk(order.jobs)
+    return {"single_s": singles_s, "bulk_s": time.perf_counter() - begun}
+
+
+def send(order: Order, single: Callable[[int], object]) -> dict[str, Any]:
+    """Jobs one at a time with a pause after each, once the worker has shown that it is there."""
+    single(WARM_UP)
+    until(order.ready.exists, 0.01)
+    time.sleep(1.0)
+    for _ in range(order.jobs):
+        time.sleep(GAP_S)
+        single(time.time_ns() // 1_000)
+    # Whoever submits lives on in real life; some tell the worker a moment after the commit.
+    time.sleep(0.5)
+    return {}
+
+
+def drained(begun: float | None) -> dict[str, Any]:
+    assert begun is not None
+    return {"drain_s": time.perf_counter() - begun}
+
+
+def run(acts: dict[str, Callable[[Order], dict[str, Any]]]) -> None:
+    """Do what the command line asks. Threads that a peer leaves behind do not keep it alive."""
+    act, url, place, count, singles, variant = sys.argv[1:]
+    said = acts[act](Order(act, url, Path(place), int(count), int(singles), variant))
+    print(json.dumps(said), flush=True)
+    sys.stderr.flush()
+    os._exit(0)

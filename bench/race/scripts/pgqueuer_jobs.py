@@ -1,0 +1,90 @@
+"""PgQueuer on the course, on PostgreSQL by asyncpg. Variants: `default`, and `batch` of 200.
+
+https://pgqueuer.readthedocs.io, and the docstring of `QueueManager.run`: `batch_size` is how many
+jobs are fetched and acknowledged at once, 10 by default. `enqueue` with lists takes many at once.
+Workers are woken by a trigger's NOTIFY.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import asyncpg  # type: ignore[import-not-found]
+from pgqueuer.db import AsyncpgDriver  # type: ignore[import-not-found]
+from pgqueuer.qm import QueueManager  # type: ignore[import-not-found]
+from pgqueuer.queries import Queries  # type: ignore[import-not-found]
+
+from bench.race.scripts import course
+
+logging.disable(logging.CRITICAL)
+IN_BATCH = 200
+IN_BULK = 1_000
+
+
+def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(order.url))
+        queries = Queries(AsyncpgDriver(connection))
+        if fresh:
+            runner.run(queries.install())
+
+        def single(at_us: int) -> None:
+            runner.run(queries.enqueue("nothing", str(at_us).encode(), 0))
+
+        def bulk(count: int) -> None:
+            for begin in range(0, count, IN_BULK):
+                size = min(IN_BULK, count - begin)
+                runner.run(queries.enqueue(["nothing"] * size, [b"0"] * size, [0] * size))
+
+        said: dict[str, Any] = act(single, bulk)
+        return said
+
+
+def enqueue(order: course.Order) -> dict[str, Any]:
+    return _sending(order, lambda one, many: course.enqueue(order, one, many), fresh=True)
+
+
+def send(order: course.Order) -> dict[str, Any]:
+    return _sending(order, lambda one, _: course.send(order, one), fresh=False)
+
+
+def _working(order: course.Order, finish: course.Finish) -> float:
+    batch = {"batch_size": IN_BATCH} if order.variant == "batch" else {}
+
+    async def nothing(job: Any) -> None:
+        finish.one(int(job.payload))
+
+    async def work() -> float:
+        manager = QueueManager(Queries(AsyncpgDriver(await asyncpg.connect(order.url))))
+        manager.entrypoint("nothing")(nothing)
+        looking = await asyncpg.connect(order.url)
+        begun = time.perf_counter()
+        running = asyncio.create_task(manager.run(**batch))
+        await asyncio.wait(
+            [running, asyncio.create_task(asyncio.to_thread(finish.wait))],
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if running.done():
+            running.result()
+        while await looking.fetchval("SELECT count(*) FROM pgqueuer"):
+            await asyncio.sleep(0.002)
+        took = time.perf_counter() - begun
+        manager.shutdown.set()
+        await asyncio.wait([running], timeout=2)
+        return took
+
+    return asyncio.run(work())
+
+
+def drain(order: course.Order) -> dict[str, Any]:
+    return {"drain_s": _working(order, course.Finish(order))}
+
+
+def pick_up(order: course.Order) -> dict[str, Any]:
+    finish = course.Finish(order)
+    _working(order, finish)
+    return {"ms": finish.ms}
+
+
+course.run({"enqueue": enqueue, "drain": drain, "send": send, "pick-up": pick_up})
