@@ -1,0 +1,100 @@
+"""Questions go to a chat, answers come back: a bridge between detent's webhooks and a chat.
+
+POST /detent takes signed webhooks; POST /chat takes what somebody wrote, as
+{"user": "ada", "text": "answer TASK yes"}. Standard library and detent's client only.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from detent import Client
+from detent.errors import DetentError
+
+KEY = os.environ["BRIDGE_KEY"]
+PORT = int(os.environ.get("BRIDGE_PORT", "8090"))
+TOLERANCE_S = 300
+#: Webhooks come at least once: ids that were handled. Keep them in a file if it matters to you.
+seen: set[str] = set()
+
+
+def is_genuine(headers: Any, body: str) -> bool:
+    """The Standard Webhooks scheme: HMAC-SHA256 over id, time and body."""
+    at = headers["webhook-timestamp"]
+    if abs(time.time() - int(at)) > TOLERANCE_S:
+        return False
+    secret = base64.b64decode(KEY.removeprefix("whsec_"))
+    signed = f"{headers['webhook-id']}.{at}.{body}".encode()
+    wanted = b"v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest())
+    given = headers["webhook-signature"].encode().split()
+    return any(hmac.compare_digest(wanted, each) for each in given)
+
+
+def post_to_chat(text: str) -> None:
+    """Put the call of your chat here."""
+    print(f"chat: {text}", flush=True)
+
+
+def told(event: dict[str, Any]) -> None:
+    """A task was blocked; if by a question, the chat hears it."""
+    said = event["data"]["data"]
+    if said["reason"] == "question":
+        detail, task = said["detail"], event["subject"]
+        options = " or ".join(map(str, detail.get("options") or ["your words"]))
+        post_to_chat(f"{detail['text']} Write: answer {task} {options}")
+
+
+def heard(user: str, text: str) -> str:
+    """What somebody wrote; what to say to it."""
+    verb, _, rest = text.partition(" ")
+    task_id, _, answer = rest.partition(" ")
+    if verb != "answer" or not answer:
+        return "Write: answer TASK your words"
+    try:
+        with Client() as client:  # by DETENT_URL and DETENT_TOKEN
+            client.call("answer_task", task_id=task_id, answer=answer)
+    except DetentError as error:
+        return f"{error.message} {error.hint}"
+    return f"Thank you, {user}."
+
+
+class Bridge(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if self.path == "/detent":
+            self.webhook(body)
+        elif self.path == "/chat":
+            message = json.loads(body)
+            self.reply(200, heard(message["user"], message["text"]))
+        else:
+            self.reply(404, "no such place")
+
+    def webhook(self, body: str) -> None:
+        if not is_genuine(self.headers, body):
+            self.reply(401, "who are you?")
+            return
+        if self.headers["webhook-id"] not in seen:
+            told(json.loads(body))
+            seen.add(self.headers["webhook-id"])
+        self.reply(200, "ok")
+
+    def reply(self, status: int, text: str) -> None:
+        content = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+if __name__ == "__main__":
+    with ThreadingHTTPServer(("127.0.0.1", PORT), Bridge) as server:
+        print("Ready", flush=True)
+        server.serve_forever()

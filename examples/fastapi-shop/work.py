@@ -1,0 +1,12 @@
+"""The work behind the shop: what happens after an order was taken."""
+
+from detent import App, Run
+
+app = App()
+
+
+@app.intent("makeInvoice", retry={"retries": 5})
+def make_invoice(run: Run, order: int) -> str:
+    number = run.step("number", lambda: f"2030-{order:04}")
+    run.evidence("invoice.json", {"order": order, "invoice": number})
+    return number

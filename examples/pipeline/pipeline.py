@@ -1,0 +1,43 @@
+"""A pipeline as a plan: fetch, encode two sizes side by side on machines of a pool, publish."""
+
+from typing import Any
+
+from detent import App, ResourceFailed, Run
+from detent.worker.plans import PlanRequest
+
+app = App()
+
+#: In this example one machine of the pool is broken.
+BROKEN = {"gpu-1"}
+
+
+@app.intent("fetch")
+def fetch(video: str) -> str:
+    return f"{video}.mov"
+
+
+@app.intent("encode", timeout_s=3600)
+def encode(run: Run, height: int) -> str:
+    """Runs on the machine that the step holds: `run.resource` is its name."""
+    if run.resource in BROKEN:
+        raise ResourceFailed(f"{run.resource}: no such device")  # avoided from now on; another one
+    run.log(f"{run.results['fetch']} at {height} on {run.resource}")
+    return f"{run.results['fetch']}.{height}"
+
+
+@app.intent("publish")
+def publish(run: Run) -> list[str]:
+    return sorted(str(each) for each in run.results.values())
+
+
+@app.planner("video")
+def plan(request: PlanRequest) -> list[dict[str, Any]]:
+    """The plan of one job, made from its payload."""
+    video = request.payload["video"]
+    sizes = request.payload.get("heights", [720, 1080])
+    gpu = {"needs": ["fetch"], "capabilities_required": ["gpu"], "intent": "encode"}
+    return [
+        {"name": "fetch", "input": {"video": video}},
+        *({"name": f"encode-{size}", "input": {"height": size}, **gpu} for size in sizes),
+        {"name": "publish", "needs": [f"encode-{size}" for size in sizes]},
+    ]
