@@ -1,9 +1,20 @@
-"""What every test has: asyncio as the one event loop, and properties that try the same cases."""
+"""What every test has: asyncio as the one event loop, and properties that try the same cases.
+
+Also a plain setting, however the tests were started: SIGINT is heard, as by a program at a
+terminal (one that was started in the background ignores it, and so would its children), and
+nobody says how wide the terminal is.
+"""
+
+import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.plugins.postgres"]
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.pop("COLUMNS", None)
 
 settings.register_profile("detent", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("detent")

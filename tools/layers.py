@@ -11,6 +11,7 @@ from typing import NamedTuple
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__init__", "__main__"}),
     frozenset({"cli"}),
+    frozenset({"demo"}),
     frozenset({"testing"}),
     frozenset({"service"}),
     frozenset({"gateway", "worker", "keeper", "integrations", "dashboard", "client", "qa"}),
@@ -19,7 +20,20 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"engine", "audit", "seals"}),
     frozenset({"store"}),
     frozenset({"kernel"}),
-    frozenset({"settings", "intents", "ids", "schedules"}),
+    frozenset({"logs"}),
+    frozenset(
+        {
+            "settings",
+            "enlisting",
+            "intents",
+            "ids",
+            "schedules",
+            "routes",
+            "routes_table",
+            "failpoints",
+            "redaction",
+        }
+    ),
     frozenset({"errors"}),
     frozenset({"codes"}),
 )

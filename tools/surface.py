@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import click
 
 from detent.cli.main import COMMANDS, cli
+from detent.codes import EXIT_CODES
 from detent.kernel.couplings import DOWN, UP
 from detent.kernel.draft import Coupling
 from detent.kernel.events import EVENTS, Event
@@ -113,7 +114,8 @@ called from Python by their names.
 
 def commands() -> str:
     """Every command with its help."""
-    sections = [COMMANDS_INTRODUCTION]
+    endings = [(f"`{code}`", meaning) for code, meaning in EXIT_CODES.items()]
+    sections = [COMMANDS_INTRODUCTION, table(("exit code", "meaning"), endings)]
     context = click.Context(cli, info_name="detent")
     for each in COMMANDS:
         command = cli.get_command(context, each)
@@ -141,6 +143,12 @@ COMMANDS_INTRODUCTION = """\
 
 While `detent up` runs on a data directory, commands go through it; otherwise they work on the data
 themselves. Errors go to stderr with a code from [errors](errors.md) and its exit code.
+
+Every command has `--json`, whose output is ASCII and does not change its form with the terminal.
+Tables fit the terminal, or the columns that `COLUMNS` names; a pipe gets whole columns. Colour is
+used on a terminal only, and not where `NO_COLOR` is set. Verbs take the ids of tasks, or a filter
+for many at once (`detent cancel --state queued --intent runQA`): they say how many they found and
+ask, unless `--yes` is given; without a terminal and without `--yes` nothing is done.
 """
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -25,6 +25,8 @@ FUNCTION_LINES = 60
 FUNCTION_LINES_95_PERCENT = 50
 FUNCTION_LINES_MEDIAN = 10
 VAGUE_NAMES = {"utils", "helpers", "common", "manager", "base"}
+#: Where a lock file says that a package is; it may name its authors' pages as well.
+SOURCE = re.compile(r"(?:url = |registry = |\"resolved\": )\"https?://([^/\"\s]+)")
 LOCKED_HOSTS = {"pypi.org", "files.pythonhosted.org", "registry.npmjs.org"}
 LOCKS = {"uv.lock", "package-lock.json"}
 # The repository speaks of the project alone, and works on any machine.
@@ -155,7 +157,7 @@ def lock_flaws(root: Path = ROOT) -> list[str]:
         f"{path.relative_to(root)}: {host} is not a public registry"
         for path, text in texts(root)
         if path.name in LOCKS
-        for host in sorted(set(re.findall(r"https?://([^/\"\s]+)", text)) - LOCKED_HOSTS)
+        for host in sorted(set(SOURCE.findall(text)) - LOCKED_HOSTS)
     ]
 
 

@@ -7,33 +7,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from detent.client import Client
+    from detent.client import AsyncClient, Client
+    from detent.enlisting import intake_row
+    from detent.errors import JobFailed
     from detent.worker.app import App
     from detent.worker.failures import Failure, NeedsUser, NetworkError, RateLimited, ResourceFailed
     from detent.worker.run import AsyncRun, Run
 
 __all__ = [
     "App",
+    "AsyncClient",
     "AsyncRun",
     "Client",
     "Failure",
+    "JobFailed",
     "NeedsUser",
     "NetworkError",
     "RateLimited",
     "ResourceFailed",
     "Run",
+    "intake_row",
 ]
 
 _PLACES = {
     "App": "detent.worker.app",
+    "AsyncClient": "detent.client",
     "AsyncRun": "detent.worker.run",
     "Client": "detent.client",
     "Failure": "detent.worker.failures",
+    "JobFailed": "detent.errors",
     "NeedsUser": "detent.worker.failures",
     "NetworkError": "detent.worker.failures",
     "RateLimited": "detent.worker.failures",
     "ResourceFailed": "detent.worker.failures",
     "Run": "detent.worker.run",
+    "intake_row": "detent.enlisting",
 }
 
 

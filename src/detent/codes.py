@@ -23,9 +23,25 @@ def _refused(meaning: str, why: str, remedy: str) -> Code:
     return Code(409, 1, meaning, why, remedy)
 
 
-# Exit codes, one for each answer to "whose fault": 1 refused, 2 invalid input (as click's own usage
-# errors), 3 not found, 4 not allowed, 5 over a limit, 6 unavailable, 7 misconfigured, 70 broken
-# (EX_SOFTWARE of sysexits). 0 is success.
+#: How commands end, one code for each answer to "whose fault"; 10 to 14 are those of a wait.
+EXIT_CODES: Mapping[int, str] = {
+    0: "It was done, or there was nothing to do.",
+    1: "It was refused, or a check found something wrong: `verify`, `doctor`, `health`.",
+    2: "The command line or the input is wrong.",
+    3: "There is no such thing.",
+    4: "The token does not allow it.",
+    5: "A size, count or rate limit was passed.",
+    6: "The store or the gateway cannot answer now; try again.",
+    7: "A setting is missing or wrong.",
+    10: "`submit --wait`: the task failed.",
+    11: "`submit --wait`: the task is blocked and needs somebody.",
+    12: "`submit --wait`: the task was cancelled.",
+    13: "`submit --wait`: the task was over its time.",
+    14: "`submit --wait`: the task was over its budget.",
+    70: "detent itself is at fault; report it.",
+    130: "It was stopped with Ctrl-C.",
+}
+
 CODES: Mapping[str, Code] = {
     # Refused
     "refused": _refused(
@@ -83,6 +99,31 @@ CODES: Mapping[str, Code] = {
         "The name stands for its holder in the log, so that it is given once.",
         "Take another name, or revoke the token that is there.",
     ),
+    "history_removed": _refused(
+        "What happened to it was removed from the log.",
+        "Retention or a trim has taken the content of its events.",
+        "Look at something younger, or at an export or a backup.",
+    ),
+    "not_a_run": _refused(
+        "The token belongs to no run.",
+        "This door is for the token that detent gives to a run when it starts it.",
+        "Use the other paths, which the served OpenAPI document lists.",
+    ),
+    "already_asked": _refused(
+        "The run has asked another question already.",
+        "A run ends with one question; its answer comes with the next run.",
+        "End the run, and ask again when it goes on.",
+    ),
+    "bad_archive": _refused(
+        "The archive is not what it must be.",
+        "It is damaged, was changed, or was never made by `detent export`. Nothing was stored.",
+        "Export the task again; `detent export --verify FILE` lists what is wrong.",
+    ),
+    "evidence_exists": _refused(
+        "The run has evidence of that name already.",
+        "Evidence is added and never replaced.",
+        "Take another name.",
+    ),
     "open_question": _refused(
         "The task waits for an answer.",
         "An open question is not passed over.",
@@ -132,6 +173,11 @@ CODES: Mapping[str, Code] = {
         "It cannot be deleted while something needs it.",
         "It is live, or something that is live depends on it.",
         "Cancel it first, or delete what needs it.",
+    ),
+    "held_by_worker": _refused(
+        "A worker holds the job.",
+        "Only the worker that claimed it reports about it; nobody else does so by hand.",
+        "Wait for it, or cancel it; `detent workers` says who holds it.",
     ),
     "name_used_twice": _refused(
         "A step, effect or wait name was used twice in one job.",
@@ -282,6 +328,13 @@ CODES: Mapping[str, Code] = {
         "There is no run with that id.",
         "The id is wrong, the run is in another project, or retention has removed it.",
         "Check the id with `detent runs`.",
+    ),
+    "unknown_webhook": Code(
+        404,
+        3,
+        "There is no webhook of that name.",
+        "It was deleted, belongs to another project, or never was.",
+        "Look at the names with `detent webhooks`.",
     ),
     "unknown_token": Code(
         404,

@@ -12,6 +12,8 @@ DetentError
 ├── Misconfigured    the operator must set something: which setting
 └── Broken           an invariant does not hold: stop, keep the data, report it
 
+JobFailed is apart: the work itself did not end well, and whoever waited for its result hears it.
+
 `CODES` is the one table from error code to HTTP status, exit code and words for people.
 A new code is a new row there; the reference page is generated from it. Standard library only.
 """
@@ -166,3 +168,14 @@ class Broken(DetentError):
     """An invariant does not hold: stop."""
 
     default_code = "broken"
+
+
+class JobFailed(Exception):
+    """The work itself did not end well: `state`, `error_class` and `error` say how.
+
+    Not one of the above: nobody has asked for anything wrong.
+    """
+
+    def __init__(self, job_id: str, state: str, error_class: str | None, error: str | None) -> None:
+        super().__init__(f"job {job_id} is {state}: {error or 'no error was recorded'}")
+        self.job_id, self.state, self.error_class, self.error = job_id, state, error_class, error

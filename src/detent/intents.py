@@ -36,5 +36,13 @@ def intents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return dict(named)
 
 
+def agents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The agent command lines that a configuration file describes, `[agents.NAME]`."""
+    named = tables.get("agents", {})
+    if not isinstance(named, dict) or not all(isinstance(each, dict) for each in named.values()):
+        raise Misconfigured("agents must be tables, [agents.NAME]", setting="agents")
+    return dict(named)
+
+
 def _is_argv(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)

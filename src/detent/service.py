@@ -13,37 +13,61 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 import psutil
 
 from detent.engine import Engine, Limits
+from detent.errors import Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
-from detent.intents import intents_from
-from detent.keeper import due, retention, schedules, seal, state, unblock
+from detent.gateway.tools import Tools
+from detent.integrations.metrics import Metrics
+from detent.integrations.notion import NotionKeeper, configured
+from detent.integrations.webhooks import Dispatcher
+from detent.intents import agents_from, intents_from
+from detent.keeper import due, intake, retention, schedules, seal, state, unblock
+from detent.keeper.directories import Directories
 from detent.keeper.loop import Duty, Keeper
+from detent.operations import OPERATIONS
 from detent.operations.core import Core
+from detent.operations.limits import keep_limits, limits_from
+from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings
 from detent.store.open import open_store
 from detent.worker.app import App, load_app
 from detent.worker.loop import Worker
+from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")
 
 DAY_MS = 86_400_000
+#: How often a running process looks whether it was asked to stop.
+LOOK_S = 0.2
 
 
 @contextmanager
 def open_core(loaded: Loaded) -> Iterator[Core]:
     """The store of an installation with the engine on it."""
     settings = loaded.settings
+    check(settings)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = open_store(settings.url)
     limits = Limits(settings.worker_lease_ms * 1_000, settings.engine_key_lifetime_s * 1_000_000)
     try:
-        yield Core(store, Engine(store, limits), settings, intents_from(loaded.tables))
+        intents, agents = intents_from(loaded.tables), agents_from(loaded.tables)
+        kept = limits_from(loaded.tables)
+        yield Core(store, Engine(store, limits), settings, intents, agents, kept)
     finally:
         store.close()
+
+
+class Part(Protocol):
+    """Something that runs on threads of its own."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class Service:
@@ -60,14 +84,19 @@ class Service:
     ) -> None:
         self.core = core
         self.url: str | None = None
-        self.server = Server(core) if gateway else None
         self.worker = _worker(core, apps) if worker else None
         self.keeper = Keeper(core, process_name(), duties(core.settings)) if keeper else None
+        passes = self.keeper.passes if self.keeper is not None else {}
+        self.metrics = Metrics(core, passes) if gateway else None
+        self.server = Server(core, self.metrics, mcp_tools) if gateway else None
         self.state = state.StateWriter(core) if keeper else None
+        self.outside = outside(core) if keeper else []
+        self.directories = Directories(core, forget) if worker or keeper else None
 
     def start(self) -> None:
-        """Start every part; the gateway last, so that what it takes in is worked on at once."""
-        for part in (self.worker, self.keeper, self.state):
+        """Start every part; the worker last, because agents that it starts ask the gateway."""
+        keep_limits(self.core)
+        for part in (self.keeper, self.state, self.metrics, *self.outside, self.directories):
             if part is not None:
                 part.start()
         if self.server is not None:
@@ -75,43 +104,87 @@ class Service:
             port = self.server.start()
             self.url = f"http://{self.core.settings.gateway_host}:{port}"
             announce(self.core.settings.data_dir, self.url)
+        if self.worker is not None:
+            self.worker.start()
 
     def stop(self) -> None:
         """Stop taking work in, let running work end or hand it back, then let go."""
         if self.server is not None:
             self.server.stop()
             withdraw(self.core.settings.data_dir)
-        for part in (self.worker, self.state, self.keeper):
+        first = (self.worker, self.directories, *self.outside, self.metrics)
+        for part in (*first, self.state, self.keeper):
             if part is not None:
                 part.stop()
 
 
 def _worker(core: Core, apps: Sequence[str]) -> Worker:
     """A worker for the configured intents and for those of Python apps, `package.module:app`."""
-    app = App.from_config(core.intents)
+    app = App.from_config(core.intents, core.agents)
     for reference in apps:
         app.include(load_app(reference))
     return Worker(core, app, name=process_name())
+
+
+def outside(core: Core) -> list[Part]:
+    """What tells the outside, as far as it is configured; each elects one process for itself."""
+    parts: list[Part] = [Dispatcher(core, process_name())]
+    if configured(core.settings):
+        parts.append(NotionKeeper(core, process_name()))
+    if core.settings.traces_enabled:
+        parts.append(_traces(core))
+    return parts
+
+
+def _traces(core: Core) -> Part:
+    """The exporter of traces. Its library is an extra and slow to import."""
+    try:
+        from detent.integrations.traces import Traces
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            f"Traces are enabled, and {error.name} is not installed.",
+            setting="traces.enabled",
+            hint="pip install 'detent[otel]'",
+        ) from None
+    return Traces(core, process_name())
 
 
 def duties(settings: Settings) -> list[Duty]:
     """What the keeper does, and how often."""
     return [
         Duty("due", settings.keeper_interval_ms, due.run),
+        Duty("intake", settings.keeper_interval_ms, intake.run),
         Duty("seal", settings.keeper_interval_ms, seal.run),
-        Duty("heartbeat", settings.keeper_interval_ms, state.heartbeat),
+        Duty("heartbeat", settings.keeper_interval_ms, state.heartbeat, share=0.05),
         Duty("unblock", settings.keeper_blocked_ms, unblock.run),
         Duty("schedules", settings.keeper_interval_ms, schedules.run),
         Duty("retention", 60_000, retention.run),
     ]
 
 
+def mcp_tools(body_limit: int) -> Tools:
+    """The server of MCP. Its library is an extra and slow to import, so that it comes when used."""
+    try:
+        from detent.integrations.mcp import HttpTools
+    except ModuleNotFoundError as error:
+        raise NotFound(
+            f"MCP is not installed here: {error.name} is missing.",
+            hint="Install it with: pip install 'detent[mcp]'",
+        ) from None
+    return HttpTools(body_limit)
+
+
 def process_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def run_until_stopped(service: Service, ready: Callable[[], None]) -> None:
-    """Start, wait for SIGTERM or SIGINT, stop; a second signal stops at once."""
+def run_until_stopped(
+    service: Service, ready: Callable[[], None], over: Callable[[], bool] = bool
+) -> bool:
+    """Start, wait for SIGTERM or SIGINT, stop; a second signal stops at once.
+
+    It also stops when it is `over`; the answer is whether that was the reason.
+    """
     asked = threading.Event()
 
     def on_signal(number: int, _: FrameType | None) -> None:
@@ -124,7 +197,11 @@ def run_until_stopped(service: Service, ready: Callable[[], None]) -> None:
     try:
         service.start()
         ready()
-        asked.wait()
+        # The kernel may give a signal to any thread, and then nothing wakes this one: it looks.
+        while not asked.wait(LOOK_S):
+            if over():
+                return True
+        return False
     finally:
         service.stop()
 
@@ -132,7 +209,13 @@ def run_until_stopped(service: Service, ready: Callable[[], None]) -> None:
 def announce(data_dir: Path, url: str) -> None:
     """Say on disk which process serves this data directory, so that commands go through it."""
     process = psutil.Process()
-    server = {"url": url, "pid": process.pid, "started": process.create_time()}
+    server = {
+        "url": url,
+        "pid": process.pid,
+        "started": process.create_time(),
+        # With these a command asks without having to import all that an operation stands on.
+        "routes": {each.name: (each.method, each.path, each.whole) for each in OPERATIONS.values()},
+    }
     state.replace_file(data_dir / "server.json", json.dumps(server))
 
 

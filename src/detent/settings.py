@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from detent.errors import Misconfigured
 
 FILE_NAME = "detent.toml"
@@ -33,6 +31,7 @@ class Settings:
     gateway_port: int = setting(5680, "Port that the gateway listens on")
     gateway_public: bool = setting(False, "Allow an address beyond loopback")
     gateway_hosts: tuple[str, ...] = setting((), "Further Host names that the gateway answers to")
+    gateway_metrics_open: bool = setting(False, "Serve /metrics without a token; on loopback only")
     gateway_body_limit: int = setting(10_485_760, "Largest request body", "bytes")
     gateway_depth_limit: int = setting(64, "Deepest nesting of a JSON body")
     gateway_text_limit: int = setting(1_048_576, "Longest string in a JSON body", "characters")
@@ -45,15 +44,58 @@ class Settings:
     worker_environment: tuple[str, ...] = setting(
         ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"), "Variables that commands may see"
     )
+    worker_session_grace_ms: int = setting(
+        10_000, "How long work waits for the worker that holds its agent session", "ms"
+    )
+    worker_sandbox: str = setting("none", "How programs of runs are kept apart: none or bwrap")
+    worker_sandbox_writable: tuple[str, ...] = setting(
+        (), "Paths that programs in the sandbox may write to, like ~/.claude"
+    )
     worker_output_limit: int = setting(10_485_760, "Most output that is kept of one run", "bytes")
     keeper_interval_ms: int = setting(1_000, "How often the keeper makes a pass", "ms")
     keeper_blocked_ms: int = setting(300_000, "How often blocked tasks are looked at", "ms")
+    retention_done_days: int = setting(30, "How long work that is done is kept", "days")
+    retention_cancelled_days: int = setting(7, "How long cancelled work is kept", "days")
+    retention_failed_days: int = setting(14, "How long work that failed for good is kept", "days")
+    retention_run_directory_days: int = setting(
+        30, "How long the directory of a run is kept after its end", "days"
+    )
+    retention_output_days: int = setting(
+        30, "How long the output of a run is kept after its end", "days"
+    )
+    health_success_ok_over_percent: int = setting(95, "Success rate over which all is ok", "%")
+    health_success_degraded_from_percent: int = setting(
+        80, "Success rate below which it is unhealthy", "%"
+    )
+    health_queue_ok_below: int = setting(10, "Queue below which all is ok")
+    health_queue_degraded_to: int = setting(50, "Queue over which it is unhealthy")
+    health_blocked_ok_below: int = setting(3, "Blocked tasks below which all is ok")
+    health_blocked_degraded_to: int = setting(10, "Blocked tasks over which it is unhealthy")
+    health_mean_duration_ok_below_s: int = setting(300, "Mean duration of a run that is well", "s")
+    health_failures_ok_below: int = setting(5, "Failures in 24 h that are well")
     engine_key_lifetime_s: int = setting(604_800, "How long an idempotency key is kept", "s")
     intake_sources: tuple[str, ...] = setting(
         ("cloudcode", "notion", "chat", "n8n", "webhook", "heartbeat", "cli", "api"),
         "Sources that tasks may come from",
     )
     intake_projects_locked: bool = setting(False, "Refuse tasks of projects that are not known yet")
+    run_subtask_depth: int = setting(3, "How deep runs may nest subtasks by their own token")
+    run_subtasks: int = setting(100, "Most subtasks below one task that its runs may make")
+    run_subtasks_per_minute: int = setting(30, "Most subtasks that one run may make in a minute")
+    run_writes_per_minute: int = setting(240, "Most other reports of one run by its own token")
+    run_evidence_limit: int = setting(524_288, "Largest evidence by a run's own token", "bytes")
+    run_evidence_files: int = setting(100, "Most evidence that a run may have to add more")
+
+    webhooks_allow: tuple[str, ...] = setting(
+        (), "Private networks that webhooks may reach, like 10.0.0.0/8"
+    )
+    notion_token: str = setting("", "Notion's token as env:NAME or file:PATH; empty: no sync")
+    notion_parent: str = setting("", "Id of the page in Notion that the databases stand on")
+    notion_url: str = setting("https://api.notion.com", "Where Notion's API is")
+    notion_interval_ms: int = setting(30_000, "How often Notion is brought up to date", "ms")
+    traces_enabled: bool = setting(False, "Export traces, to where the OTEL_* variables say")
+    log_format: str = setting("text", "How the program logs to stderr: text or json")
+    log_level: str = setting("info", "What it logs: debug, info, warning or error, and worse")
 
     @property
     def data_dir(self) -> Path:
@@ -110,7 +152,11 @@ def find_file(start: Path) -> Path | None:
 
 def default_data_dir(file: Path | None) -> Path:
     """Beside the configuration file if there is one, else in the user's data directory."""
-    return file.parent / ".detent" if file else Path(platformdirs.user_data_dir("detent"))
+    if file:
+        return file.parent / ".detent"
+    import platformdirs  # commands are quick to start, and most find a file
+
+    return Path(platformdirs.user_data_dir("detent"))
 
 
 def _sections() -> set[str]:

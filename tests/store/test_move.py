@@ -1,6 +1,7 @@
 """Everything moves from SQLite to PostgreSQL: the same log, the same chain, the same rows."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import apsw
@@ -11,7 +12,7 @@ from detent.engine.asking import Idempotency
 from detent.errors import Broken, Refused
 from detent.kernel import commands as c
 from detent.store.open import open_store
-from detent.store.port import TABLES
+from detent.store.port import TABLES, Query
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import audit, picture
 from detent.testing.conformance.case import Case
@@ -61,6 +62,24 @@ def test_everything_moves(case: Case, postgres_url: str) -> None:
         audit(store)
     finally:
         store.close()
+
+
+def test_evidence_and_output_come_along(case: Case, postgres_url: str) -> None:
+    blob = case.store.blobs.put(BytesIO(b"evidence" * 300_000))
+    with case.store.read() as view:
+        run_id = view.page(Query("runs", order="id"))[0]["id"]
+    said = {run_id: b"said " * 50_000}
+
+    def read_output(run: str, offset: int, limit: int) -> bytes:
+        return said.get(run, b"")[offset : offset + limit]
+
+    moved = move(source(case), postgres_url, LEASE_US, read_output)
+    assert (moved.counts["blobs"], moved.counts["output"]) == (1, 1)
+    store = open_store(postgres_url, case.clock)
+    assert b"".join(store.blobs.read(blob.sha256)) == b"evidence" * 300_000
+    assert store.outputs is not None
+    assert store.outputs.read(run_id, 5, 1_000_000) == said[run_id][5:]
+    store.close()
 
 
 def test_work_goes_on_where_it_was_moved_to(case: Case, postgres_url: str) -> None:

@@ -1,5 +1,6 @@
 """Writers on PostgreSQL side by side: nobody deadlocks, claims and heartbeats never wait."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.port import Abilities, Writing
-from detent.store.postgres.claiming import Floors, Wish, as_json
+from detent.store.postgres.claiming import Floors, Wish
 from detent.store.postgres.connection import numbered
 from detent.store.postgres.reading import SQL
 from detent.store.postgres.saving import Lane
@@ -265,7 +266,10 @@ def walked(url: str, lane: Lane, floor: int) -> int:
     """How many entries of the index are looked at to find where a lane begins."""
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
         connection.execute(numbered(SQL["begin_writing"]))
-        connection.execute(numbered(SQL["lane_floors"]), [as_json([(lane, floor)])])
+        lanes = json.dumps(
+            [dict(zip(("intent", "project", "key"), lane, strict=True), floor=floor)]
+        )
+        connection.execute(numbered(SQL["lane_floors"]), [lanes])
         query = "SELECT pg_stat_get_xact_tuples_returned('queue_lanes'::regclass)"
         (count,) = connection.execute(query).fetchone() or (0,)
         return int(count)

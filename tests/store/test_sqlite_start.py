@@ -112,9 +112,9 @@ def test_another_migration_of_the_same_number(path: Path) -> None:
 def test_a_refusal_holds_no_lock(path: Path) -> None:
     SqliteStore(path).close()
     shell = apsw.Connection(str(path))
-    shell.execute("UPDATE schema_migrations SET number = 99")
+    shell.execute("UPDATE schema_migrations SET number = number + 98")
     refusal(path)
-    shell.execute("UPDATE schema_migrations SET number = 1")
+    shell.execute("UPDATE schema_migrations SET number = number - 98")
     SqliteStore(path).close()
 
 

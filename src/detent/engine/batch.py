@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from detent import failpoints
 from detent.engine.asking import Answer, Ask
 from detent.engine.ledger import Ledger
 from detent.engine.loading import Wanted, load
@@ -40,6 +41,7 @@ def run(tx: Writing, asks: Sequence[Ask], limits: Limits) -> list[Result]:
         except DetentError as error:
             results.append(error)
     if ledger.entries or ledger.keys:
+        failpoints.hit("save.before")
         tx.save(ledger.changes())
     return results
 

@@ -1,8 +1,9 @@
 """Claiming: due timers first, then up to n jobs by rank, within every limit, in one transaction."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from detent import failpoints
 from detent.engine.asking import Claimed
 from detent.engine.batch import Limits
 from detent.engine.ledger import Ledger
@@ -14,6 +15,15 @@ from detent.kernel.decide import decide
 from detent.store.port import Abilities, Candidate, Writing
 
 
+class Sessions(NamedTuple):
+    """Agent sessions: work that one of them is for is left to its holder for a while."""
+
+    intents: Collection[str]
+    #: Whether the session (task, session id) lives where the claimer is.
+    held: Callable[[str, str], bool]
+    grace_us: int
+
+
 class ClaimAsk(NamedTuple):
     """A worker asks for up to `limit` jobs that it can do."""
 
@@ -22,6 +32,7 @@ class ClaimAsk(NamedTuple):
     limit: int
     intents: Collection[str] | None = None
     projects: Collection[str] | None = None
+    sessions: Sessions | None = None
 
 
 def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
@@ -33,6 +44,7 @@ def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
     commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
     ledger = Ledger(load(tx, Wanted(commands)), limits.lease_us, now)
     grants = list(_decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
+    failpoints.hit("claim.chosen")
     tx.save(ledger.changes())
     payloads = tx.payloads([grant.job_id for grant in grants])
     return [_claimed(ledger, grant, payloads) for grant in grants]
@@ -40,18 +52,49 @@ def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
 
 def _choose(tx: Writing, ask: ClaimAsk, now: int) -> list[Candidate]:
     """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
-    room = Room(tx, now)
+    room = Room(tx, now, ask.worker)
     chosen: dict[str, Candidate] = {}
+    others: set[str] = set()
     while not room.paused:
         abilities = Abilities(ask.intents, ask.projects, *room.closed())
-        found = tx.claimable(abilities, ask.limit, now)
-        new = [each for each in found if each.job_id not in chosen]
+        found = tx.claimable(abilities, ask.limit + len(others), now)
+        new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
+        if ask.sessions is not None and (held := _held_elsewhere(tx, ask.sessions, new, now)):
+            others |= held  # look at what stands behind them
+            continue
         admitted = room.admit(new[: ask.limit - len(chosen)])
         chosen.update({each.job_id: each for each in admitted})
         if len(admitted) == len(new) or len(chosen) == ask.limit:
             break
     room.note()
     return list(chosen.values())
+
+
+def _held_elsewhere(
+    tx: Writing, sessions: Sessions, candidates: Iterable[Candidate], now: int
+) -> set[str]:
+    """Jobs whose agent session lives elsewhere, while its holder may still come for them."""
+    ids = [each.job_id for each in candidates if each.intent in sessions.intents]
+    jobs = {job.task_id: job for job, _ in tx.jobs(ids) if job.task_id} if ids else {}
+    fresh = {
+        task_id: job
+        for task_id, job in jobs.items()
+        if now - max(job.queued_at, job.not_before) < sessions.grace_us
+    }
+    return {
+        fresh[task.id].id
+        for task, _ in (tx.tasks(list(fresh)) if fresh else ())
+        if task.session_id is not None and not sessions.held(task.id, task.session_id)
+    }
+
+
+def waiting(tx: Writing, ask: ClaimAsk) -> bool:
+    """Whether anything could be claimed now, within every limit; nothing is taken."""
+    room = Room(tx, now := tx.now(), ask.worker)
+    if room.paused:
+        return False
+    found = tx.claimable(Abilities(ask.intents, ask.projects, *room.closed()), ask.limit, now)
+    return bool(room.admit(found))
 
 
 def _decide(ledger: Ledger, commands: Iterable[c.ClaimJob], actor: c.Actor) -> Iterable[c.Grant]:
@@ -61,7 +104,8 @@ def _decide(ledger: Ledger, commands: Iterable[c.ClaimJob], actor: c.Actor) -> I
         except DetentError:
             continue  # somebody else was first, or it is held back: it is simply not ours
         ledger.take(draft)
-        yield draft.answer
+        if draft.answer is not None:  # else it lacks money, and waits for that
+            yield draft.answer
 
 
 def _claimed(ledger: Ledger, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:

@@ -7,6 +7,7 @@ Retries that are due need no pass: a claim takes them itself.
 
 from collections.abc import Iterable
 
+from detent import failpoints
 from detent.engine.batch import Limits
 from detent.engine.ledger import Ledger
 from detent.engine.loading import Wanted, load
@@ -25,6 +26,7 @@ def run(tx: Writing, limit: int, limits: Limits) -> int:
     due, holds = tx.due(limit, now), _held_too_long(tx, limit, now)
     if not any(due) and not holds:
         return 0
+    failpoints.hit("due.found")
     commands = [*_commands(due), *holds]
     wanted = Wanted(commands)
     tx.lock(wanted.tasks, wanted.jobs)
@@ -42,9 +44,8 @@ def _commands(due: Due) -> Iterable[c.JobCommand]:
 
 
 def _held_too_long(tx: Writing, limit: int, now: int) -> list[c.JobCommand]:
-    """Suspended steps that have kept their resource as long as they may. Few steps hold any."""
-    where = {"resource": (">", ""), "held_until": ("<=", now)}
-    rows = tx.page(Query("steps", where, limit=limit))
+    """Suspended steps that have kept their resource as long as they may."""
+    rows = tx.page(Query("steps", {"held_until": ("<=", now)}, "held_until", limit=limit))
     return [c.EndHold(row["job_id"], row["name"]) for row in rows]
 
 

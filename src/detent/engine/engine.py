@@ -5,23 +5,26 @@ taken along in the next one. It never waits to fill a batch.
 """
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
+from detent import failpoints
 from detent.engine import batch, claims
 from detent.engine.asking import Answer, Ask, Claimed
 from detent.engine.batch import Limits
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError, Refused, Unavailable
-from detent.kernel.commands import Actor, Command
+from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.store.port import Store, Writing
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
 MOST_COMMANDS = 1_000
 #: How often a batch is decided anew because somebody else was faster.
 MOST_TRIES = 3
+#: Commands that make something new under an id, and what it means that the id is taken.
+NEW = {SubmitTask: "task_exists", SubmitJob: "job_exists"}
 
 T = TypeVar("T")
 
@@ -42,6 +45,8 @@ class Engine:
         self._interactive: deque[_Order] = deque()
         self._bulk: deque[_Order] = deque()
         self._turn = threading.Lock()
+        #: How many commands were refused, by code; for whoever watches.
+        self.refused: Counter[str] = Counter()
 
     # -- asking ----------------------------------------------------------------------------
 
@@ -110,7 +115,14 @@ class Engine:
         return orders
 
     def _run(self, orders: list[_Order]) -> None:
-        results = self._results([ask for order in orders for ask in order.asks])
+        try:
+            results = self._results([ask for order in orders for ask in order.asks])
+            self.refused.update(each.code for each in results if isinstance(each, DetentError))
+            failpoints.hit("answer.before")
+        except BaseException as error:
+            for order in orders:  # or those whom this thread serves would wait for ever
+                order.future.set_exception(error)
+            raise
         at = 0
         for order in orders:
             order.future.set_result(results[at : at + len(order.asks)])
@@ -125,7 +137,7 @@ class Engine:
             return [error] * len(asks)
         except Exception as error:  # each caller must hear of it, whatever it was
             if len(asks) == 1:
-                return [_explained(error)]
+                return [_explained(error, asks[0])]
             return [self._results([ask])[0] for ask in asks]
 
     def _commit(self, asks: Sequence[Ask]) -> list[batch.Result]:
@@ -143,8 +155,18 @@ class Engine:
             return batch.run(tx, asks, self.limits)
 
 
-def _explained(error: Exception) -> DetentError:
+def _explained(error: Exception, ask: Ask) -> DetentError:
     """What a caller is told: a refusal as it is, anything else as it came."""
+    taken = NEW.get(type(ask.command))
+    # What has a parent moves that too, and somebody else may have been faster there.
+    alone = not any(getattr(ask.command, name, None) for name in ("parent_id", "parent_job_id"))
+    if taken and alone and isinstance(error, Refused) and error.code == "version_conflict":
+        # Nothing was looked at, so that nobody can have moved it: its stream has an old end.
+        return Refused(
+            "It was here before and was deleted: its id stays taken.",
+            code=taken,
+            details={"deleted": True},
+        )
     return error if isinstance(error, DetentError) else Unavailable(str(error), retry_after_s=1)
 
 

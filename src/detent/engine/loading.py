@@ -6,7 +6,7 @@ from detent.kernel import commands as c
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.port import Reading
+from detent.store.port import Query, Reading
 
 #: Commands that move nothing but their own job and task.
 NARROW = (
@@ -16,9 +16,12 @@ NARROW = (
     c.ReportProgress,
     c.AddEvidence,
     c.OpenSession,
+    c.AttachEvidence,
 )
+#: So many runs of one tree are looked at, to see who holds money.
+MOST_AT_WORK = 10_000
 #: Commands that reach down a tree.
-DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask, c.RaiseBudget, c.ExpireJob)
+DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob)
 
 
 class Wanted:
@@ -32,6 +35,10 @@ class Wanted:
         self.deep_tasks: set[str] = set()
         self.deep_jobs: set[str] = set()
         self.checkpoints: set[tuple[str, str]] = set()
+        #: Runs that may have ended.
+        self.runs: set[str] = set()
+        #: Somebody is about to spend: whose money it is, and who holds some of it, matters.
+        self.money = False
         #: Tasks that are to go on, which depends on what they wait for; answers, by their wait.
         self.behind: set[str] = set()
         self.answers: dict[str, str] = {}
@@ -43,6 +50,8 @@ class Wanted:
     def _want(self, command: c.Command) -> None:
         if not isinstance(command, NARROW):
             self.wide = True
+        if isinstance(command, c.ClaimJob | c.WakeJob):
+            self.money = True
         if isinstance(command, c.Report):
             self.jobs.add(command.grant.job_id)
             self._want_names(command)
@@ -53,9 +62,11 @@ class Wanted:
         if isinstance(command, c.SubmitTask):
             self.tasks.update(command.depends_on)
             self.tasks.update(filter(None, (command.parent_id,)))
+        elif isinstance(command, c.ForkJob):
+            self.jobs.add(command.source)
         elif isinstance(command, c.SubmitJob):
             self.jobs.update(filter(None, (command.parent_job_id,)))
-        elif isinstance(command, DEEP):
+        elif isinstance(command, DEEP) or _raises(command):
             self._want_below(command)
         elif isinstance(command, c.QueueTask | c.RetryTask | c.ResumeTask | c.UnblockTask):
             self.behind.add(command.task_id)
@@ -63,6 +74,8 @@ class Wanted:
             self.answers[command.task_id] = command.wait
         elif isinstance(command, c.AnswerJob) and command.wait is not None:
             self.checkpoints.add((command.job_id, command.wait))
+        elif isinstance(command, c.AttachEvidence):
+            self.runs.add(command.run_id)
 
     def _want_names(self, command: c.Report) -> None:
         if isinstance(command, c.RecordCheckpoint | c.BeginEffect):
@@ -75,6 +88,10 @@ class Wanted:
             self.deep_tasks.add(command.task_id)
         elif isinstance(command, c.JobCommand):
             self.deep_jobs.add(command.job_id)
+
+
+def _raises(command: c.Command) -> bool:
+    return isinstance(command, c.EditTask) and command.budget is not None
 
 
 def load(tx: Reading, wanted: Wanted) -> World:
@@ -94,6 +111,8 @@ def load(tx: Reading, wanted: Wanted) -> World:
         _take_below(tx, world, wanted)
     if wanted.wide and world.tasks:
         _take_around(tx, world)
+    if wanted.money:
+        take_spenders(tx, world)
     _take_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
     _take_parts(tx, world, wanted)
     return world
@@ -158,6 +177,29 @@ def _take_around(tx: Reading, world: World) -> None:
         _take_tasks(tx, world, near)
 
 
+def take_spenders(tx: Reading, world: World) -> None:
+    """The tasks above those that are known, and who else of a tree with a budget is at work."""
+    _take_lines(tx, world)
+    roots = sorted({task.root_id for task in world.tasks.values() if task.budget is not None})
+    if not roots:
+        return
+    at_work = Query("queue", {"root_id": roots, "worker": (">", "")}, limit=MOST_AT_WORK)
+    _take_jobs(tx, world, [row["job_id"] for row in tx.page(at_work)])
+    _take_tasks(tx, world, {job.task_id for job in world.jobs.values() if job.task_id})
+    _take_lines(tx, world)
+
+
+def _take_lines(tx: Reading, world: World) -> None:
+    while above := {
+        task.parent_id
+        for task in world.tasks.values()
+        if task.parent_id is not None and task.parent_id not in world.tasks
+    }:
+        _take_tasks(tx, world, above)
+        if not above & world.tasks.keys():
+            return  # a tree without its top: whoever needs it says so
+
+
 def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
     """Runs, steps, waits, signals and checkpoints, of the jobs that have any."""
     jobs = world.jobs.values()
@@ -165,6 +207,8 @@ def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
     planned = [job.id for job in jobs if job.plan_version > 0]
     waited = [job.id for job in jobs if job.waited and job.state not in ENDED_JOB]
     for run in tx.live_runs(running) if running else ():
+        world.put_part(RUNS, run.job_id, run.id, run)
+    for run in tx.runs(wanted.runs) if wanted.runs else ():
         world.put_part(RUNS, run.job_id, run.id, run)
     if planned:
         _take_plans(tx, world, planned, wanted)

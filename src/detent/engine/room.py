@@ -2,7 +2,8 @@
 
 A limit is a row of the table `limits`: `intent:NAME`, `project:NAME` or `key:NAME` to any of
 `{"running": most}`, `{"rate": most, "per_s": seconds}` and `{"paused": true}`. `all` pauses
-everything. A job's own concurrency key without a row admits one at a time.
+everything, `worker:NAME` keeps one worker from claiming. A job's own concurrency key without a row
+admits one at a time.
 """
 
 from collections import Counter
@@ -17,10 +18,11 @@ S_US = 1_000_000
 class Room:
     """Counts what is let in; without any limit this costs one small read."""
 
-    def __init__(self, tx: Writing, now: int) -> None:
+    def __init__(self, tx: Writing, now: int, worker: str) -> None:
         self.tx = tx
         self.rows: Mapping[str, Any] = tx.rows("limits")
-        self.paused = bool(self.rows.get("all", {}).get("paused"))
+        stops = (self.rows.get("all", {}), self.rows.get(f"worker:{worker}", {}))
+        self.paused = any(row.get("paused") for row in stops)
         self.most = {name: row["running"] for name, row in self.rows.items() if "running" in row}
         limited = {name for name, row in self.rows.items() if "running" in row or "rate" in row}
         # Asking also makes other claimers under the same keys wait for the end of this one.

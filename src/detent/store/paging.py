@@ -4,13 +4,15 @@ Names of tables and columns are checked against what there is; every value is bo
 of a query gets into the text.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detent.errors import Invalid
+from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
 from detent.store.codec import from_json
-from detent.store.port import LISTED, Query, QueueRow
+from detent.store.port import LISTED, SEARCHED, Query, QueueRow
 from detent.store.rows import CODED, FLAG, TEXTS, Kind, columns
 
 #: Executes a statement with `:name` parameters.
@@ -36,6 +38,21 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
     "checkpoints": CODED[Checkpoint],
 }
 OPERATORS = ("<", "<=", ">", ">=")
+#: By table: the states that are rare, and the words by which their index is found.
+RARE: Mapping[str, tuple[frozenset[str], str]] = {
+    "jobs": (
+        frozenset(LIFECYCLES["job"].state_names) - {"completed"},
+        "state <> 'completed'",
+    ),
+    "runs": (
+        frozenset({"failed", "timeout", "cancelled"}),
+        "state NOT IN ('queued', 'running', 'succeeded')",
+    ),
+}
+#: What LIKE would not take as itself.
+_SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
+#: Columns to sort by that no row is without.
+NEVER_MISSING = frozenset({"created_at", "state_at", "queued_at", "priority", "rank"})
 
 #: How SQLite asks whether a JSON list has a value.
 TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{value})"
@@ -111,7 +128,20 @@ def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
             raise _unfit(column)
         else:
             parts.append(_match(column, wanted, values))
+    if query.search:
+        values["search"] = f"%{_SPECIAL.sub(_ESCAPED, query.search.lower())}%"
+        looks = (f"lower({name}) LIKE :search ESCAPE '~'" for name in SEARCHED[query.table])
+        parts.append(f"({' OR '.join(looks)})")
+    rare, words = RARE.get(query.table, (frozenset(), ""))
+    if rare.issuperset(_states(query) or [""]):
+        parts.append(words)
     return " AND ".join(parts), values
+
+
+def _states(query: Query) -> list[Any]:
+    """The states that it asks for by name."""
+    wanted = query.where.get("state", [])
+    return wanted if isinstance(wanted, list) else [wanted]
 
 
 def _match(column: str, wanted: Any, values: dict[str, Any]) -> str:
@@ -148,6 +178,7 @@ def _after(order: str, key: str, query: Query) -> tuple[str, dict[str, Any]]:
         behind = f"{order} IS NULL AND {key} {sign} :after_key"
         others = "" if query.descending else f" OR {order} IS NOT NULL"
         return f"({behind}{others})", {"after_key": name}
-    nulls = f" OR {order} IS NULL" if query.descending else ""
     behind = f"({order}, {key}) {sign} (:after_value, :after_key)"
-    return f"({behind}{nulls})", {"after_value": value, "after_key": name}
+    if query.descending and order not in NEVER_MISSING:
+        behind = f"({behind} OR {order} IS NULL)"
+    return behind, {"after_value": value, "after_key": name}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from detent.kernel.events import Record
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
+from detent.store.files import Blobs, Outputs
 
 #: Small tables of named JSON values: what operators and integrations keep, outside the log.
 TABLES = (
@@ -104,6 +105,15 @@ class Key(NamedTuple):
     expires_at: int
 
 
+class Intake(NamedTuple):
+    """Work that another program has left for detent: an operation's name and its input as JSON."""
+
+    id: int
+    operation: str
+    body: str
+    idempotency_key: str | None
+
+
 class Changes(NamedTuple):
     """Everything one batch writes. Versions stand beside the rows: `versions[stream]`."""
 
@@ -152,6 +162,22 @@ class Logged(NamedTuple):
     digest: bytes | None
 
 
+class Delivery(NamedTuple):
+    """Something to be sent to a target outside: from which stream and position, and when.
+
+    The id is the store's; 0 for one that is not stored yet.
+    """
+
+    id: int
+    target: str
+    stream: str
+    position: int
+    body: str
+    due_at: int
+    attempts: int = 0
+    error: str | None = None
+
+
 class Seal(NamedTuple):
     """A closed range of the log: how many events it has, and the chain of digests up to its end."""
 
@@ -192,6 +218,7 @@ class Query(NamedTuple):
 
     `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
     (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
+    `search` is a text that one of the table's columns in `SEARCHED` contains, in any letter case.
     The order is by one column and then by the table's key; `after` is that pair of the last row.
     """
 
@@ -201,8 +228,15 @@ class Query(NamedTuple):
     descending: bool = False
     after: tuple[Any, str] | None = None
     limit: int = 100
+    search: str = ""
 
 
+#: Where a search looks: the words that people remember of a row.
+SEARCHED: Mapping[str, tuple[str, ...]] = {
+    "tasks": ("id", "title", "intent"),
+    "jobs": ("id", "intent", "error"),
+    "runs": ("id", "worker", "error"),
+}
 #: Tables that people list, with the column that identifies a row in each.
 LISTED: Mapping[str, str] = {
     "tasks": "id",
@@ -289,8 +323,26 @@ class Reading(Protocol):
     def seals(self, after: int, limit: int) -> Sequence[Seal]:
         """Seals that end after a position, in the order of the log."""
 
+    def outbox(self, target: str, limit: int) -> Sequence[Delivery]:
+        """What is kept for a target, in the order in which it was put there.
+
+        In a write transaction no other one sees or changes it until the end.
+        """
+
     def last_seal(self) -> Seal | None:
         """The seal that ends last."""
+
+    def intake(self, limit: int) -> Sequence[Intake]:
+        """Work that other programs have left, oldest first, without what was refused before.
+
+        In a write transaction it stays ours until the end.
+        """
+
+    def runs(self, ids: Collection[str]) -> Iterable[Run]:
+        """Runs by id, live or ended."""
+
+    def used_blobs(self, digests: Collection[str]) -> set[str]:
+        """Those of these digests that some evidence names."""
 
 
 class Writing(Reading, Protocol):
@@ -325,6 +377,24 @@ class Writing(Reading, Protocol):
         A stream that has moved on since it was loaded is refused with `version_conflict`.
         """
 
+    def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
+        """Leave work to be taken in, as other programs do with an INSERT of their own."""
+
+    def end_intake(self, taken: Collection[int], refused: Mapping[int, str]) -> None:
+        """Remove what was taken in; what was refused stays, with the reason."""
+
+    def forget_keys(self, now: int, limit: int) -> int:
+        """Remove idempotency keys that have expired, at most so many; how many went."""
+
+    def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        """Keep new deliveries, in this order."""
+
+    def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        """Note when each is due next, how often it was tried, and how that went."""
+
+    def delete_outbox(self, ids: Collection[int]) -> None:
+        """Remove deliveries that are done or not wanted any more."""
+
     def put_seal(self, seal: Seal) -> None:
         """Close a range. One that begins before the last one's end is a `version_conflict`."""
 
@@ -339,6 +409,14 @@ class Store(Protocol):
     """One database. `write` is used by one thread at a time; `read` by any."""
 
     url: str
+
+    @property
+    def blobs(self) -> Blobs:
+        """Bytes by their digest: evidence, and whatever is too large for a row."""
+
+    @property
+    def outputs(self) -> Outputs | None:
+        """Where runs write what other machines read; None: into files, on the disk they share."""
 
     def read(self) -> AbstractContextManager[Reading]:
         """A consistent view that blocks nobody."""

@@ -1,11 +1,17 @@
-"""Everything from SQLite to PostgreSQL: log and tables are copied, rows made anew, all compared."""
+"""Everything from SQLite to PostgreSQL: log and tables are copied, rows made anew, all compared.
 
-from collections.abc import Iterator
+Evidence comes along out of its directory, and output out of the files of the runs.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from detent import audit
 from detent.audit import Difference
 from detent.errors import Broken, Refused
 from detent.seals import Anchor
+from detent.store.files import Piece
 from detent.store.open import open_store
 from detent.store.port import LISTED, TABLES, Query, Reading, Store
 from detent.store.postgres.copying import Table, copy_into
@@ -15,10 +21,16 @@ from detent.upkeep.rebuild import rebuild
 from detent.upkeep.verify import verify
 
 #: What is copied as it is: the log, and what does not follow from it.
-COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", "output", *TABLES)
+COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", *TABLES)
 
 #: A column with few values, by table, where it is not the state.
 FEW = {"waits": "kind", "checkpoints": "kind", "evidence": "kind", "queue": "intent"}
+
+
+#: At most so many bytes of a run's output from an offset on.
+ReadOutput = Callable[[str, int, int], bytes]
+BATCH = 1_000
+PIECE_BYTES = 131_072
 
 
 class Moved(NamedTuple):
@@ -28,7 +40,9 @@ class Moved(NamedTuple):
     anchor: Anchor
 
 
-def move(source: SqliteStore, url: str, lease_us: int) -> Moved:
+def move(
+    source: SqliteStore, url: str, lease_us: int, read_output: ReadOutput | None = None
+) -> Moved:
     """Nobody may be using the source. The target is empty before, and equal to it after."""
     before = verify(source)
     if before.differences:
@@ -42,6 +56,8 @@ def move(source: SqliteStore, url: str, lease_us: int) -> Moved:
         with source.read() as view:
             counts = copy_into(url, _tables(view))
         rebuild(target, lease_us)
+        counts["blobs"] = _copy_blobs(source, target)
+        counts["output"] = 0 if read_output is None else _copy_output(source, target, read_output)
         differing = [*verify(target, before.anchor).differences, *_uneven(source, target)]
     finally:
         target.close()
@@ -51,6 +67,37 @@ def move(source: SqliteStore, url: str, lease_us: int) -> Moved:
             hint="Empty the other database and try again; go on with this one until then.",
         )
     return Moved(counts, before.anchor)
+
+
+def _copy_blobs(source: Store, target: Store) -> int:
+    count, after = 0, ""
+    while digests := source.blobs.old(audit.FAR, after, BATCH):
+        for after in digests:
+            with tempfile.TemporaryFile() as file:
+                for piece in source.blobs.read(after):
+                    file.write(piece)
+                if target.blobs.put(file).sha256 != after:
+                    raise Broken(f"the blob {after} is damaged: its bytes are others.")
+        count += len(digests)
+    return count
+
+
+def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
+    """How many runs have output; more of it than was kept before is not."""
+    assert target.outputs is not None
+    count, after = 0, None
+    while True:
+        with source.read() as view:
+            rows = view.page(Query("runs", order="id", after=after, limit=BATCH))
+        for row in rows:
+            offset = 0
+            while data := read_output(row["id"], offset, PIECE_BYTES):
+                target.outputs.append([Piece(row["id"], offset, data)])
+                offset += len(data)
+            count += bool(offset)
+        if not rows:
+            return count
+        after = (rows[-1]["id"], rows[-1]["id"])
 
 
 def _tables(view: SqliteReading) -> Iterator[Table]:

@@ -7,7 +7,7 @@ from typing import Any
 from detent.errors import Invalid
 from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
 from detent.store.memory.tables import Evidence, JobRow, Queued, Tables, TaskRow
-from detent.store.port import LISTED, Query
+from detent.store.port import LISTED, SEARCHED, Query
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "tasks": (*Task._fields, *TaskRow._fields[1:]),
@@ -34,7 +34,13 @@ def matching(tables: Tables, query: Query, *columns: str) -> list[dict[str, Any]
         _check(column, "column", COLUMNS[query.table])
     rows = [_row(query.table, row) for row in getattr(tables, query.table).values()]
     wanted = query.where.items()
-    return [row for row in rows if all(_fits(row[name], want) for name, want in wanted)]
+    found = [row for row in rows if all(_fits(row[name], want) for name, want in wanted)]
+    return [row for row in found if _contains(row, query)] if query.search else found
+
+
+def _contains(row: Mapping[str, Any], query: Query) -> bool:
+    texts = (str(row[name] or "") for name in SEARCHED[query.table])
+    return any(query.search.lower() in text.lower() for text in texts)
 
 
 def _check(given: str, field: str, allowed: Iterable[str]) -> None:

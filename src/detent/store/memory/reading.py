@@ -9,7 +9,7 @@ from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.memory.listing import matching, page
 from detent.store.memory.tables import Tables
-from detent.store.port import Key, Logged, Query, Seal
+from detent.store.port import Delivery, Intake, Key, Logged, Query, Seal
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 
@@ -37,6 +37,20 @@ class Snapshot:
 
     def seals(self, after: int, limit: int) -> Sequence[Seal]:
         return [seal for seal in self._tables.seals if seal.to_position > after][:limit]
+
+    def intake(self, limit: int) -> Sequence[Intake]:
+        rows = self._tables.intake.values()
+        return [row for row, refused in rows if refused is None][:limit]
+
+    def runs(self, ids: Collection[str]) -> Iterable[Run]:
+        return [self._tables.runs[each] for each in ids if each in self._tables.runs]
+
+    def used_blobs(self, digests: Collection[str]) -> set[str]:
+        return {row.sha256 for row in self._tables.evidence.values()} & set(digests)
+
+    def outbox(self, target: str, limit: int) -> Sequence[Delivery]:
+        rows = self._tables.outbox.values()
+        return [row for row in rows if row.target == target][:limit]
 
     def last_seal(self) -> Seal | None:
         return self._tables.seals[-1] if self._tables.seals else None

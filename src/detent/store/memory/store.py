@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from detent.store.memory.blobs import Kept, MemoryBlobs
 from detent.store.memory.reading import Snapshot
 from detent.store.memory.tables import Tables
 from detent.store.memory.writing import Transaction
@@ -20,6 +21,7 @@ class Database:
 
     def __init__(self) -> None:
         self.tables = Tables()
+        self.blobs: Kept = {}
         self.lock = threading.Lock()
         self.bell = threading.Condition()
 
@@ -28,12 +30,14 @@ class MemoryStore:
     """A store that lives as long as its process. Give several the same database to share it."""
 
     url = "memory:"
+    outputs = None
 
     def __init__(
         self, clock: Callable[[], int] | None = None, database: Database | None = None
     ) -> None:
         self._clock = clock or _host_clock
         self._database = database or Database()
+        self.blobs = MemoryBlobs(self._database.blobs, self._clock)
 
     @contextmanager
     def read(self) -> Iterator[Reading]:

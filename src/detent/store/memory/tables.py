@@ -8,7 +8,7 @@ import msgspec
 
 from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
-from detent.store.port import TABLES, Key, Logged, Seal
+from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Seal
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -73,6 +73,8 @@ class Tables:
     queue: dict[str, Queued] = field(default_factory=dict)
     deadlines: dict[str, int] = field(default_factory=dict)
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)
+    intake: dict[int, tuple[Intake, str | None]] = field(default_factory=dict)
+    outbox: dict[int, Delivery] = field(default_factory=dict)
     #: The small tables of named values.
     named: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in TABLES})
 

@@ -17,7 +17,18 @@ from detent.store.memory.tables import (
     stored,
     stored_value,
 )
-from detent.store.port import REBUILT, Abilities, Candidate, Changes, Due, Entry, Logged, Seal
+from detent.store.port import (
+    REBUILT,
+    Abilities,
+    Candidate,
+    Changes,
+    Delivery,
+    Due,
+    Entry,
+    Intake,
+    Logged,
+    Seal,
+)
 
 TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: The tables whose key is a job, or begins with one.
@@ -88,6 +99,39 @@ class Transaction(Snapshot):
             self._append(row)
         self._forget(changes)
         return self.head()
+
+    def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
+        number = max(self._tables.intake, default=0) + 1
+        self._tables.intake[number] = Intake(number, operation, body, idempotency_key), None
+
+    def end_intake(self, taken: Collection[int], refused: Mapping[int, str]) -> None:
+        for number in taken:
+            del self._tables.intake[number]
+        for number, reason in refused.items():
+            self._tables.intake[number] = self._tables.intake[number][0], reason
+
+    def forget_keys(self, now: int, limit: int) -> int:
+        known = sorted(self._tables.keys.values(), key=lambda key: key.expires_at)
+        gone = [key for key in known if key.expires_at <= now][:limit]
+        for key in gone:
+            del self._tables.keys[key.project, key.key]
+        return len(gone)
+
+    def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        for row in rows:
+            number = max(self._tables.outbox, default=0) + 1
+            self._tables.outbox[number] = row._replace(id=number, attempts=0, error=None)
+
+    def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        for row in rows:
+            if row.id in self._tables.outbox:
+                self._tables.outbox[row.id] = self._tables.outbox[row.id]._replace(
+                    due_at=row.due_at, attempts=row.attempts, error=row.error
+                )
+
+    def delete_outbox(self, ids: Collection[int]) -> None:
+        for each in ids:
+            self._tables.outbox.pop(each, None)
 
     def put_seal(self, seal: Seal) -> None:
         last = self.last_seal()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
-from detent.store.postgres.connection import Rows
+from detent.store.postgres.connection import Query, Rows
 from detent.store.postgres.locks import Lock as Key
 from detent.store.postgres.reading import READY
 from detent.store.postgres.saving import ASLEEP, Arrivals, Lane, appended
@@ -63,8 +63,12 @@ class Floors:
             self._floors[lane] = floor
             heappush(self._heaps.setdefault(lane[:2], []), (floor, lane[2]))
 
-    def lower(self, lane: Lane, floor: int) -> None:
-        self.put(lane, min(floor, self._floors.get(lane, floor)))
+    def lower(self, lane: Lane, floor: int) -> bool:
+        """Whether the lane was thought to begin later."""
+        lower = floor < self._floors.get(lane, NEVER)
+        if lower:
+            self.put(lane, floor)
+        return lower
 
     def drop(self, lane: Lane) -> None:
         self._floors.pop(lane, None)
@@ -113,21 +117,27 @@ class Lanes:
         self._seen = 0
         self._look_at_s = 0.0
 
-    def learn(self, run: Run) -> None:
-        """Take into account what has arrived since the last time, in this process or another."""
+    def learn(self, run: Run, wish: Wish, most: int) -> set[Lane]:
+        """Take into account what has arrived since the last time, in this process or another.
+
+        Lanes that will probably be wanted are looked at in the same round trip: those are the
+        answer, without the ones in which something has arrived before the rest.
+        """
         if time.monotonic() >= self._look_at_s:
             self._look(run)
-            return
-        (rows,) = run(READY["arrivals_after"](after=self._seen))
-        for number, intent, project, key, rank in rows:
+            return set()
+        likely = self._floors.lowest(most, wish, ())
+        arrivals, begins = run(READY["arrivals_after"](after=self._seen), self._look_at(likely))
+        self._settle(likely, begins)
+        fresh = set(likely)
+        for number, intent, project, key, rank in arrivals:
             self._seen = max(self._seen, number)
-            self._arrived((intent, project, key), rank)
-
-    def _arrived(self, lane: Lane, rank: int) -> None:
-        if lane == ASLEEP:
-            self._asleep = min(rank, self._asleep)
-        else:
-            self._floors.lower(lane, rank)
+            lane = (intent, project, key)
+            if lane == ASLEEP:
+                self._asleep = min(rank, self._asleep)
+            elif self._floors.lower(lane, rank):
+                fresh.discard(lane)
+        return fresh
 
     def _look(self, run: Run) -> None:
         """Everything anew. The last arrival is asked for first: what comes later is seen later."""
@@ -144,61 +154,68 @@ class Lanes:
         self._asleep = asleep[0][0] if asleep else NEVER
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
 
-    def wake(self, now: int) -> None:
-        """Work whose time has come moves to its lane, for everybody and for good.
+    def wake(self, now: int) -> Collection[Lane]:
+        """Work whose time has come moves to its lane, for everybody and for good. Which lanes.
 
         In a transaction of its own: a claim may have to wait for a limit, and then nobody must
         have to wait for rows that it holds.
         """
         if self._asleep > now:
-            return
+            return ()
         transaction = self._begin()
         arrivals: Arrivals = {}
         try:
             first, due = transaction.run(
-                READY["next_asleep"](floor=self._asleep),
-                READY["due_asleep"](floor=self._asleep, now=now),
+                [
+                    READY["next_asleep"](floor=self._asleep),
+                    READY["due_asleep"](floor=self._asleep, now=now),
+                ]
             )
             for _, intent, project, key, rank in due.rows:
                 lane = (intent, project, key)
                 arrivals[lane] = min(rank, arrivals.get(lane, rank))
             if due.rows:
                 wake = READY["wake_queue"](ids=to_json([job_id for job_id, *_ in due.rows]))
-                transaction.commit(wake, *appended((), arrivals))
+                transaction.commit([wake, *appended((), arrivals)])
         finally:
             transaction.end()
         self._asleep = first.rows[0][0] if first.rows else NEVER
         for lane, rank in arrivals.items():
             self._floors.lower(lane, rank)
+        return arrivals.keys()
 
     def best(
-        self, run: Run, wish: Wish, most: int, tried: Collection[Lane]
-    ) -> list[tuple[Lane, int]]:
-        """The lanes that begin with the lowest ranks, each looked at just now."""
-        fresh: set[Lane] = set()
+        self, run: Run, wish: Wish, most: int, tried: Collection[Lane], fresh: set[Lane]
+    ) -> list[Lane]:
+        """The lanes that begin with the lowest ranks, each looked at just now: it is fresh."""
         while True:
             best = self._floors.lowest(most, wish, tried)
-            known = [(lane, self._floors[lane]) for lane in best]
-            stale = [(lane, floor) for lane, floor in known if lane not in fresh]
+            stale = [lane for lane in best if lane not in fresh]
             if not stale:
-                return known
-            (rows,) = run(READY["lane_floors"](lanes=as_json(stale)))
-            begins = {(intent, project, key): rank for intent, project, key, rank in rows}
-            for lane, _ in stale:
-                if lane in begins:
-                    self._floors.put(lane, begins[lane])
-                else:  # until something arrives there
-                    self._floors.drop(lane)
-                fresh.add(lane)
+                return best
+            (begins,) = run(self._look_at(stale))
+            self._settle(stale, begins)
+            fresh.update(stale)
+
+    def _look_at(self, lanes: Iterable[Lane]) -> Query:
+        return READY["lane_floors"](lanes=self.as_json(lanes))
+
+    def _settle(self, lanes: Iterable[Lane], begins: Rows) -> None:
+        """Note where lanes were seen to begin; without work one is dropped until some arrives."""
+        found = {(intent, project, key): rank for intent, project, key, rank in begins}
+        for lane in lanes:
+            if lane in found:
+                self._floors.put(lane, found[lane])
+            else:
+                self._floors.drop(lane)
+
+    def as_json(self, lanes: Iterable[Lane]) -> str:
+        return to_json([_as_row(lane, self._floors[lane]) for lane in lanes])
 
 
-def as_json(lanes: Iterable[tuple[Lane, int]]) -> str:
-    return to_json(
-        [
-            {"intent": intent, "project": project, "key": key, "floor": floor}
-            for (intent, project, key), floor in lanes
-        ]
-    )
+def _as_row(lane: Lane, floor: int) -> dict[str, str | int]:
+    intent, project, key = lane
+    return {"intent": intent, "project": project, "key": key, "floor": floor}
 
 
 def claimable(
@@ -209,14 +226,14 @@ def claimable(
     found: list[tuple[int, Candidate, str]] = []
     tried: set[Lane] = set()
     with lanes.turn:
-        lanes.learn(run)
-        lanes.wake(now)
+        fresh = lanes.learn(run, wish, max(limit, TOGETHER))
+        fresh.difference_update(lanes.wake(now))
         while len(found) < limit:
             left = limit - len(found)
-            best = lanes.best(run, wish, max(left, TOGETHER, len(tried)), tried)
+            best = lanes.best(run, wish, max(left, TOGETHER, len(tried)), tried, fresh)
             if not best:
                 break
-            tried.update(lane for lane, _ in best)
-            (rows,) = run(READY["claimable"](lanes=as_json(best), limit=left))
+            tried.update(best)
+            (rows,) = run(READY["claimable"](lanes=lanes.as_json(best), limit=left))
             found += [(rank, Candidate._make(own), root) for *own, rank, root in rows]
     return [(candidate, root) for _, candidate, root in sorted(found)]

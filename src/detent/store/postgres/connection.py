@@ -6,7 +6,7 @@ only if the URL allows them.
 """
 
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from threading import BoundedSemaphore, Lock
 from typing import Any, NamedTuple
@@ -24,6 +24,11 @@ ANSWER_WITHIN_S = 120
 #: Connections that one process uses at once, and how long somebody waits for one.
 MOST_CONNECTIONS = 24
 FREE_WITHIN_S = 5
+
+#: Words of libpq, as plain numbers: they are compared often.
+BINARY = int(pq.Format.BINARY)
+END_OF_PIPELINE = int(pq.ExecStatus.PIPELINE_SYNC)
+WITH_ROWS, WITHOUT_ROWS = int(pq.ExecStatus.TUPLES_OK), int(pq.ExecStatus.COMMAND_OK)
 
 Rows = list[tuple[Any, ...]]
 Value = bytes | str | int | None
@@ -107,18 +112,20 @@ class Connection:
     def close(self) -> None:
         self.plain.close()
 
-    def run(self, queries: Sequence[Query]) -> list[Answer]:
-        """One round trip. The first statement that fails is raised; those behind it were not
-        executed.
+    def run(self, queries: Iterable[Query]) -> list[Answer]:
+        """One round trip. The first statement that fails is raised; none behind it is executed.
+
+        Each statement goes out as soon as it is there: the server works on it while the next one
+        is made.
         """
         self._line.enter_pipeline_mode()
         sent: list[bytes] = []
-        for query in queries:
-            self._send(query, sent)
-        self._line.pipeline_sync()
-        self._flush()
-        results = self._receive()
-        self._line.exit_pipeline_mode()
+        try:
+            for query in queries:
+                self._send(query, sent)
+                self._line.flush()
+        finally:
+            results = self._receive()
         answers = []
         for name, result in zip(sent, results, strict=True):
             answer = self._answer(result)
@@ -129,45 +136,49 @@ class Connection:
         return answers
 
     def _send(self, query: Query, sent: list[bytes]) -> None:
-        """Send a statement, prepared if it may be; `sent` gets what is prepared, nothing for what
-        is executed.
-        """
+        """Send a statement, and before it what prepares it; `sent` gets a name for the latter."""
         text, values, name = query
         if not name or not self._may_prepare:
-            self._line.send_query_params(text, values, result_format=pq.Format.BINARY)
-            sent.append(b"")
-            return
-        if name not in self._prepared and name not in sent:
-            self._line.send_prepare(name, text)
-            sent.append(name)
-        self._line.send_query_prepared(name, values, result_format=pq.Format.BINARY)
+            self._line.send_query_params(text, values, None, None, BINARY)
+        else:
+            if name not in self._prepared and name not in sent:
+                self._line.send_prepare(name, text)
+                sent.append(name)
+            self._line.send_query_prepared(name, values, None, BINARY)
         sent.append(b"")
 
-    def _flush(self) -> None:
-        while self._line.flush():
-            self._await(select.POLLIN | select.POLLOUT)
-
     def _receive(self) -> list[pq.abc.PGresult]:
-        """Everything up to the end of the round trip."""
+        """End the round trip: everything that the server has to say to what was sent."""
+        line = self._line
+        line.pipeline_sync()
+        while line.flush():
+            self._await(select.POLLIN | select.POLLOUT)
+        results = self._results()
+        line.exit_pipeline_mode()
+        return results
+
+    def _results(self) -> list[pq.abc.PGresult]:
+        line = self._line
         results: list[pq.abc.PGresult] = []
         try:
-            while (result := self._next()).status != pq.ExecStatus.PIPELINE_SYNC:
-                results.append(result)
+            while True:
+                while line.is_busy():
+                    self._await(select.POLLIN)
+                result = line.get_result()
+                if result is None:
+                    self._check_alive()
+                elif result.status == END_OF_PIPELINE:
+                    return results
+                else:
+                    results.append(result)
         except psycopg.OperationalError:
             for result in results:
                 self._answer(result)  # the server may have said why before it went
             raise
-        return results
 
-    def _next(self) -> pq.abc.PGresult:
-        while True:
-            while self._line.is_busy():
-                self._await(select.POLLIN)
-            result = self._line.get_result()
-            if result is not None:
-                return result
-            if not self.alive:
-                raise psycopg.OperationalError(self._line.get_error_message())
+    def _check_alive(self) -> None:
+        if not self.alive:
+            raise psycopg.OperationalError(self._line.get_error_message())
 
     def _await(self, events: int) -> None:
         """Wait for the server, and take in what it has sent."""
@@ -178,10 +189,11 @@ class Connection:
         self._line.consume_input()
 
     def _answer(self, result: pq.abc.PGresult) -> Answer:
-        if result.status == pq.ExecStatus.TUPLES_OK:
+        status = result.status
+        if status == WITH_ROWS:
             self._reader.set_pgresult(result)
             return Answer(self._reader.load_rows(0, result.ntuples, tuple), "")
-        if result.status == pq.ExecStatus.COMMAND_OK:
+        if status == WITHOUT_ROWS:
             return Answer([], (result.command_status or b"").decode())
         field, message = result.error_field, result.get_error_message()
         raise Failed(

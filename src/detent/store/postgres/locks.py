@@ -28,6 +28,7 @@ class Lock(IntEnum):
     RESOURCES = 0x64746E77
     SCHEMA = 0x64746E78
     ARRIVALS = 0x64746E79
+    OUTBOX = 0x64746E7A
 
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:

@@ -12,7 +12,7 @@ from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Key, Logged, Query, Seal
+from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, Seal
 from detent.store.postgres.connection import Query as Statement
 from detent.store.postgres.connection import Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
@@ -165,10 +165,23 @@ class PostgresReading:
 
     # -- lists for people ------------------------------------------------------------------
 
+    def intake(self, limit: int) -> list[Intake]:
+        return [Intake._make(row) for row in self._ask(READY["intake"](limit=limit))]
+
     def seals(self, after: int, limit: int) -> list[Seal]:
         return [
             Seal._make(row) for row in self._ask(READY["seals_after"](after=after, limit=limit))
         ]
+
+    def runs(self, ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._by_ids("runs", ids)]
+
+    def used_blobs(self, digests: Collection[str]) -> set[str]:
+        return {digest for (digest,) in self._by_ids("used_blobs", digests)}
+
+    def outbox(self, target: str, limit: int) -> list[Delivery]:
+        rows = self._ask(READY["outbox"](target=target, limit=limit))
+        return [Delivery._make(row) for row in rows]
 
     def last_seal(self) -> Seal | None:
         rows = self._ask(READY["last_seal"]())
@@ -186,7 +199,7 @@ class PostgresReading:
         bound = [_bound(values[name]) for name in asked.parameters]
         listed = Statement(numbered(asked), bound)
         freely, by_key = READY["plan_freely"](), READY["plan_by_key"]()
-        return self._transaction.run(freely, listed, by_key)[1].rows
+        return self._transaction.run([freely, listed, by_key])[1].rows
 
 
 def _bound(value: Any) -> bytes:

@@ -85,7 +85,9 @@ def by_ids(name: str, ids: Iterable[str]) -> Query:
 
 
 def rows_of(changes: Changes, now: int) -> Iterator[Query]:
-    """All but leases, which are counted, events, and what is deleted, which is read first."""
+    """All but events, and what is deleted, which is read first. Leases are the first of it."""
+    if changes.leases:
+        yield LEASES(changes.leases)
     yield from _tasks(changes)
     yield from _jobs(changes)
     yield from _parts(changes)

@@ -4,6 +4,7 @@ together.
 
 import psycopg
 
+from detent import failpoints
 from detent.errors import Misconfigured
 from detent.store.migrate import Applied, migrations, pending
 from detent.store.postgres.locks import Lock
@@ -38,6 +39,7 @@ def bring_up(connection: psycopg.Connection, where: str) -> None:
             for migration in pending(MIGRATIONS, applied(connection), where):
                 connection.execute(migration.text.encode())
                 connection.execute(NOTE, [migration.number, migration.name, migration.digest])
+                failpoints.hit("migration.commit")
     except psycopg.errors.InsufficientPrivilege as error:
         raise Misconfigured(
             f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),

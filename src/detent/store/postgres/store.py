@@ -7,6 +7,7 @@ from threading import Lock
 
 import psycopg
 
+from detent import failpoints
 from detent.errors import Broken, DetentError
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
@@ -14,6 +15,7 @@ from detent.store.postgres.claiming import Lanes
 from detent.store.postgres.connection import Pool, Query
 from detent.store.postgres.doorbell import Doorbell
 from detent.store.postgres.faults import explained
+from detent.store.postgres.files import PostgresBlobs, PostgresOutputs
 from detent.store.postgres.reading import READY, PostgresReading
 from detent.store.postgres.transaction import Transaction
 from detent.store.postgres.writing import PostgresWriting
@@ -39,6 +41,8 @@ class PostgresStore:
         self._lanes = Lanes(self._begin_writing)
         self._prepare(unsafe=address.unsafe)
         self._doorbell = Doorbell(address, self._head)
+        self.blobs = PostgresBlobs(self._begin_reading, self._begin_writing, self._moment)
+        self.outputs = PostgresOutputs(self._begin_reading, self._begin_writing)
 
     def _prepare(self, *, unsafe: bool) -> None:
         """Check the server and bring the database to the present schema."""
@@ -62,7 +66,7 @@ class PostgresStore:
     def read(self) -> Iterator[PostgresReading]:
         """A consistent view. What it shows was committed when its first statement ran."""
         self._check_process()
-        transaction = Transaction(self._pool, BEGIN_READING, self.url)
+        transaction = self._begin_reading()
         try:
             yield PostgresReading(transaction, self._moment)
         finally:
@@ -74,10 +78,16 @@ class PostgresStore:
         transaction = self._begin_writing()
         try:
             writing = PostgresWriting(transaction, self._moment, self._lanes)
+            failpoints.hit("transaction.begun")
             yield writing
+            failpoints.hit("commit.before")
             writing.commit()
+            failpoints.hit("commit.after")
         finally:
             transaction.end()
+
+    def _begin_reading(self) -> Transaction:
+        return Transaction(self._pool, BEGIN_READING, self.url)
 
     def _begin_writing(self) -> Transaction:
         return Transaction(self._pool, BEGIN_WRITING, self.url)

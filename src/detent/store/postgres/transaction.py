@@ -4,7 +4,8 @@ A connection that died while nobody used it is replaced without anybody noticing
 because nothing was done on it yet.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import psycopg
@@ -31,32 +32,36 @@ class Transaction:
         #: It came to a server that cannot be written: others have led there too.
         self._strayed = False
 
-    def run(self, *queries: Query) -> list[Answer]:
+    def run(self, queries: Iterable[Query] = ()) -> list[Answer]:
         """One round trip, with the beginning of the transaction if it has not begun."""
         try:
             if self._connection is not None:
                 return self._connection.run(queries)
-            answers = self._start(queries)
+            answers = self._start(list(queries))
             self.started = answers[len(self._begin) - 1].rows[0]
             return answers[len(self._begin) :]
+        except DetentError as error:  # a statement could not be made; those before it were sent
+            self._failed = error
+            raise
         except (psycopg.Error, Failed) as error:
             self._strayed = error.sqlstate == READ_ONLY
             self._failed = explained(error, self._where)
             raise self._failed from error
 
     def rows(self, query: Query) -> Rows:
-        return self.run(query)[0].rows
+        return self.run([query])[0].rows
 
-    def commit(self, *queries: Query) -> None:
+    def commit(self, queries: Iterable[Query]) -> None:
         """The last statements and the commit, in one round trip. Returns only if it is durable."""
         if self._failed is not None:
             raise self._failed
         if self._connection is None:
+            queries = list(queries)
             if not queries:
                 return
             self.run()
         try:
-            *_, last = self.run(*queries, COMMIT)
+            *_, last = self.run(chain(queries, [COMMIT]))
         except Unavailable as error:
             if self._connection is not None and self._connection.alive:
                 raise

@@ -5,7 +5,8 @@ What `save` is given goes out with the commit, so that the turn to append is hel
 needed; a statement that is asked before then takes the rows along and sees them.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from detent.errors import Broken, Refused
@@ -17,10 +18,11 @@ from detent.store.port import (
     Abilities,
     Candidate,
     Changes,
+    Delivery,
     Due,
     Entry,
+    Intake,
     Key,
-    LeaseRow,
     Logged,
     Seal,
 )
@@ -56,8 +58,9 @@ class PostgresWriting(PostgresReading):
         self._lanes = lanes
         #: Roots whose rows are ours until the end.
         self._roots: set[str] = set()
-        #: What was saved and not sent yet.
-        self._rows: list[Query] = []
+        #: What was saved and not sent yet, made when it is sent; how many leases are first in it.
+        self._saved: list[Iterable[Query]] = []
+        self._leases = 0
         self._entries: list[Entry] = []
         self._arrivals: saving.Arrivals = {}
         self._deleted: set[str] = set()
@@ -67,13 +70,16 @@ class PostgresWriting(PostgresReading):
 
     def _run(self, *queries: Query) -> list[Rows]:
         """The answers to these; rows that were saved before go ahead of them."""
-        ahead = self._take_rows()
-        answers = self._transaction.run(*ahead, *queries)
-        return [answer.rows for answer in answers[len(ahead) :]]
+        leases = self._leases
+        answers = self._transaction.run(chain(self._unsent(), queries))
+        if leases and answers[0].done != f"MERGE {leases}":
+            raise Broken("a job was claimed that is not in the queue: its lease has no row")
+        return [answer.rows for answer in answers[len(answers) - len(queries) :]]
 
-    def _take_rows(self) -> list[Query]:
-        rows, self._rows = self._rows, []
-        return rows
+    def _unsent(self) -> Iterator[Query]:
+        """What was saved and not sent yet. Leases, which are counted, come first."""
+        saved, self._saved, self._leases = self._saved, [], 0
+        return chain.from_iterable(saved)
 
     # -- locks -----------------------------------------------------------------------------
 
@@ -149,7 +155,7 @@ class PostgresWriting(PostgresReading):
             READY["held_leases"](rows=rows, worker=worker),
             READY["lock_leases"](rows=rows, worker=worker),
         )
-        self._rows.append(READY["renew"](until=until, ids=to_json([each for (each,) in free])))
+        self._saved.append([READY["renew"](until=until, ids=to_json([each for (each,) in free]))])
         return {(job_id, fence) for job_id, fence in held}
 
     # -- saving ----------------------------------------------------------------------------
@@ -167,9 +173,11 @@ class PostgresWriting(PostgresReading):
 
     def save(self, changes: Changes) -> int:
         now = self.now()
-        self._rows += saving.rows_of(changes, now)
         if changes.leases:
-            self._lease(changes.leases)
+            if self._saved:
+                self._run()
+            self._leases = len(changes.leases)
+        self._saved.append(saving.rows_of(changes, now))
         if changes.deleted_tasks or changes.deleted_jobs:
             self._forget(changes.deleted_tasks, changes.deleted_jobs)
         self._entries += changes.entries
@@ -178,6 +186,44 @@ class PostgresWriting(PostgresReading):
         return 0
 
     # -- seals, and what makes rows or log smaller -----------------------------------------
+
+    def intake(self, limit: int) -> list[Intake]:
+        return [Intake._make(row) for row in self._ask(READY["lock_intake"](limit=limit))]
+
+    def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
+        put = READY["put_intake"]
+        self._run(put(operation=operation, body=body, idempotency_key=idempotency_key))
+
+    def end_intake(self, taken: Collection[int], refused: Mapping[int, str]) -> None:
+        delete, refuse, now = READY["delete_intake"], READY["refuse_intake"], self.now()
+        self._run(
+            *(delete(id=number) for number in sorted(taken)),
+            *(refuse(id=number, error=refused[number], at=now) for number in sorted(refused)),
+        )
+
+    def forget_keys(self, now: int, limit: int) -> int:
+        expired = self._ask(READY["expired_keys"](now=now, limit=limit))
+        rows = to_json([{"project": project, "key": key} for project, key in expired])
+        self._run(READY["delete_keys"](rows=rows))
+        return len(expired)
+
+    def outbox(self, target: str, limit: int) -> list[Delivery]:
+        """Two that send to one target come one after the other."""
+        self._ask(lock_names(Lock.OUTBOX, [target]))
+        return super().outbox(target, limit)
+
+    def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        put = READY["insert_outbox"]
+        names = ("target", "stream", "position", "body", "due_at")
+        self._run(*(put(**{name: getattr(row, name) for name in names}) for row in rows))
+
+    def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        names = ("due_at", "attempts", "error", "id")
+        update = READY["update_outbox"]
+        self._run(*(update(**{name: getattr(row, name) for name in names}) for row in rows))
+
+    def delete_outbox(self, ids: Collection[int]) -> None:
+        self._run(*(READY["delete_outbox"](id=each) for each in ids))
 
     def put_seal(self, seal: Seal) -> None:
         """Two that seal at once come one after the other, and the second is refused."""
@@ -197,18 +243,15 @@ class PostgresWriting(PostgresReading):
         self._run(*CLEAR_ROWS)
 
     def trim(self, upto: int) -> int:
-        return int(self._transaction.run(READY["trim_events"](upto=upto))[-1].done.split()[-1])
-
-    def _lease(self, leases: Sequence[LeaseRow]) -> None:
-        self._rows.append(saving.LEASES(leases))
-        *_, leased = self._transaction.run(*self._take_rows())
-        if leased.done != f"MERGE {len(leases)}":
-            raise Broken("a job was claimed that is not in the queue: its lease has no row")
+        (trimmed,) = self._transaction.run([READY["trim_events"](upto=upto)])
+        return int(trimmed.done.split()[-1])
 
     def commit(self) -> None:
         """Send what is left and make it durable."""
+        if self._leases:
+            self._run()
         appended = saving.appended(self._entries, self._arrivals, self._deleted)
-        self._transaction.commit(*self._take_rows(), *appended)
+        self._transaction.commit(chain(self._unsent(), appended))
 
     # -- forgetting ------------------------------------------------------------------------
 
@@ -223,7 +266,11 @@ class PostgresWriting(PostgresReading):
         blanked = [
             {"position": each.position, "digest": event_digest(each).hex()} for each in events
         ]
-        self._rows += [saving.by_ids(f"delete_{table}", jobs) for table in saving.PARTS_OF_JOBS]
-        self._rows.append(saving.by_ids("delete_dependencies", task_ids))
-        self._rows.append(saving.by_ids("delete_tasks", task_ids))
-        self._rows.append(READY["blank_events"](rows=to_json(blanked)))
+        self._saved.append(
+            [
+                *(saving.by_ids(f"delete_{table}", jobs) for table in saving.PARTS_OF_JOBS),
+                saving.by_ids("delete_dependencies", task_ids),
+                saving.by_ids("delete_tasks", task_ids),
+                READY["blank_events"](rows=to_json(blanked)),
+            ]
+        )

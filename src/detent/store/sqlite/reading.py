@@ -8,7 +8,7 @@ from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Key, Logged, Query, Seal
+from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, Seal
 from detent.store.rows import reader
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
@@ -141,12 +141,24 @@ class SqliteReading:
         position: int = self._all(HEAD)[0][0]
         return position
 
+    def intake(self, limit: int) -> list[Intake]:
+        return [Intake._make(row) for row in self._all(SQL["intake"].text, (limit,))]
+
     def seals(self, after: int, limit: int) -> list[Seal]:
         return [Seal._make(row) for row in self._all(SQL["seals_after"].text, (after, limit))]
+
+    def outbox(self, target: str, limit: int) -> list[Delivery]:
+        return [Delivery._make(row) for row in self._all(SQL["outbox"].text, (target, limit))]
 
     def last_seal(self) -> Seal | None:
         rows = self._all(SQL["last_seal"].text)
         return Seal._make(rows[0]) if rows else None
+
+    def runs(self, ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._of(SQL["runs"].text, ids)]
+
+    def used_blobs(self, digests: Collection[str]) -> set[str]:
+        return {digest for (digest,) in self._of(SQL["used_blobs"].text, digests)}
 
     def raw(self, text: str, values: Sequence[Any] = ()) -> Rows:
         """Rows as they stand, for a copy of whole tables."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from detent import failpoints
 from detent.store.migrate import Applied, migrations, pending
 from detent.store.sqlite.checks import APPLICATION_ID, check_owner
 from detent.store.sqlite.connection import Connection
@@ -35,6 +36,7 @@ def bring_up(connection: Connection, path: Path, now: int) -> None:
             number, name, _, digest = migration
             connection.all(NOTE, (number, name, digest, now))
             connection.all(f"PRAGMA application_id = {APPLICATION_ID}")
+            failpoints.hit("migration.commit")
             connection.all("COMMIT")
         finally:
             connection.roll_back()

@@ -9,8 +9,10 @@ from threading import Lock
 
 import apsw
 
+from detent import failpoints
 from detent.errors import Broken, DetentError, Unavailable
 from detent.store.sqlite import checks, schema
+from detent.store.sqlite.blobs import DirectoryBlobs
 from detent.store.sqlite.connection import Connection, Turn
 from detent.store.sqlite.doorbell import Doorbell
 from detent.store.sqlite.faults import explained
@@ -24,6 +26,9 @@ IDLE_READERS = 8
 
 class SqliteStore:
     """One file, for any number of threads and processes; `write` is given to one after another."""
+
+    #: Output is in the files of the runs: whoever reads the database reads them too.
+    outputs = None
 
     def __init__(
         self, path: Path | str, clock: Callable[[], int] | None = None, *, local: bool = False
@@ -44,6 +49,7 @@ class SqliteStore:
         self._lock = checks.write_lock(self.path)
         self._writer: Connection | None = self._first_connection()
         self._doorbell = Doorbell(Connection(self.path, reads_only=True))
+        self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._clock)
 
     def _first_connection(self) -> Connection:
         """Under the lock: switching to the write-ahead log and migrating happen once."""
@@ -89,10 +95,13 @@ class SqliteStore:
                 connection = self._open_writer()
                 connection.all("BEGIN IMMEDIATE")
                 writing = SqliteWriting(connection, self._now(connection), self.url)
+                failpoints.hit("transaction.begun")
                 yield writing
                 if writing.failed is not None:
                     raise writing.failed
+                failpoints.hit("commit.before")
                 connection.all("COMMIT")
+                failpoints.hit("commit.after")
             except apsw.Error as error:
                 self._drop_writer()
                 raise explained(error, self.url) from error

@@ -14,6 +14,7 @@ from detent.store.port import (
     Abilities,
     Candidate,
     Changes,
+    Delivery,
     Due,
     Entry,
     Logged,
@@ -64,7 +65,7 @@ CLEAR_ROWS = for_tables(SQL["clear_rows"], REBUILT)
 PARTS_OF_JOBS = [
     SQL[f"delete_{table}"].text
     for table in (
-        *("waits", "signals", "checkpoints", "steps", "plans", "evidence", "output", "runs"),
+        *("waits", "signals", "checkpoints", "steps", "plans", "evidence", "runs"),
         *("queue", "deadlines", "jobs"),
     )
 ]
@@ -138,6 +139,30 @@ class SqliteWriting(SqliteReading):
         return self._connection.last_position if changes.entries else self.head()
 
     # -- seals, and what makes rows or log smaller -----------------------------------------
+
+    def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
+        self._all(SQL["put_intake"].text, (operation, body, idempotency_key))
+
+    def end_intake(self, taken: Collection[int], refused: Mapping[int, str]) -> None:
+        for number in taken:
+            self._all(SQL["delete_intake"].text, (number,))
+        for number, reason in refused.items():
+            self._all(SQL["refuse_intake"].text, (reason, self._now, number))
+
+    def forget_keys(self, now: int, limit: int) -> int:
+        before = self._connection.changed
+        self._all(SQL["forget_keys"].text, (now, limit))
+        return self._connection.changed - before
+
+    def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._many(SQL["insert_outbox"].text, [row[1:6] for row in rows])
+
+    def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        values = [(row.due_at, row.attempts, row.error, row.id) for row in rows]
+        self._many(SQL["update_outbox"].text, values)
+
+    def delete_outbox(self, ids: Collection[int]) -> None:
+        self._many(SQL["delete_outbox"].text, [(each,) for each in ids])
 
     def put_seal(self, seal: Seal) -> None:
         last = self.last_seal()

@@ -179,7 +179,9 @@ CREATE TABLE evidence (
     at bigint NOT NULL,
     PRIMARY KEY (run_id, file)
 );
+CREATE INDEX evidence_by_blob ON evidence (sha256);
 
+-- What runs write, where machines share no disk.
 CREATE TABLE output (
     run_id text COLLATE "C" NOT NULL,
     at_offset bigint NOT NULL,
@@ -187,9 +189,11 @@ CREATE TABLE output (
     PRIMARY KEY (run_id, at_offset)
 );
 
+-- Chunks of a blob from 0 on; the first says when it was last put.
 CREATE TABLE blobs (
     sha256 text COLLATE "C" NOT NULL,
     chunk integer NOT NULL,
+    at bigint NOT NULL,
     data bytea NOT NULL,
     PRIMARY KEY (sha256, chunk)
 );

@@ -51,6 +51,19 @@ MERGE INTO runs USING json_array_elements_text(:ids) AS gone (id) ON runs.job_id
 WHEN MATCHED THEN DELETE
 WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 
+-- name: expired_keys
+SELECT project, key FROM idempotency_keys
+WHERE expires_at <= :now
+ORDER BY expires_at
+LIMIT :limit
+FOR UPDATE SKIP LOCKED;
+
+-- name: delete_keys
+MERGE INTO idempotency_keys USING json_populate_recordset(NULL::idempotency_keys, :rows) AS old
+ON idempotency_keys.project = old.project AND idempotency_keys.key = old.key
+WHEN MATCHED THEN DELETE
+WHEN NOT MATCHED AND old.key IS NULL THEN INSERT (project) VALUES (old.project);
+
 -- A tombstone keeps what it says.
 -- name: events_to_blank
 SELECT events.position, events.stream, events.version, events.project, events.name, events.schema,

@@ -14,6 +14,21 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS runs;
 
+-- name: runs
+SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at,
+    runs.step, runs.started_at, runs.ended_at, runs.outcome, runs.exit_code, runs.error_class,
+    runs.error, runs.session_id, runs.cost, runs.tokens_in, runs.tokens_out, runs.progress,
+    runs.note
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM runs WHERE runs.id = wanted.id OFFSET 0) AS runs;
+
+-- name: used_blobs
+SELECT evidence.sha256
+FROM json_array_elements_text(:ids) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT sha256 FROM evidence WHERE evidence.sha256 = wanted.id LIMIT 1
+) AS evidence;
+
 -- name: insert_runs
 INSERT INTO runs (
     id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,

@@ -159,7 +159,9 @@ FROM share CROSS JOIN LATERAL (
     ) AS ready
     CROSS JOIN LATERAL (
         SELECT task.id FROM (
-            SELECT tasks.id FROM tasks WHERE tasks.id = ready.root_id FOR UPDATE SKIP LOCKED
+            SELECT tasks.id FROM tasks
+            WHERE tasks.id = ready.root_id AND ready.root_id <> ready.job_id
+            FOR UPDATE SKIP LOCKED
         ) AS task
         UNION ALL
         SELECT job.id FROM (
@@ -222,3 +224,12 @@ CROSS JOIN LATERAL (
 MERGE INTO queue USING json_array_elements_text(:ids) AS held (id) ON queue.job_id = held.id
 WHEN MATCHED THEN UPDATE SET lease_until = :until
 WHEN NOT MATCHED AND held.id IS NULL THEN INSERT (job_id) VALUES (held.id);
+
+-- Differs because: two keepers that look at once must not both take the same rows; on SQLite there is one writer.
+-- name: lock_intake
+SELECT id, operation, body, idempotency_key
+FROM intake
+WHERE error IS NULL
+ORDER BY id
+LIMIT :limit
+FOR UPDATE SKIP LOCKED;

@@ -189,13 +189,7 @@ CREATE TABLE evidence (
     at INTEGER NOT NULL,
     PRIMARY KEY (run_id, file)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE output (
-    run_id TEXT NOT NULL,
-    at_offset INTEGER NOT NULL,
-    data BLOB NOT NULL,
-    PRIMARY KEY (run_id, at_offset)
-) STRICT;
+CREATE INDEX evidence_by_blob ON evidence (sha256);
 
 CREATE TABLE plans (
     job_id TEXT NOT NULL,

@@ -21,13 +21,16 @@ DELETE FROM evidence WHERE run_id IN (
     SELECT id FROM runs WHERE job_id IN (SELECT value FROM carray(:ids))
 );
 
--- name: delete_output
-DELETE FROM output WHERE run_id IN (
-    SELECT id FROM runs WHERE job_id IN (SELECT value FROM carray(:ids))
-);
-
 -- name: delete_runs
 DELETE FROM runs WHERE job_id IN (SELECT value FROM carray(:ids));
+
+-- name: forget_keys
+DELETE FROM idempotency_keys WHERE (project, key) IN (
+    SELECT project, key FROM idempotency_keys
+    WHERE expires_at <= :now
+    ORDER BY expires_at
+    LIMIT :limit
+);
 
 -- A tombstone keeps what it says.
 -- name: events_to_blank

@@ -7,6 +7,15 @@ SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, e
 FROM carray(:ids) AS wanted CROSS JOIN runs
     ON job_id = wanted.value AND state IN ('queued', 'running');
 
+-- name: runs
+SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+FROM carray(:ids) AS wanted CROSS JOIN runs ON id = wanted.value;
+
+-- name: used_blobs
+SELECT wanted.value FROM carray(:digests) AS wanted
+WHERE EXISTS (SELECT 1 FROM evidence WHERE sha256 = wanted.value);
+
 -- name: insert_runs
 INSERT INTO runs (
     id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,

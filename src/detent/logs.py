@@ -1,0 +1,89 @@
+"""The program's own log: lines for people or JSON for machines, with ids, without secrets.
+
+Standard logging only. `about` says what the lines of a piece of work are about; the ids travel
+with the context, also into threads that are given it.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from detent.errors import Misconfigured
+from detent.redaction import redact
+from detent.settings import Settings
+
+FORMATS = ("text", "json")
+#: Libraries that log every address, and addresses of webhooks are secrets as often as not.
+TALKATIVE = ("httpx2", "httpcore2")
+LEVELS = ("debug", "info", "warning", "error")
+_about: ContextVar[Mapping[str, str]] = ContextVar("detent_about", default={})  # noqa: B039
+
+
+@contextmanager
+def about(**ids: str | None) -> Iterator[None]:
+    """Every line logged within is about these: request_id, task_id, job_id, run_id."""
+    found = {name: value for name, value in ids.items() if value is not None}
+    token = _about.set({**_about.get(), **found})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def set_up(settings: Settings) -> None:
+    """Have the whole process log to stderr as the settings say."""
+    kind = _choice(settings.log_format, FORMATS, "log.format")
+    level = _choice(settings.log_level, LEVELS, "log.level")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if kind == "json" else TextLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _choice(given: str, allowed: tuple[str, ...], setting: str) -> str:
+    if given not in allowed:
+        listed = ", ".join(allowed)
+        raise Misconfigured(f"{setting} must be one of {listed}, not {given!r}.", setting=setting)
+    return given
+
+
+class TextLines(logging.Formatter):
+    """One line for a person; a traceback may follow."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        ids = "".join(f" {name}={value}" for name, value in _about.get().items())
+        line = f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{ids}"
+        error = _error(self, record)
+        return redact(f"{line}\n{error}" if error else line)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "at": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": redact(record.getMessage()),
+            **{name: redact(value) for name, value in _about.get().items()},
+        }
+        error = _error(self, record)
+        if error:
+            entry["error"] = redact(error)
+        return json.dumps(entry)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _error(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return formatter.formatException(record.exc_info) if record.exc_info else ""

@@ -1,0 +1,188 @@
+"""Agents as configured: `[agents.NAME]`, argv with places, prompts; slips are named by place."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.errors import Invalid, Misconfigured
+from detent.intents import STARTER, agents_from, intents_from
+from detent.worker.app import App
+from detent.worker.runners.agent import AgentRunner
+from detent.worker.runners.agent.config import agent_from, filled
+from detent.worker.runners.agent.past import Moment, Past
+from detent.worker.runners.agent.presets import PRESETS
+from detent.worker.runners.agent.prompt import (
+    LONGEST_ARGUMENT,
+    as_argument,
+    asked_for,
+    opening,
+    too_long,
+)
+from tests.agents.scene import Scene
+
+VALUES: dict[str, Any] = {
+    "prompt": "do it",
+    "session_id": "s-1",
+    "args": ("--allowedTools", "Bash"),
+}
+
+
+def test_claudes_argv_for_a_new_session_and_for_one_that_goes_on() -> None:
+    argv = agent_from("claude", {}).argv
+    begun = ["claude", "-p", "do it", "--output-format", "stream-json", "--verbose"]
+    tools = ["--allowedTools", "Bash"]
+    assert filled(argv, VALUES) == [*begun, "--session-id", "s-1", *tools]
+    resumed = {**VALUES, "session_id": None, "resume_id": "s-1", "budget": "1.50", "model": "m"}
+    money = ["--max-budget-usd", "1.50", "--model", "m"]
+    assert filled(argv, resumed) == [*begun, "--resume", "s-1", *money, *tools]
+
+
+def test_another_command_line_is_configuration() -> None:
+    argv = agent_from("codex", {}).argv
+    resumed = {**VALUES, "resume_id": "t-9"}
+    assert filled(argv, resumed) == [
+        *("codex", "exec", "resume", "t-9", "--json", "--skip-git-repo-check"),
+        *("--allowedTools", "Bash", "do it"),
+    ]
+    own = {"preset": "claude", "argv": ["my-agent", "{prompt}"], "model": "small"}
+    mine = agent_from("mine", {"mine": own})
+    assert (mine.name, mine.model, mine.cost_counts) == ("mine", "small", "run")
+    assert mine.variables["DISABLE_AUTOUPDATER"] == "1"
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "plain"])
+def test_every_preset_can_be_used_as_it_is(name: str) -> None:
+    assert agent_from(name, {}).argv[0] == name
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ({"argv": "claude -p"}, "agents.x.argv must be a list"),
+        ({"argv": []}, "agents.x.argv must be a list"),
+        ({"argv": ["{prompt}"]}, r"agents.x.argv\[0\] must be the program"),
+        ({"argv": ["a", "--p={prompt}"]}, r"agents.x.argv\[1\] must be a place as an element"),
+        ({"argv": ["a", "{payload}"]}, r"agents.x.argv\[1\] must be one of prompt"),
+        ({"argv": ["a", ["b", 3]]}, r"agents.x.argv\[1\] must be a text"),
+        ({"argv": ["a"], "retries": 3}, "agents.x.retries is not known"),
+        ({"argv": ["a"], "preset": "best"}, "agents.x.preset must be one of claude"),
+        ({"argv": ["a"], "denials": "allow"}, "agents.x.denials must be one of fail, ask"),
+        ({"argv": ["a"], "quota_mb": -1}, "agents.x.quota_mb must be a whole number"),
+        ({"argv": ["a"], "lines": [{"take": "x"}]}, r"agents.x.lines\[0\].take must be one of"),
+        ({"argv": ["a"], "lines": [{"take": "cost", "counts": "x"}]}, "counts must be one of"),
+        ({"argv": ["a"], "ends": [{"class": "x"}]}, r"agents.x.ends\[0\].class must be one of"),
+        ({"argv": ["a"], "ends": [{"when": {"x": 1}}]}, "agents.x.ends"),
+        ({"argv": ["a"], "reset_pattern": "("}, "missing \\)"),
+        ({"argv": ["a"], "environment": "HOME"}, "agents.x.environment must be a list"),
+        ({"argv": ["a"], "variables": {"A": 1}}, "agents.x.variables.A must be a text"),
+        ({"argv": ["a"], "secrets": {"A": "sk-1234"}}, "never the secret itself"),
+    ],
+)
+def test_a_slip_is_named_by_its_place(table: dict[str, Any], text: str) -> None:
+    with pytest.raises(Misconfigured, match=text) as raised:
+        agent_from("x", {"x": table})
+    assert "sk-1234" not in str(raised.value)
+
+
+def test_an_agent_that_nobody_knows_names_the_known_ones() -> None:
+    with pytest.raises(Misconfigured, match="there is no agent 'cluade'") as raised:
+        App.from_config({"fix": {"agent": "cluade"}}, {"mine": {"argv": ["a"]}})
+    assert "claude, codex, gemini, mine, plain" in raised.value.hint
+
+
+def test_the_intents_to_start_with_have_their_agents() -> None:
+    app = App.from_config(intents_from({}), agents_from({}))
+    assert set(STARTER) <= set(app.intents)
+    agents = [name for name, row in STARTER.items() if "agent" in row]
+    assert all(isinstance(app.intents[name].runner, AgentRunner) for name in agents)
+
+
+def test_agents_must_be_tables() -> None:
+    with pytest.raises(Misconfigured, match="agents must be tables"):
+        agents_from({"agents": ["claude"]})
+
+
+# ---- prompts ---------------------------------------------------------------------------------
+
+
+def test_a_prompt_has_the_payload_and_its_fields() -> None:
+    payload = {"file": "a.py", "lines": [1, 2], "deep": {"er": "x"}}
+    template = "{title}: fix {payload.file} {payload.lines} {payload.deep.er} {curly} {payload}"
+    text = asked_for(template, payload, "Title")
+    assert text.startswith("Title: fix a.py [\n 1,\n 2\n] x {curly} {")
+    assert '"file": "a.py"' in text
+    assert asked_for("Do: {payload}", "as I say", "") == "Do: as I say"
+    assert asked_for("{title}\n\n{payload}", None, "only a title") == "only a title"
+
+
+@pytest.mark.parametrize("template", ["", 3, "{payload.}", "{payload[0]}", "{title.x}"])
+def test_a_prompt_that_is_none_is_refused_at_the_start(template: Any) -> None:
+    with pytest.raises(Invalid, match=r"intents\.fix\.prompt"):
+        App().agent("fix", prompt=template)
+
+
+def test_braces_in_a_payload_are_only_text() -> None:
+    assert asked_for("{payload}", "{title} {payload.x}", "T") == "{title} {payload.x}"
+
+
+def test_an_argument_is_never_an_option_and_never_too_long() -> None:
+    assert as_argument("--help") == " --help"
+    assert "\0" not in as_argument("a\0b")
+    assert as_argument("\ud800") == "?"
+    assert too_long("\u00e9" * (LONGEST_ARGUMENT // 2 + 1))
+    assert not too_long("x" * LONGEST_ARGUMENT)
+
+
+def test_a_new_session_is_told_what_went_before() -> None:
+    moments = (
+        Moment("question", "Which?", {"outcome": "answered", "answer": "this"}),
+        Moment("failure", "no disk"),
+        Moment("rejection", "Too slow."),
+    )
+    past = Past("s-1", 0, moments[2:], moments)
+    text = opening("Fix it.", past, resumed=False)
+    assert text.startswith("Too slow.\n")
+    assert text.index("Fix it.") < text.index("You asked: Which?") < text.index("no disk")
+    assert opening("Fix it.", past, resumed=True).startswith("Too slow.\n")
+    assert "Fix it." not in opening("Fix it.", past, resumed=True)
+
+
+def test_a_very_long_prompt_is_given_as_a_file(s: Scene) -> None:
+    s.script([])
+    s.submit({"text": "x" * 300_000})
+    with s.working():
+        s.rests("ready")
+    [told] = s.told()
+    file = told.removeprefix("Read the file ").removesuffix(" and do what it says.")
+    assert Path(file).read_text().startswith("Fix this: {")
+
+
+def test_the_environment_is_an_allowlist(s: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DETENT_STORE_URL", "postgresql://u:p@h/d")
+    monkeypatch.setenv("SECRET_OF_OTHERS", "x")
+    monkeypatch.setenv("MY_FLAG", "on")
+    names = ["DETENT_STORE_URL", "SECRET_OF_OTHERS", "MY_FLAG", "IS_SANDBOX", "CONFIG", "TMPDIR"]
+    s.script([{"echo": names}], environment=["MY_FLAG"], variables={"CONFIG": "{config_dir}/x"})
+    s.submit()
+    with s.working():
+        s.rests("ready")
+    data = s.core.settings.data_dir
+    for shown in (
+        '"DETENT_STORE_URL": null',
+        '"SECRET_OF_OTHERS": null',
+        '"IS_SANDBOX": null',
+        '"MY_FLAG": "on"',
+        f'"CONFIG": "{data}/agents/stand-in/x"',
+        f'"TMPDIR": "{data}/runs/{s.run()["id"]}/tmp"',
+    ):
+        assert shown in s.output()
+
+
+def test_root_is_a_sandbox_only_if_it_says_so(s: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    s.script([{"echo": ["IS_SANDBOX"]}], root_is_sandboxed=True)
+    s.submit()
+    with s.working():
+        s.rests("ready")
+    assert '"IS_SANDBOX": "1"' in s.output()

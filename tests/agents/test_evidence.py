@@ -1,0 +1,83 @@
+"""Evidence that an intent requires: without it a run that ends well has failed, and says so."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from detent.errors import Invalid
+from detent.kernel import commands as c
+from detent.testing.inline import Harness
+from detent.worker.app import App
+from detent.worker.run import AsyncRun, Run
+from tests.agents.scene import Scene
+from tests.worker.waiting import done, error_of, until
+
+ONCE: dict[str, Any] = {"retry": {"retries": 0}}
+NEEDS: dict[str, Any] = {"requires_evidence": ["qa_report", "log"]}
+
+
+def test_an_agent_without_its_evidence_has_failed(s: Scene) -> None:
+    s.script([{"evidence": {"run.log": "ran"}}])
+    s.intent(**NEEDS)
+    s.submit()
+    with s.working():
+        s.rests("failed")
+    assert s.run()["error"] == (
+        "the work ended well, but left no evidence of type qa_report, which fix requires"
+    )
+
+
+def test_evidence_from_before_a_question_counts(s: Scene) -> None:
+    s.script(
+        [{"evidence": {"QA-DECISION.md": "PASS"}}, {"ask": {"text": "Sure?"}}],
+        [{"evidence": {"run.log": "ran"}}],
+    )
+    s.intent(**NEEDS)
+    task_id = s.submit()
+    with s.working():
+        s.rests("blocked")
+        s.do(c.AnswerTask(task_id, "yes"))
+        s.rests("ready")
+    assert s.evidence() == {
+        "QA-DECISION.md": "qa_report",
+        "question.json": "artifact",
+        "run.log": "log",
+    }
+
+
+def test_functions_need_it_too() -> None:
+    app = App()
+
+    @app.intent("plain", requires_evidence=["log"], **ONCE)
+    def plain(run: Run, name: str) -> str:
+        run.evidence(name, "words")
+        return "done"
+
+    @app.intent("awaited", requires_evidence=["log"], **ONCE)
+    async def awaited(run: AsyncRun, name: str) -> str:
+        await run.evidence(name, "words")
+        return "done"
+
+    h = Harness(app)
+    good = [h.submit("plain", {"name": "a.log"}), h.submit("awaited", {"name": "a.log"})]
+    bad = [h.submit("plain", {"name": "a.txt"}), h.submit("awaited", {"name": "a.txt"})]
+    h.drain()
+    assert [done(each) for each in good] == ["done", "done"]
+    assert all("no evidence of type log" in error_of(each) for each in bad)
+
+
+def test_commands_need_it_too_and_a_submission_cannot_lower_it(s: Scene) -> None:
+    app = App()
+    app.command("quiet", [sys.executable, "-c", ""], requires_evidence=["test_result"], **ONCE)
+    s.app = app
+    with s.working():
+        handle = app.submit("quiet", options={"requires_evidence": []})
+        until(lambda: handle.state() == "failed", "it failed")
+    assert "no evidence of type test_result" in error_of(handle)
+
+
+@pytest.mark.parametrize("given", ["log", ["logs"], [3]])
+def test_a_type_that_does_not_exist_is_refused_at_registration(given: Any) -> None:
+    with pytest.raises(Invalid, match="requires_evidence must be"):
+        App().command("x", ["true"], requires_evidence=given)

@@ -1,0 +1,91 @@
+"""Agents under `detent up`, as a user has it: from detent.toml, by its door, through a kill."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.testing import stand_in
+from tests.e2e.installation import Installation, wait_until
+
+CONFIG = """
+[worker]
+lease_ms = 1500
+heartbeat_ms = 300
+
+[agents.claude]
+argv = {argv}
+variables = {{ STAND_IN_SCRIPT = {script} }}
+
+[intents.fixBug]
+agent = "claude"
+prompt = "Fix this bug: {{payload.bug}}"
+subtask_intents = ["fixBug"]
+"""
+ARGV: list[Any] = [
+    *(sys.executable, stand_in.__file__, "-p", "{prompt}"),
+    ["--session-id", "{session_id}"],
+    ["--resume", "{resume_id}"],
+]
+
+
+@pytest.fixture
+def detent(tmp_path: Path) -> Iterator[Installation]:
+    installation = Installation(tmp_path)
+    installation.data = installation.project / ".detent"
+    yield installation
+    installation.stop()
+
+
+def configure(detent: Installation, *runs: list[dict[str, Any]]) -> None:
+    script = detent.project / "script.json"
+    script.write_text(json.dumps({"runs": runs}))
+    text = CONFIG.format(argv=json.dumps(ARGV), script=json.dumps(str(script)))
+    (detent.project / "detent.toml").write_text(text)
+
+
+def submit(detent: Installation) -> str:
+    body = {"intent": "fixBug", "payload": {"bug": "a leak"}, "run": True}
+    answer = detent.post("/api/tasks", body)
+    assert answer.status_code == 201, answer.text
+    task_id: str = answer.json()["id"]
+    return task_id
+
+
+def test_an_agent_goes_on_after_a_kill_and_speaks_through_its_own_door(
+    detent: Installation,
+) -> None:
+    configure(
+        detent,
+        [{"cost": 0.1}, {"say": "half way"}, {"hang": 120}],
+        [
+            {"post": ["/api/run/progress", {"progress": 0.9, "note": "nearly"}]},
+            {"post": ["/api/run/evidence", {"name": "QA-DECISION.md", "text": "PASS"}]},
+            {"post": ["/api/run/ask", {"text": "Shall I?", "options": ["yes", "no"]}]},
+        ],
+        [{"cost": 0.2}, {"finish": {"result": "no more leak"}}],
+    )
+    detent.start()
+    task_id = submit(detent)
+    wait_until(lambda: "half way" in detent.run("logs", task_id).stdout, "the agent works")
+    session = detent.task(task_id)["session_id"]
+    detent.kill()
+    detent.start()
+    task = detent.wait_for(task_id, "blocked")
+    assert (task["blocked_by"], task["blocked_detail"]["text"]) == ("question", "Shall I?")
+    evidence = detent.get(f"/api/tasks/{task_id}/evidence")["items"]
+    assert [(each["file"], each["kind"]) for each in evidence] == [("QA-DECISION.md", "qa_report")]
+    assert detent.run("answer", task_id, "yes").returncode == 0
+    task = detent.wait_for(task_id, "ready")
+    assert (task["session_id"], task["spent"]) == (session, 0.3)
+    assert detent.run("accept", task_id).returncode == 0
+    assert detent.task(task_id)["state"] == "completed"
+    told = json.loads(next((detent.data / "agents").glob("claude/projects/*/*.json")).read_text())
+    assert [text.partition("\n")[0] for text in told["prompts"]] == [
+        "Fix this bug: a leak",
+        "Your previous execution was interrupted. Please continue where you left off.",
+        "You asked: Shall I?",
+    ]

@@ -1,0 +1,76 @@
+"""Fixtures of the browser tests: one real installation and one real Chromium a module."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.dashboard.scenes import Scene, scene
+
+#: What Chromium does by itself and a test has no use for.
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--metrics-recording-only",
+    "--no-first-run",
+    "--no-pings",
+)
+MISSING = "Chromium is missing. On Debian: apt-get install chromium. Else set CHROMIUM to its path."
+
+
+def chromium() -> str:
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        raise AssertionError(MISSING)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Not for the whole session: while it is open an event loop runs in this thread, and tests of
+    coroutines elsewhere could not have theirs."""
+    expect.set_options(timeout=20_000)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def detent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    made = scene(Path(tmp_path_factory.mktemp("dashboard")))
+    made.up()
+    yield made
+    made.kill()  # some work is held for ever, and would be given its time to end
+
+
+@pytest.fixture
+def context(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 860})
+    made.set_default_timeout(20_000)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, detent: Scene) -> Iterator[Page]:
+    """A page that is signed in; one that reports an error has failed its test."""
+    opened = context.new_page()
+    wrong: list[Any] = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "console",
+        lambda line: wrong.append(line.text) if "Content Security Policy" in line.text else None,
+    )
+    opened.goto(detent.link())
+    opened.get_by_text("Live", exact=True).wait_for()
+    yield opened
+    assert wrong == []

@@ -1,0 +1,38 @@
+"""Losing the gateway and finding it again, without anybody reloading the page."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.dashboard.scenes import Scene, scene
+
+
+@pytest.fixture
+def detent(tmp_path: Path) -> Iterator[Scene]:
+    made = scene(tmp_path)
+    made.up()
+    yield made
+    made.stop()
+
+
+def test_lose_and_regain_the_connection(context: BrowserContext, detent: Scene) -> None:
+    page = context.new_page()
+    page.goto(detent.link())
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Board", exact=True).click()
+    expect(page.get_by_text("No task fits.")).to_be_visible()
+    port = detent.url.rpartition(":")[2]
+    detent.kill()
+    expect(page.get_by_role("alert")).to_contain_text("Connection lost.")
+    expect(page.get_by_text("Not live")).to_be_visible()
+    detent.up("--port", port)
+    task_id = detent.submit("ask", {"text": "Back?"}, "blocked", title="While you were away")
+    expect(page.get_by_text("Connected again.")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.get_by_text("While you were away")).to_be_visible()
+    page.get_by_role("link", name="Inbox 1 waiting").click()
+    page.get_by_label("Your answer").fill("Yes.")
+    page.get_by_role("button", name="Send the answer").click()
+    assert detent.last_event(task_id, "task_answered")["data"]["answer"] == "Yes."

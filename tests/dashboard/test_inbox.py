@@ -1,0 +1,137 @@
+"""The inbox: people deal with what waits for them, and the log says so."""
+
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.scenes import Scene
+
+
+def open_matter(page: Page, detent: Scene, task_id: str) -> None:
+    page.goto(f"{detent.url}/inbox/{task_id}")
+    expect(page.locator(".matter")).to_be_visible()
+
+
+def test_answer_a_question_by_its_button(page: Page, detent: Scene) -> None:
+    asked = {"text": "Which colour?", "choices": ["red", "blue"]}
+    task_id = detent.submit("ask", asked, "blocked", title="Paint")
+    open_matter(page, detent, task_id)
+    expect(page.get_by_text("Which colour?")).to_be_visible()
+    expect(page.get_by_label("Your answer")).to_have_count(0)
+    page.get_by_role("button", name="blue").click()
+    event = detent.last_event(task_id, "task_answered")
+    assert (event["data"]["answer"], event["actor"]) == ("blue", "owner")
+    expect(page.get_by_role("status").get_by_text("Answered: Paint")).to_be_visible()
+    detent.wait_for(task_id, "ready")
+
+
+def test_answer_in_own_words_with_keys_alone(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("ask", {"text": "What is it called?"}, "blocked")
+    open_matter(page, detent, task_id)
+    page.keyboard.press("Enter")
+    page.keyboard.type("jack, or a")
+    page.keyboard.press("Control+Enter")
+    assert detent.last_event(task_id, "task_answered")["data"]["answer"] == "jack, or a"
+
+
+def test_a_new_question_appears_by_itself(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("ask", {"text": "Anybody there?"}, "blocked", title="Knock knock")
+    expect(page.get_by_role("link", name="Knock knock")).to_contain_text("Question")
+    detent.post(f"/api/tasks/{task_id}/answer", {"answer": "yes"})
+    expect(page.get_by_role("link", name="Knock knock")).to_contain_text("Review")
+    detent.post(f"/api/tasks/{task_id}/accept", {})
+    expect(page.get_by_role("link", name="Knock knock")).to_have_count(0)
+
+
+def test_reject_with_a_comment_then_accept(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {"summary": "Renamed it."}, "ready", title="Rename")
+    open_matter(page, detent, task_id)
+    expect(page.get_by_text("Renamed it.")).to_be_visible()
+    expect(page.get_by_text("self.renewed += 1")).to_be_visible()
+    page.get_by_label("Comment, told to the next run first").fill("Not that name.")
+    page.get_by_role("button", name="Reject").click()
+    rejected = detent.last_event(task_id, "task_rejected")
+    assert rejected["data"] == {"round": 1, "comment": "Not that name."}
+    detent.wait_for(task_id, "ready")
+    open_matter(page, detent, task_id)
+    expect(page.locator(".rounds")).to_contain_text("Not that name.")
+    page.get_by_role("button", name="Accept").click()
+    detent.last_event(task_id, "task_accepted")
+    assert detent.task(task_id)["state"] == "completed"
+
+
+def test_a_verdict_on_what_has_changed_since_is_refused(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Moving target")
+    open_matter(page, detent, task_id)
+    expect(page.get_by_role("button", name="Accept")).to_be_enabled()
+    version = detent.task(task_id)["version"]
+    page.route("**/accept", lambda route: route.continue_(post_data=f'{{"seen": {version + 5}}}'))
+    page.get_by_role("button", name="Accept").click()
+    expect(page.get_by_role("alert").first).to_be_visible()
+    assert detent.task(task_id)["state"] == "ready"
+
+
+def test_keys_move_and_judge(page: Page, detent: Scene) -> None:
+    first = detent.submit("change", {}, "ready", title="Older work")
+    second = detent.submit("change", {}, "ready", title="Newer work")
+    open_matter(page, detent, first)
+    place = [each["id"] for each in detent.get("/api/inbox")["items"]]
+    assert place.index(second) == place.index(first) + 1
+    page.keyboard.press("j")
+    expect(page.locator("#matter-title")).to_have_text("Newer work")
+    page.keyboard.press("k")
+    expect(page.locator("#matter-title")).to_have_text("Older work")
+    page.keyboard.press("r")
+    expect(page.get_by_label("Comment, told to the next run first")).to_be_focused()
+    page.keyboard.type("a word with a and j")
+    assert detent.task(first)["state"] == "ready", "letters typed into a field are no commands"
+    page.keyboard.press("Escape")
+    page.locator("h1").click()
+    page.keyboard.press("a")
+    detent.last_event(first, "task_accepted")
+
+
+def test_raise_a_budget(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("agent", "SPEND", "blocked", title="Spender", max_budget_usd=1)
+    assert detent.task(task_id)["blocked_by"] == "budget"
+    open_matter(page, detent, task_id)
+    expect(page.get_by_text("$1.25 of $1.00 are spent.")).to_be_visible()
+    page.get_by_label("New budget in dollars").fill("7.5")
+    page.get_by_role("button", name="Raise and go on").click()
+    assert detent.last_event(task_id, "budget_raised")["data"]["budget"] == 7_500_000
+
+
+def test_stop_instead_of_raising(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("agent", "SPEND", "blocked", title="Stopper", max_budget_usd=1)
+    open_matter(page, detent, task_id)
+    page.get_by_role("button", name="Stop the task").click()
+    assert detent.last_event(task_id, "task_cancelled")["data"]["reason"] == "budget"
+
+
+def test_confirm(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("agent", "DENIED", "blocked", title="Deployer")
+    assert detent.task(task_id)["blocked_by"] == "needs_user"
+    open_matter(page, detent, task_id)
+    expect(page.locator(".asked")).to_contain_text("not allowed to use deploy")
+    page.get_by_role("group", name="Answers").get_by_role("button").first.click()
+    detent.last_event(task_id, "task_answered")
+
+
+def test_retry_what_failed(page: Page, detent: Scene) -> None:
+    mended = detent.let("mended")
+    payload = {"message": "the disk is full", "mended": mended}
+    task_id = detent.submit("fail", payload, "blocked", lifecycle="board")
+    open_matter(page, detent, task_id)
+    expect(page.get_by_text("the disk is full")).to_be_visible()
+    (detent.project / "mended").touch()
+    page.get_by_role("button", name="Retry").click()
+    detent.last_event(task_id, "task_unblocked")
+    detent.wait_for(task_id, "done")
+
+
+def test_a_refusal_says_what_is_allowed(page: Page, detent: Scene) -> None:
+    asked = {"text": "Which one?", "choices": ["a", "b"]}
+    task_id = detent.submit("ask", asked, "blocked", title="Overtaken")
+    open_matter(page, detent, task_id)
+    page.route("**/answer", lambda route: route.continue_(post_data='{"answer": "c"}'))
+    page.get_by_role("button", name="a", exact=True).click()
+    expect(page.get_by_role("alert").first).to_contain_text("the question allows: a, b")
+    assert detent.task(task_id)["state"] == "blocked"

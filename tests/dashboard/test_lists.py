@@ -1,0 +1,187 @@
+"""Board, jobs, runs, workers, schedules, health, lifecycles: what they show and what they do."""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+from playwright.sync_api import CDPSession, Page, expect
+
+from tests.dashboard.scenes import Scene
+from tests.e2e.installation import wait_until
+
+
+def test_cards_move_as_it_happens(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/board")
+    expect(page.locator(".column")).to_have_count(10)
+    task_id = detent.submit("hold", {"until": detent.let("go")}, "running", title="Mover")
+    expect(page.locator('[data-state="running"]').get_by_text("Mover")).to_be_visible()
+    (detent.project / "go").touch()
+    expect(page.locator('[data-state="ready"]').get_by_text("Mover")).to_be_visible()
+    detent.post(f"/api/tasks/{task_id}/accept", {})
+    expect(page.locator('[data-state="completed"]').get_by_text("Mover")).to_be_visible()
+
+
+def test_filters_are_part_of_the_address(page: Page, detent: Scene) -> None:
+    detent.submit("change", {}, "ready", title="Ours", project="ours", tags=["keep"])
+    detent.submit("change", {}, "ready", title="Theirs", project="theirs")
+    page.goto(f"{detent.url}/board")
+    expect(page.locator(".card", has_text="Theirs")).to_be_visible()
+    page.get_by_label("Filter by project").select_option("ours")
+    expect(page.locator(".card", has_text="Theirs")).to_have_count(0)
+    expect(page.locator(".card", has_text="Ours")).to_be_visible()
+    assert page.url.endswith("/board?project=ours")
+    page.goto(f"{detent.url}/board?tag=keep&project=ours")
+    expect(page.locator(".card")).to_have_count(1)
+
+
+def test_bulk_retry_counts_first(page: Page, detent: Scene) -> None:
+    ids = [
+        detent.submit("fail", {"mended": detent.let("all-mended")}, "failed", project="bulk")
+        for _ in range(3)
+    ]
+    well = detent.submit("change", {}, "ready", project="bulk")
+    page.goto(f"{detent.url}/jobs?project=bulk")
+    expect(page.locator("tbody tr")).to_have_count(4)
+    page.get_by_label("Choose all that are shown").check()
+    (detent.project / "all-mended").touch()
+    page.get_by_role("button", name="Retry 3").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Retry 3 jobs?")
+    expect(dialog).to_contain_text("1 will be left alone")
+    dialog.get_by_role("button", name="Retry 3").click()
+    for task_id in ids:
+        assert detent.last_event(task_id, "task_retried")["actor"] == "owner"
+        detent.wait_for(task_id, "ready")
+    assert "task_retried" not in detent.events(well)
+
+
+def test_bulk_cancel(page: Page, detent: Scene) -> None:
+    until = detent.let("never")
+    ids = [detent.submit("hold", {"until": until}, "running", project="stop") for _ in range(2)]
+    page.goto(f"{detent.url}/jobs?project=stop&state=running")
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_label("Choose all that are shown").check()
+    page.get_by_role("button", name="Cancel 2").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel 2").click()
+    for task_id in ids:
+        detent.last_event(task_id, "task_cancel_requested")
+
+
+def test_the_server_sorts_and_filters(page: Page, detent: Scene) -> None:
+    for title in ("one", "two"):
+        detent.submit("change", {}, "ready", title=title, project="sorted")
+    page.goto(f"{detent.url}/jobs?project=sorted")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    newest = rows.first.get_attribute("data-id")
+    page.get_by_role("button", name="Created").click()
+    expect(rows.last).to_have_attribute("data-id", str(newest))
+    assert "sort=created_at" in page.url
+    page.get_by_label("Filter by state").select_option("failed")
+    expect(page.get_by_text("No job fits the filters.")).to_be_visible()
+
+
+def test_the_server_searches(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("fail", {"mended": detent.let("never")}, "failed", project="searched")
+    detent.submit("change", {}, "ready", project="searched")
+    page.goto(f"{detent.url}/jobs?project=searched")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    search = page.get_by_label("Filter by text")
+    search.fill("FAIL")  # the intent, in any letter case
+    search.press("Enter")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_have_attribute("data-id", f"{task_id}-j1")
+    search.fill("no job is called so")
+    search.press("Enter")
+    expect(page.get_by_text("No job fits the filters.")).to_be_visible()
+
+
+def test_runs_lead_to_their_output(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready")
+    page.goto(f"{detent.url}/runs?job={task_id}-j1")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.locator("tbody a").first.click()
+    expect(page.get_by_role("log")).to_contain_text("41 passed")
+
+
+def test_drain_a_worker(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/workers")
+    tile = page.locator(".tile").first
+    expect(tile).to_contain_text("working")
+    tile.get_by_role("button", name="Drain").click()
+    expect(tile).to_contain_text("draining")
+    (worker,) = detent.get("/api/workers")["items"]
+    assert worker["draining"]
+    tile.get_by_role("button", name="Let it claim again").click()
+    expect(tile).to_contain_text("working")
+
+
+def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
+    body = {"intent": "change", "cron": "0 3 * * *", "lifecycle": "review"}
+    headers = {"Authorization": f"Bearer {detent.token}"}
+    httpx2.put(f"{detent.url}/api/schedules/nightly", json=body, headers=headers).raise_for_status()
+    page.goto(f"{detent.url}/schedules")
+    row = page.locator('tr[data-id="nightly"]')
+    row.get_by_role("button", name="Pause").click()
+    expect(row).to_contain_text("paused")
+    row.get_by_role("button", name="Trigger now").click()
+    expect(page).to_have_url(re.compile("/tasks/"))
+    task_id = page.url.rpartition("/")[2]
+    detent.last_event(task_id, "task_created")
+
+
+def test_health_gives_its_reasons_and_its_charts(page: Page, detent: Scene) -> None:
+    detent.submit("change", {}, "ready")
+    page.goto(f"{detent.url}/system")
+    verdict = detent.get("/api/health")["verdict"]
+    expect(page.locator(".verdict-word")).to_have_text(verdict)
+    expect(page.locator(".verdict-box .reasons li")).to_have_count(3)
+    expect(page.locator(".chart")).to_have_count(5)
+    expect(page.locator(".threshold").first).to_be_visible()
+
+
+def test_lifecycles_count_live_and_mark_extensions(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/lifecycles/review")
+    ready = page.get_by_role("table", name="States").locator("tr", has_text="ready").first
+    before = detent.get("/api/counts")["lifecycles"]["review"].get("ready", 0)
+    expect(ready.locator("td").nth(1)).to_have_text(str(before))
+    detent.submit("change", {}, "ready")
+    expect(ready.locator("td").nth(1)).to_have_text(str(before + 1))
+    extensions = page.get_by_role("table", name="Transitions").locator(".tag.strong")
+    table = detent.get("/api/lifecycles/review")
+    expect(extensions).to_have_count(sum(row["extension"] for row in table["rows"]))
+    for name in ("board", "job", "step", "run"):
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.locator(".diagram .box").first).to_be_visible()
+
+
+def test_ten_thousand_cards_stay_responsive(page: Page, detent: Scene) -> None:
+    detent.bulk(10_000, intent="hold", project="crowd", payload={"until": detent.let("never")})
+    page.goto(f"{detent.url}/board?project=crowd")
+    pending = page.locator('.column[data-state="pending"]')
+    expect(pending.locator(".count")).to_have_text("10,000", timeout=60_000)
+    assert page.locator(".card").count() < 60, "only what can be seen is drawn"
+    ids = [each["id"] for each in detent.get("/api/tasks?project=crowd&limit=400")["items"]]
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    began, busy = time.monotonic(), busy_s(session)
+    headers = {"Authorization": f"Bearer {detent.token}"}
+    with (
+        httpx2.Client(base_url=detent.url, headers=headers) as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        for answer in pool.map(lambda each: client.post(f"/api/tasks/{each}/cancel"), ids):
+            answer.raise_for_status()
+    expect(pending.locator(".count")).to_have_text("9,600")
+    pending.locator(".column-cards").evaluate("cards => cards.scrollTo(0, 300000)")
+    wait_until(lambda: pending.locator(".card").count() > 5, "cards further down", 10)
+    busy, took = busy_s(session) - busy, time.monotonic() - began
+    assert busy < took / 2, f"the page was busy for {busy:.1f} of {took:.1f} s"
+
+
+def busy_s(session: CDPSession) -> float:
+    """Processor time of the page's main thread, which other work on the machine does not change."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")

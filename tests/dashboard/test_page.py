@@ -1,0 +1,120 @@
+"""The dashboard's files over HTTP: open, complete, cached well, closed against all else."""
+
+import gzip
+import re
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from detent.gateway.page import BUILT, POLICY, Page
+from tests.gateway.installation import Installation, installed
+
+HTML = {"Accept": "text/html,application/xhtml+xml"}
+MOST_SCRIPT_BYTES = 300_000
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with installed(tmp_path_factory.mktemp("page")) as installation:
+        yield installation
+
+
+@pytest.fixture(scope="module")
+def nobody(gateway: Installation) -> httpx2.Client:
+    return gateway.client(None)
+
+
+def test_the_page_needs_no_token_and_holds_nothing_inline(nobody: httpx2.Client) -> None:
+    answer = nobody.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert re.findall(r"<script(?![^>]*\bsrc=)", answer.text) == []
+    assert "<style" not in answer.text
+    assert re.findall(r"https?://", answer.text) == []
+
+
+def test_the_policy_allows_our_own_files_and_connections_alone(
+    gateway: Installation, nobody: httpx2.Client
+) -> None:
+    headers = nobody.get("/").headers
+    assert headers["content-security-policy"] == POLICY.format(host=f"127.0.0.1:{gateway.port}")
+    assert "unsafe" not in headers["content-security-policy"]
+    assert "trusted-types 'none'" in headers["content-security-policy"]
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_index_is_asked_for_again_and_hashed_files_never(nobody: httpx2.Client) -> None:
+    index = nobody.get("/")
+    assert index.headers["cache-control"] == "no-cache"
+    assets = re.findall(r'(?:src|href)="(/assets/[^"]+)"', index.text)
+    assert assets
+    for path in assets:
+        answer = nobody.get(path)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["cache-control"]
+
+
+def test_the_script_of_the_start_page_is_small(nobody: httpx2.Client) -> None:
+    index = nobody.get("/").text
+    scripts = re.findall(r'(?:src|href)="(/assets/[^"]+\.js)"', index)
+    sizes = [len(gzip.compress(nobody.get(path).content)) for path in scripts]
+    assert 0 < sum(sizes) < MOST_SCRIPT_BYTES
+
+
+def test_files_come_compressed_to_whoever_takes_that(nobody: httpx2.Client) -> None:
+    squeezed = nobody.get("/", headers={"Accept-Encoding": "gzip"})
+    whole = nobody.get("/", headers={"Accept-Encoding": "identity"})
+    assert squeezed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in whole.headers
+    assert squeezed.text == whole.text
+
+
+@pytest.mark.parametrize("path", ["/board", "/tasks/abc/plan", "/inbox/x", "/system", "/nowhere"])
+def test_every_address_of_the_page_opens_it(nobody: httpx2.Client, path: str) -> None:
+    answer = nobody.get(path, headers=HTML)
+    assert answer.status_code == 200
+    assert '<div id="root">' in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/tasks", "/api/nothing", "/status", "/openapi.json", "/assets/no.js", "/mcp", "/metrics"],
+)
+def test_nothing_of_the_machines_paths_becomes_a_page(nobody: httpx2.Client, path: str) -> None:
+    answer = nobody.get(path, headers=HTML)
+    assert answer.status_code in (401, 404)
+    assert "root" not in answer.text
+
+
+def test_a_program_without_a_token_is_refused_on_addresses_of_the_page(
+    nobody: httpx2.Client,
+) -> None:
+    assert nobody.get("/board", headers={"Accept": "application/json"}).status_code == 401
+    assert nobody.post("/board", headers=HTML).status_code == 401
+
+
+def test_another_host_gets_no_page(gateway: Installation, nobody: httpx2.Client) -> None:
+    answer = nobody.get("/", headers={"Host": "evil.example"})
+    assert (answer.status_code, answer.json()["code"]) == (421, "wrong_host")
+
+
+def test_the_page_head_only(nobody: httpx2.Client) -> None:
+    answer = nobody.head("/", headers=HTML)
+    assert answer.status_code == 200
+    assert answer.content == b""
+
+
+def test_no_path_leads_out_of_the_directory(nobody: httpx2.Client) -> None:
+    for path in ("/assets/../../__init__.py", "/assets/%2e%2e/%2e%2e/__init__.py", "/.digest"):
+        assert nobody.get(path).status_code == 401
+
+
+def test_a_clone_without_the_built_page_says_what_to_do() -> None:
+    page = Page(BUILT / "nowhere")
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    answer = page.find(scope, "127.0.0.1", lambda _: False)
+    assert answer is not None
+    assert b"./dev up" in bytes(answer.body)

@@ -1,0 +1,76 @@
+"""Getting in: by a one-time link, and not without one."""
+
+import re
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.dashboard.scenes import Scene
+
+
+def test_a_one_time_link_signs_in_and_leaves_the_address(
+    context: BrowserContext, detent: Scene
+) -> None:
+    page = context.new_page()
+    page.goto(detent.link())
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+    assert page.url == f"{detent.url}/"
+    (cookie,) = context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    page.reload()
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_without_a_link_nothing_is_shown(context: BrowserContext, detent: Scene) -> None:
+    secret = detent.submit("ask", {"text": "A secret question?"}, "blocked", title="Secret title")
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("response", lambda answer: asked.append(f"{answer.status} {answer.url}"))
+    page.goto(f"{detent.url}/inbox/{secret}")
+    expect(page.get_by_text("This browser is not signed in.")).to_be_visible()
+    expect(page.get_by_text("detent dashboard")).to_be_visible()
+    assert "Secret" not in page.content()
+    data = [each for each in asked if "/api/" in each]
+    assert data
+    assert all(each.startswith("401 ") for each in data)
+
+
+def test_a_link_works_once(context: BrowserContext, detent: Scene) -> None:
+    link = detent.link()
+    first = context.new_page()
+    first.goto(link)
+    expect(first.get_by_role("heading", name="Inbox")).to_be_visible()
+    context.clear_cookies()
+    second = context.new_page()
+    second.goto(link)
+    expect(second.get_by_role("alert")).to_contain_text("unknown, used or expired")
+
+
+def test_the_link_can_be_pasted_and_what_is_none_is_said_so(
+    context: BrowserContext, detent: Scene
+) -> None:
+    page = context.new_page()
+    page.goto(detent.url)
+    field = page.get_by_label("One-time link or code")
+    field.fill("open sesame")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text("neither a one-time link nor its code")).to_be_visible()
+    field.fill(detent.link())
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_the_command_prints_such_a_link(context: BrowserContext, detent: Scene) -> None:
+    link = detent.json("dashboard")["url"]
+    assert re.fullmatch(rf"{re.escape(detent.url)}/#code=detent_[\w-]+", link)
+    page = context.new_page()
+    page.goto(link)
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_signing_out_ends_the_session(page: Page, context: BrowserContext, detent: Scene) -> None:
+    session = context.cookies()
+    page.get_by_role("button", name=re.compile("Sign out")).click()
+    expect(page.get_by_text("This browser is not signed in.")).to_be_visible()
+    context.add_cookies(session)  # type: ignore[arg-type]
+    page.goto(detent.url)
+    expect(page.get_by_text("This browser is not signed in.")).to_be_visible()

@@ -1,0 +1,148 @@
+"""One task: its live output, its plan, its history, and hostile text everywhere."""
+
+import re
+
+from playwright.sync_api import Dialog, Page, expect
+
+from tests.dashboard.scenes import Scene
+from tests.e2e.installation import wait_until
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202egnp.exe<script>alert(2)</script>"
+SHOWN = "<img src=x onerror=alert(1)>\ufffdgnp.exe<script>alert(2)</script>"
+
+
+def test_follow_a_live_run(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("talk", {"until": detent.let("quiet")}, "running", title="Talker")
+    page.goto(f"{detent.url}/tasks/{task_id}/output")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("line 3")
+    expect(log.locator(".ink-6").first).to_have_text("line")
+    expect(page.get_by_text(re.compile("lines, live"))).to_be_visible()
+    (detent.project / "quiet").touch()
+    expect(log).to_contain_text("the last line")
+    expect(page.locator(".task-head").get_by_text("ready")).to_be_visible()
+    expect(page.get_by_text(re.compile("lines, complete"))).to_be_visible()
+    detent.last_event(task_id, "run_succeeded")
+
+
+def test_the_state_lights_up_and_the_way_is_drawn(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Wanderer")
+    page.goto(f"{detent.url}/tasks/{task_id}")
+    expect(page.locator(".diagram .box.lit")).to_have_attribute("data-state", "ready")
+    expect(page.locator(".arrow.taken")).to_have_count(4)
+    detent.post(f"/api/tasks/{task_id}/accept", {})
+    expect(page.locator(".diagram .box.lit")).to_have_attribute("data-state", "completed")
+    expect(page.locator(".arrow.taken")).to_have_count(5)
+    expect(page.get_by_text("Nothing holds it up. It is completed.")).to_be_visible()
+
+
+def test_its_state_at_an_earlier_event(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Historic")
+    page.goto(f"{detent.url}/tasks/{task_id}/history")
+    then = page.get_by_label("State after this event")
+    expect(then).to_contain_text("The task is")
+    expect(then.locator(".state").first).to_have_text("ready")
+    page.get_by_role("button", name=re.compile("task_queued")).click()
+    expect(then).to_contain_text("The task was")
+    expect(then.locator(".state").first).to_have_text("queued")
+    events = detent.get(f"/api/tasks/{task_id}/events")["events"]
+    queued = next(each["position"] for each in events if each["name"] == "task_queued")
+    assert page.url.endswith(f"?at={queued}")
+    page.keyboard.press("k")
+    expect(then.locator(".state").first).to_have_text("pending")
+    page.goto(f"{detent.url}/tasks/{task_id}/history?at={queued}")
+    expect(then.locator(".state").first).to_have_text("queued")
+
+
+def test_a_plan_shows_its_steps_as_they_go(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("release", {}, "running", title="Release")
+    page.goto(f"{detent.url}/tasks/{task_id}/plan")
+    sign = page.locator('[data-step="sign"]')
+    expect(sign).to_have_attribute("data-state", "running")
+    expect(page.locator('[data-step="publish"]')).to_have_attribute("data-state", "waiting_deps")
+    sign.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Step sign")).to_contain_text("holds local")
+    (detent.project / "signed").touch()
+    expect(page.locator('[data-step="publish"]')).to_have_attribute("data-state", "succeeded")
+    expect(page.get_by_text("7 of 7 steps succeeded")).to_be_visible()
+    detent.wait_for(task_id, "ready")
+
+
+def test_the_timeline_has_a_row_for_everything(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("ask", {"text": "Wait?"}, "blocked", title="Waiter")
+    page.goto(f"{detent.url}/tasks/{task_id}/timeline")
+    rows = page.locator(".gantt-row [role=rowheader]")
+    expect(rows).to_have_text(["task", "job 1", "run 1", "wait: question"])
+    detent.post(f"/api/tasks/{task_id}/answer", {"answer": "no"})
+    expect(rows).to_have_text(["task", "job 1", "run 1", "wait: question", "run 2"])
+
+
+def test_actions_are_what_is_legal_and_cancel_asks_first(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("hold", {"until": detent.let("never")}, "running", title="Holder")
+    page.goto(f"{detent.url}/tasks/{task_id}")
+    expect(page.locator(".actions").get_by_role("button")).to_have_text(["Cancel"])
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Leave it").click()
+    assert detent.task(task_id)["cancel_reason"] is None
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the task").click()
+    detent.last_event(task_id, "task_cancel_requested")
+
+
+def test_hostile_text_stays_text(page: Page, detent: Scene) -> None:
+    said: list[str] = []
+
+    def hear(dialog: Dialog) -> None:
+        said.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", hear)
+    files = {"note.md": HOSTILE, "page.html": HOSTILE, "x.svg": f"<svg>{HOSTILE}</svg>"}
+    payload = {"text": f"\x1b]0;evil\x07\x1b[2J{HOSTILE}", "files": files}
+    task_id = detent.submit("print", payload, "ready", title=HOSTILE, tags=["<b>tag"])
+    for path in ("", "/output", "/evidence", "/history", "/timeline"):
+        page.goto(f"{detent.url}/tasks/{task_id}{path}")
+        expect(page.locator("h1")).to_have_text(SHOWN)
+        expect(page.locator(".loading")).to_have_count(0)
+    page.goto(f"{detent.url}/tasks/{task_id}/output")
+    expect(page.get_by_role("log")).to_contain_text(SHOWN)
+    for file in files:
+        page.goto(f"{detent.url}/tasks/{task_id}/evidence")
+        page.get_by_role("button", name=re.compile(re.escape(file))).click()
+        expect(page.locator(".viewer pre")).to_contain_text("onerror=alert(1)")
+    page.goto(f"{detent.url}/board")
+    expect(page.get_by_text(SHOWN).first).to_be_visible()
+    page.goto(f"{detent.url}/inbox/{task_id}")
+    expect(page.locator("#matter-title")).to_have_text(SHOWN)
+    assert page.locator("img[src=x], main script").count() == 0
+    assert said == []
+
+
+def test_evidence_of_each_kind_in_its_form(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready", title="Evident")
+    page.goto(f"{detent.url}/tasks/{task_id}/evidence")
+    expect(page.locator(".diff-lines [data-kind=added]")).to_have_count(5)
+    page.get_by_role("button", name=re.compile("test-results.json")).click()
+    expect(page.locator(".viewer pre")).to_contain_text('"passed": 41')
+    page.get_by_role("button", name=re.compile("page.png")).click()
+    picture = page.locator(".viewer img")
+    expect(picture).to_be_visible()
+    wait_until(lambda: picture.evaluate("image => image.naturalWidth") == 16, "the picture", 10)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename == "page.png"
+
+
+def test_a_task_that_is_not_there(page: Page, detent: Scene) -> None:
+    page.goto(f"{detent.url}/tasks/nobody")
+    expect(page.get_by_role("alert")).to_contain_text("There is no task")
+    expect(page.get_by_role("link", name="Look at the board")).to_be_visible()
+
+
+def test_times_are_in_the_viewers_zone_with_utc_beside(page: Page, detent: Scene) -> None:
+    task_id = detent.submit("change", {}, "ready")
+    page.goto(f"{detent.url}/tasks/{task_id}")
+    moment = page.locator("main time").first
+    exact = detent.task(task_id)["state_at"]
+    assert exact in str(moment.get_attribute("title"))

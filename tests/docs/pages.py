@@ -1,0 +1,179 @@
+"""Runs the commands of a documentation page as a reader would: files, terminals, one shell.
+
+A fenced block marked `sh` is typed into the reader's shell; with a title that names a terminal it
+runs there until it says that it is ready, or until a later block needs that terminal again. A block
+whose title is a file name is that file. Anything else is for reading only.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from tests.e2e.installation import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r'title="([^"]*)"')
+#: How long one block may take.
+PATIENCE_S = 60.0
+END = "== end of block"
+
+
+class Block(NamedTuple):
+    """One fenced block: its language, its title, and its text."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks(page: str) -> Iterator[Block]:
+    for found in FENCE.finditer(page):
+        language, _, rest = found["info"].partition(" ")
+        title = TITLE.search(rest)
+        yield Block(language, title[1] if title else "", found["text"])
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+class Reader:
+    """Somebody with an empty home who does what a page says."""
+
+    def __init__(self, home: Path, replaced: Mapping[str, str] | None = None) -> None:
+        self.home = home
+        self.place = home / "here"
+        self.place.mkdir(parents=True)
+        self.port = free_port()
+        self.replaced = {"5680": str(self.port), **(replaced or {})}
+        bin_dir = str(Path(sys.executable).parent)
+        self.environment = {
+            "PATH": f"{bin_dir}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "DETENT_GATEWAY_PORT": str(self.port),
+        }
+        self.terminals: dict[str, subprocess.Popen[bytes]] = {}
+        self.said: list[str] = []
+        self.shell = self._shell()
+
+    def follow(self, page: Path) -> str:
+        """Do everything that a page says; what the shell printed."""
+        done = 0
+        for block in blocks(page.read_text("utf-8")):
+            text = block.text
+            for old, new in self.replaced.items():
+                text = text.replace(old, new)
+            done += self._do(block, text)
+        assert done, f"{page} has no commands"
+        return "".join(self.said)
+
+    def write_files(self, page: Path) -> None:
+        """The files of a page alone, for what has to be there before it is followed."""
+        for block in blocks(page.read_text("utf-8")):
+            if block.title and block.language != "sh":
+                self._write(block.title, block.text)
+
+    def _do(self, block: Block, text: str) -> bool:
+        if block.language == "sh" and "terminal" in block.title:
+            self.start(block.title, text)
+        elif block.language == "sh":
+            self.enter(text)
+        elif block.title:
+            self._write(block.title, text)
+            return False
+        else:
+            return False
+        return True
+
+    def _write(self, name: str, text: str) -> None:
+        file = self.place / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    # -- the reader's shell ----------------------------------------------------------------
+
+    def _shell(self) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            ["bash", "-e"],
+            cwd=self.place,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def enter(self, text: str) -> str:
+        """What commands print. One that fails ends the shell, and so the test."""
+        assert self.shell.stdin is not None
+        assert self.shell.stdout is not None
+        # A group, so that no command of the block can read what comes after it.
+        self.shell.stdin.write(f"{{\n{text}\n}} </dev/null\nprintf '\\n{END}\\n'\n")
+        self.shell.stdin.flush()
+        said: list[str] = []
+        patience = threading.Timer(PATIENCE_S, self.shell.kill)
+        patience.start()
+        for line in self.shell.stdout:
+            if line.rstrip() == END:
+                patience.cancel()
+                self.said.extend(said)
+                return "".join(said)
+            said.append(line)
+        patience.cancel()
+        raise AssertionError(f"failed:\n{text}\n{''.join(said)}\n{self._logs()}")
+
+    # -- terminals -------------------------------------------------------------------------
+
+    def start(self, title: str, text: str) -> None:
+        """Something that stays, in a terminal of its own."""
+        if title in self.terminals:
+            self.terminals[title].wait(60)
+        file = self.home / f"{title}.log"
+        with file.open("wb") as log:
+            self.terminals[title] = subprocess.Popen(
+                ["bash", "-c", text],
+                cwd=self.place,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_until(lambda: "Ready" in file.read_text(), f"{text} is ready")
+
+    def _logs(self) -> str:
+        logs = (f"{file.name}:\n{file.read_text()}" for file in self.home.glob("*.log"))
+        return "\n".join(logs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self.terminals.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in self.terminals.values():
+            process.wait(60)
+        assert self.shell.stdin is not None
+        assert self.shell.stdout is not None
+        self.shell.stdin.close()
+        self.shell.stdout.close()
+        self.shell.wait(60)

@@ -1,0 +1,55 @@
+"""The pages about promises name tests that exist, and every mutant stands on its page."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from detent.testing.simulation import MUTANTS as SIMULATED
+from detent.testing.torture.mutants import MUTANTS as TORTURED
+from tests.kernel.test_search import VARIANTS
+
+ROOT = Path(__file__).resolve().parents[2]
+GUARANTEES = (ROOT / "docs/guarantees.md").read_text("utf-8")
+MUTANTS_PAGE = (ROOT / "docs/explanation/mutants.md").read_text("utf-8")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+PROMISES = [f"P{number}" for number in range(1, 22)]
+
+
+def functions(file: str) -> set[str]:
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+@pytest.mark.parametrize(("file", "name"), sorted({*NAMED.findall(GUARANTEES + MUTANTS_PAGE)}))
+def test_a_named_test_exists(file: str, name: str) -> None:
+    assert name in functions(file)
+
+
+def test_every_promise_has_a_section_with_a_test() -> None:
+    sections = re.split(r"^## ", GUARANTEES, flags=re.MULTILINE)
+    found = {each.split()[0]: NAMED.findall(each) for each in sections if each.startswith("P")}
+    assert list(found) == PROMISES
+    assert [promise for promise, tests in found.items() if not tests] == []
+
+
+def rows() -> dict[str, str]:
+    """The page's table: a mutant, and what catches it."""
+    lines = [line.split("|") for line in MUTANTS_PAGE.splitlines() if line.startswith("| `")]
+    return {cells[1].strip().strip("`"): cells[3].strip() for cells in lines}
+
+
+def test_the_page_of_mutants_has_each_of_them_once() -> None:
+    kernel = {variant.__name__.replace("_", "-") for variant, _, _ in VARIANTS}
+    assert set(rows()) == {*SIMULATED, *TORTURED, *kernel}
+    assert len(rows()) >= 20
+
+
+def test_every_mutant_has_a_catcher_that_is_known() -> None:
+    known = {"search", "simulation", "failpoints", "races", "images", "disk"}
+    assert {catcher.split(",")[0] for catcher in rows().values()} <= known

@@ -1,0 +1,75 @@
+"""The commands of the how-to pages work, typed at an installation that has what they speak of."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, Reader
+
+HOWTO = ROOT / "docs" / "howto"
+CONFIGURATION = """
+[intents.sweep]
+command = ["true"]
+
+[intents.broken]
+command = ["false"]
+retry = { retries = 0 }
+"""
+#: Something of every kind that the pages speak of.
+WORK = """
+detent submit broken --tag nightly --wait || true
+detent submit sweep --project demo --hold
+detent cancel $(detent submit sweep --project demo --hold)
+ID=$(detent submit sweep)
+detent logs -f $ID
+"""
+#: Pages that are tried while detent runs, one after another on one installation.
+LIVE = ("schedule", "many-at-once", "pause", "resources", "rotate-tokens", "audit", "upgrade")
+#: Many real processes, each of which takes its time on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    with Reader(tmp_path / "home") as made:
+        (made.place / "detent.toml").write_text(CONFIGURATION)
+        yield made
+
+
+def test_pages_about_an_installation_that_runs(reader: Reader) -> None:
+    reader.start("terminal", "detent up")
+    reader.enter(WORK)
+    for page in LIVE:
+        reader.follow(HOWTO / f"{page}.md")
+    reader.follow(HOWTO / "from-queue-jsonl.md")
+    said = reader.enter("detent tasks --source chat")
+    assert said.count("sweep") == 3
+
+
+def test_a_backup_is_restored(reader: Reader) -> None:
+    reader.enter("detent submit sweep --hold --title kept")
+    said = reader.follow(HOWTO / "back-up.md")
+    assert "Clean: the log" in said
+    assert "kept" in reader.enter("detent tasks")
+
+
+def test_everything_moves_to_postgresql(reader: Reader, postgres_url: str) -> None:
+    reader.replaced["postgresql://localhost/detent"] = postgres_url
+    reader.enter("detent submit sweep --hold --title kept")
+    reader.follow(HOWTO / "move-to-postgresql.md")
+    assert "kept" in reader.enter("detent tasks")
+
+
+def test_a_plan_from_a_file(reader: Reader) -> None:
+    files = HOWTO / "plans.md"
+    reader.write_files(files)
+    reader.start("terminal", "detent up --app work:app")
+    said = reader.follow(files)
+    assert "e2e of shop-1.4.0: well" in said
+
+
+@pytest.mark.parametrize("page", ["test-handlers", "critics"])
+def test_tests_of_handlers_pass(tmp_path: Path, page: str) -> None:
+    with Reader(tmp_path / "home") as reader:
+        assert "passed" in reader.follow(HOWTO / f"{page}.md")

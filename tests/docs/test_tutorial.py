@@ -1,0 +1,54 @@
+"""The tutorial's own words, typed by somebody with an empty home."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, Reader
+
+TUTORIAL = ROOT / "docs" / "tutorial"
+#: Many real processes, each of which takes its time on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_first_task(home: Path) -> None:
+    with Reader(home) as reader:
+        said = reader.follow(TUTORIAL / "first-task.md")
+    assert "hello, Grace" in said
+    assert "ended with 10" in said
+    assert "Clean: the log" in said
+
+
+def test_a_durable_handler(home: Path) -> None:
+    with Reader(home) as reader:
+        said = reader.follow(TUTORIAL / "durable-handler.md")
+    assert "run_cancelled" in said
+    assert "task_accepted" in said
+    notes = (reader.place / "notes.txt").read_text().split("\n")
+    assert [note.split()[0] for note in notes if note] == [
+        "building",
+        "testing",
+        "testing",
+        "uploading",
+    ]
+
+
+def test_an_agent_under_review(home: Path) -> None:
+    with Reader(home) as reader:
+        said = reader.follow(TUTORIAL / "agent-under-review.md")
+    assert "+    assert min(prices) >= 0" in said
+    assert "raise ValueError('negative price')" in said
+    assert "raise ValueError" in (reader.place / "shop" / "shop.py").read_text()
+
+
+def test_many_machines(home: Path, postgres_url: str) -> None:
+    with Reader(home, {"postgresql://localhost/detent": postgres_url}) as reader:
+        said = reader.follow(TUTORIAL / "many-machines.md")
+    assert "Clean: the log" in said
+    assert "cancelled" in said
+    assert not (reader.place / ".detent").exists()

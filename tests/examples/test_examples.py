@@ -1,0 +1,74 @@
+"""Every example does what its page says: copied to an empty place, and its commands typed."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from detent.testing.notion_server import NotionServer, serving
+from tests.docs.pages import ROOT, Reader, free_port
+
+EXAMPLES = ROOT / "examples"
+#: Many real processes, each of which takes its time on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
+
+def reader_of(name: str, home: Path, replaced: Mapping[str, str] | None = None) -> Reader:
+    """Somebody who has copied the example."""
+    reader = Reader(home, replaced)
+    shutil.copytree(EXAMPLES / name, reader.place, dirs_exist_ok=True)
+    return reader
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_nightly_qa_is_reported_to_notion(home: Path, tmp_path: Path) -> None:
+    notion = NotionServer()
+    token = tmp_path / "notion-token"
+    token.write_text(notion.token)
+    with serving(notion) as url, reader_of("nightly-qa", home) as reader:
+        # The keeper is not told of Notion: the page's own command is what brings it there.
+        notes = {"TOKEN": f"file:{token}", "PARENT": notion.parent, "URL": url}
+        settings = "".join(f"export DETENT_NOTION_{key}={value}\n" for key, value in notes.items())
+        reader.replaced["detent notion sync"] = f"{settings}detent notion sync"
+        said = reader.follow(EXAMPLES / "nightly-qa" / "README.md")
+        assert "- good: pass" in said
+        assert "- bad: FAIL" in said
+        assert len(notion.rows("detent tasks")) == 3
+
+
+def test_code_review_waits_for_a_person(home: Path) -> None:
+    with reader_of("code-review", home) as reader:
+        said = reader.follow(EXAMPLES / "code-review" / "README.md")
+    assert said.index("APPROVE. total()") < said.index("CHANGES WANTED: total()")
+    assert "$0.05" in said
+
+
+def test_the_pipeline_switches(home: Path) -> None:
+    with reader_of("pipeline", home) as reader:
+        said = reader.follow(EXAMPLES / "pipeline" / "README.md")
+    assert "step_switching_resource" in said
+    assert "holiday.mov.1080" in said
+    assert "drained" in said
+
+
+def test_the_shop_submits_in_its_own_transaction(home: Path, postgres_url: str) -> None:
+    replaced = {"postgresql://localhost/shop": postgres_url, "8000": (port := str(free_port()))}
+    replaced["export SHOP_DATABASE"] = f"export SHOP_PORT={port} SHOP_DATABASE"
+    with reader_of("fastapi-shop", home, replaced) as reader:
+        said = reader.follow(EXAMPLES / "fastapi-shop" / "README.md")
+    assert "Sold out." in said
+    assert "2030-0001" in said
+
+
+def test_a_chat_answers(home: Path) -> None:
+    with reader_of("chat-answers", home, {"8090": str(free_port())}) as reader:
+        said = reader.follow(EXAMPLES / "chat-answers" / "README.md")
+    assert "Deploy 1.4.0? Write: answer" in said
+    assert "Thank you, ada." in said
+    assert "was answered" in said
+    assert "Thank you, bob." not in said

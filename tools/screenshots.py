@@ -1,0 +1,186 @@
+"""Pictures of every page of the dashboard, light and dark, from a real installation at work.
+
+Writes `docs/images/`. Starts `detent up` in a temporary directory, and one Chromium.
+"""
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx2
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.dashboard.conftest import ARGUMENTS, chromium
+from tests.dashboard.scenes import Scene, scene
+from tests.e2e.installation import wait_until
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+WIDE = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 844}
+TITLES = (
+    "Check the release notes",
+    "Renew certificates",
+    "Update the price list",
+    "Translate the manual",
+    "Sweep stale branches",
+    "Summarise yesterday's tickets",
+)
+
+
+def fill(detent: Scene) -> dict[str, str]:
+    """Work of every kind, brought where it can be seen; ids by what they show."""
+    ids: dict[str, str] = {}
+    own = {"project": "shop", "tags": ["release"]}
+    _past(detent)
+    choices = ["PostgreSQL", "SQLite, for now"]
+    asked = {"text": "The order table grows fast. Which database shall it use?", "choices": choices}
+    ids["question"] = detent.submit("ask", asked, "blocked", title="Choose a database", **own)
+    ids["review"] = detent.submit("change", {}, "ready", title="Keep sessions as promised", **own)
+    detent.post(f"/api/tasks/{ids['review']}/reject", {"comment": "Count renewals.", "run": True})
+    detent.last_event(ids["review"], "task_rejected")
+    detent.wait_for(ids["review"], "ready")
+    ids["budget"] = detent.submit(
+        "agent", "SPEND", "blocked", title="Rewrite the importer", max_budget_usd=1, **own
+    )
+    ids["confirm"] = detent.submit("agent", "DENIED", "blocked", title="Deploy to staging", **own)
+    ids["failure"] = detent.submit(
+        "fail", {}, "blocked", title="Send the invoices", lifecycle="board", project="billing"
+    )
+    ids["plan"] = detent.submit("release", {}, "running", title="Release 2.4", **own)
+    ids["talk"] = detent.submit(
+        "talk", {"until": detent.let("quiet")}, "running", title="Migrate the archive", **own
+    )
+    _standing(detent)
+    _kept(detent)
+    return ids
+
+
+def _past(detent: Scene) -> None:
+    for at in range(24):
+        message = {"message": "connection reset by peer"}
+        intent, payload = ("fail", message) if at % 9 == 4 else ("change", {})
+        lifecycle = "board" if at % 2 else "review"
+        task = detent.submit(
+            intent, payload, title=TITLES[at % 6], lifecycle=lifecycle, project="shop"
+        )
+        done = detent.wait_for(task, "done", "blocked", "ready", "failed")
+        if done["state"] == "ready":
+            detent.post(f"/api/tasks/{task}/accept", {})
+
+
+def _standing(detent: Scene) -> None:
+    """Tasks that have not begun, in both lifecycles."""
+    for lifecycle in ("review", "board"):
+        for at in range(14):
+            run = at % 3 == 0
+            detent.submit(
+                "hold",
+                {"until": detent.let("never")},
+                title=TITLES[at % 6],
+                lifecycle=lifecycle,
+                priority=f"P{at % 4}",
+                run=run,
+                project="shop" if at % 2 else "billing",
+            )
+
+
+#: What operators keep, by the path that it is put to.
+KEPT: Mapping[str, Mapping[str, object]] = {
+    "resources/gpu-1": {"capabilities": ["gpu", "cuda"], "labels": {"zone": "a"}, "capacity": 2},
+    "resources/browser": {"capabilities": ["browser"], "capacity": 4},
+    "schedules/nightly": {"intent": "change", "cron": "0 3 * * *", "timezone": "Europe/Berlin"},
+    "schedules/sweep": {"intent": "change", "every_s": 3600, "overlap": "skip"},
+}
+
+
+def _kept(detent: Scene) -> None:
+    headers = {"Authorization": f"Bearer {detent.token}"}
+    with httpx2.Client(base_url=f"{detent.url}/api/", headers=headers) as client:
+        for path, body in KEPT.items():
+            client.put(path, json=body).raise_for_status()
+        for path in ("resources/browser/drain", "schedules/sweep/pause"):
+            client.post(path).raise_for_status()
+
+
+def pages(ids: dict[str, str]) -> dict[str, str]:
+    """Every page by the name of its picture."""
+    return {
+        "inbox-question": f"/inbox/{ids['question']}",
+        "inbox-review": f"/inbox/{ids['review']}",
+        "inbox-budget": f"/inbox/{ids['budget']}",
+        "inbox-confirmation": f"/inbox/{ids['confirm']}",
+        "inbox-failure": f"/inbox/{ids['failure']}",
+        "board-review": "/board",
+        "board-board": "/board?lifecycle=board",
+        "task": f"/tasks/{ids['review']}",
+        "task-timeline": f"/tasks/{ids['review']}/timeline",
+        "task-plan": f"/tasks/{ids['plan']}/plan?step=sign",
+        "task-output": f"/tasks/{ids['talk']}/output",
+        "task-evidence": f"/tasks/{ids['review']}/evidence",
+        "task-history": f"/tasks/{ids['review']}/history",
+        "jobs": "/jobs",
+        "job": f"/jobs/{ids['plan']}-j1",
+        "runs": "/runs",
+        "run": f"/runs/{ids['review']}-j1-r1",
+        "workers": "/workers",
+        "schedules": "/schedules",
+        "health": "/system",
+        "lifecycles": "/lifecycles/review",
+    }
+
+
+def shoot(page: Page, url: str, file: Path) -> None:
+    page.goto(url)
+    page.locator("main h1").first.wait_for()
+    page.get_by_text("Live", exact=True).wait_for()
+    expect(page.locator(".loading")).to_have_count(0)
+    page.screenshot(path=str(file))
+
+
+def signed_in(browser: Browser, detent: Scene, **how: object) -> Page:
+    page = browser.new_context(**how).new_page()  # type: ignore[arg-type]
+    page.goto(detent.link())
+    page.get_by_text("Live", exact=True).wait_for()
+    return page
+
+
+def take(browser: Browser, detent: Scene, ids: dict[str, str], only: list[str]) -> None:
+    for scheme in ("light", "dark"):
+        page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
+        for name, path in pages(ids).items():
+            if not only or name in only:
+                shoot(page, detent.url + path, IMAGES / f"{name}-{scheme}.png")
+        page.context.close()
+    page = signed_in(browser, detent, viewport=PHONE, color_scheme="light")
+    for name in ("inbox-question", "board-review", "task", "jobs", "health"):
+        if not only or name in only:
+            shoot(page, detent.url + pages(ids)[name], IMAGES / f"{name}-phone.png")
+    page.context.close()
+
+
+def main(only: list[str]) -> int:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
+        detent = scene(Path(directory) / "scene")
+        detent.up("--concurrency", "4")
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
+        try:
+            ids = fill(detent)
+            steps = f"/api/tasks/{ids['plan']}/steps"
+            wait_until(
+                lambda: any(
+                    each["name"] == "sign" and each["state"] == "running"
+                    for each in detent.get(steps)["items"]
+                ),
+                "the plan waits at its step",
+            )
+            take(browser, detent, ids, only)
+        finally:
+            browser.close()
+            detent.kill()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+// Operations as React hooks: reads are kept and shared by name and input, verbs say what changed.
+import { QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { type FeedEvent, feed } from "../live/feed";
+import { throttled } from "../live/throttle";
+import { type Answers, call, type Name, Problem, type Takes } from "./call";
+
+export const client = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 2_000,
+      retry: (count, error) => count < 2 && error instanceof Problem && error.status >= 500,
+      refetchOnWindowFocus: true,
+    },
+  },
+});
+
+interface Reading {
+  enabled?: boolean;
+  /** Ask again this often, for what no event announces. */
+  everyMs?: number;
+  /** Never changes while the page is open. */
+  fixed?: boolean;
+}
+
+export function useRead<N extends Name>(name: N, takes: Takes<N>, how: Reading = {}) {
+  return useQuery<Answers<N>, Problem>({
+    queryKey: [name, takes],
+    queryFn: () => call(name, takes),
+    enabled: how.enabled ?? true,
+    ...(how.fixed ? { staleTime: Number.POSITIVE_INFINITY } : {}),
+    refetchInterval: how.everyMs ?? false,
+    placeholderData: (before) => before,
+  });
+}
+
+/** A verb. What was read before is read anew when it is done; the feed does the rest. */
+export function useVerb<N extends Name>(name: N) {
+  const queries = useQueryClient();
+  return useMutation<Answers<N>, Problem, Takes<N>>({
+    mutationFn: (takes) => call(name, takes),
+    onSettled: () => queries.invalidateQueries(),
+  });
+}
+
+/** Read some operations anew when events say so, at most once in a while. */
+export function useFresh(
+  names: readonly Name[],
+  concerns: (event: FeedEvent) => boolean,
+  everyMs = 1_000,
+) {
+  const queries = useQueryClient();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: both are written inline by callers
+  useEffect(() => {
+    const again = throttled(() => {
+      for (const name of names) void queries.invalidateQueries({ queryKey: [name] });
+    }, everyMs);
+    const leave = feed.subscribe((events) => {
+      if (events.some(concerns)) again.call();
+    });
+    return () => {
+      leave();
+      again.cancel();
+    };
+  }, [queries, everyMs, names.join()]);
+}

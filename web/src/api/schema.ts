@@ -1,0 +1,1313 @@
+// Every shape and operation that the gateway's OpenAPI document has. Written by ./dev generate.
+
+
+export type AcceptTaskBody = {
+  comment?: string | null;
+  seen?: number | null;
+};
+
+export type AddBody = {
+  source: string;
+  intent: string;
+  priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
+  payload?: Record<string, unknown> | null;
+  idempotency_key?: string | null;
+};
+
+/** A task of the plain door. */
+export type Added = {
+  taskId: string;
+  status: string;
+  repeated: boolean;
+};
+
+export type AnswerTaskBody = {
+  answer: unknown;
+};
+
+/** How a look is shown: a shape by name, its glyph, and ink on paper. */
+export type Appearance = {
+  shape: string;
+  glyph: string;
+  terminal: string;
+  ink: string;
+  paper: string;
+};
+
+export type BeginRunBody = {
+  hold_s?: number;
+};
+
+/** A run that a person began by hand, and until when it is theirs. */
+export type BegunRun = {
+  id: string;
+  job_id: string;
+  task_id: string | null;
+  held_until: string;
+};
+
+export type CancelJobBody = {
+  reason?: string;
+};
+
+export type CancelTaskBody = {
+  reason?: string;
+};
+
+/** `left` is the least that the task or a task above it has left; null: no limit. */
+export type Costs = {
+  id: string;
+  budget: number | null;
+  left: number | null;
+  warned: boolean;
+  own: Spending;
+  tree: Spending;
+  tasks: Array<TaskCost>;
+  runs: Array<RunCost>;
+};
+
+/** By lifecycle, how many stand in each state. */
+export type Counts = {
+  lifecycles: Record<string, Record<string, number>>;
+};
+
+export type CreateProjectBody = {
+  name: string;
+};
+
+export type CreateTokenBody = {
+  name: string;
+  scopes: Array<"read" | "submit" | "operate" | "review" | "run" | "admin">;
+  project?: string | null;
+  expires_in_s?: number | null;
+};
+
+export type DayCost = {
+  day: string;
+  cost: number;
+  runs: number;
+};
+
+export type Deleted = {
+  id: string;
+  outcome: "deleted";
+};
+
+export type Deliveries = {
+  items: Array<Delivery>;
+};
+
+/** Something that was not delivered yet: `state` is pending, or dead when it is given up. */
+export type Delivery = {
+  id: string;
+  state: string;
+  position: number;
+  attempts: number;
+  due_at: string | null;
+  error: string | null;
+  body: string;
+};
+
+/** A lifecycle drawn, as numbers. */
+export type Diagram = {
+  name: string;
+  width: number;
+  height: number;
+  boxes: Array<DiagramBox>;
+  arrows: Array<DiagramArrow>;
+};
+
+/** Rows with the same ends as one arrow: an SVG path, and the middle of its label. */
+export type DiagramArrow = {
+  source: string | null;
+  target: string;
+  extension: boolean;
+  events: Array<string>;
+  path: string;
+  x: number;
+  y: number;
+};
+
+/** A state where it stands; the one without a name is where creation comes from. */
+export type DiagramBox = {
+  state: string;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  loops: Array<string>;
+};
+
+/** Whether a worker is kept from claiming. */
+export type Drained = {
+  name: string;
+  draining: boolean;
+};
+
+/** Seconds, over the runs that were looked at; null without any. */
+export type Durations = {
+  p50_s: number | null;
+  p95_s: number | null;
+  mean_s: number | null;
+};
+
+export type EditTaskBody = {
+  title?: string | null;
+  payload?: unknown;
+  tags?: Array<string> | null;
+  priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
+  options?: Record<string, unknown> | null;
+  max_budget_usd?: number | string | null;
+};
+
+/** How the task looks on the other lifecycle's board, as an MCP task and as an A2A task. */
+export type Elsewhere = {
+  other: string;
+  mcp: string;
+  a2a: string;
+};
+
+export type EndRunBody = {
+  exit_code?: number | null;
+  error?: string | null;
+  outcome?: "succeeded" | "failed" | "timeout" | "cancelled";
+  error_class?: "network" | "timeout" | "dependency" | "cancelled" | "budget" | "lost" | "rate_limit" | "error" | "resource" | "needs_user";
+  result?: unknown;
+};
+
+export type EnqueueBody = {
+  taskId: string;
+  source: string;
+  intent: string;
+  priority: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
+  payload: Record<string, unknown>;
+};
+
+/** One event of the log. */
+export type Event = {
+  position: number;
+  stream: string;
+  version: number;
+  name: string;
+  subject: string | null;
+  project: string;
+  at: string;
+  actor: string;
+  data: unknown;
+};
+
+export type Events = {
+  events: Array<Event>;
+};
+
+/** A file that a run left behind. */
+export type Evidence = {
+  run_id: string;
+  file: string;
+  kind: string;
+  sha256: string;
+  size: number;
+  media_type: string;
+  at: string;
+};
+
+export type EvidenceList = {
+  items: Array<Evidence>;
+};
+
+export type ForkJobBody = {
+  step: string;
+  id?: string | null;
+};
+
+/** The new job, and which results of its source it begins with. */
+export type Forked = {
+  id: string;
+  source: string;
+  until: string;
+  kept: Array<string>;
+};
+
+/** The verdict is the worst of its reasons. */
+export type Health = {
+  verdict: string;
+  reasons: Array<HealthReason>;
+  shown: Array<HealthFigure>;
+  waiting_for_people: number;
+};
+
+export type HealthFigure = {
+  figure: string;
+  value: number | null;
+  limit: number;
+  within: boolean;
+};
+
+export type HealthReason = {
+  figure: string;
+  verdict: string;
+  text: string;
+};
+
+/** A job in a worker's hands. */
+export type Held = {
+  job_id: string;
+  task_id: string | null;
+  intent: string;
+  since: string;
+};
+
+/** A step that holds a resource. */
+export type Holder = {
+  job_id: string;
+  step: string;
+  since: string;
+};
+
+/** A job with its result or error. */
+export type Job = {
+  id: string;
+  project: string;
+  state: string;
+  state_at: string;
+  intent: string;
+  priority: string;
+  payload: unknown;
+  root_id: string;
+  task_id: string | null;
+  parent_job_id: string | null;
+  queued_at: string;
+  not_before: string;
+  attempt: number;
+  failures: Record<string, number>;
+  lost: number;
+  fence: number;
+  worker: string | null;
+  runs: number;
+  run_id: string | null;
+  cancel_reason: string | null;
+  plan_version: number;
+  replans: number;
+  concurrency_key: string | null;
+  queue_deadline: string | null;
+  job_deadline: string | null;
+  options: Record<string, unknown>;
+  result: unknown;
+  error_class: string | null;
+  error: string | null;
+  created_at: string;
+  ended_at: string | null;
+  version: number;
+};
+
+export type JobPage = {
+  items: Array<Job>;
+  cursor: string | null;
+};
+
+export type Jobs = {
+  items: Array<Job>;
+};
+
+/** An intent, how it is carried out, and whence it is known: configuration, worker. */
+export type KnownIntent = {
+  name: string;
+  kind: string;
+  origins: Array<string>;
+  paused: boolean;
+  workers: number;
+};
+
+export type KnownIntents = {
+  items: Array<KnownIntent>;
+};
+
+export type Lifecycle = {
+  name: string;
+  title: string;
+  states: Array<string>;
+  initial: string;
+  terminal: Array<string>;
+  rows: Array<LifecycleRow>;
+  meanings: Record<string, string>;
+  looks: Record<string, string>;
+};
+
+export type LifecycleRow = {
+  source: string | null;
+  event: string;
+  target: string;
+  who: string;
+  why: string;
+  extension: boolean;
+  reopens: boolean;
+};
+
+/** The tables, and by look of a state how it appears. */
+export type Lifecycles = {
+  lifecycles: Array<Lifecycle>;
+  appearances: Record<string, Appearance>;
+};
+
+/** A pause, how many may run at once under a key, or how many may start in `per_s` seconds. */
+export type Limit = {
+  name: string;
+  paused: boolean;
+  running: number | null;
+  rate: number | null;
+  per_s: number | null;
+  in_file: boolean;
+};
+
+export type Limits = {
+  items: Array<Limit>;
+};
+
+/** A piece of the log; `cursor` is the position after which to go on. */
+export type Log = {
+  events: Array<Event>;
+  cursor: number;
+};
+
+/** The code of a one-time link. */
+export type LoginBody = {
+  code: string;
+};
+
+/** A single-use code that is exchanged for a cookie. */
+export type LoginCode = {
+  code: string;
+  expires_at: string;
+};
+
+/** A state as it looks elsewhere. `failed`: no retry is left. */
+export type MappedState = {
+  lifecycle: string;
+  state: string;
+  reason: string | null;
+  failed: boolean;
+  other: string;
+  mcp: string;
+  a2a: string;
+};
+
+export type Mapping = {
+  items: Array<MappedState>;
+};
+
+/** Who asks, as the server's record of the token says; without a project, all of them. */
+export type Me = {
+  name: string;
+  scopes: Array<string>;
+  project: string | null;
+};
+
+/** Where a task or job stands after a verb. */
+export type Moved = {
+  id: string;
+  state: string;
+  version: number;
+  outcome: unknown;
+};
+
+/** One task of a bulk submission, with the fields of a single one. */
+export type NewTask = {
+  intent: string;
+  id?: string;
+  project?: string;
+  lifecycle?: string;
+  source?: string;
+  title?: string;
+  priority?: string;
+  payload?: unknown;
+  tags?: Array<string>;
+  depends_on?: Array<string>;
+  parent_id?: string;
+  max_budget_usd?: number | string;
+  options?: Record<string, unknown>;
+  run?: boolean;
+};
+
+/** The only time that the token is shown. */
+export type NewToken = {
+  token: string;
+  name: string;
+  scopes: Array<string>;
+  project: string | null;
+  expires_at: string | null;
+};
+
+/** A webhook as it was put; `key` only if it is new, and only this once. */
+export type NewWebhook = {
+  name: string;
+  url: string;
+  shape: string;
+  events: Array<string>;
+  projects: Array<string>;
+  intents: Array<string>;
+  only: string | null;
+  paused: boolean;
+  position: number;
+  pending: number;
+  dead: number;
+  delivered: number;
+  delivered_at: string | null;
+  failed_at: string | null;
+  error: string | null;
+  keys: number;
+  created_at: string;
+  key: string | null;
+};
+
+/** A piece of what a run has written; `offset` is where the next one begins. */
+export type Output = {
+  run_id: string | null;
+  text: string;
+  offset: number;
+  ended: boolean;
+};
+
+/** What was answered to a question; `outcome` is answered, default or expired. */
+export type OwnAnswer = {
+  question: string | null;
+  answer: unknown;
+  outcome: string;
+  by: string;
+  at: string;
+};
+
+/** Dollars. `left` is the least that the task or a task above it has left; null: no limit. */
+export type OwnBudget = {
+  budget: number | null;
+  spent: number;
+  left: number | null;
+};
+
+/** What a reviewer said when the work was rejected. */
+export type OwnComment = {
+  round: number;
+  comment: string | null;
+  by: string;
+  at: string;
+};
+
+export type OwnEvidence = {
+  run_id: string;
+  file: string;
+  kind: string;
+  sha256: string;
+  size: number;
+};
+
+export type OwnEvidenceBody = {
+  name: string;
+  text?: string | null;
+  base64?: string | null;
+};
+
+export type OwnProgressBody = {
+  progress?: number | null;
+  note?: string | null;
+};
+
+/** The question counts when the run ends well; `next` says what to do now. */
+export type OwnQuestion = {
+  run_id: string;
+  outcome: string;
+  next: string;
+};
+
+export type OwnQuestionBody = {
+  text: string;
+  options?: Array<unknown>;
+  default?: unknown;
+  expires_in_s?: number | null;
+};
+
+/** What was taken down under the run. */
+export type OwnReport = {
+  run_id: string;
+  outcome: string;
+};
+
+/** A run and what it works on. A job alone has no task, and so no title and no subtasks. */
+export type OwnRun = {
+  run_id: string;
+  job_id: string;
+  task_id: string | null;
+  attempt: number;
+  project: string;
+  intent: string;
+  priority: string;
+  title: string;
+  tags: Array<string>;
+  payload: unknown;
+  session_id: string | null;
+  round: number;
+  budget: OwnBudget;
+  comments: Array<OwnComment>;
+  answers: Array<OwnAnswer>;
+  subtasks: Array<OwnSubtask>;
+};
+
+export type OwnSubtask = {
+  id: string;
+  intent: string;
+  title: string;
+  state: string;
+};
+
+export type OwnSubtaskBody = {
+  intent: string;
+  title?: string;
+  payload?: unknown;
+  priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
+  tags?: Array<string>;
+  depends_on?: Array<string>;
+  max_budget_usd?: number | string | null;
+  idempotency_key?: string | null;
+};
+
+export type PauseBody = {
+  intent?: string | null;
+  project?: string | null;
+};
+
+/** What went wrong, for people and for machines; `code` does not change between versions. */
+export type Problem = {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  code: string;
+  hint?: string;
+  request_id: string;
+  field?: string;
+  given?: unknown;
+  allowed?: Array<string>;
+  legal?: Array<string>;
+};
+
+/** A project with how many tasks it has. */
+export type Project = {
+  name: string;
+  tasks: number;
+};
+
+/** A project with its tasks and jobs, counted by state. */
+export type ProjectCounts = {
+  name: string;
+  paused: boolean;
+  tasks: Record<string, number>;
+  jobs: Record<string, number>;
+};
+
+export type Projects = {
+  items: Array<Project>;
+};
+
+export type PutResourceBody = {
+  capabilities?: Array<string> | null;
+  labels?: Record<string, string> | null;
+  capacity?: number | null;
+  healthy?: boolean | null;
+};
+
+export type PutScheduleBody = {
+  intent: string;
+  cron?: string | null;
+  timezone?: string;
+  every_s?: number | null;
+  overlap?: "allow" | "skip";
+  missed?: "all" | "once" | "skip";
+  lifecycle?: "review" | "board";
+  project?: string | null;
+  priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
+  payload?: unknown;
+  options?: Record<string, unknown> | null;
+};
+
+export type PutWebhookBody = {
+  url: string;
+  shape?: "cloudevents" | "slack";
+  events?: Array<string>;
+  projects?: Array<string>;
+  intents?: Array<string>;
+  only?: "people";
+  paused?: boolean;
+};
+
+export type Queue = {
+  queueLength: number;
+  byPriority: Record<string, number>;
+};
+
+/** One reason that something is not moving, and when detent looks at it again. */
+export type Reason = {
+  reason: string;
+  cleared_by: string;
+  how: string;
+  looks_again: string;
+  looks_again_at: string | null;
+  detail: Record<string, unknown>;
+};
+
+/** One task of many that was refused alone. */
+export type RefusedTask = {
+  index: number;
+  code: string;
+  detail: string;
+};
+
+export type RejectTaskBody = {
+  comment?: string | null;
+  run?: boolean;
+  seen?: number | null;
+};
+
+/** What was removed, by its name. */
+export type Removed = {
+  name: string;
+  removed: boolean;
+};
+
+export type ReplayWebhookBody = {
+  after?: number | null;
+  dead?: boolean;
+};
+
+/** From where a webhook goes on, and how many dead deliveries are tried again. */
+export type Replayed = {
+  name: string;
+  position: number;
+  revived: number;
+};
+
+/** What steps hold while they run. A drained one is given to nobody any more. */
+export type Resource = {
+  id: string;
+  capabilities: Array<string>;
+  labels: Record<string, string>;
+  capacity: number;
+  healthy: boolean;
+  drained: boolean;
+  built_in: boolean;
+  in_use: number;
+  holders: Array<Holder>;
+};
+
+export type Resources = {
+  items: Array<Resource>;
+};
+
+export type ResumeBody = {
+  intent?: string | null;
+  project?: string | null;
+};
+
+export type RetryTaskBody = {
+  payload?: unknown;
+};
+
+export type Revoked = {
+  name: string;
+  revoked: number;
+};
+
+export type RotateWebhookKeyBody = {
+  overlap_s?: number;
+};
+
+/** One attempt. */
+export type Run = {
+  id: string;
+  job_id: string;
+  state: string;
+  attempt: number;
+  fence: number;
+  worker: string;
+  queued_at: string;
+  step: string | null;
+  started_at: string | null;
+  ended_at: string | null;
+  outcome: string | null;
+  exit_code: number | null;
+  error_class: string | null;
+  error: string | null;
+  session_id: string | null;
+  cost: number;
+  tokens_in: number;
+  tokens_out: number;
+  progress: number | null;
+  note: string | null;
+};
+
+export type RunCost = {
+  id: string;
+  job_id: string;
+  state: string;
+  started_at: string | null;
+  ended_at: string | null;
+  cost: number;
+  tokens_in: number;
+  tokens_out: number;
+};
+
+/** A page may hold fewer rows than asked for; it is the last one only without a cursor. */
+export type RunPage = {
+  items: Array<Run>;
+  cursor: string | null;
+};
+
+export type Runs = {
+  items: Array<Run>;
+};
+
+/** What is submitted, and when. Exactly one of `cron` and `every_s` is given. */
+export type Schedule = {
+  name: string;
+  intent: string;
+  cron: string | null;
+  timezone: string;
+  every_s: number | null;
+  overlap: string;
+  missed: string;
+  paused: boolean;
+  lifecycle: string;
+  project: string | null;
+  priority: string;
+  payload: unknown;
+  options: Record<string, unknown>;
+  next_at: string | null;
+  last_at: string | null;
+  last_task: string | null;
+};
+
+export type Schedules = {
+  items: Array<Schedule>;
+};
+
+/** The window piece by piece, oldest first. `partial`: older runs were not looked at. */
+export type Series = {
+  span_s: number;
+  spans: Array<Span>;
+  thresholds: Array<Threshold>;
+  partial: boolean;
+};
+
+export type SetStateBody = {
+  value?: unknown;
+};
+
+export type SetTaskStateBody = {
+  state: "todo" | "queued" | "doing" | "running" | "done" | "ready" | "failed" | "timed_out" | "blocked" | "cancelled";
+  reason?: string;
+};
+
+export type SignalJobBody = {
+  name: string;
+  value?: unknown;
+};
+
+export type SignalTaskBody = {
+  name: string;
+  value?: unknown;
+};
+
+/** `delivered`, `kept` for a wait that has not begun, or `repeated`. */
+export type Signalled = {
+  id: string;
+  outcome: string;
+};
+
+/** A piece of the window: the runs that ended in it. */
+export type Span = {
+  start: string;
+  succeeded: number;
+  failed: number;
+  timed_out: number;
+  cancelled: number;
+  success_rate: number | null;
+  p50_s: number | null;
+  p95_s: number | null;
+  queue_p50_s: number | null;
+  queue_max_s: number | null;
+  cost: number;
+};
+
+/** What some runs have cost together. */
+export type Spending = {
+  runs: number;
+  cost: number;
+  tokens_in: number;
+  tokens_out: number;
+};
+
+/** The rows of `system_state` by name. */
+export type StateValues = {
+  values: Record<string, unknown>;
+};
+
+/** Figures over a window. `partial`: there were more runs than are looked at. */
+export type Stats = {
+  hours: number;
+  ended: number;
+  per_hour: number;
+  by_state: Record<string, number>;
+  success_rate: number | null;
+  durations: Durations;
+  cost_per_day: Array<DayCost>;
+  queued: number;
+  oldest_queued_s: number | null;
+  looked_at: number;
+  partial: boolean;
+};
+
+/** One node of a plan. */
+export type Step = {
+  job_id: string;
+  plan_version: number;
+  name: string;
+  state: string;
+  state_at: string;
+  retries: number;
+  lost: number;
+  not_before: string;
+  run_id: string | null;
+  resource: string | null;
+  last_resource: string | null;
+  held_until: string | null;
+  avoid: Array<string>;
+  wait: string | null;
+  reason: string | null;
+  result: unknown;
+  error_class: string | null;
+  error: string | null;
+};
+
+export type Steps = {
+  items: Array<Step>;
+};
+
+export type SubmitJobBody = {
+  intent: string;
+  id?: string | null;
+  project?: string | null;
+  priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
+  payload?: unknown;
+  concurrency_key?: string | null;
+  options?: Record<string, unknown> | null;
+  idempotency_key?: string | null;
+};
+
+export type SubmitTaskBody = {
+  intent: string;
+  id?: string | null;
+  project?: string | null;
+  lifecycle?: "review" | "board";
+  source?: string;
+  title?: string;
+  priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
+  payload?: unknown;
+  tags?: Array<string>;
+  depends_on?: Array<string>;
+  parent_id?: string | null;
+  max_budget_usd?: number | string | null;
+  options?: Record<string, unknown> | null;
+  run?: boolean;
+  idempotency_key?: string | null;
+};
+
+/** `repeated`: an earlier submission with this idempotency key made it. */
+export type Submitted = {
+  id: string;
+  repeated: boolean;
+};
+
+/** The ids of what was taken, in order, and what was refused with the reason. */
+export type SubmittedMany = {
+  ids: Array<string>;
+  refused: Array<RefusedTask>;
+};
+
+/** A task with its payload and where it stands. */
+export type Task = {
+  id: string;
+  project: string;
+  lifecycle: string;
+  state: string;
+  state_at: string;
+  intent: string;
+  source: string;
+  priority: string;
+  title: string;
+  payload: unknown;
+  tags: Array<string>;
+  root_id: string;
+  parent_id: string | null;
+  depth: number;
+  jobs: number;
+  job_id: string | null;
+  depends_on: Array<string>;
+  open_dependencies: number;
+  failed_dependency: string | null;
+  open_subtasks: number;
+  subtasks: number;
+  failed_subtask: string | null;
+  blocked_by: string | null;
+  blocked_detail: Record<string, unknown>;
+  retries_left: number | null;
+  answered: Record<string, unknown> | null;
+  rounds: number;
+  comment: string | null;
+  session_id: string | null;
+  budget: number | null;
+  spent: number;
+  cancel_reason: string | null;
+  options: Record<string, unknown>;
+  created_by: string;
+  created_at: string;
+  version: number;
+  usage: Usage;
+  elsewhere: Elsewhere;
+};
+
+/** A task of the tree with what it and everything below it has cost. */
+export type TaskCost = {
+  id: string;
+  parent_id: string | null;
+  intent: string;
+  state: string;
+  budget: number | null;
+  runs: number;
+  cost: number;
+  tokens_in: number;
+  tokens_out: number;
+};
+
+/** `cursor` is null on the last page. */
+export type TaskPage = {
+  items: Array<Task>;
+  cursor: string | null;
+};
+
+/** A task and its jobs as they stood; `position` and `at` are of the last event before that. */
+export type TaskThen = {
+  position: number;
+  at: string;
+  task: Record<string, unknown>;
+  jobs: Array<Record<string, unknown>>;
+};
+
+export type Tasks = {
+  items: Array<Task>;
+};
+
+/** Where a figure stops being ok, and where it stops being degraded. */
+export type Threshold = {
+  figure: string;
+  ok: number;
+  degraded: number | null;
+};
+
+/** The next times of a schedule. */
+export type Times = {
+  name: string;
+  times: Array<string>;
+};
+
+/** What the server knows of a token; never the token itself. */
+export type Token = {
+  name: string;
+  scopes: Array<string>;
+  project: string | null;
+  created_at: string;
+  expires_at: string | null;
+};
+
+export type Tokens = {
+  items: Array<Token>;
+};
+
+/** What was queued to try a webhook; it is gone from its deliveries once it has arrived. */
+export type TriedWebhook = {
+  name: string;
+  id: string;
+};
+
+/** The task that a schedule made out of its turn. */
+export type Triggered = {
+  name: string;
+  task_id: string;
+};
+
+/** Of the task's own runs, and of its whole tree; `warned`: most of its budget is spent. */
+export type Usage = {
+  own: Spending;
+  tree: Spending;
+  warned: boolean;
+};
+
+/** Where something is sent, what, and how that goes. Keys are never shown again. */
+export type Webhook = {
+  name: string;
+  url: string;
+  shape: string;
+  events: Array<string>;
+  projects: Array<string>;
+  intents: Array<string>;
+  only: string | null;
+  paused: boolean;
+  position: number;
+  pending: number;
+  dead: number;
+  delivered: number;
+  delivered_at: string | null;
+  failed_at: string | null;
+  error: string | null;
+  keys: number;
+  created_at: string;
+};
+
+/** A new key, shown this once; the old ones sign along until then. */
+export type WebhookKey = {
+  name: string;
+  key: string;
+  old_until: string;
+};
+
+export type Webhooks = {
+  items: Array<Webhook>;
+};
+
+/** Every reason, and the legal next actions. */
+export type Why = {
+  id: string;
+  state: string;
+  since: string;
+  reasons: Array<Reason>;
+  actions: Array<string>;
+};
+
+/** A worker: what it can do, what it holds, and when it was last heard of. */
+export type Worker = {
+  name: string;
+  host: string | null;
+  pid: number | null;
+  seen_at: string | null;
+  alive: boolean;
+  draining: boolean;
+  concurrency: number | null;
+  intents: Array<string>;
+  running: Array<Held>;
+};
+
+export type Workers = {
+  items: Array<Worker>;
+};
+
+/** By operation: what it takes and what it answers. */
+export interface Operations {
+  accept_task: { takes: { task_id: string } & (AcceptTaskBody); answers: Moved };
+  add: { takes: object & (AddBody); answers: Added };
+  answer_task: { takes: { task_id: string } & (AnswerTaskBody); answers: Moved };
+  begin_run: { takes: { job_id: string } & (BeginRunBody); answers: BegunRun };
+  cancel_job: { takes: { job_id: string } & (CancelJobBody); answers: Moved };
+  cancel_task: { takes: { task_id: string } & (CancelTaskBody); answers: Moved };
+  counts: { takes: { project?: string }; answers: Counts };
+  create_login_code: { takes: object; answers: LoginCode };
+  create_project: { takes: object & (CreateProjectBody); answers: Project };
+  create_token: { takes: object & (CreateTokenBody); answers: NewToken };
+  delete_job: { takes: { job_id: string }; answers: Deleted };
+  delete_resource: { takes: { name: string }; answers: Removed };
+  delete_schedule: { takes: { name: string }; answers: Removed };
+  delete_task: { takes: { task_id: string }; answers: Deleted };
+  delete_webhook: { takes: { name: string }; answers: Removed };
+  drain_resource: { takes: { name: string }; answers: Resource };
+  drain_worker: { takes: { name: string }; answers: Drained };
+  edit_task: { takes: { task_id: string } & (EditTaskBody); answers: Moved };
+  end_run: { takes: { run_id: string } & (EndRunBody); answers: Run };
+  enqueue: { takes: object & (EnqueueBody); answers: Added };
+  fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
+  health: { takes: object; answers: Health };
+  inbox: { takes: { project?: string }; answers: Tasks };
+  job_events: { takes: { job_id: string }; answers: Events };
+  job_evidence: { takes: { job_id: string }; answers: EvidenceList };
+  job_logs: { takes: { job_id: string; offset?: number }; answers: Output };
+  job_runs: { takes: { job_id: string }; answers: Runs };
+  job_steps: { takes: { job_id: string }; answers: Steps };
+  job_why: { takes: { job_id: string }; answers: Why };
+  lifecycle_diagram: { takes: { name: "board" | "review" | "job" | "step" | "run" }; answers: Diagram };
+  list_deliveries: { takes: { name: string; limit?: number }; answers: Deliveries };
+  list_events: { takes: { after?: number; limit?: number }; answers: Log };
+  list_intents: { takes: object; answers: KnownIntents };
+  list_jobs: { takes: { state?: string; project?: string; intent?: string; task_id?: string; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "rank" | "-rank" | "id" | "-id"; cursor?: string; limit?: number }; answers: JobPage };
+  list_lifecycles: { takes: object; answers: Lifecycles };
+  list_limits: { takes: object; answers: Limits };
+  list_projects: { takes: object; answers: Projects };
+  list_resources: { takes: object; answers: Resources };
+  list_runs: { takes: { state?: string; worker?: string; job_id?: string; search?: string; sort?: "queued_at" | "-queued_at" | "started_at" | "-started_at" | "ended_at" | "-ended_at" | "id" | "-id"; cursor?: string; limit?: number }; answers: RunPage };
+  list_schedules: { takes: object; answers: Schedules };
+  list_tasks: { takes: { state?: string; lifecycle?: "review" | "board"; project?: string; intent?: string; source?: string; priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low"; tag?: string; parent_id?: string; active?: boolean; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "priority" | "-priority" | "id" | "-id"; cursor?: string; limit?: number }; answers: TaskPage };
+  list_tokens: { takes: object; answers: Tokens };
+  list_webhooks: { takes: object; answers: Webhooks };
+  list_workers: { takes: object; answers: Workers };
+  next_times: { takes: { name: string; count?: number }; answers: Times };
+  own_evidence: { takes: object & (OwnEvidenceBody); answers: OwnEvidence };
+  own_progress: { takes: object & (OwnProgressBody); answers: OwnReport };
+  own_question: { takes: object & (OwnQuestionBody); answers: OwnQuestion };
+  own_run: { takes: object; answers: OwnRun };
+  own_subtask: { takes: object & (OwnSubtaskBody); answers: Submitted };
+  pause: { takes: object & (PauseBody); answers: Limit };
+  pause_schedule: { takes: { name: string }; answers: Schedule };
+  put_resource: { takes: { name: string } & (PutResourceBody); answers: Resource };
+  put_schedule: { takes: { name: string } & (PutScheduleBody); answers: Schedule };
+  put_webhook: { takes: { name: string } & (PutWebhookBody); answers: NewWebhook };
+  reject_task: { takes: { task_id: string } & (RejectTaskBody); answers: Moved };
+  replay_webhook: { takes: { name: string } & (ReplayWebhookBody); answers: Replayed };
+  resume: { takes: object & (ResumeBody); answers: Limit };
+  resume_schedule: { takes: { name: string }; answers: Schedule };
+  resume_task: { takes: { task_id: string }; answers: Moved };
+  retry_job: { takes: { job_id: string }; answers: Moved };
+  retry_task: { takes: { task_id: string } & (RetryTaskBody); answers: Moved };
+  revoke_token: { takes: { name: string }; answers: Revoked };
+  rotate_webhook_key: { takes: { name: string } & (RotateWebhookKeyBody); answers: WebhookKey };
+  run_evidence: { takes: { run_id: string }; answers: EvidenceList };
+  run_output: { takes: { run_id: string; offset?: number }; answers: Output };
+  run_task: { takes: { task_id: string }; answers: Moved };
+  set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
+  set_task_state: { takes: { task_id: string } & (SetTaskStateBody); answers: Moved };
+  show_job: { takes: { job_id: string }; answers: Job };
+  show_lifecycle: { takes: { name: "board" | "review" | "job" | "step" | "run" }; answers: Lifecycle };
+  show_me: { takes: object; answers: Me };
+  show_project: { takes: { name: string }; answers: ProjectCounts };
+  show_run: { takes: { run_id: string }; answers: Run };
+  show_state: { takes: object; answers: StateValues };
+  show_task: { takes: { task_id: string }; answers: Task };
+  signal_job: { takes: { job_id: string } & (SignalJobBody); answers: Moved };
+  signal_task: { takes: { task_id: string } & (SignalTaskBody); answers: Signalled };
+  state_mapping: { takes: object; answers: Mapping };
+  stats: { takes: { hours?: number; project?: string }; answers: Stats };
+  stats_series: { takes: { hours?: number; project?: string }; answers: Series };
+  status: { takes: object; answers: Queue };
+  submit_job: { takes: object & (SubmitJobBody); answers: Submitted };
+  submit_task: { takes: object & (SubmitTaskBody); answers: Submitted };
+  submit_tasks: { takes: object & (Array<NewTask>); answers: SubmittedMany };
+  subtasks: { takes: { task_id: string }; answers: Tasks };
+  task_at: { takes: { task_id: string; position?: number; time?: string }; answers: TaskThen };
+  task_costs: { takes: { task_id: string }; answers: Costs };
+  task_events: { takes: { task_id: string }; answers: Events };
+  task_evidence: { takes: { task_id: string }; answers: EvidenceList };
+  task_jobs: { takes: { task_id: string }; answers: Jobs };
+  task_logs: { takes: { task_id: string; offset?: number }; answers: Output };
+  task_runs: { takes: { task_id: string }; answers: Runs };
+  task_steps: { takes: { task_id: string }; answers: Steps };
+  trigger_schedule: { takes: { name: string }; answers: Triggered };
+  try_webhook: { takes: { name: string }; answers: TriedWebhook };
+  undrain_resource: { takes: { name: string }; answers: Resource };
+  undrain_worker: { takes: { name: string }; answers: Drained };
+  why: { takes: { task_id: string }; answers: Why };
+}
+
+/** By operation: its method and its path. */
+export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
+  accept_task: ["POST", "/api/tasks/{task_id}/accept"],
+  add: ["POST", "/add"],
+  answer_task: ["POST", "/api/tasks/{task_id}/answer"],
+  begin_run: ["POST", "/api/jobs/{job_id}/runs"],
+  cancel_job: ["POST", "/api/jobs/{job_id}/cancel"],
+  cancel_task: ["POST", "/api/tasks/{task_id}/cancel"],
+  counts: ["GET", "/api/counts"],
+  create_login_code: ["POST", "/api/login/codes"],
+  create_project: ["POST", "/api/projects"],
+  create_token: ["POST", "/api/tokens"],
+  delete_job: ["DELETE", "/api/jobs/{job_id}"],
+  delete_resource: ["DELETE", "/api/resources/{name}"],
+  delete_schedule: ["DELETE", "/api/schedules/{name}"],
+  delete_task: ["DELETE", "/api/tasks/{task_id}"],
+  delete_webhook: ["DELETE", "/api/webhooks/{name}"],
+  drain_resource: ["POST", "/api/resources/{name}/drain"],
+  drain_worker: ["POST", "/api/workers/{name}/drain"],
+  edit_task: ["PATCH", "/api/tasks/{task_id}"],
+  end_run: ["POST", "/api/runs/{run_id}/end"],
+  enqueue: ["POST", "/enqueue"],
+  fork_job: ["POST", "/api/jobs/{job_id}/fork"],
+  health: ["GET", "/api/health"],
+  inbox: ["GET", "/api/inbox"],
+  job_events: ["GET", "/api/jobs/{job_id}/events"],
+  job_evidence: ["GET", "/api/jobs/{job_id}/evidence"],
+  job_logs: ["GET", "/api/jobs/{job_id}/logs"],
+  job_runs: ["GET", "/api/jobs/{job_id}/runs"],
+  job_steps: ["GET", "/api/jobs/{job_id}/steps"],
+  job_why: ["GET", "/api/jobs/{job_id}/why"],
+  lifecycle_diagram: ["GET", "/api/lifecycles/{name}/diagram"],
+  list_deliveries: ["GET", "/api/webhooks/{name}/deliveries"],
+  list_events: ["GET", "/api/log"],
+  list_intents: ["GET", "/api/intents"],
+  list_jobs: ["GET", "/api/jobs"],
+  list_lifecycles: ["GET", "/api/lifecycles"],
+  list_limits: ["GET", "/api/limits"],
+  list_projects: ["GET", "/api/projects"],
+  list_resources: ["GET", "/api/resources"],
+  list_runs: ["GET", "/api/runs"],
+  list_schedules: ["GET", "/api/schedules"],
+  list_tasks: ["GET", "/api/tasks"],
+  list_tokens: ["GET", "/api/tokens"],
+  list_webhooks: ["GET", "/api/webhooks"],
+  list_workers: ["GET", "/api/workers"],
+  next_times: ["GET", "/api/schedules/{name}/next"],
+  own_evidence: ["POST", "/api/run/evidence"],
+  own_progress: ["POST", "/api/run/progress"],
+  own_question: ["POST", "/api/run/ask"],
+  own_run: ["GET", "/api/run"],
+  own_subtask: ["POST", "/api/run/subtasks"],
+  pause: ["POST", "/api/pause"],
+  pause_schedule: ["POST", "/api/schedules/{name}/pause"],
+  put_resource: ["PUT", "/api/resources/{name}"],
+  put_schedule: ["PUT", "/api/schedules/{name}"],
+  put_webhook: ["PUT", "/api/webhooks/{name}"],
+  reject_task: ["POST", "/api/tasks/{task_id}/reject"],
+  replay_webhook: ["POST", "/api/webhooks/{name}/replay"],
+  resume: ["POST", "/api/resume"],
+  resume_schedule: ["POST", "/api/schedules/{name}/resume"],
+  resume_task: ["POST", "/api/tasks/{task_id}/resume"],
+  retry_job: ["POST", "/api/jobs/{job_id}/retry"],
+  retry_task: ["POST", "/api/tasks/{task_id}/retry"],
+  revoke_token: ["DELETE", "/api/tokens/{name}"],
+  rotate_webhook_key: ["POST", "/api/webhooks/{name}/rotate"],
+  run_evidence: ["GET", "/api/runs/{run_id}/evidence"],
+  run_output: ["GET", "/api/runs/{run_id}/output"],
+  run_task: ["POST", "/api/tasks/{task_id}/run"],
+  set_state: ["PUT", "/api/state/{name}"],
+  set_task_state: ["POST", "/api/tasks/{task_id}/state"],
+  show_job: ["GET", "/api/jobs/{job_id}"],
+  show_lifecycle: ["GET", "/api/lifecycles/{name}"],
+  show_me: ["GET", "/api/me"],
+  show_project: ["GET", "/api/projects/{name}"],
+  show_run: ["GET", "/api/runs/{run_id}"],
+  show_state: ["GET", "/api/state"],
+  show_task: ["GET", "/api/tasks/{task_id}"],
+  signal_job: ["POST", "/api/jobs/{job_id}/signal"],
+  signal_task: ["POST", "/api/tasks/{task_id}/signal"],
+  state_mapping: ["GET", "/api/mapping"],
+  stats: ["GET", "/api/stats"],
+  stats_series: ["GET", "/api/stats/series"],
+  status: ["GET", "/status"],
+  submit_job: ["POST", "/api/jobs"],
+  submit_task: ["POST", "/api/tasks"],
+  submit_tasks: ["POST", "/api/bulk"],
+  subtasks: ["GET", "/api/tasks/{task_id}/subtasks"],
+  task_at: ["GET", "/api/tasks/{task_id}/at"],
+  task_costs: ["GET", "/api/tasks/{task_id}/costs"],
+  task_events: ["GET", "/api/tasks/{task_id}/events"],
+  task_evidence: ["GET", "/api/tasks/{task_id}/evidence"],
+  task_jobs: ["GET", "/api/tasks/{task_id}/jobs"],
+  task_logs: ["GET", "/api/tasks/{task_id}/logs"],
+  task_runs: ["GET", "/api/tasks/{task_id}/runs"],
+  task_steps: ["GET", "/api/tasks/{task_id}/steps"],
+  trigger_schedule: ["POST", "/api/schedules/{name}/trigger"],
+  try_webhook: ["POST", "/api/webhooks/{name}/test"],
+  undrain_resource: ["POST", "/api/resources/{name}/undrain"],
+  undrain_worker: ["POST", "/api/workers/{name}/undrain"],
+  why: ["GET", "/api/tasks/{task_id}/why"],
+};

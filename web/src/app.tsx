@@ -1,0 +1,83 @@
+// The application: who is signed in, which page the address names, what keeps it live.
+import { lazy, Suspense, useEffect } from "react";
+import { client } from "./api/hooks";
+import { feed } from "./live/feed";
+import { Inbox } from "./pages/inbox/page";
+import { useWaiting } from "./pages/inbox/waiting";
+import { SignIn } from "./pages/signin";
+import { Link, match, usePath } from "./router";
+import { useSession } from "./session";
+import { Loading, Trouble } from "./ui/notes";
+import { Shell } from "./ui/shell";
+import { TablesProvider } from "./ui/tables";
+
+const PAGES = [
+  ["/inbox/:id", Inbox],
+  ["/board", lazy(() => import("./pages/board/page"))],
+  ["/tasks/:id/:tab?", lazy(() => import("./pages/task/page"))],
+  ["/jobs", lazy(() => import("./pages/jobs"))],
+  ["/jobs/:id", lazy(() => import("./pages/job"))],
+  ["/runs", lazy(() => import("./pages/runs"))],
+  ["/runs/:id", lazy(() => import("./pages/run"))],
+  ["/workers", lazy(() => import("./pages/workers"))],
+  ["/schedules", lazy(() => import("./pages/schedules"))],
+  ["/system", lazy(() => import("./pages/health"))],
+  ["/lifecycles/:name?", lazy(() => import("./pages/lifecycles"))],
+  ["/:nothing?", Inbox],
+] as const;
+
+export function App() {
+  const [session, enter] = useSession();
+  if (session.kind === "asking") return <Loading what="detent" />;
+  if (session.kind === "out") return <SignIn problem={session.problem} enter={enter} />;
+  if (session.kind === "unreachable") {
+    return (
+      <main className="alone">
+        <h1>detent</h1>
+        <Trouble problem={session.problem} again={() => enter()} />
+      </main>
+    );
+  }
+  return (
+    <TablesProvider>
+      <Inside />
+    </TablesProvider>
+  );
+}
+
+function Inside() {
+  useEffect(() => {
+    feed.onGap = () => void client.invalidateQueries();
+    feed.start();
+    addEventListener("online", feed.retry);
+    return () => {
+      removeEventListener("online", feed.retry);
+      feed.stop();
+    };
+  }, []);
+  const { items } = useWaiting();
+  return (
+    <Shell waiting={items?.length ?? 0}>
+      <Suspense fallback={<Loading what="the page" />}>
+        <Page />
+      </Suspense>
+    </Shell>
+  );
+}
+
+function Page() {
+  const path = usePath();
+  for (const [pattern, Component] of PAGES) {
+    const found = match(pattern, path);
+    if (found?.nothing) break;
+    if (found) return <Component {...(found as { id: string; name: string; tab: string })} />;
+  }
+  return (
+    <>
+      <h1>There is no such page</h1>
+      <p>
+        <Link to="/">Go to the inbox</Link>, or check the address.
+      </p>
+    </>
+  );
+}

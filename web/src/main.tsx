@@ -1,0 +1,15 @@
+// The entry: colours first, then the page.
+import "./styles/base.css";
+import "./styles/parts.css";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { createRoot } from "react-dom/client";
+import { client } from "./api/hooks";
+import { App } from "./app";
+import { applyTheme } from "./ui/theme";
+
+applyTheme();
+createRoot(document.getElementById("root")!).render(
+  <QueryClientProvider client={client}>
+    <App />
+  </QueryClientProvider>,
+);

@@ -1,0 +1,201 @@
+// The cards of the board: loaded page by page, then moved by events alone, however many there are.
+import { call } from "../../api/call";
+import type { Event, Lifecycle, Task } from "../../api/schema";
+import { nextState } from "../../lifecycles";
+
+export interface Card {
+  id: string;
+  title: string;
+  intent: string;
+  source: string;
+  priority: string;
+  project: string;
+  tags: string[];
+  state: string;
+  since: number;
+  note: string;
+}
+export interface Filter {
+  project?: string;
+  intent?: string;
+  tag?: string;
+  source?: string;
+  priority?: string;
+}
+export type Columns = ReadonlyMap<string, readonly Card[]>;
+
+const PAGE = 1_000;
+/** Of states that are an end only the latest are shown. */
+export const MOST_ENDED = 500;
+const FLUSH_MS = 120;
+
+export function cardFrom(task: Task): Card {
+  return {
+    id: task.id,
+    title: task.title || task.intent,
+    intent: task.intent,
+    source: task.source,
+    priority: task.priority,
+    project: task.project,
+    tags: task.tags,
+    state: task.state,
+    since: Date.parse(task.state_at),
+    note: task.blocked_by ?? "",
+  };
+}
+
+/** The card of a task that an event has just created; null if it is of another lifecycle. */
+export function cardFromEvent(event: Event, table: Lifecycle): Card | null {
+  const data = event.data as Record<string, unknown>;
+  if (data.lifecycle !== table.name) return null;
+  return {
+    id: event.stream,
+    title: String(data.title || data.intent),
+    intent: String(data.intent),
+    source: String(data.source),
+    priority: String(data.priority),
+    project: event.project,
+    tags: Array.isArray(data.tags) ? data.tags.map(String) : [],
+    state: table.initial,
+    since: Date.parse(event.at),
+    note: "",
+  };
+}
+
+export function fits(card: Card, filter: Filter): boolean {
+  return (
+    (!filter.project || card.project === filter.project) &&
+    (!filter.intent || card.intent === filter.intent) &&
+    (!filter.source || card.source === filter.source) &&
+    (!filter.priority || card.priority === filter.priority) &&
+    (!filter.tag || card.tags.includes(filter.tag))
+  );
+}
+
+/** Who has waited longest comes first; of what has ended, the latest. */
+function order(table: Lifecycle, state: string): (a: Card, b: Card) => number {
+  if (table.terminal.includes(state)) return (a, b) => b.since - a.since;
+  return (a, b) => (a.priority < b.priority ? -1 : a.priority > b.priority ? 1 : a.since - b.since);
+}
+
+export class Cards {
+  private readonly cards = new Map<string, Card>();
+  private readonly stale = new Set<string>();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly watchers = new Set<() => void>();
+  private columns = new Map<string, readonly Card[]>();
+  loading = true;
+
+  constructor(
+    private readonly table: Lifecycle,
+    private readonly filter: Filter,
+  ) {}
+
+  readonly watch = (watcher: () => void): (() => void) => {
+    this.watchers.add(watcher);
+    return () => this.watchers.delete(watcher);
+  };
+  readonly look = (): Columns => this.columns;
+
+  /** Everything that is alive, and the latest of what has ended. */
+  async load(signal: AbortSignal): Promise<void> {
+    const { terminal, states, name } = this.table;
+    const lifecycle = name as "board" | "review";
+    const alive = states.filter((state) => !terminal.includes(state)).join(",");
+    const ends = terminal.map(async (state) => {
+      const page = await call("list_tasks", {
+        ...this.filter,
+        lifecycle,
+        state,
+        sort: "-state_at",
+        limit: MOST_ENDED,
+      } as never);
+      this.add(page.items, signal);
+    });
+    let cursor: string | null = null;
+    do {
+      const page: { items: Task[]; cursor: string | null } = await call("list_tasks", {
+        ...this.filter,
+        lifecycle,
+        state: alive,
+        sort: "-created_at",
+        limit: PAGE,
+        cursor: cursor ?? undefined,
+      } as never);
+      this.add(page.items, signal);
+      cursor = page.cursor;
+    } while (cursor && !signal.aborted);
+    await Promise.all(ends);
+    this.loading = false;
+    this.flush();
+  }
+
+  private add(tasks: readonly Task[], signal: AbortSignal): void {
+    if (signal.aborted) return;
+    for (const task of tasks) {
+      const known = this.cards.get(task.id);
+      // An event may have overtaken the page.
+      if (known && known.since > Date.parse(task.state_at)) continue;
+      this.put(cardFrom(task));
+    }
+  }
+
+  take(events: readonly Event[]): void {
+    for (const event of events) this.takeOne(event);
+  }
+
+  private takeOne(event: Event): void {
+    const card = this.cards.get(event.stream);
+    if (event.name === "task_created" && !card) {
+      const made = cardFromEvent(event, this.table);
+      if (made && fits(made, this.filter)) this.put(made);
+    } else if (!card) return;
+    else if (event.name === "task_deleted") this.drop(card);
+    else if (event.name === "task_edited") this.edit(card, event);
+    else {
+      const state = nextState(this.table, card.state, event.name);
+      if (state === null || state === card.state) return;
+      const data = (event.data ?? {}) as { reason?: string };
+      const note = event.name === "task_blocked" ? (data.reason ?? "") : "";
+      this.put({ ...card, state, since: Date.parse(event.at), note });
+    }
+  }
+
+  private edit(card: Card, event: Event): void {
+    const { changes } = event.data as { changes: Partial<Card> };
+    const next = { ...card };
+    if (changes.title !== undefined) next.title = changes.title || card.intent;
+    if (changes.priority !== undefined) next.priority = changes.priority;
+    if (changes.tags !== undefined) next.tags = changes.tags;
+    if (fits(next, this.filter)) this.put(next);
+    else this.drop(card);
+  }
+
+  private put(card: Card): void {
+    const before = this.cards.get(card.id);
+    if (before) this.stale.add(before.state);
+    this.cards.set(card.id, card);
+    this.stale.add(card.state);
+    this.timer ??= setTimeout(() => this.flush(), FLUSH_MS);
+  }
+
+  private drop(card: Card): void {
+    this.cards.delete(card.id);
+    this.stale.add(card.state);
+    this.timer ??= setTimeout(() => this.flush(), FLUSH_MS);
+  }
+
+  /** Sort the columns that have changed, and show all changes at once. */
+  flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const fresh = new Map<string, Card[]>([...this.stale].map((state) => [state, []]));
+    for (const card of this.cards.values()) fresh.get(card.state)?.push(card);
+    this.columns = new Map(this.columns);
+    for (const [state, cards] of fresh) {
+      this.columns.set(state, cards.sort(order(this.table, state)));
+    }
+    this.stale.clear();
+    for (const watcher of this.watchers) watcher();
+  }
+}

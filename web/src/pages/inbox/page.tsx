@@ -1,0 +1,115 @@
+// The start page: everything that waits for a person, oldest first, and a place to deal with it.
+import { useRef } from "react";
+import type { Task } from "../../api/schema";
+import { go, Link } from "../../router";
+import { plain, plural } from "../../text";
+import { useKeys } from "../../ui/keys";
+import { Command, Empty, Loading, Trouble } from "../../ui/notes";
+import { useReveal } from "../../ui/reveal";
+import { When } from "../../ui/when";
+import { KIND_WORDS, kindOf, titleOf } from "./kinds";
+import { Matter } from "./matter";
+import { useWaiting } from "./waiting";
+
+export function Inbox({ id }: { id?: string }) {
+  const { items, problem, again } = useWaiting();
+  if (items) return <Matters items={items} id={id} />;
+  return problem ? <Trouble problem={problem} again={again} /> : <Loading what="the inbox" />;
+}
+
+function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
+  const place = useRef(0);
+  const found = items.findIndex((task) => task.id === id);
+  // When the open matter is dealt with, the next one takes its place.
+  if (found >= 0) place.current = found;
+  const at = found >= 0 ? found : Math.min(place.current, items.length - 1);
+  const task = items[at];
+  const move = (by: number) => {
+    const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
+    if (next) go(`/inbox/${encodeURIComponent(next.id)}`, { replace: true });
+  };
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    a: () => press("accept"),
+    r: () => press("reject"),
+    Enter: (event) => {
+      if (event.target instanceof HTMLElement && event.target.closest("a, button")) return;
+      event.preventDefault();
+      press("main");
+    },
+  });
+  return (
+    <>
+      <div className="title-row">
+        <h1>Inbox</h1>
+        <p className="faint">
+          {items.length ? `${plural(items.length, "matter")} waiting, oldest first` : ""}
+        </p>
+        <Hints />
+      </div>
+      {task ? (
+        <div className="inbox">
+          <ol className="matters" aria-label="Waiting for you">
+            {items.map((each, index) => (
+              <Item key={each.id} task={each} current={index === at} />
+            ))}
+          </ol>
+          <Matter key={task.id} task={task} />
+        </div>
+      ) : (
+        <Empty title="Nothing waits for you.">
+          <p>
+            Questions, reviews, budgets and failures appear here by themselves. Meanwhile, look at
+            the <Link to="/board">board</Link>, or submit something:
+          </p>
+          <Command>detent submit runQA</Command>
+        </Empty>
+      )}
+    </>
+  );
+}
+
+/** Go to the control that does this; where it can simply be pressed, press it. */
+function press(what: string): void {
+  const control = document.querySelector<HTMLElement>(`[data-key="${what}"]`);
+  if (control instanceof HTMLButtonElement) control.click();
+  else control?.focus();
+}
+
+function Hints() {
+  return (
+    <p className="hints">
+      <kbd>j</kbd> <kbd>k</kbd> next, previous
+      <kbd>a</kbd> accept
+      <kbd>r</kbd> reject
+      <kbd>enter</kbd> answer
+    </p>
+  );
+}
+
+function Item({ task, current }: { task: Task; current: boolean }) {
+  const link = useRef<HTMLLIElement>(null);
+  useReveal(link, current);
+  const kind = kindOf(task);
+  return (
+    <li ref={link}>
+      <Link
+        to={`/inbox/${encodeURIComponent(task.id)}`}
+        className="matter-link"
+        aria-current={current ? "true" : undefined}
+      >
+        <span className="matter-kind" data-kind={kind}>
+          {KIND_WORDS[kind]}
+        </span>
+        <span className="faint age">
+          <When at={task.state_at} />
+        </span>
+        <span className="matter-title">{plain(titleOf(task))}</span>
+        <span className="faint matter-where">
+          {plain(task.project)} · {plain(task.intent)} · {task.priority}
+        </span>
+      </Link>
+    </li>
+  );
+}

@@ -1,0 +1,116 @@
+// One job: where it stands, its attempts, its result and its history.
+import { useFresh, useRead } from "../api/hooks";
+import type { Job } from "../api/schema";
+import { path } from "../lifecycles";
+import { Link, linkTo } from "../router";
+import { plain, shortId, shown, words } from "../text";
+import { Diagram, wayKey } from "../ui/diagram";
+import { Loading, Trouble } from "../ui/notes";
+import { StateMark } from "../ui/state";
+import { useTable } from "../ui/tables";
+import { Value } from "../ui/value";
+import { Took, When } from "../ui/when";
+
+export default function JobPage({ id }: { id: string }) {
+  const job = useRead("show_job", { job_id: id });
+  useFresh(["show_job", "job_events", "job_runs", "job_why"], (event) => event.stream === id, 400);
+  if (job.error && !job.data) return <Trouble problem={job.error} again={job.refetch} />;
+  if (!job.data || job.data.id !== id) return <Loading what="the job" />;
+  return (
+    <>
+      <header className="task-head">
+        <h1>Job {shortId(id)}</h1>
+        <p className="facts-line">
+          <StateMark table="job" state={job.data.state} />
+          <span>
+            since <When at={job.data.state_at} />
+          </span>
+          <span>{plain(job.data.intent)}</span>
+          <span>{plain(job.data.project)}</span>
+          <span>attempt {job.data.attempt}</span>
+          {job.data.task_id ? (
+            <Link to={linkTo.task(job.data.task_id)}>Open its task</Link>
+          ) : (
+            <span className="faint">without a task</span>
+          )}
+          <code className="mono faint">{plain(id)}</code>
+        </p>
+      </header>
+      <Inside job={job.data} />
+    </>
+  );
+}
+
+function Inside({ job }: { job: Job }) {
+  const events = useRead("job_events", { job_id: job.id });
+  const why = useRead("job_why", { job_id: job.id });
+  const runs = useRead("job_runs", { job_id: job.id });
+  const table = useTable("job");
+  const visits = path(table, events.data?.events ?? []);
+  const way = new Set(visits.map((visit) => wayKey(visit.from, visit.event)));
+  return (
+    <div className="overview">
+      {job.error && (
+        <section aria-label="Error">
+          <h2>Error{job.error_class !== "error" && `: ${job.error_class}`}</h2>
+          <pre className="block">{shown(job.error)}</pre>
+        </section>
+      )}
+      {why.data && why.data.reasons.length > 0 && (
+        <section aria-label="Why">
+          <h2>Why it stands where it stands</h2>
+          <ul className="reasons">
+            {why.data.reasons.map((reason) => (
+              <li key={reason.reason}>
+                <strong>{words(reason.reason)}</strong>
+                <span>
+                  Cleared by {plain(reason.cleared_by)}: {plain(reason.how)}.
+                </span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      <section aria-label="Its way">
+        <h2>Its way</h2>
+        <Diagram name="job" lit={job.state} way={way} />
+      </section>
+      <section aria-label="Runs">
+        <h2>Runs</h2>
+        <ul className="plain-list">
+          {runs.data?.items.map((run) => (
+            <li key={run.id} className="row">
+              <StateMark table="run" state={run.state} quiet />
+              <Link className="mono" to={linkTo.run(run.id)}>
+                {shortId(run.id)}
+              </Link>
+              <span className="faint">
+                <Took from={run.started_at} to={run.ended_at} /> by {plain(run.worker)}
+              </span>
+            </li>
+          ))}
+        </ul>
+        {runs.data?.items.length === 0 && <p className="faint">No attempt has been made yet.</p>}
+      </section>
+      {job.result != null && (
+        <section aria-label="Result">
+          <h2>Result</h2>
+          <Value value={job.result} />
+        </section>
+      )}
+      <section aria-label="History">
+        <h2>History</h2>
+        <ol className="way">
+          {events.data?.events.map((event) => (
+            <li key={event.position}>
+              <span className="mono">{event.name}</span>
+              <span className="faint">
+                <When at={event.at} /> by {plain(event.actor)}
+              </span>
+            </li>
+          ))}
+        </ol>
+      </section>
+    </div>
+  );
+}

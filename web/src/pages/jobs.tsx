@@ -1,0 +1,149 @@
+// All jobs: sorted, filtered and paged by the server; many can be retried or cancelled at once.
+import { useState } from "react";
+import { call } from "../api/call";
+import { useFresh, useRead } from "../api/hooks";
+import type { Job } from "../api/schema";
+import { Link, linkTo, useSearch } from "../router";
+import { plain, shortId } from "../text";
+import { Bulk, type Verb } from "../ui/bulk";
+import { Choice } from "../ui/choice";
+import { Command, Empty } from "../ui/notes";
+import { type ColumnOf, More, Rows, usePages } from "../ui/rows";
+import { StateMark } from "../ui/state";
+import { useTable } from "../ui/tables";
+import { When } from "../ui/when";
+
+const COLUMNS: ColumnOf<Job>[] = [
+  {
+    name: "Job",
+    sort: "id",
+    cell: (job) => (
+      <Link className="mono" to={linkTo.job(job.id)}>
+        {shortId(job.id)}
+      </Link>
+    ),
+  },
+  { name: "State", cell: (job) => <StateMark table="job" state={job.state} quiet /> },
+  { name: "Intent", cell: (job) => plain(job.intent) },
+  { name: "Priority", cell: (job) => job.priority },
+  { name: "Project", cell: (job) => plain(job.project) },
+  {
+    name: "Task",
+    cell: (job) =>
+      job.task_id ? (
+        <Link className="mono" to={linkTo.task(job.task_id)}>
+          {shortId(job.task_id)}
+        </Link>
+      ) : (
+        <span className="faint">alone</span>
+      ),
+  },
+  { name: "Attempt", end: true, cell: (job) => job.attempt },
+  { name: "Worker", cell: (job) => job.worker && plain(job.worker) },
+  { name: "Created", sort: "created_at", cell: (job) => <When at={job.created_at} /> },
+  { name: "In its state", sort: "state_at", cell: (job) => <When at={job.state_at} /> },
+  { name: "Error", wide: true, cell: (job) => job.error && plain(job.error) },
+];
+
+export default function Jobs() {
+  const [search, change] = useSearch();
+  const table = useTable("job");
+  const projects = useRead("list_projects", {});
+  const intents = useRead("list_intents", {});
+  const sort = search.get("sort") ?? "-created_at";
+  const filter = {
+    state: search.get("state") ?? undefined,
+    project: search.get("project") ?? undefined,
+    intent: search.get("intent") ?? undefined,
+    task_id: search.get("task") ?? undefined,
+    search: search.get("search") ?? undefined,
+  };
+  const pages = usePages("list_jobs", { ...filter, sort: sort as "-created_at" });
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  useFresh(["list_jobs"], (event) => event.name.startsWith("job_"), 2_000);
+  const some = Object.values(filter).some(Boolean);
+  return (
+    <>
+      <div className="title-row">
+        <h1>Jobs</h1>
+        <div className="filters">
+          <Choice
+            name="text"
+            value={filter.search ?? ""}
+            onChange={(text) => change({ search: text })}
+          />
+          <Choice
+            name="state"
+            value={filter.state ?? ""}
+            choices={table.states}
+            onChange={(state) => change({ state })}
+          />
+          <Choice
+            name="project"
+            value={filter.project ?? ""}
+            choices={projects.data?.items.map((each) => each.name)}
+            onChange={(project) => change({ project })}
+          />
+          <Choice
+            name="intent"
+            value={filter.intent ?? ""}
+            choices={intents.data?.items.map((each) => each.name)}
+            onChange={(intent) => change({ intent })}
+          />
+          <Choice
+            name="task id"
+            value={filter.task_id ?? ""}
+            onChange={(task) => change({ task })}
+          />
+        </div>
+      </div>
+      <Bulk
+        noun="job"
+        items={pages.items.filter((job) => chosen.has(job.id))}
+        verbs={verbs(table.terminal)}
+        onDone={() => setChosen(new Set())}
+      />
+      {pages.items.length === 0 && pages.data ? (
+        <Empty title={some ? "No job fits the filters." : "There are no jobs yet."}>
+          <p>{some ? "Take a filter away." : "A job begins when a task is run:"}</p>
+          {!some && <Command>detent submit runQA</Command>}
+        </Empty>
+      ) : (
+        <Rows
+          label="Jobs"
+          items={pages.items}
+          columns={COLUMNS}
+          keyOf={(job) => job.id}
+          sort={sort}
+          onSort={(next) => change({ sort: next })}
+          chosen={chosen}
+          onChoose={setChosen}
+        />
+      )}
+      <More pages={pages} what="the jobs" count={pages.items.length} />
+    </>
+  );
+}
+
+/** A job that belongs to a task is acted on through it, so that the two never disagree. */
+function verbs(terminal: readonly string[]): Verb<Job>[] {
+  return [
+    {
+      name: "Retry",
+      fits: (job) => job.state === "failed",
+      act: (job) =>
+        job.task_id
+          ? call("retry_task", { task_id: job.task_id })
+          : call("retry_job", { job_id: job.id }),
+    },
+    {
+      name: "Cancel",
+      danger: true,
+      fits: (job) => !terminal.includes(job.state),
+      act: (job) =>
+        job.task_id
+          ? call("cancel_task", { task_id: job.task_id })
+          : call("cancel_job", { job_id: job.id }),
+    },
+  ];
+}

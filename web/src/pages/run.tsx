@@ -1,0 +1,54 @@
+// One run: how it went, what it cost, what it wrote and what it left behind.
+import { useFresh, useRead } from "../api/hooks";
+import { Link, linkTo } from "../router";
+import { dollars, plain, shortId, shown } from "../text";
+import { Evidence } from "../ui/evidence";
+import { Loading, Trouble } from "../ui/notes";
+import { StateMark } from "../ui/state";
+import { Took, When } from "../ui/when";
+import { RunOutput } from "./task/output";
+
+export default function RunPage({ id }: { id: string }) {
+  const run = useRead("show_run", { run_id: id });
+  const evidence = useRead("run_evidence", { run_id: id });
+  useFresh(["show_run", "run_evidence"], (event) => event.subject === id, 400);
+  if (run.error && !run.data) return <Trouble problem={run.error} again={run.refetch} />;
+  if (!run.data || run.data.id !== id) return <Loading what="the run" />;
+  const { state, started_at, ended_at, worker, attempt, cost, error, exit_code } = run.data;
+  return (
+    <>
+      <header className="task-head">
+        <h1>Run {shortId(id)}</h1>
+        <p className="facts-line">
+          <StateMark table="run" state={state} />
+          {started_at && (
+            <span>
+              started <When at={started_at} />
+            </span>
+          )}
+          <span>
+            took <Took from={started_at} to={ended_at} />
+          </span>
+          <span>by {plain(worker)}</span>
+          <span>attempt {attempt}</span>
+          {exit_code !== null && <span>exit code {exit_code}</span>}
+          {cost > 0 && <span>{dollars(cost)}</span>}
+          {run.data.step && <span>step {plain(run.data.step)}</span>}
+          <Link to={linkTo.job(run.data.job_id)}>Open its job</Link>
+          <code className="mono faint">{plain(id)}</code>
+        </p>
+      </header>
+      {run.data.note && <p>{plain(run.data.note)}</p>}
+      {error && (
+        <>
+          <h2>Error{run.data.error_class !== "error" && `: ${run.data.error_class}`}</h2>
+          <pre className="block">{shown(error)}</pre>
+        </>
+      )}
+      <h2>Output</h2>
+      <RunOutput runId={id} state={state} />
+      <h2>Evidence</h2>
+      {evidence.data && <Evidence items={evidence.data.items} />}
+    </>
+  );
+}

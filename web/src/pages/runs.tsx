@@ -1,0 +1,138 @@
+// All runs: every attempt, sorted, filtered and paged by the server.
+import { useState } from "react";
+import { call } from "../api/call";
+import { useFresh, useRead } from "../api/hooks";
+import type { Run } from "../api/schema";
+import { Link, linkTo, useSearch } from "../router";
+import { dollars, plain, shortId } from "../text";
+import { Bulk, type Verb } from "../ui/bulk";
+import { Choice } from "../ui/choice";
+import { Empty } from "../ui/notes";
+import { type ColumnOf, More, Rows, usePages } from "../ui/rows";
+import { StateMark } from "../ui/state";
+import { useTable } from "../ui/tables";
+import { Took, When } from "../ui/when";
+
+const COLUMNS: ColumnOf<Run>[] = [
+  {
+    name: "Run",
+    sort: "id",
+    cell: (run) => (
+      <Link className="mono" to={linkTo.run(run.id)}>
+        {shortId(run.id)}
+      </Link>
+    ),
+  },
+  { name: "State", cell: (run) => <StateMark table="run" state={run.state} quiet /> },
+  {
+    name: "Job",
+    cell: (run) => (
+      <Link className="mono" to={linkTo.job(run.job_id)}>
+        {shortId(run.job_id)}
+      </Link>
+    ),
+  },
+  { name: "Step", cell: (run) => run.step && plain(run.step) },
+  { name: "Worker", cell: (run) => plain(run.worker) },
+  { name: "Attempt", end: true, cell: (run) => run.attempt },
+  {
+    name: "Started",
+    sort: "started_at",
+    cell: (run) => run.started_at && <When at={run.started_at} />,
+  },
+  { name: "Ended", sort: "ended_at", cell: (run) => run.ended_at && <When at={run.ended_at} /> },
+  { name: "Took", end: true, cell: (run) => <Took from={run.started_at} to={run.ended_at} /> },
+  { name: "Exit", end: true, cell: (run) => run.exit_code },
+  { name: "Cost", end: true, cell: (run) => (run.cost ? dollars(run.cost) : "") },
+  { name: "Error", wide: true, cell: (run) => run.error && plain(run.error) },
+];
+
+/** What runs are of: their jobs, and those by their tasks where they have one. */
+const ofJob = (verb: "retry" | "cancel") => async (run: Run) => {
+  const job = await call("show_job", { job_id: run.job_id });
+  if (job.task_id) return call(`${verb}_task`, { task_id: job.task_id });
+  return call(`${verb}_job`, { job_id: job.id });
+};
+
+const VERBS: Verb<Run>[] = [
+  { name: "Retry", fits: (run) => ["failed", "timeout"].includes(run.state), act: ofJob("retry") },
+  {
+    name: "Cancel",
+    danger: true,
+    fits: (run) => ["queued", "running"].includes(run.state),
+    act: ofJob("cancel"),
+  },
+];
+
+export default function Runs() {
+  const [search, change] = useSearch();
+  const table = useTable("run");
+  const workers = useRead("list_workers", {});
+  const sort = search.get("sort") ?? "-queued_at";
+  const filter = {
+    state: search.get("state") ?? undefined,
+    worker: search.get("worker") ?? undefined,
+    job_id: search.get("job") ?? undefined,
+    search: search.get("search") ?? undefined,
+  };
+  const pages = usePages("list_runs", { ...filter, sort: sort as "-queued_at" });
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  useFresh(
+    ["list_runs"],
+    (event) => event.name.startsWith("run_") || event.name === "job_running",
+    2_000,
+  );
+  return (
+    <>
+      <div className="title-row">
+        <h1>Runs</h1>
+        <div className="filters">
+          <Choice
+            name="text"
+            value={filter.search ?? ""}
+            onChange={(text) => change({ search: text })}
+          />
+          <Choice
+            name="state"
+            value={filter.state ?? ""}
+            choices={table.states}
+            onChange={(state) => change({ state })}
+          />
+          <Choice
+            name="worker"
+            value={filter.worker ?? ""}
+            choices={workers.data?.items.map((each) => each.name)}
+            onChange={(worker) => change({ worker })}
+          />
+          <Choice name="job id" value={filter.job_id ?? ""} onChange={(job) => change({ job })} />
+        </div>
+      </div>
+      <Bulk
+        noun="run"
+        items={pages.items.filter((run) => chosen.has(run.id))}
+        verbs={VERBS}
+        onDone={() => setChosen(new Set())}
+      />
+      {pages.items.length === 0 && pages.data ? (
+        <Empty title="No run fits.">
+          <p>
+            A run is recorded when a worker takes a job. Take a filter away, or look at{" "}
+            <Link to="/workers">the workers</Link>.
+          </p>
+        </Empty>
+      ) : (
+        <Rows
+          label="Runs"
+          items={pages.items}
+          columns={COLUMNS}
+          keyOf={(run) => run.id}
+          sort={sort}
+          onSort={(next) => change({ sort: next })}
+          chosen={chosen}
+          onChoose={setChosen}
+        />
+      )}
+      <More pages={pages} what="the runs" count={pages.items.length} />
+    </>
+  );
+}

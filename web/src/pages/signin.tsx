@@ -1,0 +1,49 @@
+// What a browser sees that the gateway does not know: how to get in, and nothing else.
+import { type FormEvent, useState } from "react";
+import type { Problem } from "../api/call";
+import { codeFrom } from "../session";
+import { Command, Trouble } from "../ui/notes";
+
+export function SignIn({
+  problem,
+  enter,
+}: {
+  problem: Problem | null;
+  enter: (code: string) => void;
+}) {
+  const [text, setText] = useState("");
+  const [wrong, setWrong] = useState(false);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const code = codeFrom(text);
+    setWrong(!code);
+    if (code) enter(code);
+  };
+  return (
+    <main className="alone">
+      <h1>detent</h1>
+      {problem && <Trouble problem={problem} />}
+      <p>
+        This browser is not signed in. On the machine where detent runs, ask for a link that works
+        once:
+      </p>
+      <Command>detent dashboard</Command>
+      <p>Open the link it prints, or paste it here. It is valid for a minute.</p>
+      <form className="row" onSubmit={submit}>
+        <input
+          className="input grow"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          aria-label="One-time link or code"
+          aria-invalid={wrong}
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <button type="submit" className="button primary">
+          Sign in
+        </button>
+      </form>
+      {wrong && <p className="bad-text">That is neither a one-time link nor its code.</p>}
+    </main>
+  );
+}

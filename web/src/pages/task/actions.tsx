@@ -1,0 +1,85 @@
+// What can be done with a task now: exactly what the server says is legal.
+import { useState } from "react";
+import { call, type Problem } from "../../api/call";
+import { client, useRead } from "../../api/hooks";
+import type { Task } from "../../api/schema";
+import { Link } from "../../router";
+import { plain } from "../../text";
+import { Dialog } from "../../ui/dialog";
+import { say } from "../../ui/toast";
+import { titleOf } from "../inbox/kinds";
+
+const DIRECT = {
+  run: ["Run", "run_task"],
+  retry: ["Retry", "retry_task"],
+  resume: ["Resume", "resume_task"],
+} as const;
+const IN_INBOX = ["answer", "accept", "reject"];
+
+export function Actions({ task }: { task: Task }) {
+  const why = useRead("why", { task_id: task.id });
+  const [cancelling, setCancelling] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const actions = why.data?.id === task.id ? why.data.actions : [];
+  const act = async (word: string, verb: () => Promise<unknown>) => {
+    setBusy(true);
+    try {
+      await verb();
+      say(`${word}: ${plain(titleOf(task))}`);
+    } catch (problem) {
+      say(plain((problem as Problem).message), { bad: true });
+    }
+    setBusy(false);
+    setCancelling(false);
+    await client.invalidateQueries();
+  };
+  return (
+    <div className="row actions">
+      {actions.some((action) => IN_INBOX.includes(action)) && (
+        <Link className="button primary" to={`/inbox/${encodeURIComponent(task.id)}`}>
+          {actions.includes("answer") ? "Answer" : "Review"}
+        </Link>
+      )}
+      {(Object.keys(DIRECT) as (keyof typeof DIRECT)[])
+        .filter((action) => actions.includes(action))
+        .map((action) => (
+          <button
+            key={action}
+            type="button"
+            className="button"
+            disabled={busy}
+            onClick={() =>
+              act(DIRECT[action][0], () => call(DIRECT[action][1], { task_id: task.id }))
+            }
+          >
+            {DIRECT[action][0]}
+          </button>
+        ))}
+      {actions.includes("cancel") && (
+        <button
+          type="button"
+          className="button danger"
+          disabled={busy}
+          onClick={() => setCancelling(true)}
+        >
+          Cancel
+        </button>
+      )}
+      {cancelling && (
+        <Dialog
+          title="Cancel this task?"
+          action="Cancel the task"
+          danger
+          busy={busy}
+          onClose={() => setCancelling(false)}
+          onDo={() => act("Cancelled", () => call("cancel_task", { task_id: task.id }))}
+        >
+          <p>
+            {plain(titleOf(task))} and its subtasks stop. Running work is asked to stop and gets its
+            time to do so. A cancelled task stays cancelled.
+          </p>
+        </Dialog>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,124 @@
+// Jobs, steps, runs, waits and retries on one axis of time.
+import { useMemo } from "react";
+import { useRead } from "../../api/hooks";
+import type { Task } from "../../api/schema";
+import { words } from "../../text";
+import { clockTime, duration, exactUtc } from "../../time";
+import { Empty, Loading, Trouble } from "../../ui/notes";
+import { Shape, StateMark } from "../../ui/state";
+import { useLook, useTables } from "../../ui/tables";
+import { useNow } from "../../ui/when";
+import { type Bar, marks, type Row, timeline } from "./timeline";
+
+const percent = (part: number) => `${(part * 100).toFixed(3)}%`;
+
+export function Gantt({ task }: { task: Task }) {
+  const tables = useTables();
+  const events = useRead("task_events", { task_id: task.id });
+  const now = useNow();
+  const drawn = useMemo(
+    () => timeline(tables, task.lifecycle, task.id, events.data?.events ?? []),
+    [tables, task.lifecycle, task.id, events.data],
+  );
+  if (events.error) return <Trouble problem={events.error} again={events.refetch} />;
+  if (!events.data) return <Loading what="the timeline" />;
+  if (!drawn.rows.length) return <Empty title="Nothing has happened yet." />;
+  const end = Math.max(drawn.end ?? now, drawn.start + 1);
+  const span = end - drawn.start;
+  return (
+    <>
+      <p className="faint">
+        {duration((drawn.end ? drawn.last : now) - drawn.start)} from {clockTime(drawn.start)} to{" "}
+        {drawn.end ? clockTime(drawn.last) : "now"}
+      </p>
+      <div className="scroll" tabIndex={0} role="region" aria-label="Timeline">
+        <div className="gantt" role="table" aria-label="What happened when">
+          <div className="gantt-row axis" role="row">
+            <span role="columnheader">after</span>
+            <span className="gantt-track" role="columnheader" aria-label="time">
+              {marks(span, 8).map((at) => (
+                <span key={at} className="mark" style={{ left: percent(at / span) }}>
+                  {at ? duration(at) : "0"}
+                </span>
+              ))}
+            </span>
+          </div>
+          {drawn.rows.map((row) => (
+            <Line key={`${row.kind} ${row.id}`} row={row} start={drawn.start} end={end} />
+          ))}
+        </div>
+      </div>
+      <Legend rows={drawn.rows} />
+    </>
+  );
+}
+
+function Line({ row, start, end }: { row: Row; start: number; end: number }) {
+  return (
+    <div className="gantt-row" role="row" data-kind={row.kind}>
+      <span role="rowheader" className={`depth-${row.depth} cut`} title={row.id}>
+        {row.label}
+      </span>
+      <span className="gantt-track" role="cell">
+        {row.bars.map((bar) => (
+          <Span
+            key={`${bar.start} ${bar.state}`}
+            bar={bar}
+            table={row.table}
+            start={start}
+            end={end}
+          />
+        ))}
+      </span>
+    </div>
+  );
+}
+
+interface SpanProps {
+  bar: Bar;
+  table: string | null;
+  start: number;
+  end: number;
+}
+
+function Span({ bar, table, start, end }: SpanProps) {
+  const { look, appearance } = useLook(table ?? "", bar.state);
+  const until = bar.end ?? end;
+  const span = end - start;
+  const lasted = duration((bar.end ?? Date.now()) - bar.start);
+  const told = `${words(bar.state)}, ${lasted}${bar.end === null ? " so far" : ""}, by ${bar.event}\n${exactUtc(bar.start)}`;
+  return (
+    <span
+      className={`bar ${bar.end === null ? "open" : ""} ${table ? "" : "wait"} ${until === bar.start ? "moment" : ""}`}
+      data-look={look}
+      title={told}
+      style={{
+        left: percent((bar.start - start) / span),
+        ...(until === bar.start ? {} : { width: percent((until - bar.start) / span) }),
+      }}
+    >
+      <Shape name={appearance.shape} />
+      <span className="bar-name">{words(bar.state)}</span>
+    </span>
+  );
+}
+
+/** Which shape stands for which state, since a short bar has no room for its name. */
+function Legend({ rows }: { rows: Row[] }) {
+  const shown = new Map<string, [string, string]>();
+  for (const row of rows) {
+    for (const bar of row.bars) {
+      if (row.table) shown.set(`${row.kind} ${bar.state}`, [row.table, bar.state]);
+    }
+  }
+  return (
+    <ul className="legend" aria-label="States in this timeline">
+      {[...shown].map(([key, [table, state]]) => (
+        <li key={key}>
+          <StateMark table={table} state={state} quiet />
+          <span className="faint">{key.split(" ")[0]}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}

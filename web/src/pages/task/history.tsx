@@ -1,0 +1,152 @@
+// The task's events in order, and how everything of it stood right after any one of them.
+import { useMemo, useRef } from "react";
+import { useRead } from "../../api/hooks";
+import type { Event, Task } from "../../api/schema";
+import { asOf, levelOf, type Standing, tableOf } from "../../lifecycles";
+import { useSearch } from "../../router";
+import { plain, plural, shortId, words } from "../../text";
+import { clockTime, exactUtc, inZone } from "../../time";
+import { useKeys } from "../../ui/keys";
+import { Loading, Trouble } from "../../ui/notes";
+import { useReveal } from "../../ui/reveal";
+import { StateMark } from "../../ui/state";
+import { useTables } from "../../ui/tables";
+import { Value } from "../../ui/value";
+import { When } from "../../ui/when";
+
+export function History({ task }: { task: Task }) {
+  const answer = useRead("task_events", { task_id: task.id });
+  const [search, change] = useSearch();
+  const events = answer.data?.events ?? [];
+  const wanted = Number(search.get("at"));
+  const found = events.findIndex((event) => event.position === wanted);
+  const at = found >= 0 ? found : events.length - 1;
+  const open = (index: number) => {
+    const event = events[Math.max(0, Math.min(events.length - 1, index))];
+    if (event) change({ at: String(event.position) });
+  };
+  useKeys({ j: () => open(at + 1), k: () => open(at - 1) });
+  if (answer.error) return <Trouble problem={answer.error} again={answer.refetch} />;
+  const event = events[at];
+  if (!event) return <Loading what="the history" />;
+  return (
+    <div className="history">
+      <ol className="events" aria-label="Events, oldest first">
+        {events.map((each, index) => (
+          <Line
+            key={each.position}
+            event={each}
+            current={index === at}
+            onOpen={() => open(index)}
+          />
+        ))}
+      </ol>
+      <Then task={task} events={events} event={event} last={at === events.length - 1} />
+    </div>
+  );
+}
+
+function Line({ event, current, onOpen }: { event: Event; current: boolean; onOpen: () => void }) {
+  const level = levelOf(useTables(), event);
+  const line = useRef<HTMLLIElement>(null);
+  useReveal(line, current);
+  const time = Date.parse(event.at);
+  return (
+    <li ref={line}>
+      <button
+        type="button"
+        className="event"
+        aria-pressed={current}
+        onClick={onOpen}
+        data-level={level ?? "fact"}
+      >
+        <time
+          dateTime={event.at}
+          title={`${inZone(time)}\n${exactUtc(time)}`}
+          className="faint mono"
+        >
+          {clockTime(time)}
+        </time>
+        <span className="event-name">{event.name}</span>
+        <span className="faint cut">{plain(event.actor)}</span>
+      </button>
+    </li>
+  );
+}
+
+interface ThenProps {
+  task: Task;
+  events: Event[];
+  event: Event;
+  last: boolean;
+}
+
+function Then({ task, events, event, last }: ThenProps) {
+  const tables = useTables();
+  const standing = useMemo(
+    () => asOf(tables, task.lifecycle, task.id, events, event.position),
+    [tables, task, events, event],
+  );
+  const own = standing.find((each) => each.level === "task");
+  return (
+    <section className="then" aria-label="State after this event">
+      <h2>{event.name}</h2>
+      <p className="facts-line">
+        <span className="faint">
+          <When at={event.at} exact />
+        </span>
+        <span className="faint">position {event.position}</span>
+        <span className="faint">by {plain(event.actor)}</span>
+      </p>
+      <h3>{last ? "How it stands now" : "How it stood right after"}</h3>
+      {own && (
+        <p className="row">
+          <span>{last ? "The task is" : "The task was"}</span>{" "}
+          <StateMark table={task.lifecycle} state={own.state} />
+        </p>
+      )}
+      <Standings
+        standing={standing.filter((each) => each.level !== "task")}
+        lifecycle={task.lifecycle}
+      />
+      <h3>What the event says</h3>
+      <Value value={event.data ?? {}} />
+      <Whole taskId={task.id} position={event.position} />
+    </section>
+  );
+}
+
+/** The task itself as the server folds it from the log up to there. */
+function Whole({ taskId, position }: { taskId: string; position: number }) {
+  const then = useRead("task_at", { task_id: taskId, position });
+  if (then.error) return <Trouble problem={then.error} />;
+  if (!then.data) return null;
+  return (
+    <details>
+      <summary>The whole task then, with {plural(then.data.jobs.length, "job")}</summary>
+      <Value value={{ task: then.data.task, jobs: then.data.jobs }} />
+    </details>
+  );
+}
+
+function Standings({ standing, lifecycle }: { standing: Standing[]; lifecycle: string }) {
+  if (!standing.length) return <p className="faint">It had no job yet.</p>;
+  return (
+    <>
+      <p className="faint">{plural(standing.length, "job, step or run", "jobs, steps and runs")}</p>
+      <ul className="plain-list">
+        {standing.map((each) => (
+          <li key={`${each.level} ${each.id}`} className="row">
+            <StateMark table={tableOf(each.level, lifecycle)} state={each.state} quiet />
+            <span>
+              {words(each.level)} <span className="mono">{shortId(each.id)}</span>
+            </span>
+            <span className="faint">
+              since <When at={each.since} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

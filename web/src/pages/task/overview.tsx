@@ -1,0 +1,257 @@
+// Where a task stands: its lifecycle with the way it took, why it is not moving, and its facts.
+import { useMemo } from "react";
+import { useRead } from "../../api/hooks";
+import type { Event, Reason, Task } from "../../api/schema";
+import { path } from "../../lifecycles";
+import { Link, linkTo } from "../../router";
+import { dollars, plain, plural, shortId, shown, words } from "../../text";
+import { Diagram, wayKey } from "../../ui/diagram";
+import { Meter } from "../../ui/meter";
+import { Trouble } from "../../ui/notes";
+import { StateMark } from "../../ui/state";
+import { useTable } from "../../ui/tables";
+import { Value } from "../../ui/value";
+import { Took, When } from "../../ui/when";
+
+export function Overview({ task }: { task: Task }) {
+  const events = useRead("task_events", { task_id: task.id });
+  return (
+    <div className="overview">
+      <div className="pair">
+        <section aria-labelledby="why-title">
+          <h2 id="why-title">Why it stands where it stands</h2>
+          <Why task={task} />
+        </section>
+        <Facts task={task} />
+      </div>
+      <Work task={task} />
+      <section aria-labelledby="way-title">
+        <h2 id="way-title">Its way</h2>
+        <Way task={task} events={events.data?.events ?? []} />
+      </section>
+    </div>
+  );
+}
+
+function Why({ task }: { task: Task }) {
+  const why = useRead("why", { task_id: task.id });
+  if (why.error) return <Trouble problem={why.error} again={why.refetch} />;
+  const reasons = why.data?.id === task.id ? why.data.reasons : [];
+  if (!reasons.length) {
+    return <p className="faint">Nothing holds it up. It is {words(task.state)}.</p>;
+  }
+  return (
+    <ul className="reasons">
+      {reasons.map((reason) => (
+        <ReasonLine key={reason.reason} reason={reason} />
+      ))}
+    </ul>
+  );
+}
+
+function ReasonLine({ reason }: { reason: Reason }) {
+  const facts = Object.entries(reason.detail).filter(
+    ([name, value]) => value != null && !name.endsWith("_at"),
+  );
+  return (
+    <li>
+      <strong>{words(plain(reason.reason))}</strong>
+      <span>
+        Cleared by {plain(reason.cleared_by)}: {plain(reason.how)}.
+      </span>
+      <span className="faint">
+        Looked at again: {plain(reason.looks_again)}
+        {reason.looks_again_at && (
+          <>
+            , <When at={reason.looks_again_at} />
+          </>
+        )}
+        .
+      </span>
+      {facts.length > 0 && (
+        <span className="faint">
+          {facts.map(([name, value]) => `${words(name)}: ${shown(value)}`).join(" · ")}
+        </span>
+      )}
+    </li>
+  );
+}
+
+function Way({ task, events }: { task: Task; events: Event[] }) {
+  const table = useTable(task.lifecycle);
+  const own = useMemo(() => events.filter((event) => event.stream === task.id), [events, task.id]);
+  const visits = useMemo(() => path(table, own), [table, own]);
+  const way = useMemo(
+    () => new Set(visits.map((visit) => wayKey(visit.from, visit.event))),
+    [visits],
+  );
+  return (
+    <>
+      <ol className="way" aria-label="States so far">
+        {visits.map((visit) => (
+          <li key={visit.position}>
+            <Link to={`${linkTo.task(task.id, "history")}?at=${visit.position}`}>
+              <StateMark table={task.lifecycle} state={visit.state} quiet />
+            </Link>
+            <span className="faint">
+              <When at={visit.at} />
+            </span>
+          </li>
+        ))}
+      </ol>
+      <Diagram name={task.lifecycle} lit={task.state} way={way} />
+    </>
+  );
+}
+
+function Work({ task }: { task: Task }) {
+  const runs = useRead("task_runs", { task_id: task.id });
+  const subtasks = useRead("subtasks", { task_id: task.id }, { enabled: task.subtasks > 0 });
+  const jobs = useRead("task_jobs", { task_id: task.id });
+  const result = jobs.data?.items.at(-1)?.result;
+  return (
+    <section aria-labelledby="work-title">
+      <h2 id="work-title">Work</h2>
+      {runs.data?.items.length ? (
+        <div className="scroll">
+          <table className="list">
+            <thead>
+              <tr>
+                <th scope="col">Run</th>
+                <th scope="col">State</th>
+                <th scope="col">Started</th>
+                <th scope="col">Took</th>
+                <th scope="col">Cost</th>
+                <th scope="col">Worker</th>
+                <th scope="col">Error</th>
+              </tr>
+            </thead>
+            <tbody>
+              {runs.data.items.map((run) => (
+                <tr key={run.id}>
+                  <td>
+                    <Link className="mono" to={linkTo.run(run.id)}>
+                      {shortId(run.id)}
+                    </Link>
+                    {run.step && <span className="faint"> {plain(run.step)}</span>}
+                  </td>
+                  <td>
+                    <StateMark table="run" state={run.state} quiet />
+                  </td>
+                  <td>{run.started_at && <When at={run.started_at} />}</td>
+                  <td>
+                    <Took from={run.started_at} to={run.ended_at} />
+                  </td>
+                  <td>{run.cost ? dollars(run.cost) : ""}</td>
+                  <td>{plain(run.worker)}</td>
+                  <td className="cut-cell">{run.error && plain(run.error)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <p className="faint">No attempt has been made yet.</p>
+      )}
+      {subtasks.data && subtasks.data.items.length > 0 && (
+        <>
+          <h3>{plural(subtasks.data.items.length, "subtask")}</h3>
+          <ul className="plain-list">
+            {subtasks.data.items.map((each) => (
+              <li key={each.id} className="row">
+                <StateMark table={each.lifecycle} state={each.state} quiet />
+                <Link to={linkTo.task(each.id)}>{plain(each.title || each.intent)}</Link>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {result != null && (
+        <>
+          <h3>Result</h3>
+          <Value value={result} />
+        </>
+      )}
+    </section>
+  );
+}
+
+/** What it has cost so far, with everything below it. */
+function Costs({ task }: { task: Task }) {
+  const costs = useRead("task_costs", { task_id: task.id });
+  if (!costs.data || (costs.data.tree.cost === 0 && costs.data.budget === null)) return null;
+  const { own, tree, budget, left } = costs.data;
+  return (
+    <>
+      <h3>Cost</h3>
+      <p>
+        {dollars(own.cost)} in {plural(own.runs, "run")}, {own.tokens_in.toLocaleString("en")}{" "}
+        tokens in, {own.tokens_out.toLocaleString("en")} out
+        {tree.cost > own.cost && `; with subtasks ${dollars(tree.cost)}`}
+        {left !== null && `; ${dollars(Math.max(left, 0))} left`}.
+      </p>
+      {budget !== null && <Meter label="Budget that is spent" used={tree.cost} all={budget} />}
+    </>
+  );
+}
+
+function Facts({ task }: { task: Task }) {
+  const facts: [string, React.ReactNode][] = [
+    ["created", <When key="at" at={task.created_at} exact />],
+    ["by", plain(task.created_by)],
+    ["source", plain(task.source)],
+    [
+      "lifecycle",
+      <Link key="lifecycle" to={`/lifecycles/${task.lifecycle}`}>
+        {task.lifecycle}
+      </Link>,
+    ],
+    ["tags", task.tags.map(plain).join(", ")],
+    ["rounds", task.rounds || ""],
+    ["comment", task.comment && plain(task.comment)],
+    ["spent", task.spent ? dollars(task.spent) : ""],
+    ["budget", task.budget === null ? "" : dollars(task.budget)],
+    ["session", task.session_id && plain(task.session_id)],
+    [
+      "parent",
+      task.parent_id && (
+        <Link key="parent" to={linkTo.task(task.parent_id)}>
+          {shortId(task.parent_id)}
+        </Link>
+      ),
+    ],
+    [
+      "depends on",
+      task.depends_on.length > 0 &&
+        task.depends_on.map((id) => (
+          <Link key={id} to={linkTo.task(id)}>
+            {shortId(id)}{" "}
+          </Link>
+        )),
+    ],
+    ["retries left", task.retries_left ?? ""],
+    ["version", task.version],
+  ];
+  return (
+    <section aria-labelledby="facts-title">
+      <h2 id="facts-title">Facts</h2>
+      <dl className="facts">
+        {facts
+          .filter(([, value]) => value !== "" && value !== null && value !== false)
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+      </dl>
+      <Costs task={task} />
+      {task.payload != null && JSON.stringify(task.payload) !== "{}" && (
+        <>
+          <h3>Payload</h3>
+          <Value value={task.payload} />
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,112 @@
+// One task: where it stands and why, what was done when, its plan, output, evidence and history.
+import { lazy } from "react";
+import { useFresh, useRead } from "../../api/hooks";
+import type { Task } from "../../api/schema";
+import { Link, linkTo } from "../../router";
+import { dollars, plain } from "../../text";
+import { Evidence } from "../../ui/evidence";
+import { Empty, Loading, Trouble } from "../../ui/notes";
+import { StateMark } from "../../ui/state";
+import { When } from "../../ui/when";
+import { titleOf } from "../inbox/kinds";
+import { Actions } from "./actions";
+import { Gantt } from "./gantt";
+import { History } from "./history";
+import { Output } from "./output";
+import { Overview } from "./overview";
+
+const Plan = lazy(() => import("./graph"));
+
+const TABS = [
+  ["", "Overview"],
+  ["timeline", "Timeline"],
+  ["plan", "Plan"],
+  ["output", "Output"],
+  ["evidence", "Evidence"],
+  ["history", "History"],
+] as const;
+
+const READS = [
+  "show_task",
+  "task_events",
+  "task_jobs",
+  "task_runs",
+  "task_steps",
+  "task_evidence",
+  "subtasks",
+  "why",
+  "task_costs",
+] as const;
+
+export default function TaskPage({ id, tab = "" }: { id: string; tab?: string }) {
+  const task = useRead("show_task", { task_id: id });
+  useFresh(READS, (event) => event.stream === id || event.stream.startsWith(`${id}-j`), 400);
+  if (task.error && (!task.data || task.error.status === 404)) {
+    return (
+      <>
+        <h1>Task</h1>
+        <Trouble problem={task.error} again={task.refetch} />
+        <p>
+          It may have been deleted. <Link to="/board">Look at the board</Link>.
+        </p>
+      </>
+    );
+  }
+  if (!task.data || task.data.id !== id) return <Loading what="the task" />;
+  return (
+    <>
+      <Head task={task.data} />
+      <nav className="tabs" aria-label="Views of the task">
+        {TABS.map(([key, name]) => (
+          <Link key={key} to={linkTo.task(id, key)} aria-current={key === tab ? "page" : undefined}>
+            {name}
+          </Link>
+        ))}
+      </nav>
+      <Tab task={task.data} tab={tab} />
+    </>
+  );
+}
+
+function Tab({ task, tab }: { task: Task; tab: string }) {
+  if (tab === "") return <Overview task={task} />;
+  if (tab === "timeline") return <Gantt task={task} />;
+  if (tab === "plan") return <Plan task={task} />;
+  if (tab === "output") return <Output taskId={task.id} />;
+  if (tab === "evidence") return <Files task={task} />;
+  if (tab === "history") return <History task={task} />;
+  return <Empty title="A task has no such view." />;
+}
+
+function Files({ task }: { task: Task }) {
+  const evidence = useRead("task_evidence", { task_id: task.id });
+  if (evidence.error) return <Trouble problem={evidence.error} again={evidence.refetch} />;
+  return evidence.data ? <Evidence items={evidence.data.items} /> : <Loading what="the evidence" />;
+}
+
+function Head({ task }: { task: Task }) {
+  return (
+    <header className="task-head">
+      <div className="title-row">
+        <h1>{plain(titleOf(task))}</h1>
+        <Actions task={task} />
+      </div>
+      <p className="facts-line">
+        <StateMark table={task.lifecycle} state={task.state} />
+        <span>
+          since <When at={task.state_at} />
+        </span>
+        <span>{plain(task.project)}</span>
+        <span>{plain(task.intent)}</span>
+        <span>{task.priority}</span>
+        {(task.spent > 0 || task.budget !== null) && (
+          <span>
+            {dollars(task.spent)}
+            {task.budget !== null && ` of ${dollars(task.budget)}`}
+          </span>
+        )}
+        <code className="mono faint">{plain(task.id)}</code>
+      </p>
+    </header>
+  );
+}

@@ -1,0 +1,144 @@
+// The rows of a task's Gantt: what stood in which state from when to when, read from the events.
+import type { Event } from "../../api/schema";
+import { type Level, levelOf, nextState, type Tables, tableOf } from "../../lifecycles";
+
+export interface Bar {
+  /** Null while it goes on. */
+  end: number | null;
+  start: number;
+  state: string;
+  /** The event that began it. */
+  event: string;
+}
+export interface Row {
+  kind: Level | "wait";
+  id: string;
+  label: string;
+  depth: number;
+  /** The lifecycle whose states the bars show; none for a wait. */
+  table: string | null;
+  bars: Bar[];
+}
+export interface Timeline {
+  rows: Row[];
+  start: number;
+  /** Where the picture ends; null for now, while somebody works on it. */
+  end: number | null;
+  /** The last thing that happened. */
+  last: number;
+}
+
+/** The part of the picture that a rest at its end gets. */
+const REST = 0.12;
+
+type Data = Record<string, unknown>;
+
+class Builder {
+  readonly rows = new Map<string, Row>();
+
+  constructor(
+    private readonly tables: Tables,
+    private readonly lifecycle: string,
+    private readonly taskId: string,
+  ) {}
+
+  take(event: Event): void {
+    const at = Date.parse(event.at);
+    const data = (event.data ?? {}) as Data;
+    const level = levelOf(this.tables, event);
+    if (level !== null) this.move(level, this.idOf(event, level), event.name, at, data);
+    if (event.name === "job_running" && typeof data.run_id === "string")
+      this.claim(data.run_id, at);
+    if (event.name === "wait_begun") this.begin(event, at, data);
+    if (event.name === "wait_ended") this.end(`wait ${event.stream} ${event.subject}`, at);
+    if (event.name === "wait_completed") this.end(`wait ${event.stream} ${data.wait}`, at);
+  }
+
+  private idOf(event: Event, level: Level): string {
+    if (level === "task") return this.taskId;
+    return level === "job" ? event.stream : (event.subject ?? event.stream);
+  }
+
+  private move(level: Level, id: string, name: string, at: number, data: Data): void {
+    const table = this.tables.byName.get(tableOf(level, this.lifecycle))!;
+    const row = this.row(level, id, labelOf(level, id, data), table.name);
+    const last = row.bars.at(-1);
+    const state = nextState(table, last?.state ?? null, name);
+    if (state === null || state === last?.state) return;
+    if (last) last.end = at;
+    const ended = table.terminal.includes(state);
+    row.bars.push({ start: at, end: ended ? at : null, state, event: name });
+  }
+
+  /** A run is recorded by the claim of its job. */
+  private claim(runId: string, at: number): void {
+    const table = this.tables.byName.get("run")!;
+    const row = this.row("run", runId, labelOf("run", runId, {}), "run");
+    if (!row.bars.length) {
+      row.bars.push({ start: at, end: null, state: table.initial, event: "job_running" });
+    }
+  }
+
+  private begin(event: Event, at: number, data: Data): void {
+    const kind = String(data.kind ?? "wait");
+    const row = this.row("wait", `${event.stream} ${event.subject}`, `wait: ${kind}`, null);
+    row.bars.push({ start: at, end: null, state: kind, event: event.name });
+  }
+
+  private end(key: string, at: number): void {
+    const bar = this.rows.get(key)?.bars.at(-1);
+    if (bar && bar.end === null) bar.end = at;
+  }
+
+  private row(kind: Row["kind"], id: string, label: string, table: string | null): Row {
+    const key = `${kind} ${id}`;
+    const found = this.rows.get(key);
+    if (found) return found;
+    const depth = kind === "task" ? 0 : kind === "job" ? 1 : 2;
+    const made: Row = { kind, id, label, depth, table, bars: [] };
+    this.rows.set(key, made);
+    return made;
+  }
+}
+
+function labelOf(level: Level, id: string, data: Data): string {
+  if (level === "task") return "task";
+  if (level === "run" && typeof data.step === "string") return `run of ${data.step}`;
+  const tail = level === "step" ? id : (id.split("-").at(-1) ?? id);
+  const number = /^[jr](\d+)$/.exec(tail);
+  return number ? `${level} ${number[1]}` : `${level} ${tail}`;
+}
+
+export function timeline(
+  tables: Tables,
+  lifecycle: string,
+  taskId: string,
+  events: readonly Event[],
+): Timeline {
+  const builder = new Builder(tables, lifecycle, taskId);
+  for (const event of events) builder.take(event);
+  const rows = [...builder.rows.values()].filter((row) => row.bars.length);
+  const times = rows.flatMap((row) => row.bars.flatMap((bar) => [bar.start, bar.end]));
+  const known = times.filter((time): time is number => time !== null);
+  const start = Math.min(...known);
+  const last = Math.max(...known);
+  // A long rest would press everything that happened into a corner: the picture ends before it.
+  const working = rows.some((row) => {
+    const bar = row.bars.at(-1)!;
+    return bar.end === null && tables.byName.get(row.table ?? "")?.looks[bar.state] === "active";
+  });
+  const end = working ? null : last + Math.max((last - start) * REST, 1);
+  return known.length ? { rows, start, end, last } : { rows, start: 0, end: null, last: 0 };
+}
+
+/** Round marks for an axis over a span, at most about so many. */
+export function marks(span: number, most: number): number[] {
+  const steps = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5,
+    72e5, 216e5, 432e5, 864e5, 1728e5, 6048e5, 2592e6,
+  ];
+  const step = steps.find((each) => span / each <= most) ?? span;
+  const found: number[] = [];
+  for (let at = 0; at <= span; at += step) found.push(at);
+  return found;
+}

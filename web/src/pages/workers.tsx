@@ -1,0 +1,186 @@
+// Who does the work and with what: workers with what they hold, resources with who holds them.
+import { useFresh, useRead, useVerb } from "../api/hooks";
+import type { Resource, Worker } from "../api/schema";
+import { Link, linkTo } from "../router";
+import { plain, plural, shortId } from "../text";
+import { Meter } from "../ui/meter";
+import { Command, Empty, Loading, Trouble } from "../ui/notes";
+import { Mark } from "../ui/state";
+import { When } from "../ui/when";
+
+export default function Workers() {
+  const workers = useRead("list_workers", {}, { everyMs: 5_000 });
+  const resources = useRead("list_resources", {}, { everyMs: 5_000 });
+  useFresh(
+    ["list_workers", "list_resources"],
+    (event) => /^(job|run|step)_/.test(event.name),
+    1_500,
+  );
+  return (
+    <>
+      <h1>Workers and resources</h1>
+      <section aria-labelledby="workers-title">
+        <h2 id="workers-title">Workers</h2>
+        {workers.error && <Trouble problem={workers.error} again={workers.refetch} />}
+        {!workers.data && !workers.error && <Loading what="the workers" />}
+        {workers.data?.items.length === 0 && (
+          <Empty title="No worker has ever registered.">
+            <p>Start one; any number may run, on any machine:</p>
+            <Command>detent worker</Command>
+          </Empty>
+        )}
+        <div className="tiles">
+          {workers.data?.items.map((worker) => (
+            <WorkerTile key={worker.name} worker={worker} />
+          ))}
+        </div>
+      </section>
+      <section aria-labelledby="resources-title">
+        <h2 id="resources-title">Resources</h2>
+        {resources.error && <Trouble problem={resources.error} again={resources.refetch} />}
+        <div className="tiles">
+          {resources.data?.items.map((resource) => (
+            <ResourceTile key={resource.id} resource={resource} />
+          ))}
+        </div>
+      </section>
+    </>
+  );
+}
+
+function WorkerTile({ worker }: { worker: Worker }) {
+  const drain = useVerb("drain_worker");
+  const undrain = useVerb("undrain_worker");
+  const look = !worker.alive ? "bad" : worker.draining ? "attention" : "good";
+  const word = !worker.alive ? "not heard of" : worker.draining ? "draining" : "working";
+  return (
+    <article className="tile" aria-label={plain(worker.name)}>
+      <header className="row">
+        <h3 className="cut">{plain(worker.name)}</h3>
+        <Mark look={look}>{word}</Mark>
+      </header>
+      <p className="faint">
+        {worker.seen_at ? (
+          <>
+            heard of <When at={worker.seen_at} />
+          </>
+        ) : (
+          "never heard of"
+        )}
+        {worker.concurrency !== null &&
+          ` · ${worker.running.length} of ${worker.concurrency} slots`}
+      </p>
+      {worker.concurrency !== null && (
+        <Meter label="Slots in use" used={worker.running.length} all={worker.concurrency} />
+      )}
+      <p className="row wrap">
+        {worker.intents.map((intent) => (
+          <span key={intent} className="tag">
+            {plain(intent)}
+          </span>
+        ))}
+      </p>
+      {worker.running.length > 0 && (
+        <ul className="plain-list">
+          {worker.running.map((held) => (
+            <li key={held.job_id} className="row">
+              <Link to={held.task_id ? linkTo.task(held.task_id) : linkTo.job(held.job_id)}>
+                {plain(held.intent)} {shortId(held.task_id ?? held.job_id)}
+              </Link>
+              <span className="faint">
+                <When at={held.since} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div className="row">
+        {worker.draining ? (
+          <button
+            type="button"
+            className="button small"
+            onClick={() => undrain.mutate({ name: worker.name })}
+          >
+            Let it claim again
+          </button>
+        ) : (
+          <button
+            type="button"
+            className="button small"
+            onClick={() => drain.mutate({ name: worker.name })}
+          >
+            Drain
+          </button>
+        )}
+      </div>
+      {(drain.error ?? undrain.error) && <Trouble problem={(drain.error ?? undrain.error)!} />}
+    </article>
+  );
+}
+
+function ResourceTile({ resource }: { resource: Resource }) {
+  const drain = useVerb("drain_resource");
+  const undrain = useVerb("undrain_resource");
+  const look = resource.drained ? "attention" : resource.healthy ? "good" : "bad";
+  const word = resource.drained ? "drained" : resource.healthy ? "healthy" : "unhealthy";
+  return (
+    <article className="tile" aria-label={plain(resource.id)}>
+      <header className="row">
+        <h3 className="cut">{plain(resource.id)}</h3>
+        <Mark look={look}>{word}</Mark>
+      </header>
+      <p className="faint">
+        {resource.built_in
+          ? "built in: the machine itself"
+          : `${resource.in_use} of ${resource.capacity} in use`}
+      </p>
+      {!resource.built_in && (
+        <Meter label="Capacity in use" used={resource.in_use} all={resource.capacity} />
+      )}
+      <p className="row wrap">
+        {resource.capabilities.map((each) => (
+          <span key={each} className="tag">
+            {plain(each)}
+          </span>
+        ))}
+        {Object.entries(resource.labels).map(([name, value]) => (
+          <span key={name} className="tag">
+            {plain(name)}: {plain(value)}
+          </span>
+        ))}
+      </p>
+      {resource.holders.length > 0 && (
+        <p className="faint">
+          held by{" "}
+          {resource.holders.slice(0, 5).map((holder) => (
+            <Link key={`${holder.job_id} ${holder.step}`} to={linkTo.job(holder.job_id)}>
+              {plain(holder.step)}{" "}
+            </Link>
+          ))}
+          {resource.holders.length > 5 && plural(resource.holders.length - 5, "more", "more")}
+        </p>
+      )}
+      {!resource.built_in && (
+        <div className="row">
+          {resource.drained ? (
+            <button
+              type="button"
+              className="button small"
+              onClick={() => undrain.mutate({ name: resource.id })}
+            >
+              Give it out again
+            </button>
+          ) : (
+            <button
+              type="button"
+              className="button small"
+              onClick={() => drain.mutate({ name: resource.id })}
+            >
+              Drain
+            </button>
+          )}
+        </div>
+      )}
+    </article>
+  );
+}

@@ -1,0 +1,127 @@
+import { describe, expect, test } from "vitest";
+import { address } from "./api/call";
+import type { Task } from "./api/schema";
+import { diffSize, isDiff, readDiff } from "./diff";
+import { asked, kindOf, titleOf } from "./pages/inbox/kinds";
+import { match } from "./router";
+import { codeFrom } from "./session";
+import { bytes, dollars, plain, plural, shortId, shown } from "./text";
+import { coarse, duration, relative } from "./time";
+
+const DIFF = `diff --git a/x b/x
+--- a/x
++++ b/x
+@@ -1,3 +1,3 @@
+ one
+---- two
++++ zwei
+ three
+`;
+
+describe("diff", () => {
+  test("lines that look like headers inside a hunk are lines", () => {
+    const lines = readDiff(DIFF);
+    expect(lines.map((line) => line.kind)).toEqual([
+      "file",
+      "file",
+      "file",
+      "hunk",
+      "context",
+      "removed",
+      "added",
+      "context",
+    ]);
+    expect(lines[5]).toEqual({ kind: "removed", text: "--- two", before: 2 });
+    expect(lines[7]).toEqual({ kind: "context", text: "three", before: 3, after: 3 });
+    expect(diffSize(lines)).toEqual({ files: 1, added: 1, removed: 1 });
+  });
+  test("prose is no diff", () => {
+    expect(isDiff(DIFF)).toBe(true);
+    expect(isDiff("--- a list\n--- of dashes\n")).toBe(false);
+  });
+});
+
+describe("text", () => {
+  test("invisible and turning characters become a sign", () => {
+    expect(plain("a\u0000b\u200bc\u2066d\u{e0041}e\tf\n")).toBe(
+      "a\ufffdb\ufffdc\ufffdd\ufffde\tf\n",
+    );
+    expect(shown({ a: 1 })).toBe('{\n  "a": 1\n}');
+    expect(shown(null)).toBe("");
+  });
+  test("numbers as people read them", () => {
+    expect([bytes(999), bytes(48_200), bytes(3_000_000)]).toEqual(["999 B", "48.2 kB", "3.00 MB"]);
+    expect([dollars(0), dollars(0.0123), dollars(12)]).toEqual(["$0.00", "$0.0123", "$12.00"]);
+    expect([plural(1, "job"), plural(1_200, "job")]).toEqual(["1 job", "1,200 jobs"]);
+    expect([shortId("build-1"), shortId("01m7hfat9yf44tz9sr1fnxbnns-j1")]).toEqual([
+      "build-1",
+      "…fnxbnns-j1",
+    ]);
+  });
+});
+
+test("durations and distances in time", () => {
+  expect([12, 1_500, 59_000, 61_000, 3_700_000, 90_000_000].map(duration)).toEqual([
+    "12 ms",
+    "1.5 s",
+    "59 s",
+    "1m 1s",
+    "1h 1m",
+    "1d 1h",
+  ]);
+  expect([relative(0, 500), relative(0, 90_000), relative(90_000, 0)]).toEqual([
+    "just now",
+    "1 min ago",
+    "in 1 min",
+  ]);
+  expect(coarse(50 * 3_600_000)).toBe("2 d");
+});
+
+describe("addresses", () => {
+  test("patterns with a part that may be missing", () => {
+    expect(match("/tasks/:id/:tab?", "/tasks/a%20b")).toEqual({ id: "a b" });
+    expect(match("/tasks/:id/:tab?", "/tasks/x/plan/")).toEqual({ id: "x", tab: "plan" });
+    expect(match("/tasks/:id/:tab?", "/tasks/x/y/z")).toBeNull();
+    expect(match("/jobs", "/jobs/x")).toBeNull();
+    expect(match("/:nothing?", "/")).toEqual({});
+    expect(match("/runs/:id", "/runs/%E0%A4%A")).toEqual({ id: "%E0%A4%A" });
+  });
+  test("path parameters leave the rest", () => {
+    expect(address("answer_task", { task_id: "a/b", answer: 1 })).toEqual({
+      url: "/api/tasks/a%2Fb/answer",
+      rest: { answer: 1 },
+    });
+  });
+  test("the code of a link, of a code, of neither", () => {
+    expect(codeFrom("http://127.0.0.1:5680/#code=detent_x-1")).toBe("detent_x-1");
+    expect(codeFrom(" detent_abc ")).toBe("detent_abc");
+    expect(codeFrom("hello")).toBeNull();
+  });
+});
+
+describe("matters", () => {
+  const task = (fields: Partial<Task>) =>
+    ({ blocked_detail: {}, blocked_by: null, ...fields }) as Task;
+  test("kinds by state and reason", () => {
+    expect(kindOf(task({ state: "ready" }))).toBe("review");
+    expect(kindOf(task({ state: "blocked", blocked_by: "needs_user" }))).toBe("confirmation");
+    expect(kindOf(task({ state: "blocked", blocked_by: "error" }))).toBe("failure");
+    expect(
+      kindOf(
+        task({ state: "blocked", blocked_by: "error", blocked_detail: { error_class: "lost" } }),
+      ),
+    ).toBe("quarantine");
+  });
+  test("own words are allowed without options, or where the question says so", () => {
+    expect(asked(task({ blocked_detail: { text: "Go?" } }))).toEqual({
+      text: "Go?",
+      options: [],
+      free: true,
+    });
+    expect(asked(task({ blocked_detail: { text: "Go?", options: ["yes"] } })).free).toBe(false);
+    expect(asked(task({ blocked_detail: { options: ["yes"], free_text: true } })).free).toBe(true);
+  });
+  test("a task without a title is named by what it does", () => {
+    expect(titleOf({ title: "", intent: "runQA" })).toBe("runQA");
+  });
+});

@@ -1,0 +1,44 @@
+// Whether the gateway knows this browser. A one-time link carries its code in the fragment, which
+// no server sees; it is exchanged for a cookie at once and taken out of the address.
+import { useEffect, useState } from "react";
+import { call, logIn, onSignedOut, type Problem } from "./api/call";
+
+export type Session =
+  | { kind: "asking" }
+  | { kind: "in" }
+  | { kind: "out"; problem: Problem | null }
+  | { kind: "unreachable"; problem: Problem };
+
+/** The code of a one-time link, or of what somebody pasted. */
+export function codeFrom(text: string): string | null {
+  const found = /#code=([^&\s]+)/.exec(text);
+  if (found) return decodeURIComponent(found[1]!);
+  return /^detent_[\w-]+$/.test(text.trim()) ? text.trim() : null;
+}
+
+export function useSession(): [Session, (code?: string) => void] {
+  const [session, set] = useState<Session>({ kind: "asking" });
+  const [round, setRound] = useState<{ code?: string }>({});
+  useEffect(
+    () =>
+      onSignedOut(() => set((now) => (now.kind === "in" ? { kind: "out", problem: null } : now))),
+    [],
+  );
+  useEffect(() => {
+    const code = round.code ?? codeFrom(location.hash);
+    if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+    const enter = async () => {
+      if (code) await logIn(code);
+      await call("show_me", {});
+    };
+    enter().then(
+      () => set({ kind: "in" }),
+      (problem: Problem) => {
+        if (problem.status === 0) set({ kind: "unreachable", problem });
+        // Whoever brought nothing is told how to get in, not that it was refused.
+        else set({ kind: "out", problem: code || problem.status !== 401 ? problem : null });
+      },
+    );
+  }, [round]);
+  return [session, (code) => setRound({ code })];
+}

@@ -1,0 +1,50 @@
+// A filter: a list to choose from where the choices are known, else a field to type in.
+import { useEffect, useState } from "react";
+import { plain } from "../text";
+
+export type Choices = readonly string[] | undefined;
+
+interface Props {
+  name: string;
+  value: string;
+  choices?: Choices;
+  onChange: (value: string | null) => void;
+}
+
+export function Choice({ name, value, choices, onChange }: Props) {
+  if (!choices) return <Typed name={name} value={value} onChange={onChange} />;
+  const known = value && !choices.includes(value) ? [...choices, value] : choices;
+  return (
+    <select
+      className="input small"
+      aria-label={`Filter by ${name}`}
+      data-set={value !== ""}
+      value={value}
+      onChange={(event) => onChange(event.target.value || null)}
+    >
+      <option value="">any {name}</option>
+      {known.map((each) => (
+        <option key={each} value={each}>
+          {plain(each)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function Typed({ name, value, onChange }: Props) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  return (
+    <input
+      className="input small"
+      aria-label={`Filter by ${name}`}
+      placeholder={`any ${name}`}
+      data-set={value !== ""}
+      value={text}
+      onChange={(event) => setText(event.target.value)}
+      onBlur={() => text !== value && onChange(text || null)}
+      onKeyDown={(event) => event.key === "Enter" && onChange(text || null)}
+    />
+  );
+}

@@ -1,0 +1,122 @@
+// The files that runs left behind: a list, and a viewer that never lets a file do anything.
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { type Problem, request } from "../api/call";
+import type { Evidence as Item } from "../api/schema";
+import { useSearch } from "../router";
+import { bytes, plain, words } from "../text";
+import { Empty, Loading, Trouble } from "./notes";
+import { TextView } from "./value";
+import { When } from "./when";
+
+const MOST_SHOWN = 2_000_000;
+
+export function addressOf(item: Item): string {
+  const file = item.file.split("/").map(encodeURIComponent).join("/");
+  return `/api/runs/${encodeURIComponent(item.run_id)}/evidence/${file}`;
+}
+
+export function Evidence({ items }: { items: Item[] }) {
+  const [search, change] = useSearch();
+  if (!items.length) {
+    return (
+      <Empty title="No evidence was left.">
+        <p>Runs leave files in their evidence directory, or add them by name.</p>
+      </Empty>
+    );
+  }
+  const several = new Set(items.map((item) => item.run_id)).size > 1;
+  const wanted = search.get("file");
+  const open = items.find((item) => keyOf(item) === wanted) ?? first(items);
+  return (
+    <div className="evidence">
+      <ul aria-label="Files">
+        {items.map((item) => (
+          <li key={keyOf(item)}>
+            <button
+              type="button"
+              className="file"
+              aria-pressed={item === open}
+              onClick={() => change({ file: keyOf(item) })}
+            >
+              <span className="file-name">{plain(item.file)}</span>
+              <span className="faint">
+                {words(item.kind)} · {bytes(item.size)}
+                {several && ` · ${item.run_id.split("-").slice(-2).join(" ")}`}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      <Viewer key={keyOf(open)} item={open} />
+    </div>
+  );
+}
+
+const keyOf = (item: Item) => `${item.run_id}/${item.file}`;
+
+/** What a reviewer wants to see first: the last diff, else the newest file. */
+function first(items: Item[]): Item {
+  const diffs = items.filter((item) => /\.(diff|patch)$/.test(item.file));
+  return diffs.at(-1) ?? items.at(-1)!;
+}
+
+function Viewer({ item }: { item: Item }) {
+  return (
+    <section className="viewer" aria-label={plain(item.file)}>
+      <p className="facts-line">
+        <strong className="file-name">{plain(item.file)}</strong>
+        <span className="faint">{item.media_type}</span>
+        <span className="faint">
+          <When at={item.at} />
+        </span>
+        <span className="faint mono" title={`SHA-256 ${item.sha256}`}>
+          {item.sha256.slice(0, 12)}
+        </span>
+        <a href={addressOf(item)} download={item.file.split("/").at(-1)}>
+          Download
+        </a>
+      </p>
+      {item.size > MOST_SHOWN ? (
+        <p className="faint">{bytes(item.size)} are too much to show here. Download it instead.</p>
+      ) : (
+        <Content item={item} />
+      )}
+    </section>
+  );
+}
+
+function Content({ item }: { item: Item }) {
+  const content = useQuery<Blob, Problem>({
+    queryKey: ["evidence", item.run_id, item.file, item.sha256],
+    queryFn: async () => (await request(addressOf(item))).blob(),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (content.error) return <Trouble problem={content.error} again={content.refetch} />;
+  if (!content.data) return <Loading what="the file" />;
+  // Vector images are documents that can hold scripts: they are shown as their text.
+  const picture = /^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(item.media_type);
+  return picture ? (
+    <Picture blob={content.data} name={item.file} type={item.media_type} />
+  ) : (
+    <AsText blob={content.data} name={item.file} />
+  );
+}
+
+function Picture({ blob, name, type }: { blob: Blob; name: string; type: string }) {
+  const [url, setUrl] = useState<string>();
+  useEffect(() => {
+    const made = URL.createObjectURL(new Blob([blob], { type }));
+    setUrl(made);
+    return () => URL.revokeObjectURL(made);
+  }, [blob, type]);
+  return url ? <img className="picture" src={url} alt={`Evidence ${plain(name)}`} /> : null;
+}
+
+function AsText({ blob, name }: { blob: Blob; name: string }) {
+  const [text, setText] = useState<string>();
+  useEffect(() => {
+    blob.text().then(setText);
+  }, [blob]);
+  return text === undefined ? <Loading what="the file" /> : <TextView text={text} name={name} />;
+}

@@ -1,0 +1,43 @@
+// What a page says when there is nothing, not yet something, or something went wrong.
+import type { ReactNode } from "react";
+import type { Problem } from "../api/call";
+import { plain } from "../text";
+
+export function Loading({ what }: { what: string }) {
+  return (
+    <p className="loading" role="status">
+      Loading {what}…
+    </p>
+  );
+}
+
+/** Nothing is here, and what to do next. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="empty">
+      <p className="empty-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** What went wrong, and what to do now. */
+export function Trouble({ problem, again }: { problem: Problem; again?: () => unknown }) {
+  return (
+    <div className="trouble" role="alert">
+      <p>
+        <strong>{plain(problem.message)}</strong>
+      </p>
+      {problem.hint && <p>{plain(problem.hint)}</p>}
+      {again && (
+        <button type="button" className="button" onClick={() => again()}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+export function Command({ children }: { children: string }) {
+  return <code className="command">{children}</code>;
+}

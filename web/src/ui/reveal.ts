@@ -1,0 +1,13 @@
+// Bringing the chosen entry of a list into view. Not by scrollIntoView: browsers would then take
+// the entry as the place from which the Tab key goes on, and skip the rest of the page.
+import { type RefObject, useEffect } from "react";
+
+export function useReveal(entry: RefObject<HTMLElement | null>, chosen: boolean): void {
+  useEffect(() => {
+    const list = entry.current?.parentElement;
+    if (!chosen || !entry.current || !list) return;
+    const [shown, own] = [list.getBoundingClientRect(), entry.current.getBoundingClientRect()];
+    if (own.top < shown.top) list.scrollTop -= shown.top - own.top;
+    else if (own.bottom > shown.bottom) list.scrollTop += own.bottom - shown.bottom;
+  }, [entry, chosen]);
+}

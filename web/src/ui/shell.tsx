@@ -1,0 +1,175 @@
+// The frame around every page: where one can go, whether the feed is live, who one is.
+import {
+  type FormEvent,
+  type ReactNode,
+  useEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import { logOut } from "../api/call";
+import { useRead } from "../api/hooks";
+import { feed } from "../live/feed";
+import { go, Link, linkTo, usePath } from "../router";
+import { plain } from "../text";
+import { Icon } from "./icon";
+import { useTheme } from "./theme";
+import { say, Toast } from "./toast";
+import { useNow } from "./when";
+
+const PLACES = [
+  ["/", "Inbox", "inbox"],
+  ["/board", "Board", "board"],
+  ["/jobs", "Jobs", "jobs"],
+  ["/runs", "Runs", "runs"],
+  ["/workers", "Workers", "workers"],
+  ["/schedules", "Schedules", "schedules"],
+  ["/system", "Health", "health"],
+  ["/lifecycles", "Lifecycles", "lifecycles"],
+] as const;
+
+export function Shell({ waiting, children }: { waiting: number; children: ReactNode }) {
+  const path = usePath();
+  const main = useRef<HTMLElement>(null);
+  // Whoever reads by ear hears the new page from its beginning.
+  const first = useRef(true);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the path is what it reacts to
+  useEffect(() => {
+    if (!first.current) main.current?.focus({ preventScroll: true });
+    first.current = false;
+  }, [path.split("/")[1]]);
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to content
+      </a>
+      <header className="side">
+        <Link to="/" className="brand" aria-label="detent, to the inbox">
+          <svg viewBox="0 0 32 32" aria-hidden="true">
+            <path d="M4 20h7l3.500-10L18 26l2.500-6H28" />
+          </svg>
+          detent
+        </Link>
+        <nav aria-label="Pages">
+          {PLACES.map(([to, name, icon]) => (
+            <Link key={to} to={to} aria-current={isAt(path, to) ? "page" : undefined}>
+              <Icon name={icon} />
+              <span>{name}</span>
+              {to === "/" && waiting > 0 && (
+                <span className="count">
+                  {waiting}
+                  <span className="unseen"> waiting</span>
+                </span>
+              )}
+            </Link>
+          ))}
+        </nav>
+        <Find />
+        <Who />
+      </header>
+      <main id="main" ref={main} tabIndex={-1}>
+        <Connection />
+        {children}
+      </main>
+      <Toast />
+    </div>
+  );
+}
+
+function isAt(path: string, place: string): boolean {
+  if (place === "/") return path === "/" || path.startsWith("/inbox");
+  if (place === "/board" && path.startsWith("/tasks")) return true;
+  return path.startsWith(place);
+}
+
+function Find() {
+  const [text, setText] = useState("");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const id = text.trim();
+    if (!id) return;
+    setText("");
+    if (/-r\d+$/.test(id)) go(linkTo.run(id));
+    else go(/-j\d+$/.test(id) ? linkTo.job(id) : linkTo.task(id));
+  };
+  return (
+    <form className="find" role="search" onSubmit={submit}>
+      <Icon name="search" />
+      <input
+        type="search"
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        placeholder="Go to an id"
+        aria-label="Go to the task, job or run with this id"
+      />
+    </form>
+  );
+}
+
+function Who() {
+  const me = useRead("show_me", {}, { fixed: true }).data;
+  const [theme, toggle] = useTheme();
+  const leave = async () => {
+    await logOut().catch(() => undefined);
+    location.assign("/");
+  };
+  return (
+    <div className="who">
+      <Live />
+      <button
+        type="button"
+        className="icon-button"
+        onClick={toggle}
+        aria-label={theme === "dark" ? "Switch to light colours" : "Switch to dark colours"}
+      >
+        <Icon name={theme === "dark" ? "sun" : "moon"} />
+      </button>
+      <button
+        type="button"
+        className="icon-button"
+        onClick={leave}
+        aria-label={`Sign out${me ? ` (${plain(me.name)})` : ""}`}
+        title={me && `Signed in as ${plain(me.name)}: ${me.scopes.join(", ")}`}
+      >
+        <Icon name="leave" />
+      </button>
+    </div>
+  );
+}
+
+function Live() {
+  const status = useSyncExternalStore(feed.watch, feed.look);
+  const live = status.kind === "live";
+  return (
+    <span className={`live ${live ? "on" : "off"}`} data-live={live}>
+      <span className="live-dot" aria-hidden="true" />
+      {live ? "Live" : "Not live"}
+    </span>
+  );
+}
+
+/** Says that the connection is lost and when it is tried again; and that it is back. */
+function Connection() {
+  const status = useSyncExternalStore(feed.watch, feed.look);
+  const now = useNow();
+  const told = useRef(false);
+  useEffect(() => {
+    if (status.kind === "live" && status.regained && !told.current) {
+      say("Connected again. Everything shown is current.");
+    }
+    told.current = status.kind === "live";
+  }, [status]);
+  if (status.kind !== "lost") return null;
+  const wait = Math.max(0, Math.ceil((status.nextTry - now) / 1_000));
+  return (
+    <div className="lost" role="alert">
+      <span>
+        <strong>Connection lost.</strong> What you see may be old. Trying again
+        {wait ? ` in ${wait} s` : " now"}.
+      </span>
+      <button type="button" className="button small" onClick={feed.retry}>
+        Try now
+      </button>
+    </div>
+  );
+}

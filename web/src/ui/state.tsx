@@ -1,0 +1,49 @@
+// A state as people see it: a shape, a colour and a name, all from the server's table.
+import { words } from "../text";
+import { useLook, useTable, useTables } from "./tables";
+
+const SHAPES: Record<string, string> = {
+  ring: "M6 1.500a4.500 4.500 0 1 0 0 9a4.500 4.500 0 1 0 0-9zm0 2.200a2.300 2.300 0 1 1 0 4.600a2.300 2.300 0 1 1 0-4.600z",
+  play: "M2.500 1.200 10.600 6l-8.100 4.800z",
+  triangle: "M6 1 11.400 10.600H.6z",
+  disc: "M6 1.200a4.800 4.800 0 1 0 0 9.600a4.800 4.800 0 1 0 0-9.600z",
+  cross:
+    "M2.700 1 6 4.300 9.300 1 11 2.700 7.700 6 11 9.300 9.300 11 6 7.700 2.700 11 1 9.300 4.300 6 1 2.700z",
+  square: "M1.600 1.600h8.800v8.800H1.600z",
+};
+
+export function Shape({ name }: { name: string }) {
+  return (
+    <svg className="shape" viewBox="0 0 12 12" aria-hidden="true" focusable="false">
+      <path d={SHAPES[name] ?? SHAPES.square} fillRule="evenodd" />
+    </svg>
+  );
+}
+
+interface Props {
+  table: string;
+  state: string;
+  quiet?: boolean;
+}
+
+export function StateMark({ table, state, quiet }: Props) {
+  const { look, appearance } = useLook(table, state);
+  const meaning = useTable(table).meanings[state];
+  return (
+    <span className={`state ${quiet ? "quiet" : ""}`} data-look={look} title={meaning}>
+      <Shape name={appearance.shape} />
+      {words(state)}
+    </span>
+  );
+}
+
+/** The same for what stands in no lifecycle: a look, and the word for it. */
+export function Mark({ look, children }: { look: string; children: string }) {
+  const shape = useTables().appearances[look]?.shape ?? "square";
+  return (
+    <span className="state" data-look={look}>
+      <Shape name={shape} />
+      {children}
+    </span>
+  );
+}

@@ -1,0 +1,44 @@
+// A short word after an act: what happened, read out as well, gone after a while.
+import { useEffect, useSyncExternalStore } from "react";
+
+export interface Said {
+  text: string;
+  bad: boolean;
+  key: number;
+}
+
+let said: Said | null = null;
+let count = 0;
+const watchers = new Set<() => void>();
+const SHOWN_MS = 6_000;
+
+export function say(text: string, how: { bad?: boolean } = {}): void {
+  count += 1;
+  said = { text, bad: how.bad ?? false, key: count };
+  for (const each of watchers) each();
+}
+
+function silence(): void {
+  said = null;
+  for (const each of watchers) each();
+}
+
+export function Toast() {
+  const current = useSyncExternalStore(
+    (watcher) => {
+      watchers.add(watcher);
+      return () => watchers.delete(watcher);
+    },
+    () => said,
+  );
+  useEffect(() => {
+    if (!current) return;
+    const timer = setTimeout(silence, SHOWN_MS);
+    return () => clearTimeout(timer);
+  }, [current]);
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {current && <p className={`toast ${current.bad ? "bad" : ""}`}>{current.text}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+// Moments: how long ago in words, the viewer's own time and the exact one in UTC on pointing.
+import { useEffect, useSyncExternalStore } from "react";
+import { duration, exactUtc, inZone, relative } from "../time";
+
+let now = Date.now();
+const watchers = new Set<() => void>();
+let ticking: ReturnType<typeof setInterval> | undefined;
+
+function watch(watcher: () => void): () => void {
+  watchers.add(watcher);
+  ticking ??= setInterval(() => {
+    now = Date.now();
+    for (const each of watchers) each();
+  }, 1_000);
+  return () => {
+    watchers.delete(watcher);
+    if (!watchers.size) {
+      clearInterval(ticking);
+      ticking = undefined;
+    }
+  };
+}
+
+/** The time, told anew every second while somebody looks. */
+export function useNow(): number {
+  useEffect(() => {
+    now = Date.now();
+  }, []);
+  return useSyncExternalStore(watch, () => now);
+}
+
+export function When({ at, exact = false }: { at: string | number; exact?: boolean }) {
+  const time = typeof at === "number" ? at : Date.parse(at);
+  const current = useNow();
+  const here = inZone(time);
+  return (
+    <time dateTime={new Date(time).toISOString()} title={`${here}\n${exactUtc(time)}`}>
+      {exact ? here : relative(time, current)}
+    </time>
+  );
+}
+
+/** How long something took, or has been taking. */
+export function Took({ from, to }: { from: string | null; to: string | null }) {
+  const current = useNow();
+  if (!from) return <span className="faint">not started</span>;
+  return <span>{duration((to ? Date.parse(to) : current) - Date.parse(from))}</span>;
+}
