@@ -8,10 +8,10 @@ import logging
 import os
 import signal
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Protocol
 
@@ -185,12 +185,16 @@ def run_until_stopped(
 
     It also stops when it is `over`; the answer is whether that was the reason.
     """
-    asked = threading.Event()
+    # A signal may come while this very thread waits: of all that one waits for, only a simple
+    # queue can be filled then. An event's lock is held by the wait that the signal interrupts.
+    asked: SimpleQueue[int] = SimpleQueue()
+    seen: list[int] = []
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        if asked.is_set():
+        if seen:
             os._exit(128 + number)
-        asked.set()
+        seen.append(number)
+        asked.put(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
@@ -198,10 +202,13 @@ def run_until_stopped(
         service.start()
         ready()
         # The kernel may give a signal to any thread, and then nothing wakes this one: it looks.
-        while not asked.wait(LOOK_S):
-            if over():
-                return True
-        return False
+        while not over():
+            try:
+                asked.get(timeout=LOOK_S)
+            except Empty:
+                continue
+            return False
+        return True
     finally:
         service.stop()
 

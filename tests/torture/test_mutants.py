@@ -16,6 +16,9 @@ from detent.testing.torture.place import Place
 
 #: What a mutant hinders for ever is given up after so many seconds.
 DEADLINE_S = 8.0
+#: A process that was stopped while another of its threads was within a transaction shows nothing:
+#: nobody else could take its job. It is tried again.
+MOST_TRIES = 8
 
 #: The failpoint and what happens there; every mutant of a process is met by one.
 CELLS: dict[str, tuple[Scene, Action, str]] = {
@@ -29,11 +32,7 @@ CELLS: dict[str, tuple[Scene, Action, str]] = {
         "P2",
     ),
     "schedule-fires-without-a-key": (Scene("schedule.submitted", "keeper"), Action.KILL, "P2"),
-    "sleeper-is-not-fenced": (
-        Scene("report.before", intent="long", midway=True),
-        Action.STOP,
-        "P5",
-    ),
+    "sleeper-is-not-fenced": (cells.LATE_REPORT, Action.STOP, "P5"),
 }
 
 
@@ -67,8 +66,11 @@ def test_a_broken_process_is_caught_at_its_failpoint(
     scene, action, promise = CELLS[name]
     if promise == "Failed":
         monkeypatch.setattr(place, "DEADLINE_S", DEADLINE_S)
-    outcome = cells.run(Place(nursery, where / "mutant", mutant=name), scene, action)
-    assert outcome.hit
+    for attempt in range(MOST_TRIES):
+        outcome = cells.run(Place(nursery, where / f"{attempt}", mutant=name), scene, action)
+        assert outcome.hit
+        if not outcome.blocked:
+            break
     assert any(each.startswith(promise) for each in outcome.problems), outcome.problems
 
 

@@ -107,13 +107,19 @@ SCENES: tuple[Scene, ...] = (
 )
 
 
+#: The end of a run is reported while somebody else, who has written nothing yet, holds its job.
+LATE_REPORT = Scene("report.before", intent="held", midway=True)
+
 #: Before every kind of write: the sleeper wakes while somebody else holds its job.
-SLEEPERS: tuple[Scene, ...] = tuple(
-    Scene(point, intent="long", midway=True)
-    for point in (
-        *("renew.before", "step.done", "effect.begun", "effect.done", "evidence.archived"),
-        *("subtask.submitted", "output.write", "report.before", "run.start", "claim.after"),
-    )
+SLEEPERS: tuple[Scene, ...] = (
+    LATE_REPORT,
+    *(
+        Scene(point, intent="long", midway=True)
+        for point in (
+            *("renew.before", "step.done", "effect.begun", "effect.done", "evidence.archived"),
+            *("subtask.submitted", "output.write", "run.start", "claim.after"),
+        )
+    ),
 )
 
 

@@ -90,6 +90,14 @@ def long(run: Run) -> str:
     return acts.effect("effect:four")
 
 
+@app.intent("held", retry=RETRY)
+def held(run: Run) -> str:
+    """Ends at once, and records nothing before; while it is held, it does not end."""
+    while from_environment().hold.exists():
+        linger(run, NAP_S)
+    return run.job_id
+
+
 @app.intent("tour", retry=RETRY)
 def tour(run: Run) -> str:
     """Everything a run can do, one after the other."""
