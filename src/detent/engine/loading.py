@@ -1,6 +1,6 @@
 """Loading what a batch may look at: the jobs and tasks it names, and their neighbours."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
 from detent.kernel.predicates import ENDED_JOB
@@ -9,36 +9,35 @@ from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import Query, Reading
 
 #: Commands that move nothing but their own job and task.
-NARROW = (
-    c.ClaimJob,
-    c.RecordCheckpoint,
-    c.BeginEffect,
-    c.ReportProgress,
-    c.AddEvidence,
-    c.OpenSession,
-    c.AttachEvidence,
+NARROW = frozenset(
+    {
+        *(c.ClaimJob, c.RecordCheckpoint, c.BeginEffect, c.ReportProgress),
+        *(c.AddEvidence, c.OpenSession, c.AttachEvidence),
+    }
 )
-#: So many runs of one tree are looked at, to see who holds money.
-MOST_AT_WORK = 10_000
+#: Commands after which somebody may spend: whose money it is, and who holds some of it, matters.
+SPENDING = frozenset({c.ClaimJob, c.WakeJob})
 #: Commands that reach down a tree.
 DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob)
+#: So many runs of one tree are looked at, to see who holds money.
+MOST_AT_WORK = 10_000
 
 
 class Wanted:
     """The ids that a batch names, by how far around them it may look."""
 
-    def __init__(self, commands: Iterable[c.Command], fresh: frozenset[str] = frozenset()) -> None:
+    def __init__(self, commands: Sequence[c.Command], fresh: frozenset[str] = frozenset()) -> None:
+        kinds = {type(command) for command in commands}
         self.tasks: set[str] = set()
         self.jobs: set[str] = set()
         #: Tasks and jobs whose parents and dependents may be moved too, and whose children may.
-        self.wide = False
+        self.wide = not kinds <= NARROW
         self.deep_tasks: set[str] = set()
         self.deep_jobs: set[str] = set()
         self.checkpoints: set[tuple[str, str]] = set()
         #: Runs that may have ended.
         self.runs: set[str] = set()
-        #: Somebody is about to spend: whose money it is, and who holds some of it, matters.
-        self.money = False
+        self.money = not kinds.isdisjoint(SPENDING)
         #: Tasks that are to go on, which depends on what they wait for; answers, by their wait.
         self.behind: set[str] = set()
         self.answers: dict[str, str] = {}
@@ -48,10 +47,6 @@ class Wanted:
         self.jobs -= fresh
 
     def _want(self, command: c.Command) -> None:
-        if not isinstance(command, NARROW):
-            self.wide = True
-        if isinstance(command, c.ClaimJob | c.WakeJob):
-            self.money = True
         if isinstance(command, c.Report):
             self.jobs.add(command.grant.job_id)
             self._want_names(command)

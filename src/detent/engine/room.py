@@ -39,6 +39,8 @@ class Room:
     def admit(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those that fit, counting each one that was let in."""
         self._count_keys(candidates)
+        if not self.most and not self.rates.rates:
+            return list(candidates)
         return [candidate for candidate in candidates if self._fits(candidate)]
 
     def note(self) -> None:

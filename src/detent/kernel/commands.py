@@ -1,11 +1,13 @@
-"""What may be asked: every command as a frozen type, imperative; `Actor` says who asks.
+"""What may be asked: every command as a value, imperative; `Actor` says who asks.
 
 Reports of a worker carry the grant that its claim gave it; a report with another grant is refused.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
+
+from detent.kernel.value import value
 
 
 class Actor(NamedTuple):
@@ -54,7 +56,7 @@ class Report(Command):
 # ---- people and programs ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubmitTask(TaskCommand):
     task_id: str
     project: str
@@ -75,7 +77,7 @@ class SubmitTask(TaskCommand):
     most_subtasks: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubmitJob(JobCommand):
     job_id: str
     project: str
@@ -96,7 +98,7 @@ class KeptResult(NamedTuple):
     step: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForkJob(JobCommand):
     """A new job that begins with what another one had done before a step."""
 
@@ -110,14 +112,14 @@ class ForkJob(JobCommand):
     carried: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QueueTask(TaskCommand):
     """`run`: queue a task that is not queued yet, or again after a failure."""
 
     task_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RetryTask(TaskCommand):
     """Run again: what has failed with new counts, what waits for its next attempt at once."""
 
@@ -126,20 +128,20 @@ class RetryTask(TaskCommand):
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResumeTask(TaskCommand):
     """Go on with a timed-out task in its agent session."""
 
     task_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelTask(TaskCommand):
     task_id: str
     reason: str = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AcceptTask(TaskCommand):
     task_id: str
     comment: str | None = None
@@ -147,7 +149,7 @@ class AcceptTask(TaskCommand):
     seen: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RejectTask(TaskCommand):
     task_id: str
     comment: str | None = None
@@ -155,7 +157,7 @@ class RejectTask(TaskCommand):
     run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnswerTask(TaskCommand):
     task_id: str
     answer: Any
@@ -163,12 +165,12 @@ class AnswerTask(TaskCommand):
     wait: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UnblockTask(TaskCommand):
     task_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EditTask(TaskCommand):
     """New values of fields, and a new budget: all of it, or nothing."""
 
@@ -177,30 +179,30 @@ class EditTask(TaskCommand):
     budget: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaiseBudget(TaskCommand):
     task_id: str
     budget: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeleteTask(TaskCommand):
     task_id: str
     reason: str = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelJob(JobCommand):
     job_id: str
     reason: str = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RetryJob(JobCommand):
     job_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AnswerJob(JobCommand):
     """Answer a question of a job alone, or let it go on with its budget."""
 
@@ -209,20 +211,20 @@ class AnswerJob(JobCommand):
     wait: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeleteJob(JobCommand):
     job_id: str
     reason: str = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendSignal(JobCommand):
     job_id: str
     name: str
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AttachEvidence(JobCommand):
     """Add a file to a run, live or ended, while no worker holds its job."""
 
@@ -238,14 +240,14 @@ class AttachEvidence(JobCommand):
 # ---- workers ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClaimJob(JobCommand):
     job_id: str
     worker: str
     nonce: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordCheckpoint(Report):
     grant: Grant
     name: str
@@ -253,7 +255,7 @@ class RecordCheckpoint(Report):
     step: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginEffect(Report):
     grant: Grant
     name: str
@@ -261,7 +263,7 @@ class BeginEffect(Report):
     step: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SuspendRun(Report):
     """End a run without ending its attempt: it goes on when the wait is over."""
 
@@ -275,7 +277,7 @@ class SuspendRun(Report):
     hold_resource_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CompleteRun(Report):
     grant: Grant
     run_id: str
@@ -285,7 +287,7 @@ class CompleteRun(Report):
     decision: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FailRun(Report):
     grant: Grant
     run_id: str
@@ -296,7 +298,7 @@ class FailRun(Report):
     decision: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimeOutRun(Report):
     grant: Grant
     run_id: str
@@ -305,21 +307,21 @@ class TimeOutRun(Report):
     decision: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConfirmCancel(Report):
     """The work has really stopped, as a cancel asked."""
 
     grant: Grant
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HandBack(Report):
     """A stopping worker gives the job back, without penalty."""
 
     grant: Grant
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChargeRun(Report):
     """Totals of this run so far."""
 
@@ -330,7 +332,7 @@ class ChargeRun(Report):
     tokens_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReportProgress(Report):
     grant: Grant
     run_id: str
@@ -338,7 +340,7 @@ class ReportProgress(Report):
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AddEvidence(Report):
     grant: Grant
     run_id: str
@@ -349,7 +351,7 @@ class AddEvidence(Report):
     media_type: str = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenSession(Report):
     """The session that an agent works in. With a run, it is noted there too; a step's session is
     its own and not the task's."""
@@ -359,7 +361,7 @@ class OpenSession(Report):
     run_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordPlan(Report):
     """The planner's answer: the first plan of a job, or its next version."""
 
@@ -367,7 +369,7 @@ class RecordPlan(Report):
     plan: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FailPlan(Report):
     """The planner failed: there is no plan, or no next one."""
 
@@ -376,13 +378,13 @@ class FailPlan(Report):
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StartStep(Report):
     grant: Grant
     step: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestPlan(Report):
     """Nothing of the plan can run now: wait for what it lacks, or end."""
 
@@ -392,7 +394,7 @@ class RestPlan(Report):
 # ---- due times -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReclaimJob(JobCommand):
     """The lease under this fence has run out."""
 
@@ -400,14 +402,14 @@ class ReclaimJob(JobCommand):
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequeueJob(JobCommand):
     """A retry is due."""
 
     job_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WakeJob(JobCommand):
     """A wait's time is over."""
 
@@ -415,7 +417,7 @@ class WakeJob(JobCommand):
     wait: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExpireJob(JobCommand):
     """The limit on its queue wait, or on the whole job, has passed."""
 
@@ -423,7 +425,7 @@ class ExpireJob(JobCommand):
     limit: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndHold(JobCommand):
     """A suspended step has kept its resource as long as it may."""
 
@@ -431,7 +433,7 @@ class EndHold(JobCommand):
     step: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CheckTask(TaskCommand):
     """Look at a blocked task again and re-queue it if its reason is gone."""
 

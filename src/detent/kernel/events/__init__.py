@@ -1,4 +1,4 @@
-"""What happened: every event of the log as a frozen, versioned type, past tense.
+"""What happened: every event of the log as a versioned value, past tense.
 
 An event carries only what happened; where (stream, subject), when and by whom stand in its
 envelope, `Record`. A job's stream holds the events of its runs, steps, waits and checkpoints; a

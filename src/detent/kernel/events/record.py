@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeVar, cast, dataclass_transform
+from dataclasses import field
+from typing import ClassVar, NamedTuple, TypeVar, dataclass_transform
+
+from detent.kernel.value import value
 
 
 class Event:
@@ -34,7 +36,7 @@ def event(level: str, version: int = 1) -> Callable[[E], E]:
     """Declare an event type: its name is the class's name in snake case."""
 
     def declare(cls: E) -> E:
-        made = cast(E, dataclass(frozen=True, slots=True)(cls))
+        made = value(cls)
         made.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         made.level = level
         made.version = version
