@@ -174,12 +174,22 @@ def test_without_a_doorbell_nobody_listens(postgres_url: str) -> None:
         assert sessions(by) == 1
 
 
+def test_new_work_is_told_with_its_commit(postgres_url: str) -> None:
+    """Whoever only submits needs no session for the bell, and rings once."""
+    with opened(postgres_url) as engine, beside(postgres_url) as by:
+        by.execute("LISTEN detent")
+        submit_job(engine)
+        assert len(list(by.notifies(timeout=DEADLINE_S, stop_after=1))) == 1
+        assert sessions(by) == 1
+        assert list(by.notifies(timeout=0.0)) == []
+
+
 def test_a_ring_is_sent_though_the_store_is_closed_at_once(postgres_url: str) -> None:
     PostgresStore(postgres_url).close()
     with beside(postgres_url) as listening:
         listening.execute("LISTEN detent")
         with opened(postgres_url) as engine:
-            submit_job(engine)
+            engine.store.ring()
         assert list(listening.notifies(timeout=DEADLINE_S, stop_after=1))
 
 

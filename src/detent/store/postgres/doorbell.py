@@ -39,6 +39,9 @@ class Doorbell:
         self._rings = 0
         self._listening = False
         self._closed = False
+        #: A commit has told others by itself: the next ring is for this process alone. (If somebody
+        #: else's ring comes in between, others hear of that one by the ring that follows.)
+        self.told = False
         #: A ring that others have not been told of, and a pipe that wakes the thread to do so.
         self._to_tell = False
         self._nudged, self._nudge = os.pipe()
@@ -64,7 +67,8 @@ class Doorbell:
 
     def ring(self) -> None:
         self._wake()
-        if self._address.doorbell and not self._to_tell and not self._closed:
+        told, self.told = self.told, False
+        if self._address.doorbell and not told and not self._to_tell and not self._closed:
             self._to_tell = True
             self._start()
             os.write(self._nudge, b".")

@@ -183,6 +183,8 @@ def appended(
         yield EVENTS(_blanked(event_rows(entries), deleted) if deleted else event_rows(entries))
     if arrivals:
         yield ARRIVALS((*lane, rank) for lane, rank in arrivals.items())
+        # Whoever waits for work hears of it with the commit, and not a transaction later.
+        yield READY["ring"]()
 
 
 def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:

@@ -81,7 +81,7 @@ class PostgresStore:
             failpoints.hit("transaction.begun")
             yield writing
             failpoints.hit("commit.before")
-            writing.commit()
+            self._doorbell.told |= writing.commit()
             failpoints.hit("commit.after")
         finally:
             transaction.end()

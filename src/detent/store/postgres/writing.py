@@ -246,12 +246,13 @@ class PostgresWriting(PostgresReading):
         (trimmed,) = self._transaction.run([READY["trim_events"](upto=upto)])
         return int(trimmed.done.split()[-1])
 
-    def commit(self) -> None:
-        """Send what is left and make it durable."""
+    def commit(self) -> bool:
+        """Send what is left and make it durable; whether others were told with it."""
         if self._leases:
             self._run()
         appended = saving.appended(self._entries, self._arrivals, self._deleted)
         self._transaction.commit(chain(self._unsent(), appended))
+        return bool(self._arrivals)
 
     # -- forgetting ------------------------------------------------------------------------
 

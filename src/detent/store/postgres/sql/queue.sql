@@ -233,3 +233,6 @@ WHERE error IS NULL
 ORDER BY id
 LIMIT :limit
 FOR UPDATE SKIP LOCKED;
+
+-- name: ring
+SELECT pg_notify('detent', '');
