@@ -28,10 +28,10 @@ class Limits:
 
 def run(tx: Writing, asks: Sequence[Ask], limits: Limits) -> list[Result]:
     """Decide the commands in order; each sees what those before it did."""
-    now = tx.now()
     wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
     wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
     tx.lock(wanted.tasks, wanted.jobs)
+    now = tx.now()
     known = _known_keys(tx, asks, now)
     ledger = Ledger(load(tx, wanted), limits.lease_us, now)
     results: list[Result] = []

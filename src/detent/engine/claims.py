@@ -37,12 +37,11 @@ class ClaimAsk(NamedTuple):
 
 def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
     """What was claimed; jobs that others hold or that a limit holds back stay where they are."""
-    now = tx.now()
-    chosen = _choose(tx, ask, now)
+    chosen = _choose(tx, ask)
     if not chosen:
         return []
     commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
-    ledger = Ledger(load(tx, Wanted(commands)), limits.lease_us, now)
+    ledger = Ledger(load(tx, Wanted(commands)), limits.lease_us, tx.now())
     grants = list(_decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
     failpoints.hit("claim.chosen")
     tx.save(ledger.changes())
@@ -50,9 +49,10 @@ def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
     return [_claimed(ledger, grant, payloads) for grant in grants]
 
 
-def _choose(tx: Writing, ask: ClaimAsk, now: int) -> list[Candidate]:
+def _choose(tx: Writing, ask: ClaimAsk) -> list[Candidate]:
     """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
-    room = Room(tx, now, ask.worker)
+    room = Room(tx, ask.worker)
+    now = tx.now()
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
     while not room.paused:
@@ -90,10 +90,11 @@ def _held_elsewhere(
 
 def waiting(tx: Writing, ask: ClaimAsk) -> bool:
     """Whether anything could be claimed now, within every limit; nothing is taken."""
-    room = Room(tx, now := tx.now(), ask.worker)
+    room = Room(tx, ask.worker)
     if room.paused:
         return False
-    found = tx.claimable(Abilities(ask.intents, ask.projects, *room.closed()), ask.limit, now)
+    abilities = Abilities(ask.intents, ask.projects, *room.closed())
+    found = tx.claimable(abilities, ask.limit, tx.now())
     return bool(room.admit(found))
 
 

@@ -18,9 +18,11 @@ S_US = 1_000_000
 class Room:
     """Counts what is let in; without any limit this costs one small read."""
 
-    def __init__(self, tx: Writing, now: int, worker: str) -> None:
+    def __init__(self, tx: Writing, worker: str) -> None:
         self.tx = tx
+        # First of all: over a connection the transaction begins together with what it asks first.
         self.rows: Mapping[str, Any] = tx.rows("limits")
+        now = tx.now()
         stops = (self.rows.get("all", {}), self.rows.get(f"worker:{worker}", {}))
         self.paused = any(row.get("paused") for row in stops)
         self.most = {name: row["running"] for name, row in self.rows.items() if "running" in row}

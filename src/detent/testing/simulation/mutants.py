@@ -81,7 +81,7 @@ def claim_without_lock() -> Patches:
 
     def claim(self: Engine, ask: ClaimAsk) -> list[Claimed]:
         with self.store.write() as tx:
-            chosen = claims._choose(tx, ask, tx.now())
+            chosen = claims._choose(tx, ask)
             commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
             world = load(tx, Wanted(commands))
         return self.within(lambda tx: _claim_seen(tx, ask, commands, world, self.limits))
