@@ -52,10 +52,10 @@ def source(case: Case) -> SqliteStore:
     return case.store
 
 
-def test_everything_moves(case: Case, postgres_url: str) -> None:
-    moved = move(source(case), postgres_url, LEASE_US)
+def test_everything_moves(case: Case, empty_postgres_url: str) -> None:
+    moved = move(source(case), empty_postgres_url, LEASE_US)
     before = picture(case.store)
-    store = open_store(postgres_url, case.clock)
+    store = open_store(empty_postgres_url, case.clock)
     try:
         assert moved.counts["events"] == len(before["log"])
         assert picture(store) == before

@@ -106,8 +106,8 @@ def test_a_url_that_says_nothing(url: str) -> None:
     assert "A URL is like postgresql://" in refusal(url)
 
 
-def test_a_url_opens_this_store(postgres_url: str) -> None:
-    store = open_store(postgres_url)
+def test_a_url_opens_this_store(empty_postgres_url: str) -> None:
+    store = open_store(empty_postgres_url)
     assert isinstance(store, PostgresStore)
     store.close()
 
@@ -115,10 +115,10 @@ def test_a_url_opens_this_store(postgres_url: str) -> None:
 # ---- migrations ------------------------------------------------------------------------------
 
 
-def test_six_at_once_apply_each_migration_once(postgres_url: str) -> None:
+def test_six_at_once_apply_each_migration_once(empty_postgres_url: str) -> None:
     """They share no memory: what keeps them apart is a lock of the server's."""
-    assert together(*[lambda: opens(postgres_url)] * 6) == [True] * 6
-    with psycopg.connect(postgres_url) as connection:
+    assert together(*[lambda: opens(empty_postgres_url)] * 6) == [True] * 6
+    with psycopg.connect(empty_postgres_url) as connection:
         rows = connection.execute("SELECT number, digest FROM schema_migrations").fetchall()
     assert rows == [(each.number, each.digest) for each in schema.MIGRATIONS]
 
@@ -147,14 +147,14 @@ def test_a_migration_that_fails_leaves_nothing_behind(
     assert opens(postgres_url)
 
 
-def test_a_role_that_may_not_change_the_schema(postgres_url: str) -> None:
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
+def test_a_role_that_may_not_change_the_schema(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
         role = f"guest_{connection.info.backend_pid}"
         connection.execute(f"CREATE ROLE {role}".encode())
     try:
-        told = refusal(f"{postgres_url}?options=-c%20role%3D{role}")
+        told = refusal(f"{empty_postgres_url}?options=-c%20role%3D{role}")
         assert "this role may not change it" in told
         assert "as the owner of its tables" in told
     finally:
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
+        with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
             connection.execute(f"DROP ROLE {role}".encode())
