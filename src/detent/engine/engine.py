@@ -6,8 +6,9 @@ taken along in the next one. It never waits to fill a batch.
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
@@ -44,7 +45,9 @@ class Engine:
         self.limits = limits or Limits()
         self._interactive: deque[_Order] = deque()
         self._bulk: deque[_Order] = deque()
-        self._turn = threading.Lock()
+        #: Whether somebody is writing, and where whoever wants to write waits for it.
+        self._busy = False
+        self._free = threading.Condition()
         #: How many commands were refused, by code; for whoever watches.
         self.refused: Counter[str] = Counter()
 
@@ -88,7 +91,7 @@ class Engine:
         Work that did something answers so: the bell is rung only then, or pollers would wake each
         other for ever.
         """
-        with self._turn, self.store.write() as tx:
+        with self._turn(), self.store.write() as tx:
             result = work(tx)
         if result:
             self.store.ring()
@@ -97,11 +100,31 @@ class Engine:
     # -- serving ---------------------------------------------------------------------------
 
     def _serve(self, future: "Future[Any]") -> None:
+        """Wait for the answer, or for the turn to get it together with everybody else's.
+
+        Who was answered by another's batch leaves without a turn: if the turn went through all of
+        them, each would write what the one before it has asked since, and no batch would grow.
+        """
         while not future.done():
-            with self._turn:
-                orders = self._gather()
-                if orders:
-                    self._run(orders)
+            with self._turn(future.done) as mine:
+                if mine:
+                    self._run(self._gather())
+
+    @contextmanager
+    def _turn(self, over: Callable[[], bool] = bool) -> Iterator[bool]:
+        """Only one thread writes at a time. False if it is `over` before the turn has come."""
+        with self._free:
+            while self._busy and not over():
+                self._free.wait()
+            mine = not (self._busy or over())
+            self._busy = self._busy or mine
+        try:
+            yield mine
+        finally:
+            if mine:
+                with self._free:
+                    self._busy = False
+                    self._free.notify_all()
 
     def _gather(self) -> list[_Order]:
         """Everything that is queued, people's commands before bulk, up to the limit."""
