@@ -63,6 +63,21 @@ def test_several_as_json_are_one_document(run: Run, data: Path) -> None:
     assert found["refused"][0]["code"] == "unknown_task"
 
 
+def test_a_job_alone_is_named_like_a_task(run: Run, data: Path) -> None:
+    with placed(data) as place:
+        job_id = str(place.call("submit_job", intent="runQA")["id"])
+        (held,) = place.claim()
+        detail = {"text": "Go on?", "options": ["yes", "no"]}
+        run_id = str(held.job.run_id)
+        place.report(c.SuspendRun(held.grant, run_id, "ask", "question", detail=detail))
+    assert run("signal", job_id, "go").stdout == f"{job_id}: parked (kept)\n"
+    assert run("answer", job_id, "yes").stdout == f"{job_id}: queued (answered)\n"
+    assert run("cancel", job_id).stdout == f"{job_id}: cancelled\n"
+    assert run("delete", job_id).stdout == f"{job_id}: (deleted)\n"
+    unknown = run("cancel", job_id, code=3).stderr
+    assert unknown.startswith(f"detent: There is no task or job '{job_id}'. [unknown_task]")
+
+
 # ---- filters ---------------------------------------------------------------------------------
 
 

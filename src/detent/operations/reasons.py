@@ -101,7 +101,7 @@ def why_job(look: Look, job: Job) -> dict[str, Any]:
         "state": job.state,
         "since": utc(job.state_at),
         "reasons": [reason.told() for reason in _job_reasons(look, job)],
-        "actions": actions_on_job(job),
+        "actions": actions_on_job(job, look.view.waits([job.id])),
     }
 
 

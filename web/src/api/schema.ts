@@ -21,6 +21,11 @@ export type Added = {
   repeated: boolean;
 };
 
+export type AnswerJobBody = {
+  answer: unknown;
+  question?: string | null;
+};
+
 export type AnswerTaskBody = {
   answer: unknown;
 };
@@ -1110,6 +1115,7 @@ export type Workers = {
 export interface Operations {
   accept_task: { takes: { task_id: string } & (AcceptTaskBody); answers: Moved };
   add: { takes: object & (AddBody); answers: Added };
+  answer_job: { takes: { job_id: string } & (AnswerJobBody); answers: Moved };
   answer_task: { takes: { task_id: string } & (AnswerTaskBody); answers: Moved };
   begin_run: { takes: { job_id: string } & (BeginRunBody); answers: BegunRun };
   cancel_job: { takes: { job_id: string } & (CancelJobBody); answers: Moved };
@@ -1213,6 +1219,7 @@ export interface Operations {
 export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   accept_task: ["POST", "/api/tasks/{task_id}/accept"],
   add: ["POST", "/add"],
+  answer_job: ["POST", "/api/jobs/{job_id}/answer"],
   answer_task: ["POST", "/api/tasks/{task_id}/answer"],
   begin_run: ["POST", "/api/jobs/{job_id}/runs"],
   cancel_job: ["POST", "/api/jobs/{job_id}/cancel"],
