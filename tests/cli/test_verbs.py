@@ -156,9 +156,17 @@ def test_an_unknown_state_is_named_with_what_there_is(run: Run) -> None:
 
 
 def test_pausing_and_its_end(run: Run, data: Path) -> None:
-    assert run("pause", "--intent", "runQA").stdout == "intent:runQA: paused\n"
+    why = ("--reason", "the device is away")
+    assert run("pause", "--intent", "runQA", *why).stdout == "intent:runQA: paused\n"
     assert "intent:runQA" in run("limits").stdout
+    (listed,) = json.loads(run("pause", "--list", "--json").stdout)["items"]
+    assert (listed["paused_by"], listed["reason"]) == ("owner", "the device is away")
+    (task_id,) = submit(data)
+    held_up = run("why", task_id).stdout
+    assert "paused_by: owner" in held_up
+    assert "reason: the device is away" in held_up
     assert run("unpause", "--intent", "runQA").stdout == "intent:runQA: not paused\n"
+    assert run("pause", "--list").stdout == "Nothing is paused.\n"
     assert json.loads(run("pause", "--all", "--json").stdout)["name"] == "all"
 
 

@@ -362,6 +362,9 @@ export type Limit = {
   rate: number | null;
   per_s: number | null;
   in_file: boolean;
+  paused_by: string | null;
+  paused_at: string | null;
+  reason: string | null;
 };
 
 export type Limits = {
@@ -576,6 +579,7 @@ export type OwnSubtaskBody = {
 export type PauseBody = {
   intent?: string | null;
   project?: string | null;
+  reason?: string | null;
 };
 
 /** What went wrong, for people and for machines; `code` does not change between versions. */
