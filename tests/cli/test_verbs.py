@@ -217,6 +217,21 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     assert run("state", "set", "release", '"1.0"').stdout == "release: 1.0\n"
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("schedules", "put", "often", "runQA", "--cron", "nonsense"), "cron"),
+        (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_its_own(
+    run: Run, command: tuple[str, ...], said: str
+) -> None:
+    refused = run(*command, code=2).stderr
+    assert said in refused
+    assert "characters" not in refused
+
+
 @pytest.mark.parametrize("every", ["soon", "1w", "", "-5m"])
 def test_a_time_that_is_none_is_named(run: Run, every: str) -> None:
     refused = run("schedules", "put", "often", "runQA", "--every", every, code=2)
