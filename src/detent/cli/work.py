@@ -78,7 +78,11 @@ def why(work_id: str, as_json: bool) -> None:
         return
     output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
-        detail = ", ".join(f"{name}: {value}" for name, value in reason["detail"].items())
+        detail = ", ".join(
+            f"{name}: {output.text_of(value)}"
+            for name, value in reason["detail"].items()
+            if value not in (None, [], {})
+        )
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
         cleared += f" Looked at again: {reason['looks_again']}."
         output.say(" ".join(f"- {reason['reason']}: {cleared} {detail}".split()))

@@ -78,7 +78,10 @@ def _ids(attempt: Attempt) -> dict[str, str | None]:
 def _runner(attempt: Attempt) -> Any:
     runner = attempt.intent.runner
     if runner is None:
-        raise Failure(f"intent {attempt.intent.name} has no handler in this worker")
+        raise Failure(
+            f"intent {attempt.intent.name} has no handler in this worker: it is for work that "
+            "brings a plan of its own, and this was submitted without one"
+        )
     return runner
 
 
