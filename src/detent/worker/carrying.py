@@ -78,10 +78,8 @@ def _ids(attempt: Attempt) -> dict[str, str | None]:
 def _runner(attempt: Attempt) -> Any:
     runner = attempt.intent.runner
     if runner is None:
-        raise Failure(
-            f"intent {attempt.intent.name} has no handler in this worker: it is for work that "
-            "brings a plan of its own, and this was submitted without one"
-        )
+        lack = "" if attempt.step is not None else ", and the work was submitted without a plan"
+        raise Failure(f"intent {attempt.intent.name} has no handler in this worker{lack}")
     return runner
 
 
