@@ -8,6 +8,7 @@ from collections.abc import Mapping
 ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "accept_task": ("POST", "/api/tasks/{task_id}/accept", None),
     "add": ("POST", "/add", None),
+    "answer_job": ("POST", "/api/jobs/{job_id}/answer", None),
     "answer_task": ("POST", "/api/tasks/{task_id}/answer", None),
     "begin_run": ("POST", "/api/jobs/{job_id}/runs", None),
     "cancel_job": ("POST", "/api/jobs/{job_id}/cancel", None),

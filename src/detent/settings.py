@@ -16,9 +16,12 @@ from detent.errors import Misconfigured
 FILE_NAME = "detent.toml"
 
 
-def setting(default: Any, meaning: str, unit: str = "") -> Any:
-    """One setting: its default, what it means, and in which unit it is."""
-    return field(default=default, metadata={"meaning": meaning, "unit": unit})
+def setting(
+    default: Any, meaning: str, unit: str = "", least: int = 1, most: int | None = None
+) -> Any:
+    """One setting: its default, what it means, its unit, and between what a number must be."""
+    bounds = {"least": least, "most": most}
+    return field(default=default, metadata={"meaning": meaning, "unit": unit, **bounds})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Settings:
     store_url: str = setting("", "Where the data is: a path or postgresql://…; empty: in data_dir")
     store_data_dir: str = setting("", "Directory for the database, token, runs and state.json")
     gateway_host: str = setting("127.0.0.1", "Address that the gateway listens on")
-    gateway_port: int = setting(5680, "Port that the gateway listens on")
+    gateway_port: int = setting(5680, "Port that the gateway listens on", least=0, most=65_535)
     gateway_public: bool = setting(False, "Allow an address beyond loopback")
     gateway_hosts: tuple[str, ...] = setting((), "Further Host names that the gateway answers to")
     gateway_metrics_open: bool = setting(False, "Serve /metrics without a token; on loopback only")
@@ -40,51 +43,65 @@ class Settings:
     worker_lease_ms: int = setting(30_000, "How long a claim holds without a heartbeat", "ms")
     worker_heartbeat_ms: int = setting(10_000, "How often a worker renews its leases", "ms")
     worker_poll_ms: int = setting(1_000, "How often an idle worker looks without a ring", "ms")
-    worker_grace_ms: int = setting(10_000, "Time between SIGTERM and SIGKILL, and to drain", "ms")
+    worker_grace_ms: int = setting(
+        10_000, "Time between SIGTERM and SIGKILL, and to drain", "ms", 0
+    )
     worker_environment: tuple[str, ...] = setting(
         ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"), "Variables that commands may see"
     )
     worker_session_grace_ms: int = setting(
-        10_000, "How long work waits for the worker that holds its agent session", "ms"
+        10_000, "How long work waits for the worker that holds its agent session", "ms", 0
     )
     worker_sandbox: str = setting("none", "How programs of runs are kept apart: none or bwrap")
     worker_sandbox_writable: tuple[str, ...] = setting(
         (), "Paths that programs in the sandbox may write to, like ~/.claude"
     )
-    worker_output_limit: int = setting(10_485_760, "Most output that is kept of one run", "bytes")
+    worker_output_limit: int = setting(
+        10_485_760, "Most output that is kept of one run", "bytes", 0
+    )
     keeper_interval_ms: int = setting(1_000, "How often the keeper makes a pass", "ms")
     keeper_blocked_ms: int = setting(300_000, "How often blocked tasks are looked at", "ms")
-    retention_done_days: int = setting(30, "How long work that is done is kept", "days")
-    retention_cancelled_days: int = setting(7, "How long cancelled work is kept", "days")
-    retention_failed_days: int = setting(14, "How long work that failed for good is kept", "days")
+    retention_done_days: int = setting(30, "How long work that is done is kept", "days", 0)
+    retention_cancelled_days: int = setting(7, "How long cancelled work is kept", "days", 0)
+    retention_failed_days: int = setting(
+        14, "How long work that failed for good is kept", "days", 0
+    )
     retention_run_directory_days: int = setting(
-        30, "How long the directory of a run is kept after its end", "days"
+        30, "How long the directory of a run is kept after its end", "days", 0
     )
     retention_output_days: int = setting(
-        30, "How long the output of a run is kept after its end", "days"
+        30, "How long the output of a run is kept after its end", "days", 0
     )
-    health_success_ok_over_percent: int = setting(95, "Success rate over which all is ok", "%")
+    health_success_ok_over_percent: int = setting(95, "Success rate over which all is ok", "%", 0)
     health_success_degraded_from_percent: int = setting(
-        80, "Success rate below which it is unhealthy", "%"
+        80, "Success rate below which it is unhealthy", "%", 0
     )
-    health_queue_ok_below: int = setting(10, "Queue below which all is ok")
-    health_queue_degraded_to: int = setting(50, "Queue over which it is unhealthy")
-    health_blocked_ok_below: int = setting(3, "Blocked tasks below which all is ok")
-    health_blocked_degraded_to: int = setting(10, "Blocked tasks over which it is unhealthy")
+    health_queue_ok_below: int = setting(10, "Queue below which all is ok", least=0)
+    health_queue_degraded_to: int = setting(50, "Queue over which it is unhealthy", least=0)
+    health_blocked_ok_below: int = setting(3, "Blocked tasks below which all is ok", least=0)
+    health_blocked_degraded_to: int = setting(
+        10, "Blocked tasks over which it is unhealthy", least=0
+    )
     health_mean_duration_ok_below_s: int = setting(300, "Mean duration of a run that is well", "s")
-    health_failures_ok_below: int = setting(5, "Failures in 24 h that are well")
+    health_failures_ok_below: int = setting(5, "Failures in 24 h that are well", least=0)
     engine_key_lifetime_s: int = setting(604_800, "How long an idempotency key is kept", "s")
     intake_sources: tuple[str, ...] = setting(
         ("cloudcode", "notion", "chat", "n8n", "webhook", "heartbeat", "cli", "api"),
         "Sources that tasks may come from",
     )
     intake_projects_locked: bool = setting(False, "Refuse tasks of projects that are not known yet")
-    run_subtask_depth: int = setting(3, "How deep runs may nest subtasks by their own token")
-    run_subtasks: int = setting(100, "Most subtasks below one task that its runs may make")
-    run_subtasks_per_minute: int = setting(30, "Most subtasks that one run may make in a minute")
-    run_writes_per_minute: int = setting(240, "Most other reports of one run by its own token")
-    run_evidence_limit: int = setting(524_288, "Largest evidence by a run's own token", "bytes")
-    run_evidence_files: int = setting(100, "Most evidence that a run may have to add more")
+    run_subtask_depth: int = setting(
+        3, "How deep runs may nest subtasks by their own token", least=0
+    )
+    run_subtasks: int = setting(100, "Most subtasks below one task that its runs may make", least=0)
+    run_subtasks_per_minute: int = setting(
+        30, "Most subtasks that one run may make in a minute", least=0
+    )
+    run_writes_per_minute: int = setting(
+        240, "Most other reports of one run by its own token", least=0
+    )
+    run_evidence_limit: int = setting(524_288, "Largest evidence by a run's own token", "bytes", 0)
+    run_evidence_files: int = setting(100, "Most evidence that a run may have to add more", least=0)
 
     webhooks_allow: tuple[str, ...] = setting(
         (), "Private networks that webhooks may reach, like 10.0.0.0/8"
@@ -136,6 +153,7 @@ def load(
         values[each.name], origins[each.name] = _value(
             each, flags or {}, environment, document, file
         )
+        _check_bounds(each, values[each.name])
     if not values["store_data_dir"]:
         values["store_data_dir"] = str(default_data_dir(file))
     tables = {key: value for key, value in document.items() if key not in _sections()}
@@ -199,6 +217,17 @@ def _value(
     if key in document.get(section, {}):
         return _checked(document[section][key], each.default, f"{section}.{key}"), str(file)
     return each.default, "default"
+
+
+def _check_bounds(each: Any, value: Any) -> None:
+    """Refuse at the start a number with which detent would stand still or forget too much."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return
+    least, most = each.metadata["least"], each.metadata["most"]
+    if value < least or (most is not None and value > most):
+        allowed = f"at least {least}" if most is None else f"between {least} and {most}"
+        where = name(each.name)
+        raise Misconfigured(f"{where} must be {allowed}, not {value}.", setting=where)
 
 
 def _read_text(text: str, default: Any, where: str) -> Any:

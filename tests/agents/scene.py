@@ -72,6 +72,7 @@ class Scene:
         lifecycle: str = "review",
         budget: float | None = None,
         intent: str = "fix",
+        parent_id: str | None = None,
     ) -> str:
         """A task, queued; its id."""
         order = self._order(payload, intent)
@@ -86,6 +87,7 @@ class Scene:
             title="the bug",
             payload=order.payload,
             budget=money,
+            parent_id=parent_id,
             options=order.options,
             queue=True,
         )

@@ -103,6 +103,33 @@ def test_an_agent_that_spends_on_is_stopped(s: Scene) -> None:
     assert "was stopped" in s.run()["error"]
 
 
+def test_a_spent_part_of_a_shared_budget_is_followed_by_the_next(s: Scene) -> None:
+    # Half of what is left: fifty cents at first, then twenty, with one subtask still to come.
+    s.script([{"cost": 0.6}, {"say": "not reached"}], [{"cost": 0.1}, {"say": "done"}])
+    s.app.intent("top")(lambda: None)
+    s.app.intent("elsewhere")(lambda: None)
+    parent = s.submit(payload={}, intent="top", budget=1.0)
+    s.submit(payload={}, intent="elsewhere", parent_id=parent)  # nobody works on it here
+    del s.app.intents["elsewhere"]
+    s.submit(parent_id=parent)
+    with s.working():
+        s.rests("completed")
+    assert [run["cost"] for run in s.runs()] == [600_000, 100_000]
+    assert [run["outcome"] for run in s.runs()] == ["suspended", "done"]
+    [session] = s.sessions()
+    assert session["prompts"][1:] == ["Please continue where you left off."]
+
+
+def test_a_shared_budget_that_is_gone_ends_the_task(s: Scene) -> None:
+    s.script([{"cost": 0.6}, {"cost": 0.6}, {"say": "not reached"}])
+    s.app.intent("top")(lambda: None)
+    parent = s.submit(payload={}, intent="top", budget=1.0)
+    s.submit(parent_id=parent)
+    with s.working():
+        s.rests("budget_exceeded")
+    assert s.task().spent == 1_200_000
+
+
 def test_a_total_that_goes_back_or_is_none_is_not_believed(s: Scene) -> None:
     lies: list[Step] = [{"lie": 0.1}, {"lie": -5}, {"lie": "much"}, {"lie": 1e300}, {"lie": None}]
     s.script([{"cost": 0.4}, *lies, {"finish": {"total_cost_usd": 0.05}}])

@@ -3,6 +3,8 @@
 import dataclasses
 import shutil
 import uuid
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,7 +206,16 @@ def scene_without_grace(s: Scene) -> Any:
     return s.working()
 
 
-def test_work_is_left_to_the_worker_that_holds_its_session(s: Scene, tmp_path: Any) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
+    """A scene on each kind of store."""
+    url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    with scene(tmp_path, url=url) as made:
+        yield made
+
+
+def test_work_is_left_to_the_worker_that_holds_its_session(shared: Scene, tmp_path: Path) -> None:
+    s = shared
     s.script([{"ask": QUESTION}], [{"finish": {"result": "fine"}}])
     task_id = s.submit()
     with s.working(name="holder"):

@@ -159,14 +159,27 @@ def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
     shown = run("show", "{asking}").stdout
     assert "question" in shown
     assert "task_blocked" in shown
-    assert "cleared by a person (answer)" in run("why", "{asking}").stdout
+    why = run("why", "{asking}").stdout
+    assert "cleared by a person (answer)" in why
+    assert "None" not in why
 
 
-@pytest.mark.parametrize("command", ["show", "why", "steps", "logs", "events"])
-def test_an_unknown_id_is_said_to_be_unknown(run: Callable[..., Result], command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "kinds"),
+    [
+        ("show", "task or job or run"),
+        ("why", "task or job"),
+        ("steps", "task or job"),
+        ("logs", "task or job or run"),
+        ("events", "task or job"),
+    ],
+)
+def test_an_unknown_id_is_said_to_be_unknown(
+    run: Callable[..., Result], command: str, kinds: str
+) -> None:
     result = run(command, "nobody")
     assert result.exit_code == 3
-    assert result.stderr.startswith("detent: There is no ")
+    assert result.stderr.startswith(f"detent: There is no {kinds} 'nobody'.")
     assert "Traceback" not in result.output
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,6 +73,44 @@ def test_bash_completes_commands_without_importing_them() -> None:
 
 
 # ---- what goes wrong -------------------------------------------------------------------------
+
+
+def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
+    tmp_path: Path,
+) -> None:
+    announced = tmp_path / "server.json"
+    announced.write_text('{"url": "http://127.0.0.1:1", "pid": 1, "started": 0, "routes": {}}')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = ["up", "--port", port, "--data-dir", str(tmp_path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "detent", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 7
+    assert done.stderr.startswith(f"detent: The gateway cannot listen on 127.0.0.1:{port}")
+    assert announced.exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("DETENT_GATEWAY_PORT", "99999", "gateway.port must be between 0 and 65535, not 99999."),
+        ("DETENT_WORKER_CONCURRENCY", "0", "worker.concurrency must be at least 1, not 0."),
+        ("DETENT_KEEPER_INTERVAL_MS", "-5", "keeper.interval_ms must be at least 1, not -5."),
+        ("DETENT_WORKER_HEARTBEAT_MS", "30000", "every lease would end before it is renewed."),
+    ],
+)
+def test_a_number_that_cannot_work_is_refused_at_the_start(
+    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    done = run("up", code=7)
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize(

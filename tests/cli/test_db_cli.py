@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from click.testing import Result
 
 from detent.engine import Engine
 from detent.kernel import commands as c
-from detent.store.sqlite import SqliteStore
+from detent.store.sqlite import SqliteStore, backup
 from detent.testing.audit import picture
 from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
 
@@ -255,6 +257,44 @@ def test_a_restore_brings_back_what_was_and_keeps_what_is(run: Run, data: Path, 
         "detent.db.before-restore-1",
         "detent.db.before-restore-1.lock",
     ]
+
+
+def test_evidence_comes_along_if_it_is_wanted_and_is_named_if_not(
+    run: Run, data: Path, job: str
+) -> None:
+    assert "files of evidence" not in run("db", "backup", "none.db").stdout
+    with opened(data) as store:
+        kept = store.blobs.put(BytesIO(b"seen"))
+    assert "Not in it: 1 files of evidence" in run("db", "backup", "bare.db").stdout
+    copied = json.loads(run("db", "backup", "b.db", "--with-blobs", "--json").stdout)
+    assert (copied["blobs"], copied["blobs_left"]) == (1, 0)
+    again = run("db", "backup", "c.db", "--with-blobs").stdout
+    assert "Copied 1 files of evidence into" in again
+    Path("c.db").unlink()
+    assert "is there already" in run("db", "backup", "c.db", "--with-blobs", code=1).stderr
+    shutil.rmtree(data / "blobs")
+    assert "Restored b.db and 1 files of evidence." in run("db", "restore", "b.db").stdout
+    with opened(data) as store:
+        assert b"".join(store.blobs.read(kept.sha256)) == b"seen"
+
+
+def test_a_damaged_file_of_evidence_is_not_put_back(run: Run, data: Path, job: str) -> None:
+    with opened(data) as store:
+        kept = store.blobs.put(BytesIO(b"seen"))
+    run("db", "backup", "b.db", "--with-blobs")
+    (Path("b.db.blobs") / kept.sha256[:2] / kept.sha256[2:]).write_bytes(b"else")
+    assert "its bytes are others" in run("db", "restore", "b.db", code=70).stderr
+
+
+def test_a_copy_says_how_far_it_is(data: Path, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup, "PAGES", 4)
+    told: list[tuple[str, int, int]] = []
+    backup.back_up(data / "detent.db", data / "b.db", lambda *each: told.append(each))
+    whats, ats, totals = zip(*told, strict=True)
+    assert set(whats) == {"database"}
+    assert len(ats) > 2
+    assert list(ats) == sorted(set(ats))
+    assert set(totals) == {ats[-1]}
 
 
 def test_a_damaged_database_can_be_replaced(run: Run, data: Path, job: str) -> None:

@@ -63,6 +63,21 @@ def test_several_as_json_are_one_document(run: Run, data: Path) -> None:
     assert found["refused"][0]["code"] == "unknown_task"
 
 
+def test_a_job_alone_is_named_like_a_task(run: Run, data: Path) -> None:
+    with placed(data) as place:
+        job_id = str(place.call("submit_job", intent="runQA")["id"])
+        (held,) = place.claim()
+        detail = {"text": "Go on?", "options": ["yes", "no"]}
+        run_id = str(held.job.run_id)
+        place.report(c.SuspendRun(held.grant, run_id, "ask", "question", detail=detail))
+    assert run("signal", job_id, "go").stdout == f"{job_id}: parked (kept)\n"
+    assert run("answer", job_id, "yes").stdout == f"{job_id}: queued (answered)\n"
+    assert run("cancel", job_id).stdout == f"{job_id}: cancelled\n"
+    assert run("delete", job_id).stdout == f"{job_id}: (deleted)\n"
+    unknown = run("cancel", job_id, code=3).stderr
+    assert unknown.startswith(f"detent: There is no task or job '{job_id}'. [unknown_task]")
+
+
 # ---- filters ---------------------------------------------------------------------------------
 
 
@@ -141,9 +156,17 @@ def test_an_unknown_state_is_named_with_what_there_is(run: Run) -> None:
 
 
 def test_pausing_and_its_end(run: Run, data: Path) -> None:
-    assert run("pause", "--intent", "runQA").stdout == "intent:runQA: paused\n"
+    why = ("--reason", "the device is away")
+    assert run("pause", "--intent", "runQA", *why).stdout == "intent:runQA: paused\n"
     assert "intent:runQA" in run("limits").stdout
+    (listed,) = json.loads(run("pause", "--list", "--json").stdout)["items"]
+    assert (listed["paused_by"], listed["reason"]) == ("owner", "the device is away")
+    (task_id,) = submit(data)
+    held_up = run("why", task_id).stdout
+    assert "paused_by: owner" in held_up
+    assert "reason: the device is away" in held_up
     assert run("unpause", "--intent", "runQA").stdout == "intent:runQA: not paused\n"
+    assert run("pause", "--list").stdout == "Nothing is paused.\n"
     assert json.loads(run("pause", "--all", "--json").stdout)["name"] == "all"
 
 
@@ -192,6 +215,21 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     assert run("tokens", "revoke", "ci").stdout == "ci: revoked\n"
     assert run("projects", "create", "new").stdout == "new\n"
     assert run("state", "set", "release", '"1.0"').stdout == "release: 1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("schedules", "put", "often", "runQA", "--cron", "nonsense"), "cron"),
+        (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_its_own(
+    run: Run, command: tuple[str, ...], said: str
+) -> None:
+    refused = run(*command, code=2).stderr
+    assert said in refused
+    assert "characters" not in refused
 
 
 @pytest.mark.parametrize("every", ["soon", "1w", "", "-5m"])

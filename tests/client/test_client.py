@@ -100,6 +100,27 @@ def test_a_task_from_submission_to_acceptance(gateway: Installation, client: Cli
     assert handle.call("accept", comment="good")["state"] == "completed"
 
 
+def test_a_question_of_a_job_alone_is_answered(gateway: Installation, client: Client) -> None:
+    handle = client.submit("runQA")
+    (held,) = (
+        each
+        for each in gateway.core.engine.claim(ClaimAsk("by-hand", "nonce", 100))
+        if each.job.id == handle.id
+    )
+    detail = {"text": "Go on?", "options": ["yes", "no"]}
+    run_id = str(held.job.run_id)
+    gateway.report(c.SuspendRun(held.grant, run_id, "ask", "question", detail=detail))
+    assert "answer" in client.call("job_why", job_id=handle.id)["actions"]
+    with pytest.raises(errors.Refused, match="yes, no"):
+        handle.answer("perhaps")
+    assert handle.answer("yes")["state"] == "queued"
+    assert handle.call("answer", answer="yes", question="ask")["outcome"] == "repeated"
+    with pytest.raises(errors.Refused, match="answered before, with 'yes'"):
+        handle.call("answer", answer="no", question="ask")
+    assert "answer" not in client.call("job_why", job_id=handle.id)["actions"]
+    handle.cancel()
+
+
 def test_work_that_did_not_end_well(gateway: Installation, client: Client) -> None:
     handle = client.submit("runQA")
     handle.cancel("not wanted")

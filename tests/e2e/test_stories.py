@@ -172,4 +172,6 @@ def test_a_dependency_that_fails_fails_what_waits_for_it(detent: Installation) -
     failed = detent.wait_for(second, "failed")
     assert failed["failed_dependency"] == first
     assert detent.get(f"/api/tasks/{second}/runs")["items"] == []
+    waited = detent.run("submit", "never", "--wait")
+    assert (waited.returncode, "it cannot be done" in waited.stdout) == (10, True), waited.stdout
     clean(detent)

@@ -73,9 +73,19 @@ def fill(gateway: Installation) -> None:
         if each.job.id == job:
             gateway.report(c.RecordCheckpoint(each.grant, "build", "kept"))
             gateway.report(c.FailRun(each.grant, str(each.job.run_id), "error", "it broke", 1))
+    asking(gateway, owner)
     evidence(gateway)
     by_hand(gateway, owner)
     named(gateway, owner)
+
+
+def asking(gateway: Installation, owner: httpx2.Client) -> None:
+    """A job alone that waits for an answer."""
+    job = owner.post("/api/jobs", json={"intent": "runQA"}).json()["id"]
+    for each in gateway.core.engine.claim(ClaimAsk("by-hand", "nonce", 100)):
+        if each.job.id == job:
+            run_id = str(each.job.run_id)
+            gateway.report(c.SuspendRun(each.grant, run_id, "ask", "question", detail={}))
 
 
 def unpause(gateway: Installation) -> None:

@@ -168,21 +168,36 @@ def test_paused_work_is_not_claimed(
         jobs = gateway.core.engine.claim(ClaimAsk("w", "n", 100, projects=["paused"]))
         return [each.job.intent for each in jobs]
 
-    assert owner.post("/api/pause", json=body).json() == {
+    told = owner.post("/api/pause", json={**body, "reason": "maintenance"}).json()
+    since = told.pop("paused_at")
+    assert told == {
         "name": name,
         "paused": True,
         "running": None,
         "rate": None,
         "per_s": None,
         "in_file": False,
+        "paused_by": "owner",
+        "reason": "maintenance",
     }
-    submit(owner, project="paused", intent="review", run=True)
+    task_id = submit(owner, project="paused", intent="review", run=True)
     assert claimed() == []
+    reasons = owner.get(f"/api/tasks/{task_id}/why").json()["reasons"]
+    reason = next(each for each in reasons if each["reason"] == "paused")
+    said = {"paused_by": "owner", "paused_at": since, "reason": "maintenance"}
+    assert reason["detail"] == {"limit": name, **said}
     assert name in [
         row["name"] for row in owner.get("/api/limits").json()["items"] if row["paused"]
     ]
     assert owner.post("/api/resume", json=body).json()["paused"] is False
     assert claimed() == ["review"]
+    assert owner.get("/api/limits").json()["items"] == []
+
+
+def test_a_pause_of_an_intent_that_nobody_knows_is_refused(owner: httpx2.Client) -> None:
+    answer = owner.post("/api/pause", json={"intent": "reveiw"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown_intent")
+    assert "review" in answer.json()["allowed"]
     assert owner.get("/api/limits").json()["items"] == []
 
 

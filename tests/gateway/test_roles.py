@@ -63,6 +63,7 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/jobs/{job_id}/logs"): "read",
     ("GET", "/api/jobs/{job_id}/why"): "read",
     ("DELETE", "/api/jobs/{job_id}"): "admin",
+    ("POST", "/api/jobs/{job_id}/answer"): "review",
     ("POST", "/api/jobs/{job_id}/cancel"): "operate",
     ("POST", "/api/jobs/{job_id}/retry"): "operate",
     ("POST", "/api/jobs/{job_id}/fork"): "operate",
@@ -247,6 +248,7 @@ BODIES: dict[str, dict[str, object]] = {
     "/api/tasks/{task_id}": {"title": "x"},
     "/api/tasks/{task_id}/answer": {"answer": "x"},
     "/api/tasks/{task_id}/signal": {"name": "x"},
+    "/api/jobs/{job_id}/answer": {"answer": "x"},
     "/api/jobs/{job_id}/signal": {"name": "x"},
     "/api/jobs/{job_id}/fork": {"step": "x"},
 }

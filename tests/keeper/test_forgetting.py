@@ -245,6 +245,18 @@ def test_runs_are_counted_on_and_not_anew(core: Core, monkeypatch: pytest.Monkey
     assert state.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
 
 
+def test_a_run_that_was_suspended_is_no_success_yet(core: Core) -> None:
+    done(core, "one")
+    for task_id, counted in (("two", {"succeeded": 1}), ("three", {"succeeded": 1})):
+        core.engine.do(c.SubmitTask(task_id, "p", "board", "x", "api", queue=True), PERSON)
+        (held,) = core.engine.claim(ClaimAsk("w", "n", 1))
+        run_id = str(held.job.run_id)
+        ask = c.SuspendRun(held.grant, run_id, "ask", "question", detail={"text": "?"})
+        core.engine.do(ask, c.Actor("worker:w"))
+        assert state.refresh(core)["stats"] == counted  # first all of them, then on from there
+    assert state.recount(core) == {"succeeded": 1}
+
+
 def test_two_who_count_do_not_count_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     done(core, "one")
     state.refresh(core)

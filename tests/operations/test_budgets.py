@@ -175,6 +175,42 @@ def test_what_runs_on_its_own_budget_holds_it_in_its_parents(desk: Desk) -> None
     assert by_task(desk.claims()).keys() == {third}
 
 
+def test_without_budgets_of_their_own_subtasks_share_what_is_left(desk: Desk) -> None:
+    parent = desk.submit(max_budget_usd=7)
+    above = desk.claim()
+    desk.charge(above, 1)
+    first, second, third = (desk.submit(parent_id=parent) for _ in range(3))
+    desk.complete(above)
+
+    def shares(**held: Claimed) -> dict[str, int | None]:
+        with desk.core.store.read() as view:
+            return {name: allowance(view, each.task) for name, each in held.items() if each.task}
+
+    one = desk.claim()  # before the others have begun
+    assert shares(one=one) == {"one": 2_000_000}
+    two, three = desk.claims()
+    assert shares(one=one, two=two, three=three) == dict.fromkeys(
+        ("one", "two", "three"), 2_000_000
+    )
+    desk.charge(one, 0.5)
+    desk.complete(one)  # what it has not spent is there for the others
+    assert shares(two=two, three=three) == {"two": 2_750_000, "three": 2_750_000}
+    own = desk.submit(parent_id=parent, max_budget_usd=2)
+    (four,) = desk.claims()
+    assert shares(two=two, own=four) == {"two": 1_750_000, "own": 2_000_000}
+    assert {each.task.id for each in (one, two, three) if each.task} == {first, second, third}
+    assert four.task is not None
+    assert four.task.id == own
+
+
+def test_a_part_is_never_nothing_of_something(desk: Desk) -> None:
+    parent = desk.submit(max_budget_usd="0.000001")
+    above = desk.claim()
+    children = {desk.submit(parent_id=parent) for _ in range(3)}
+    desk.complete(above)
+    assert by_task(desk.claims()).keys() == children
+
+
 def test_a_plan_waits_for_money_as_well(desk: Desk) -> None:
     plan = {"steps": [{"name": "a", "intent": "build"}]}
     parent = desk.submit(max_budget_usd=1)

@@ -37,7 +37,7 @@ def state_of(gateway: Installation) -> Any:
             key: {name: value for name, value in row.items() if name != "counts"}
             for key, row in view.rows("tokens").items()
         }
-        rows = {table: {**view.rows(table)} for table in ("limits", "settings", "schedules")}
+        rows = {table: {**view.rows(table)} for table in ("limits", "projects", "schedules")}
         return view.head(), tokens, rows
 
 

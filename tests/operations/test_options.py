@@ -144,6 +144,23 @@ def test_the_file_wins_for_the_names_that_it_has() -> None:
     assert limits(desk).keys() == {"intent:build", "project:p"}
 
 
+def test_a_pause_by_a_person_outlives_a_start_with_a_file() -> None:
+    desk = Desk()
+    in_file = {"limits": {"intent:build": {"running": 2}}}
+    desk.core.limits = limits_from(in_file)
+    keep_limits(desk.core)
+    desk.ask("pause", intent="build", reason="broken")
+    keep_limits(desk.core)
+    kept = limits(desk)["intent:build"]
+    assert (kept["running"], kept["paused"], kept["reason"]) == (2, True, "broken")
+    desk.core.limits = {}
+    keep_limits(desk.core)
+    kept = limits(desk)["intent:build"]
+    assert (kept["running"], kept["paused"], kept["in_file"]) == (None, True, False)
+    desk.ask("resume", intent="build")
+    assert limits(desk) == {}
+
+
 def test_limits_of_the_file_hold_the_claim() -> None:
     desk = Desk()
     desk.core.limits = limits_from({"limits": {"intent:build": {"running": 1}}})

@@ -37,8 +37,8 @@ def count_up(path: str, total: str) -> None:
     mine = number = 0
     while number < int(total):
         with store.write() as tx:
-            number = tx.rows("settings").get("number", 0) + 1
-            tx.put_rows("settings", {"number": number})
+            number = tx.rows("projects").get("number", 0) + 1
+            tx.put_rows("projects", {"number": number})
         mine += 1
     say(str(mine))
 

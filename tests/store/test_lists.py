@@ -34,7 +34,12 @@ ASKED = {
         Query("tasks", {"intent": "x1"}, "created_at", True, LATER),
         "tasks_by_intent",
     ),
-    "urgent tasks": (Query("tasks", {}, "priority"), "tasks_by_priority"),
+    "tasks with a tag": (
+        Query("tasks", {"tags": "red"}, "created_at", True, LATER),
+        "task_tags",
+    ),
+    "urgent tasks": (Query("tasks", {}, "priority", after=("P2", "t5")), "tasks_by_priority"),
+    "least urgent tasks": (Query("tasks", {}, "priority", True), "tasks_by_priority"),
     "old tasks": (
         Query("tasks", {"state": "completed", "state_at": ("<", 9)}, "state_at"),
         "tasks_by_state_time",
@@ -75,7 +80,7 @@ def test_sqlite_walks_an_index_in_order(sqlite: apsw.Connection, name: str) -> N
     query, index = ASKED[name]
     text, values = asked(query, paging.TAG_IN_JSON_EACH)
     plan = "\n".join(row[3] for row in sqlite.execute(f"EXPLAIN QUERY PLAN {text}", values))
-    assert f"INDEX {index}" in plan, plan
+    assert f"INDEX {index}" in plan or f"SEARCH {index} USING PRIMARY KEY" in plan, plan
     if query.after is not None:  # it begins where the last page ended
         assert plan.startswith("SEARCH"), plan
     assert "FOR ORDER BY" not in plan, plan  # the last term alone may be put in order
@@ -88,7 +93,7 @@ FILL = f"""
     SELECT 't' || n, 'p' || n % 10, 'review',
         CASE n % 50 WHEN 0 THEN 'completed' ELSE 'pending' END, n, 'x' || n % 50, 'api',
         'P' || n % 4, 't' || n, 0, 1, 0, 0, 0, 0, 0, 'a', n, '[]', '{{}}', 'null', '{{}}', 1, '',
-        'null', '[]'
+        'null', CASE n % 2 WHEN 0 THEN '["red"]' ELSE '[]' END
     FROM generate_series(1, {ROWS}) AS n;
     INSERT INTO jobs SELECT 'j' || n, 'p', 'completed', n, 'x', 'P2', n, 'j' || n, NULL, NULL, 0,
         0, 0, 0, 0, NULL, NULL, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, n, n, false,

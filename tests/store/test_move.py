@@ -73,7 +73,13 @@ def test_evidence_and_output_come_along(case: Case, postgres_url: str) -> None:
     def read_output(run: str, offset: int, limit: int) -> bytes:
         return said.get(run, b"")[offset : offset + limit]
 
-    moved = move(source(case), postgres_url, LEASE_US, read_output)
+    far: dict[str, tuple[int, int]] = {}
+    moved = move(
+        *(source(case), postgres_url, LEASE_US, read_output),
+        tell=lambda what, at, of: far.update({what: (at, of)}),
+    )
+    assert far["events"] == (moved.counts["events"], moved.counts["events"])
+    assert far["evidence"] == (1, 1)
     assert (moved.counts["blobs"], moved.counts["output"]) == (1, 1)
     store = open_store(postgres_url, case.clock)
     assert b"".join(store.blobs.read(blob.sha256)) == b"evidence" * 300_000

@@ -112,14 +112,14 @@ def test_a_connection_cut_before_the_commit(url: str) -> None:
 
         def write() -> None:
             with engine.store.write() as tx:
-                tx.put_rows("settings", {"a": 1})
+                tx.put_rows("projects", {"a": 1})
                 assert cut_others(other, state="idle in transaction") == 1
-                tx.put_rows("settings", {"b": 2})
+                tx.put_rows("projects", {"b": 2})
 
         with pytest.raises(Unavailable, match="shutting down"):
             write()
         with engine.store.read() as view:
-            assert view.rows("settings") == {}
+            assert view.rows("projects") == {}
 
 
 def test_a_connection_cut_while_it_commits(url: str) -> None:

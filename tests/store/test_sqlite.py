@@ -88,7 +88,7 @@ def test_processes_that_write_at_once_lose_nothing_and_do_not_starve(path: Path)
         shares = [int(line(run)) for run in runs]
     store = SqliteStore(path)
     with store.read() as view:
-        assert view.rows("settings") == {"number": sum(shares)}
+        assert view.rows("projects") == {"number": sum(shares)}
     assert min(shares) > total / 20, "one process hardly got a turn"
     store.close()
 
@@ -258,7 +258,7 @@ def test_a_commit_elsewhere_rings(path: Path, store: SqliteStore) -> None:
     for waiter in waiters:
         waiter.start()
     with other.write() as tx:
-        tx.put_rows("settings", {"colour": "red"})  # a commit, but the log has not grown
+        tx.put_rows("projects", {"colour": "red"})  # a commit, but the log has not grown
     assert not store.wait(0, 0.01)
     submit_job(Engine(other))
     for waiter in waiters:

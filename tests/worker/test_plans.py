@@ -257,6 +257,10 @@ def test_a_step_that_no_handler_of_this_worker_does_fails_and_says_so() -> None:
     h.drain(advance=True)
     with pytest.raises(JobFailed, match="intent unknown has no handler in this worker"):
         handle.result(timeout=0)
+    bare = h.submit("plan", options={"retry": {"retries": 0}})
+    h.drain(advance=True)
+    with pytest.raises(JobFailed, match="submitted without a plan"):
+        bare.result(timeout=0)
 
 
 # ---- retries of steps -----------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """`detent db`: the database as a whole: its schema, copies of it, another place, less of it."""
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from detent.operations.core import Core
     from detent.store.migrate import Migration
     from detent.store.port import Store
+    from detent.store.sqlite.blobs import DirectoryBlobs
     from detent.store.status import SchemaStatus
     from detent.upkeep.move import Moved
 
@@ -140,19 +142,33 @@ def _now(schema: "SchemaStatus") -> str:
 
 @db.command()
 @click.argument("file", type=_file)
+@click.option("--with-blobs", is_flag=True, help="Copy evidence too, into FILE.blobs beside it.")
 @output.json_option
-def backup(file: Path, as_json: bool) -> None:
+def backup(file: Path, with_blobs: bool, as_json: bool) -> None:
     """Copy the database into FILE while it is in use.
 
-    FILE holds the database as it was at one moment. The token, the evidence in `blobs` beside the
-    database, and the files that runs have left in the data directory, are not in it.
+    FILE holds the database as it was at one moment. Evidence comes along with --with-blobs. The
+    token, and what runs have left in the data directory, their output too, are not in it.
     """
+    from detent.cli.progress import bar
     from detent.store.sqlite.backup import back_up
+    from detent.upkeep.blobs import copy_blobs, count_blobs
 
     schema = _sqlite_only(load().settings, "pg_dump")
-    back_up(_file_of(schema), file.absolute())
-    facts = {"from": schema.where, "file": str(file)}
-    output.answer(facts, f"Copied {schema.where} into {file}.", as_json)
+    ours, theirs = _blobs_of(_file_of(schema)), _blobs_beside(file)
+    if with_blobs and count_blobs(theirs):
+        raise Refused(f"{theirs.directory} is there already.", hint="Give another name.")
+    with bar() as tell:
+        back_up(_file_of(schema), file.absolute(), tell)
+        copied = copy_blobs(ours, theirs, tell) if with_blobs else 0
+    left = 0 if with_blobs else count_blobs(ours)
+    said = f"Copied {schema.where} into {file}."
+    if copied:
+        said += f"\nCopied {copied} files of evidence into {theirs.directory}: keep them together."
+    if left:
+        said += f"\nNot in it: {left} files of evidence. --with-blobs copies them too."
+    facts = {"from": schema.where, "file": str(file), "blobs": copied, "blobs_left": left}
+    output.answer(facts, said, as_json)
 
 
 @db.command()
@@ -161,11 +177,13 @@ def backup(file: Path, as_json: bool) -> None:
 def restore(file: Path, as_json: bool) -> None:
     """Put the backup FILE in the place of the database, and verify it.
 
-    What was written after the backup is gone from the log: whoever follows it starts anew. The old
-    database stays beside the new one.
+    Evidence in FILE.blobs is put back as well. What was written after the backup is gone from the
+    log: whoever follows it starts anew. The old database stays beside the new one.
     """
+    from detent.cli.progress import bar
     from detent.store.sqlite.backup import restore as put_back
     from detent.store.status import is_postgres, sqlite_path
+    from detent.upkeep.blobs import copy_blobs
 
     settings = load().settings
     if is_postgres(settings.url):
@@ -173,12 +191,31 @@ def restore(file: Path, as_json: bool) -> None:
     if not file.exists():
         raise Refused(f"There is no file {file}.", hint="Give a file that `detent db backup` made.")
     _require_quiet(settings)
-    aside = put_back(sqlite_path(settings.url), file)
-    tell = output.note if as_json else output.say
+    path = sqlite_path(settings.url)
+    with bar() as tell:
+        aside = put_back(path, file)
+        copied = copy_blobs(_blobs_beside(file), _blobs_of(path), tell)
+    tell_so = output.note if as_json else output.say
     if aside is not None:
-        tell(f"The database that was there is now {aside}.")
-    tell(f"Restored {file}.")
+        tell_so(f"The database that was there is now {aside}.")
+    tell_so(f"Restored {file}{f' and {copied} files of evidence' if copied else ''}.")
     _verify(settings, as_json)
+
+
+def _blobs_of(path: Path) -> "DirectoryBlobs":
+    """The evidence that belongs to a database."""
+    return _blobs(path.parent / "blobs")
+
+
+def _blobs_beside(file: Path) -> "DirectoryBlobs":
+    """The evidence that belongs to a backup."""
+    return _blobs(file.absolute().with_name(f"{file.name}.blobs"))
+
+
+def _blobs(directory: Path) -> "DirectoryBlobs":
+    from detent.store.sqlite.blobs import DirectoryBlobs
+
+    return DirectoryBlobs(directory, lambda: time.time_ns() // 1_000)
 
 
 def _require_quiet(settings: Settings) -> None:
@@ -244,17 +281,20 @@ def _move(core: "Core", url: str) -> "Moved":
     from detent.store.sqlite import SqliteStore
 
     require_psycopg()
+    from detent.cli.progress import bar
     from detent.operations.output import read_bytes
     from detent.upkeep.move import move
 
     store, data_dir = core.store, core.settings.data_dir
     assert isinstance(store, SqliteStore)
-    return move(
-        store,
-        url,
-        core.engine.limits.lease_us,
-        lambda *at: read_bytes(store, data_dir, *at),
-    )
+    with bar() as tell:
+        return move(
+            store,
+            url,
+            core.engine.limits.lease_us,
+            lambda *at: read_bytes(store, data_dir, *at),
+            tell,
+        )
 
 
 @db.command()

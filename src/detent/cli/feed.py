@@ -8,13 +8,14 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
+from detent.cli.naming import first_known, way_to
 from detent.cli.rows import event_cells
-from detent.errors import DetentError
 
 PAUSE_S = 0.2
 #: Task states in which more output may come.
 AT_WORK = ("todo", "doing", "queued", "running")
-#: Where output is found, by what an id may name.
+#: Where events and output are found, by what an id may name.
+EVENTS = (("task_events", "task_id"), ("job_events", "job_id"))
 LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id"))
 
 
@@ -47,12 +48,7 @@ def _read(
     if work_id is None:
         page = detent.call("list_events", after=after, limit=limit)
         return page["events"], page["cursor"]
-    try:
-        found = detent.call("task_events", task_id=work_id)["events"]
-    except DetentError as error:
-        if error.code != "unknown_task":
-            raise
-        found = detent.call("job_events", job_id=work_id)["events"]
+    found = first_known(detent, work_id, *EVENTS)["events"]
     new = [event for event in found if event["position"] > after][:limit]
     return new, new[-1]["position"] if new else after
 
@@ -78,7 +74,7 @@ def logs(work_id: str, follow: bool, as_json: bool) -> None:
     With --json each piece is one line. Followed, a task goes on with its next run.
     """
     with connect() as detent:
-        way = _way(detent, work_id)
+        way, _ = way_to(detent, work_id, *LOGS)
         run_id, offset = None, 0
         while True:
             chunk = detent.call(way[0], **{way[1]: work_id}, offset=offset)
@@ -92,19 +88,6 @@ def logs(work_id: str, follow: bool, as_json: bool) -> None:
                 if not chunk["text"]:
                     time.sleep(PAUSE_S)
             run_id = chunk["run_id"]
-
-
-def _way(detent: Connection, work_id: str) -> tuple[str, str]:
-    """Whether the id is a task's, a job's or a run's."""
-    for way in LOGS[:-1]:
-        try:
-            detent.call(way[0], **{way[1]: work_id})
-        except DetentError as error:
-            if not error.code.startswith("unknown_"):
-                raise
-            continue
-        return way
-    return LOGS[-1]
 
 
 def _over(detent: Connection, way: tuple[str, str], work_id: str, chunk: dict[str, Any]) -> bool:

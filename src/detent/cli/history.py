@@ -21,7 +21,7 @@ def at(task_id: str, position: int | None, time: str | None, as_json: bool) -> N
     task = then["task"]
     rows = [("position", str(then["position"])), ("at", then["at"]), ("state", task["state"])]
     rows += [(name, str(task[name])) for name in ("title", "blocked_by", "spent") if task[name]]
-    rows += [("payload", str(task["payload"]))]
+    rows += [("payload", output.text_of(task["payload"]))]
     rows += [("job", f"{job['id']} {job['state']}") for job in then["jobs"]]
     output.table(("TASK", task["id"]), rows)
 

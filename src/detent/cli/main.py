@@ -68,8 +68,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "accept": Command("detent.cli.verbs:accept", "Accept work that waits for review.", ACTING),
     "reject": Command("detent.cli.verbs:reject", "Reject work that waits for review.", ACTING),
-    "answer": Command("detent.cli.verbs:answer", "Answer a task's open question.", ACTING),
-    "signal": Command("detent.cli.verbs:signal", "Send a named signal to a task's job.", ACTING),
+    "answer": Command(
+        "detent.cli.verbs:answer", "Answer the open question of a task, or of a job alone.", ACTING
+    ),
+    "signal": Command(
+        "detent.cli.verbs:signal", "Send a named signal to a job, or to that of a task.", ACTING
+    ),
     "delete": Command("detent.cli.verbs:delete", "Delete tasks with their data.", ACTING),
     "raise": Command(
         "detent.cli.money:raise_budget",

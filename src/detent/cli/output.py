@@ -101,14 +101,15 @@ def complain(error: DetentError) -> None:
 def fields(title: str, values: Mapping[str, Any]) -> None:
     """One thing as a table of its fields; what is empty is left out."""
     rows = [
-        (name, value if isinstance(value, Styled) else _text(value))
+        (name, value if isinstance(value, Styled) else text_of(value))
         for name, value in values.items()
         if value not in (None, "", [], {}, ())
     ]
     table(("", title), rows, wrap=True)
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value of somebody's as a person reads it."""
     return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
 
 

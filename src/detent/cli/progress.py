@@ -23,8 +23,9 @@ def _tracked(items: Sequence[Any], what: str) -> Iterator[Any]:
 
 
 @contextmanager
-def bar(total: int | None) -> Iterator[Callable[[str, int], None]]:
-    """A function that is told what is being done and how far it is, of a total if it is known."""
+def bar(total: int | None = None) -> Iterator[Callable[..., None]]:
+    """A function that is told what is being done, how far it is, and of how much if that is known
+    only then."""
     if not sys.stderr.isatty():
         yield _untold
         return
@@ -33,15 +34,15 @@ def bar(total: int | None) -> Iterator[Callable[[str, int], None]]:
     with Progress(console=_console(), transient=True) as progress:
         bars: dict[str, Any] = {}
 
-        def tell(what: str, at: int) -> None:
+        def tell(what: str, at: int, of: int | None = total) -> None:
             if what not in bars:
-                bars[what] = progress.add_task(what, total=total)
+                bars[what] = progress.add_task(what, total=of)
             progress.update(bars[what], completed=at)
 
         yield tell
 
 
-def _untold(what: str, at: int) -> None:
+def _untold(what: str, at: int, of: int | None = None) -> None:
     """Nobody looks at a pipe."""
 
 

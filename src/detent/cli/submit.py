@@ -105,14 +105,13 @@ def _because(task: dict[str, Any]) -> str:
 
 def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
     jobs = detent.call("task_jobs", task_id=task["id"])["items"]
-    result = jobs[-1]["result"] if jobs else None
+    result, error = (jobs[-1]["result"], jobs[-1]["error"]) if jobs else (None, None)
     if as_json:
-        output.print_json({"task": task, "result": result})
+        output.print_json({"task": task, "result": result, "error": error})
         return
-    output.table(
-        ("TASK", "STATE", "RESULT"),
-        [(task["id"], task_state(task), "" if result is None else str(result))],
-    )
+    said = error if result is None else output.text_of(result)
+    heading = "ERROR" if result is None and error else "RESULT"
+    output.table(("TASK", "STATE", heading), [(task["id"], task_state(task), said or "")])
 
 
 def read_plan(path: Path) -> Any:

@@ -1,4 +1,7 @@
-"""Verbs on tasks: run, cancel, retry, resume, accept, reject, answer, signal, delete."""
+"""Verbs on tasks: run, cancel, retry, resume, accept, reject, answer, signal, delete.
+
+Those that a job alone knows as well take its id too.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,12 +11,20 @@ import click
 from detent.cli import output
 from detent.cli.choosing import FILTERS, act_on, chosen, selection, told
 from detent.cli.connection import connect
+from detent.cli.naming import Way, first_known
 from detent.cli.values import value_from
 
+#: Verbs of jobs alone; a task knows these and more.
+OF_JOBS = ("answer", "cancel", "delete", "retry", "signal")
 
-def verb(
-    name: str, operation: str, help_text: str, *options: Callable[[Any], Any]
-) -> click.Command:
+
+def ways(verb: str) -> tuple[Way, ...]:
+    """The operations that a verb may mean, by what an id may name."""
+    of_task = (f"{verb}_task", "task_id")
+    return (of_task, (f"{verb}_job", "job_id")) if verb in OF_JOBS else (of_task,)
+
+
+def verb(name: str, help_text: str, *options: Callable[[Any], Any]) -> click.Command:
     """A command that asks for one operation on each task that it names or finds.
 
     What its further options say goes along with every request.
@@ -26,7 +37,7 @@ def verb(
                 detent,
                 what,
                 name,
-                lambda task_id: detent.call(operation, task_id=task_id, **said),
+                lambda work_id: first_known(detent, work_id, *ways(name), **said),
                 as_json,
             )
 
@@ -36,25 +47,22 @@ def verb(
     return click.command(name, help=help_text)(made)
 
 
-run = verb("run", "run_task", "Queue tasks, or run failed ones again.")
+run = verb("run", "Queue tasks, or run failed ones again.")
 cancel = verb(
     "cancel",
-    "cancel_task",
     "Cancel tasks and their subtasks.",
     click.option("--reason", help="Why, for the record."),
 )
-resume = verb("resume", "resume_task", "Go on with timed-out tasks in their sessions.")
-retry = verb("retry", "retry_task", "Run tasks again with new counts.")
-delete = verb("delete", "delete_task", "Delete tasks with their data.")
+resume = verb("resume", "Go on with timed-out tasks in their sessions.")
+retry = verb("retry", "Run tasks again with new counts.")
+delete = verb("delete", "Delete tasks with their data.")
 accept = verb(
     "accept",
-    "accept_task",
     "Accept work that waits for review.",
     click.option("--comment", help="A remark for the record."),
 )
 reject = verb(
     "reject",
-    "reject_task",
     "Reject work that waits for review.",
     click.option("--comment", help="What is wrong; the next run is told first."),
     click.option("--run", is_flag=True, help="Run it again at once."),
@@ -62,22 +70,23 @@ reject = verb(
 
 
 @click.command()
-@click.argument("task_id")
+@click.argument("work_id", metavar="TASK_OR_JOB")
 @click.argument("answer")
 @output.json_option
-def answer(task_id: str, answer: str, as_json: bool) -> None:
-    """Answer a task's open question."""
+def answer(work_id: str, answer: str, as_json: bool) -> None:
+    """Answer the open question of a task, or of a job alone."""
     with connect() as detent:
-        told(detent.call("answer_task", task_id=task_id, answer=answer), as_json)
+        told(first_known(detent, work_id, *ways("answer"), answer=answer), as_json)
 
 
 @click.command()
-@click.argument("task_id")
+@click.argument("work_id", metavar="TASK_OR_JOB")
 @click.argument("name")
 @click.option("--value", help="JSON, or a plain text.")
 @output.json_option
-def signal(task_id: str, name: str, value: str | None, as_json: bool) -> None:
-    """Send a named signal to a task's job."""
+def signal(work_id: str, name: str, value: str | None, as_json: bool) -> None:
+    """Send a named signal to a job, or to that of a task."""
     with connect() as detent:
-        sent = detent.call("signal_task", task_id=task_id, name=name, value=value_from(value))
+        said = {"name": name, "value": value_from(value)}
+        sent = first_known(detent, work_id, *ways("signal"), **said)
     told(sent, as_json)

@@ -7,10 +7,7 @@ import click
 
 from detent.cli import output, rows
 from detent.cli.connection import Connection, connect
-from detent.errors import DetentError
-
-#: Codes that say: there is none of this kind with that id, look for another kind.
-UNKNOWN = ("unknown_task", "unknown_job", "unknown_run")
+from detent.cli.naming import first_known, way_to
 
 
 def page_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -64,7 +61,7 @@ def jobs(as_json: bool, **filters: Any) -> None:
 def steps(work_id: str, as_json: bool) -> None:
     """List the steps of a task's or a job's plans."""
     with connect() as detent:
-        page = _first(detent, work_id, ("task_steps", "task_id"), ("job_steps", "job_id"))
+        page = first_known(detent, work_id, ("task_steps", "task_id"), ("job_steps", "job_id"))
     empty = "It has no steps: its work has no plan, or none yet."
     show_page(page, as_json, rows.STEPS, rows.step_cells, empty, "")
 
@@ -75,13 +72,17 @@ def steps(work_id: str, as_json: bool) -> None:
 def why(work_id: str, as_json: bool) -> None:
     """Say why a task or job is not moving, and who can change that."""
     with connect() as detent:
-        answer = _first(detent, work_id, ("why", "task_id"), ("job_why", "job_id"))
+        answer = first_known(detent, work_id, ("why", "task_id"), ("job_why", "job_id"))
     if as_json:
         output.print_json(answer)
         return
     output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
-        detail = ", ".join(f"{name}: {value}" for name, value in reason["detail"].items())
+        detail = ", ".join(
+            f"{name}: {output.text_of(value)}"
+            for name, value in reason["detail"].items()
+            if value not in (None, [], {})
+        )
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
         cleared += f" Looked at again: {reason['looks_again']}."
         output.say(" ".join(f"- {reason['reason']}: {cleared} {detail}".split()))
@@ -89,18 +90,6 @@ def why(work_id: str, as_json: bool) -> None:
         output.say("Nothing holds it up.")
     if answer["actions"]:
         output.say(f"You can: {', '.join(answer['actions'])}.")
-
-
-def _first(detent: Connection, work_id: str, *ways: tuple[str, str]) -> Any:
-    """The answer about whatever has this id; a task's id is looked for before a job's."""
-    for operation, parameter in ways[:-1]:
-        try:
-            return detent.call(operation, **{parameter: work_id})
-        except DetentError as error:
-            if error.code not in UNKNOWN:
-                raise
-    operation, parameter = ways[-1]
-    return detent.call(operation, **{parameter: work_id})
 
 
 # ---- show ------------------------------------------------------------------------------------
@@ -112,34 +101,25 @@ def _first(detent: Connection, work_id: str, *ways: tuple[str, str]) -> Any:
 def show(work_id: str, as_json: bool) -> None:
     """Show one task, job or run: where it stands, and its history."""
     with connect() as detent:
-        for look in (_task, _job):
-            try:
-                found = look(detent, work_id)
-                break
-            except DetentError as error:
-                if error.code not in UNKNOWN:
-                    raise
-        else:
-            found = {"run": detent.call("show_run", run_id=work_id)}
+        found = _found(detent, work_id)
     if as_json:
         output.print_json(found)
     else:
         _show(found)
 
 
-def _task(detent: Connection, task_id: str) -> dict[str, Any]:
+def _found(detent: Connection, work_id: str) -> dict[str, Any]:
+    """The thing under its kind; of a task and of a job its runs and events as well."""
+    (_, parameter), thing = way_to(
+        detent, work_id, ("show_task", "task_id"), ("show_job", "job_id"), ("show_run", "run_id")
+    )
+    kind = parameter.removesuffix("_id")
+    if kind == "run":
+        return {kind: thing}
     return {
-        "task": detent.call("show_task", task_id=task_id),
-        "runs": detent.call("task_runs", task_id=task_id)["items"],
-        "events": detent.call("task_events", task_id=task_id)["events"],
-    }
-
-
-def _job(detent: Connection, job_id: str) -> dict[str, Any]:
-    return {
-        "job": detent.call("show_job", job_id=job_id),
-        "runs": detent.call("job_runs", job_id=job_id)["items"],
-        "events": detent.call("job_events", job_id=job_id)["events"],
+        kind: thing,
+        "runs": detent.call(f"{kind}_runs", **{parameter: work_id})["items"],
+        "events": detent.call(f"{kind}_events", **{parameter: work_id})["events"],
     }
 
 

@@ -19,7 +19,7 @@ from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import status, verdict
 from detent.seals import trimmed
-from detent.store.port import Query, Reading, Writing
+from detent.store.port import Logged, Query, Reading, Writing
 
 log = logging.getLogger("detent.state")
 
@@ -109,16 +109,25 @@ def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
 
 
 def _count_all(view: Reading) -> dict[str, int]:
-    return dict(view.count_by(Query("runs", {"ended_at": (">", 0)}), "state"))
+    ended = {"ended_at": (">", 0)}
+    counts = Counter(view.count_by(Query("runs", ended), "state"))
+    counts.subtract(view.count_by(Query("runs", {**ended, "outcome": "suspended"}), "state"))
+    return dict(+counts)
 
 
 def _count_on(view: Reading, before: Mapping[str, Any]) -> Mapping[str, Any]:
     """What has ended since; what retention has deleted meanwhile stays counted."""
     position, runs = before["position"], Counter(before["runs"])
     while batch := view.events(position, feed.BATCH):
-        runs.update(ENDED[event.name] for event in batch if event.name in ENDED)
+        runs.update(ENDED[event.name] for event in batch if event.name in ENDED and _counts(event))
         position = batch[-1].position
     return {"position": position, "runs": dict(runs)}
+
+
+def _counts(event: Logged) -> bool:
+    """A run that was suspended goes on in another one. What was blanked had counted before."""
+    suspends = event.name == "run_succeeded" and event.data
+    return not suspends or json.loads(event.data).get("outcome") != "suspended"
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -1,19 +1,16 @@
 """How long a step may wait for its resource: the limit, since when it waits, and whose is over.
 
-Nothing is stored for it: a step wants its resource from the moment at which it could have started
-or been tried again, and that follows from the states of the steps. Pure lookups over a world.
+A step wants its resource from the moment at which it could have started, been tried again, or gone
+on after a wait of its own; that follows from the states and times of the steps. Pure lookups.
 """
 
 from collections.abc import Iterable
 
 from detent.kernel.plan import PlanStep
+from detent.kernel.projections import ASLEEP, woken
 from detent.kernel.state import Job
 from detent.kernel.steps import steps_of
 from detent.kernel.world import World
-
-#: Where a step is that goes on after a wait of its own. Nothing says when that wait ended, so that
-#: it has no limit here; `hold_resource_ms` lets it keep its resource instead.
-ASLEEP = frozenset({"needs_user", "running"})
 
 
 def limit_us(job: Job, planned: PlanStep) -> int | None:
@@ -26,7 +23,7 @@ def deadline(world: World, job: Job, name: str) -> int | None:
     """Until when the step may wait; it waits since all that it needs has ended and it was due."""
     planned, steps = world.plan(job.id).step(name), steps_of(world, job.id)
     limit, step = limit_us(job, planned), steps[name]
-    if limit is None or step.state in ASLEEP:
+    if limit is None or (step.state in ASLEEP and not woken(step)):
         return None
     ended = (steps[need].state_at for need in planned.needs)
     return max(step.state_at, step.not_before, *ended) + limit

@@ -150,6 +150,6 @@ def _blocked_by(task: Task, wait: Wait) -> bool:
 def end_wait(draft: Draft, wait: Wait, outcome: str, value: Any) -> None:
     """A job at rest wakes; in any other one the step that waited goes on in place."""
     if draft.job(wait.job_id).state in RESTING_JOB:
-        draft.emit(wait.job_id, e.WaitCompleted(wait.name, outcome, value))
+        draft.emit(wait.job_id, e.WaitCompleted(wait.name, outcome, value, wait.step))
     else:
-        draft.emit(wait.job_id, e.WaitEnded(outcome, value), wait.name)
+        draft.emit(wait.job_id, e.WaitEnded(outcome, value, wait.step), wait.name)

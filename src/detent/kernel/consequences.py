@@ -41,7 +41,8 @@ def rest(draft: Draft, job_id: str) -> None:
     long = ready is None and all(parks(each, draft.now) for each in waits)
     draft.emit(job_id, e.JobParked(wait.kind) if long else e.JobWaiting(wait.kind))
     if ready is not None:
-        draft.emit(job_id, e.WaitCompleted(ready.name, "signalled", signalled(draft, ready)))
+        value = signalled(draft, ready)
+        draft.emit(job_id, e.WaitCompleted(ready.name, "signalled", value, ready.step))
         return
     task = draft.task_of(draft.job(job_id))
     stopper = next(filter(blocks, waits), None)

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 #: The parts of a job, by the level of the events that move them.
 RUNS, STEPS, WAITS, SIGNALS, CHECKPOINTS = "run", "step", "wait", "signal", "checkpoint"
 
+#: Where a step is that waits for something of its own, and goes on in place afterwards.
+ASLEEP = frozenset({"needs_user", "running"})
+
 Projection = Callable[["World", e.Record, Any], None]
+
+
+def woken(step: Step) -> bool:
+    """Whether it goes on after a wait of its own, and has had no run since."""
+    return step.state in ASLEEP and step.not_before > step.state_at
+
 
 # ---- runs and steps --------------------------------------------------------------------------
 
@@ -27,7 +36,7 @@ def _run_queued(world: "World", record: e.Record, event: e.RunQueued) -> None:
     world.jobs[job.id] = job._replace(runs=job.runs + 1)
     step: Step = world.part(STEPS, job.id, event.step)
     held = step._replace(run_id=record.subject, resource=event.resource, held_until=None)
-    world.put_step(job.id, event.step, held)
+    world.put_step(job.id, event.step, held._replace(not_before=0) if woken(step) else held)
 
 
 def _run_succeeded(world: "World", record: e.Record, event: e.RunSucceeded) -> None:
@@ -102,6 +111,7 @@ def _signal_received(world: "World", record: e.Record, event: e.SignalReceived) 
 def _wait_completed(world: "World", record: e.Record, event: e.WaitCompleted) -> None:
     """A job that wakes looks at everything again, whatever woke it."""
     _end_wait(world, record.stream, event.wait, event.outcome, event.value)
+    _wake_step(world, record, event.step)
     for name, wait in world.parts_of(WAITS, record.stream).items():
         if wait.kind in POLLS:
             world.put_part(WAITS, record.stream, name, None)
@@ -110,6 +120,14 @@ def _wait_completed(world: "World", record: e.Record, event: e.WaitCompleted) ->
 def _wait_ended(world: "World", record: e.Record, event: e.WaitEnded) -> None:
     assert record.subject is not None
     _end_wait(world, record.stream, record.subject, event.outcome, event.value)
+    _wake_step(world, record, event.step)
+
+
+def _wake_step(world: "World", record: e.Record, name: str | None) -> None:
+    """Since when the step that waited wants its resource again."""
+    step: Step | None = world.part(STEPS, record.stream, name) if name else None
+    if step is not None and step.state in ASLEEP:
+        world.put_step(record.stream, step.name, step._replace(not_before=record.at))
 
 
 def _end_wait(world: "World", job_id: str, name: str, outcome: str, value: Any) -> None:

@@ -1,11 +1,13 @@
 """What a run may spend before it starts: the purses of its line, less what others at work hold.
 
 A task with a budget of its own holds, while it runs, what is left of it in the purses of the tasks
-above it, so that runs side by side do not spend the same money twice. A task without one holds
-nothing. Nothing of this is stored: it follows from who is at work. Pure.
+above it, so that runs side by side do not spend the same money twice. Tasks without one share what
+is then left, in equal parts: those at work, and the siblings that are still to come. Nothing of
+this is stored: it follows from who is at work. Pure.
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from detent.kernel.budget import Purse, Reserved, Short, reserve
 from detent.kernel.state import Task
@@ -26,10 +28,30 @@ def allowance(world: World, task: Task) -> Reserved | Short:
     limited = [each for each in line if each.budget is not None]
     if not limited:
         return Reserved(None)
-    holders = _holders(world, task.root_id, {each.id for each in line})
-    return reserve(
+    others = _at_work(world, task.root_id, {each.id for each in line})
+    holders = {each.id: each for each in others if each.budget is not None}
+    purses = [
         Purse(each.id, each.budget, each.spent, _held(world, each, holders)) for each in limited
-    )
+    ]
+    if task.budget is None:
+        nearest = limited[0]
+        sharing = [each for each in others if _holds(world, each, nearest.id, holders)]
+        parts = _still_to_come(world, task, others) + sum(each.budget is None for each in sharing)
+        purses[0] = _part_of(purses[0], parts)
+    return reserve(purses)
+
+
+def _part_of(purse: Purse, parts: int) -> Purse:
+    """The purse with one of so many equal parts left in it, and never with nothing of something."""
+    left = purse.remaining or 0
+    return replace(purse, reserved=purse.reserved + left - max(left // parts, min(left, 1)))
+
+
+def _still_to_come(world: World, task: Task, others: Collection[Task]) -> int:
+    """Itself, and the subtasks beside it that have not ended and are not at work."""
+    assert task.parent_id is not None, "without a budget of its own, one above it was found"
+    at_work = sum(each.parent_id == task.parent_id for each in others)
+    return max(1, world.task(task.parent_id).open_subtasks - at_work)
 
 
 def used_up(world: World, task: Task) -> bool:
@@ -39,14 +61,14 @@ def used_up(world: World, task: Task) -> bool:
     )
 
 
-def _holders(world: World, root_id: str, line: Collection[str]) -> dict[str, Task]:
-    """Others of the tree that are at work on a budget of their own."""
-    return {
-        task.id: task
+def _at_work(world: World, root_id: str, line: Collection[str]) -> list[Task]:
+    """Others of the tree that are at work."""
+    return [
+        task
         for task in world.known_tasks()
-        if task.root_id == root_id and task.budget is not None and task.id not in line
+        if task.root_id == root_id and task.id not in line
         if task.job_id is not None and world.job(task.job_id).state == "running"
-    }
+    ]
 
 
 def _held(world: World, above: Task, holders: dict[str, Task]) -> int:

@@ -3,10 +3,11 @@
 By state, and for what is blocked by its reason. Tables over the kernel's own. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job, Task
+from detent.kernel.state import Job, Task, Wait
+from detent.kernel.waits import QUESTIONS
 
 STATES: Mapping[str, tuple[str, ...]] = {
     "inbox": ("run", "cancel", "delete"),
@@ -35,6 +36,8 @@ BLOCKED: Mapping[str, tuple[str, ...]] = {
     "budget": ("raise", "cancel"),
     "error": ("retry", "cancel"),
 }
+#: Kinds of waits of a job alone that an answer ends: without a task there is no budget to raise.
+ANSWERED = QUESTIONS | {"budget"}
 
 
 def actions_on(task: Task, job: Job | None) -> list[str]:
@@ -47,8 +50,9 @@ def actions_on(task: Task, job: Job | None) -> list[str]:
     return sorted((*BLOCKED[task.blocked_by or "error"], *(("delete",) if over else ())))
 
 
-def actions_on_job(job: Job) -> list[str]:
+def actions_on_job(job: Job, waits: Iterable[Wait]) -> list[str]:
     """Of a job alone; that of a task moves with its task."""
     if job.state in ENDED_JOB:
         return ["retry", "delete"] if job.state == "failed" else ["delete"]
-    return ["cancel", "signal"]
+    asks = any(wait.kind in ANSWERED for wait in waits)
+    return [*(["answer"] if asks else []), "cancel", "signal"]

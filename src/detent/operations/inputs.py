@@ -104,6 +104,7 @@ INPUTS: Mapping[str, Input] = {
     "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),
     "seen": Input("The version that was looked at; another one refuses", 7, least=1, most=MOST),
     "answer": Input("The answer: one of the options if the question has some", "yes"),
+    "question": _name("Which question, if several are open: the name of its wait", "ask"),
     "name": _name("Its name", "approved"),
     "value": Input("What the signal carries: any JSON value", {"by": "ops"}),
     # looking
@@ -140,7 +141,9 @@ INPUTS: Mapping[str, Input] = {
     "labels": Input("What it is, by name", {"os": "linux"}),
     "capacity": Input("How many may hold it at once", 1, least=1, most=MOST_CAPACITY),
     "healthy": Input("Whether it is given out", True),
-    "cron": Input("Its times as a cron expression", "0 3 * * *", shortest=9, longest=200),
+    "cron": Input(
+        "Its times as a cron expression", "0 3 * * *", longest=200, schema={"minLength": 9}
+    ),
     "timezone": _name("The time zone of the cron expression", "Europe/Berlin"),
     "every_s": Input("Its times as an interval, in seconds", 900, least=1, most=31_536_000),
     "overlap": Input("If the last one is still at work", "skip", choices=OVERLAPS),
@@ -148,7 +151,12 @@ INPUTS: Mapping[str, Input] = {
     "count": Input("How many", 5, least=1, most=MOST_TIMES),
     "hours": Input("How far back, in hours", 24, least=1, most=MOST_HOURS),
     # webhooks
-    "url": Input("Where it is sent", "https://example.org/hook", shortest=8, longest=LONGEST_URL),
+    "url": Input(
+        "Where it is sent",
+        "https://example.org/hook",
+        longest=LONGEST_URL,
+        schema={"minLength": 8},
+    ),
     "shape": Input("What it looks like", "cloudevents", choices=SHAPES),
     "events": Input("Only these events", ["task_ready"], longest=MOST_FILTERED, schema=NAMES),
     "projects": Input("Only these projects", ["demo"], longest=MOST_FILTERED, schema=NAMES),

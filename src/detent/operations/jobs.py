@@ -73,6 +73,14 @@ def signal_job(
     return _done(core, caller, c.SendSignal(job_id, name, value))
 
 
+@operation(Scope.REVIEW, "POST", "/api/jobs/{job_id}/answer")
+def answer_job(
+    core: Core, caller: Caller, *, job_id: str, answer: Any, question: str | None = None
+) -> shapes.Moved:
+    """Answer the open question of a job, by its name if several are open; the work goes on."""
+    return _done(core, caller, c.AnswerJob(job_id, answer, question))
+
+
 @operation(Scope.ADMIN, "DELETE", "/api/jobs/{job_id}")
 def delete_job(core: Core, caller: Caller, *, job_id: str) -> shapes.Deleted:
     """Delete a job that has no task, with its rows and data; refused while it is live."""

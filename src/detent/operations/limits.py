@@ -1,19 +1,25 @@
 """Pausing, resuming, and limits of the configuration: rows of `limits`, which every claim reads.
 
+A pause says who began it, when and why; its beginning and its end are lines of the program's log.
 `[limits]` of detent.toml is written to the table at every start: for a name that stands in the file
-the file wins, and what the file no longer names is removed if it came from there.
+the file's numbers win, and what the file no longer names is removed if it came from there. A pause
+that a person began lasts until a person ends it.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.errors import Forbidden, Invalid, Misconfigured
 from detent.kernel import fields
 from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations.core import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.store.port import Writing
+from detent.views import utc
+
+log = logging.getLogger("detent.limits")
 
 EVERYTHING = "all"
 KINDS = ("intent:", "project:", "key:")
@@ -25,6 +31,8 @@ NUMBERS: Mapping[str, tuple[int, int]] = {
 }
 #: Marks a row that came from the configuration file.
 IN_FILE = "in_file"
+#: What is said of a pause; one of the file has no `paused_by`.
+PAUSE = ("paused", "paused_by", "paused_at", "reason")
 
 
 @operation(Scope.READ, "GET", "/api/limits")
@@ -38,15 +46,33 @@ def list_limits(core: Core, caller: Caller) -> shapes.Limits:
 def _shown(name: str, row: Mapping[str, Any]) -> shapes.Limit:
     shown = {field: row.get(field) for field in NUMBERS}
     flags = {field: bool(row.get(field)) for field in ("paused", IN_FILE)}
-    return cast(shapes.Limit, {"name": name, **flags, **shown})
+    since = utc(row["paused_at"]) if "paused_at" in row else None
+    said = {"paused_by": row.get("paused_by"), "paused_at": since, "reason": row.get("reason")}
+    return cast(shapes.Limit, {"name": name, **flags, **shown, **said})
 
 
 @operation(Scope.OPERATE, "POST", "/api/pause")
 def pause(
-    core: Core, caller: Caller, *, intent: str | None = None, project: str | None = None
+    core: Core,
+    caller: Caller,
+    *,
+    intent: str | None = None,
+    project: str | None = None,
+    reason: str | None = None,
 ) -> shapes.Limit:
     """Claim no more work of an intent or a project, or none at all if neither is named."""
-    return _set(core, _key(caller, intent, project), paused=True)
+    name = _key(caller, intent, project)
+    if intent is not None:
+        known(intent, core.known_intents(), "intent", "unknown_intent")
+
+    def write(tx: Writing) -> dict[str, Any]:
+        said = {"paused": True, "paused_by": caller.name, "paused_at": tx.now(), "reason": reason}
+        row = {**_unpaused(tx.rows("limits").get(name, {})), **said}
+        tx.put_rows("limits", {name: row})
+        return row
+
+    log.info("%s paused by %s: %s", name, caller.name, reason or "no reason given")
+    return _shown(name, core.engine.within(write))
 
 
 @operation(Scope.OPERATE, "POST", "/api/resume")
@@ -54,7 +80,24 @@ def resume(
     core: Core, caller: Caller, *, intent: str | None = None, project: str | None = None
 ) -> shapes.Limit:
     """End the pause of an intent, of a project, or of everything."""
-    return _set(core, _key(caller, intent, project), paused=False)
+    name = _key(caller, intent, project)
+
+    def write(tx: Writing) -> dict[str, Any]:
+        row = _unpaused(tx.rows("limits").get(name, {}))
+        tx.put_rows("limits", {name: row or None})
+        return row
+
+    log.info("%s resumed by %s", name, caller.name)
+    return _shown(name, core.engine.within(write))
+
+
+def _unpaused(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in row.items() if field not in PAUSE}
+
+
+def _pause_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The pause of a row, if a person began it."""
+    return {field: row[field] for field in PAUSE if field in row} if "paused_by" in row else {}
 
 
 def _key(caller: Caller, intent: str | None, project: str | None) -> str:
@@ -68,17 +111,6 @@ def _key(caller: Caller, intent: str | None, project: str | None) -> str:
     if intent is None:
         return EVERYTHING
     raise Invalid("Name an intent or a project, not both.", field="project", given=project)
-
-
-def _set(core: Core, name: str, *, paused: bool) -> shapes.Limit:
-    def write(tx: Writing) -> dict[str, Any]:
-        row = {**tx.rows("limits").get(name, {}), "paused": paused}
-        if not paused:
-            del row["paused"]
-        tx.put_rows("limits", {name: row or None})
-        return row
-
-    return _shown(name, core.engine.within(write))
 
 
 # ---- from the file ---------------------------------------------------------------------------
@@ -116,12 +148,17 @@ def keep_limits(core: Core) -> None:
     """Write the limits of the file into the table, and remove what the file has dropped."""
 
     def write(tx: Writing) -> bool:
-        known = tx.rows("limits")
-        wanted: dict[str, Any] = {name: {**row, IN_FILE: True} for name, row in core.limits.items()}
-        dropped = {
-            name: None for name, row in known.items() if row.get(IN_FILE) and name not in wanted
+        rows = tx.rows("limits")
+        wanted: dict[str, Any] = {
+            name: {**_pause_of(rows.get(name, {})), **row, IN_FILE: True}
+            for name, row in core.limits.items()
         }
-        new = {name: row for name, row in wanted.items() if known.get(name) != row}
+        dropped = {
+            name: _pause_of(row) or None
+            for name, row in rows.items()
+            if row.get(IN_FILE) and name not in wanted
+        }
+        new = {name: row for name, row in wanted.items() if rows.get(name) != row}
         if new or dropped:
             tx.put_rows("limits", {**new, **dropped})
         return bool(new or dropped)

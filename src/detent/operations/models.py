@@ -37,6 +37,12 @@ class Fields:
 
     def read(self, value: Any) -> dict[str, Any]:
         """The arguments that a query or a body gives; what was not named keeps its default."""
+        if isinstance(value, list):
+            raise Invalid(
+                "The body must be one JSON object, not a list.",
+                field="body",
+                hint="Send one at a time; a list of tasks goes to POST /api/bulk.",
+            )
         try:
             found = self.model.model_validate(value)
         except ValidationError as error:

@@ -12,6 +12,7 @@ from detent.kernel.predicates import has_failed
 from detent.kernel.state import Job, Task, Wait
 from detent.operations.actions import actions_on, actions_on_job
 from detent.operations.budgets import line
+from detent.operations.limits import PAUSE
 from detent.store.port import Query, Reading
 from detent.views import shown, utc
 
@@ -101,7 +102,7 @@ def why_job(look: Look, job: Job) -> dict[str, Any]:
         "state": job.state,
         "since": utc(job.state_at),
         "reasons": [reason.told() for reason in _job_reasons(look, job)],
-        "actions": actions_on_job(job),
+        "actions": actions_on_job(job, look.view.waits([job.id])),
     }
 
 
@@ -224,8 +225,10 @@ def _keys(job: Job) -> list[str]:
 def _paused(view: Reading, job: Job) -> Iterator[Reason]:
     limits = view.rows("limits")
     for name in ("all", *_keys(job)):
-        if limits.get(name, {}).get("paused"):
-            yield Reason("paused", "an operator", "resume", AT_ONCE, {"limit": name})
+        row = limits.get(name, {})
+        if row.get("paused"):
+            said = {field: row[field] for field in PAUSE[1:] if row.get(field)}
+            yield Reason("paused", "an operator", "resume", AT_ONCE, {"limit": name, **said})
 
 
 def _full(view: Reading, job: Job) -> Iterator[Reason]:

@@ -1,4 +1,4 @@
-"""What the settings say about health and retention, as the kernel wants to hear it."""
+"""What the settings say about health and retention, and whether they contradict each other."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -26,6 +26,13 @@ def check(settings: Settings) -> None:
     """Refuse settings that contradict each other, before anything starts on them."""
     thresholds(settings)
     retention(settings)
+    if settings.worker_heartbeat_ms >= settings.worker_lease_ms:
+        raise Misconfigured(
+            f"worker.heartbeat_ms is {settings.worker_heartbeat_ms} and worker.lease_ms "
+            f"{settings.worker_lease_ms}: every lease would end before it is renewed.",
+            setting="worker.heartbeat_ms",
+            hint="Let a lease last three heartbeats or more.",
+        )
 
 
 def _of(kind: Callable[..., T], section: str, settings: Settings) -> T:

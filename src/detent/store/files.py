@@ -4,7 +4,7 @@ The contract, like `port`. Nothing of it is in the log: the log names a blob by 
 output is no lifecycle. Both are written before whatever refers to them.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import sha256
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -13,6 +13,13 @@ from detent.errors import NotFound, TooLarge
 #: The largest blob, and how much of one is in memory at a time.
 MOST_BLOB_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
+
+#: How far a copy is: what is being copied, how much of it is, and how much there is of it.
+Tell = Callable[[str, int, int], None]
+
+
+def untold(what: str, at: int, of: int) -> None:
+    """Nobody wants to know."""
 
 
 class Blob(NamedTuple):

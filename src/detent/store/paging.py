@@ -52,8 +52,11 @@ RARE: Mapping[str, tuple[frozenset[str], str]] = {
 #: What LIKE would not take as itself.
 _SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
 #: Columns to sort by that no row is without.
-NEVER_MISSING = frozenset({"created_at", "state_at", "queued_at", "priority", "rank"})
+NEVER_MISSING = frozenset({"created_at", "state_at", "queued_at", "priority", "rank", "at"})
 
+#: Tasks with one tag, and where their list in the order of creation comes from instead.
+TAGGED = "task_tags JOIN tasks ON tasks.id = task_tags.task_id"
+HAS_TAG = "tag = :{value}"
 #: How SQLite asks whether a JSON list has a value.
 TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{value})"
 
@@ -61,13 +64,15 @@ TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{va
 def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
     """The rows after the cursor in the asked order; a missing value comes before every other."""
     names = _columns(query)
+    source, key, order = query.table, LISTED[query.table], query.order or LISTED[query.table]
+    if "tags" in query.where and order == "created_at":
+        source, key, order, contains = TAGGED, "task_id", "at", HAS_TAG
     condition, values = _condition(query, contains)
-    key, order = LISTED[query.table], query.order or LISTED[query.table]
     if query.after is not None:
         passed, more = _after(order, key, query)
         condition, values = f"{condition} AND {passed}", {**values, **more}
     text = (
-        f"SELECT {', '.join(names)} FROM {query.table} WHERE {condition}"
+        f"SELECT {', '.join(names)} FROM {source} WHERE {condition}"
         f" ORDER BY {_order(order, key, query.descending)} LIMIT :most"
     )
     kinds = KINDS[query.table]

@@ -23,7 +23,6 @@ TABLES = (
     "resources",
     "limits",
     "tokens",
-    "settings",
     "system_state",
     "webhooks",
     "notion_pages",

@@ -3,20 +3,19 @@
 Evidence comes along out of its directory, and output out of the files of the runs.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from detent import audit
 from detent.audit import Difference
 from detent.errors import Broken, Refused
 from detent.seals import Anchor
-from detent.store.files import Piece
+from detent.store.files import Piece, Tell, untold
 from detent.store.open import open_store
 from detent.store.port import LISTED, TABLES, Query, Reading, Store
 from detent.store.postgres.copying import Table, copy_into
 from detent.store.sqlite import SqliteStore, copying
 from detent.store.sqlite.reading import SqliteReading
+from detent.upkeep.blobs import copy_blobs
 from detent.upkeep.rebuild import rebuild
 from detent.upkeep.verify import verify
 
@@ -41,10 +40,20 @@ class Moved(NamedTuple):
 
 
 def move(
-    source: SqliteStore, url: str, lease_us: int, read_output: ReadOutput | None = None
+    source: SqliteStore,
+    url: str,
+    lease_us: int,
+    read_output: ReadOutput | None = None,
+    tell: Tell = untold,
 ) -> Moved:
     """Nobody may be using the source. The target is empty before, and equal to it after."""
-    before = verify(source)
+    with source.read() as view:
+        head = view.head()
+
+    def verifying(what: str, position: int) -> None:
+        tell(what, position, head)
+
+    before = verify(source, progress=verifying)
     if before.differences:
         raise Broken(
             f"the database is damaged and stays where it is: {before.differences[0]}",
@@ -54,11 +63,14 @@ def move(
     try:
         _require_empty(target)
         with source.read() as view:
-            counts = copy_into(url, _tables(view))
+            counts = copy_into(url, _tables(view, tell))
         rebuild(target, lease_us)
-        counts["blobs"] = _copy_blobs(source, target)
+        counts["blobs"] = copy_blobs(source.blobs, target.blobs, tell)
         counts["output"] = 0 if read_output is None else _copy_output(source, target, read_output)
-        differing = [*verify(target, before.anchor).differences, *_uneven(source, target)]
+        differing = [
+            *verify(target, before.anchor, verifying).differences,
+            *_uneven(source, target),
+        ]
     finally:
         target.close()
     if differing:
@@ -67,19 +79,6 @@ def move(
             hint="Empty the other database and try again; go on with this one until then.",
         )
     return Moved(counts, before.anchor)
-
-
-def _copy_blobs(source: Store, target: Store) -> int:
-    count, after = 0, ""
-    while digests := source.blobs.old(audit.FAR, after, BATCH):
-        for after in digests:
-            with tempfile.TemporaryFile() as file:
-                for piece in source.blobs.read(after):
-                    file.write(piece)
-                if target.blobs.put(file).sha256 != after:
-                    raise Broken(f"the blob {after} is damaged: its bytes are others.")
-        count += len(digests)
-    return count
 
 
 def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
@@ -100,9 +99,17 @@ def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
         after = (rows[-1]["id"], rows[-1]["id"])
 
 
-def _tables(view: SqliteReading) -> Iterator[Table]:
+def _tables(view: SqliteReading, tell: Tell) -> Iterator[Table]:
     for name in COPIED:
-        yield Table(name, copying.columns(view, name), copying.batches(view, name))
+        yield Table(name, copying.columns(view, name), _told(view, name, tell))
+
+
+def _told(view: SqliteReading, name: str, tell: Tell) -> Iterator[list[tuple[Any, ...]]]:
+    total, count = copying.count(view, name), 0
+    for rows in copying.batches(view, name):
+        yield rows
+        count += len(rows)
+        tell(name, count, total)
 
 
 def _require_empty(target: Store) -> None:

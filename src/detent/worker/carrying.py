@@ -78,7 +78,8 @@ def _ids(attempt: Attempt) -> dict[str, str | None]:
 def _runner(attempt: Attempt) -> Any:
     runner = attempt.intent.runner
     if runner is None:
-        raise Failure(f"intent {attempt.intent.name} has no handler in this worker")
+        lack = "" if attempt.step is not None else ", and the work was submitted without a plan"
+        raise Failure(f"intent {attempt.intent.name} has no handler in this worker{lack}")
     return runner
 
 

@@ -331,9 +331,12 @@ class Journal:
 
     def progress(self, fraction: float | None, note: str | None) -> Doing[None]:
         self.check()
-        if fraction is not None and not 0 <= fraction <= 1:
+        if fraction is not None and not (isinstance(fraction, int | float) and 0 <= fraction <= 1):
             raise Invalid(
-                f"progress must be from 0 to 1, not {fraction}.", field="progress", given=fraction
+                f"progress must be from 0 to 1, not {fraction!r}.",
+                field="progress",
+                given=fraction,
+                hint="Words go into the note: run.progress(note=…).",
             )
         run_id = self.attempt.run_id
         yield from self._tell(c.ReportProgress(self.grant, run_id, fraction, note))

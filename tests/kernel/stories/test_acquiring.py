@@ -98,18 +98,48 @@ def test_a_step_that_only_lost_its_worker_rests_first() -> None:
     assert s.rest() == "job_waiting(resource)"
 
 
-def test_a_step_that_asked_a_person_waits_as_long_as_it_takes() -> None:
+def test_after_a_question_the_limit_counts_from_the_answer() -> None:
     steps = plan({"name": "C", **GPU, "acquire_timeout_ms": 5_000})
     s = running_plan("board", "C", plan=steps, resources=(R1,))
     s.fail("needs_user", step="C")
     s.world.resources["r1"] = SICK
     s.later(3_600).do(c.AnswerTask("T", "confirm"))
+    answered = s.now
     s.claim("T")
     assert s.rest().startswith("job_waiting(resource)")
+    assert waited(s) == ["wait_completed(expired)"]
+    assert s.now == answered + 5 * SECOND
+
+
+def test_after_a_sleep_of_its_own_the_limit_counts_from_its_end() -> None:
+    steps = plan({"name": "C", **GPU, "acquire_timeout_ms": 5_000})
+    s = running_plan("job", "C", plan=steps, resources=(R1,))
+    s.suspend("timer", "nap", step="C", seconds=3_600)
+    s.world.resources["r1"] = SICK
+    s.wake("nap")
+    woken = s.now
+    s.claim()
+    assert s.rest() == "job_waiting(resource)"
+    waited(s)
+    assert s.now == woken + 5 * SECOND
+    s.claim()
+    assert s.rest() == "job_failed(resource)"
+
+
+def test_a_run_since_the_sleep_makes_it_count_anew() -> None:
+    steps = plan({"name": "C", **GPU, "acquire_timeout_ms": 5_000})
+    s = running_plan("job", "C", plan=steps, resources=(R1,))
+    s.suspend("timer", "nap", step="C", seconds=60)
+    s.wake("nap")
+    s.claim()
+    s.start("C")
+    s.world.resources["r1"] = SICK
+    s.later(3_600).hand_back()
+    s.claim()
+    assert s.rest() == "job_waiting(resource)"
     for _ in range(10):
         s.wake(wait_of(s))
-    s.world.resources["r1"] = R1
-    assert waited(s) == ["wait_completed(available)"]
+    assert s.job().state != "failed"
 
 
 def test_without_a_limit_it_waits_as_long_as_it_takes() -> None:

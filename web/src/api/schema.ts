@@ -21,6 +21,11 @@ export type Added = {
   repeated: boolean;
 };
 
+export type AnswerJobBody = {
+  answer: unknown;
+  question?: string | null;
+};
+
 export type AnswerTaskBody = {
   answer: unknown;
 };
@@ -357,6 +362,9 @@ export type Limit = {
   rate: number | null;
   per_s: number | null;
   in_file: boolean;
+  paused_by: string | null;
+  paused_at: string | null;
+  reason: string | null;
 };
 
 export type Limits = {
@@ -571,6 +579,7 @@ export type OwnSubtaskBody = {
 export type PauseBody = {
   intent?: string | null;
   project?: string | null;
+  reason?: string | null;
 };
 
 /** What went wrong, for people and for machines; `code` does not change between versions. */
@@ -1110,6 +1119,7 @@ export type Workers = {
 export interface Operations {
   accept_task: { takes: { task_id: string } & (AcceptTaskBody); answers: Moved };
   add: { takes: object & (AddBody); answers: Added };
+  answer_job: { takes: { job_id: string } & (AnswerJobBody); answers: Moved };
   answer_task: { takes: { task_id: string } & (AnswerTaskBody); answers: Moved };
   begin_run: { takes: { job_id: string } & (BeginRunBody); answers: BegunRun };
   cancel_job: { takes: { job_id: string } & (CancelJobBody); answers: Moved };
@@ -1213,6 +1223,7 @@ export interface Operations {
 export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   accept_task: ["POST", "/api/tasks/{task_id}/accept"],
   add: ["POST", "/add"],
+  answer_job: ["POST", "/api/jobs/{job_id}/answer"],
   answer_task: ["POST", "/api/tasks/{task_id}/answer"],
   begin_run: ["POST", "/api/jobs/{job_id}/runs"],
   cancel_job: ["POST", "/api/jobs/{job_id}/cancel"],

@@ -69,6 +69,8 @@ class WaitCompleted(Event):
     wait: str
     outcome: str
     value: Any = None
+    #: The step that waited, which from now on wants its resource again.
+    step: str | None = None
 
 
 @event("job")
@@ -172,6 +174,7 @@ class WaitEnded(Event):
 
     outcome: str
     value: Any = None
+    step: str | None = None
 
 
 @event("wait")

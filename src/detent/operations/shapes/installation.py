@@ -126,6 +126,10 @@ class Limit(TypedDict):
     rate: int | None
     per_s: int | None
     in_file: bool
+    #: Of a pause that a person began: who, when and why.
+    paused_by: str | None
+    paused_at: str | None
+    reason: str | None
 
 
 class Limits(TypedDict):

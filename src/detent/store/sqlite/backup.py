@@ -9,23 +9,26 @@ from pathlib import Path
 import apsw
 
 from detent.errors import Misconfigured, Refused
+from detent.store.files import Tell, untold
 from detent.store.migrate import Applied, pending
 from detent.store.sqlite import checks
 from detent.store.sqlite.faults import explained
 from detent.store.sqlite.schema import APPLIED, MIGRATIONS
 
+#: How many pages are copied between two words of how far it is.
+PAGES = 4_096
 #: What may stand beside a database file and belongs to it.
 BESIDE = ("-wal", "-shm")
 
 
-def back_up(path: Path, to: Path) -> None:
+def back_up(path: Path, to: Path, tell: Tell = untold) -> None:
     """Copy the database as it is at one moment. Readers and writers go on meanwhile."""
     if to.exists():
         raise Refused(f"{to} is there already.", hint="Give another name, or move it away.")
     part = to.with_name(f"{to.name}.part")
     checks.prepare_file(part)
     try:
-        _copy(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE), part)
+        _copy(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE), part, tell)
         check_image(part)
         part.replace(to)
     except apsw.Error as error:
@@ -35,14 +38,18 @@ def back_up(path: Path, to: Path) -> None:
     checks.sync_directory(to.parent)
 
 
-def _copy(source: apsw.Connection, to: Path) -> None:
-    """In one step: the source stands in one read transaction, which blocks nobody."""
+def _copy(source: apsw.Connection, to: Path, tell: Tell = untold) -> None:
+    """The source stands in one read transaction, which blocks nobody and sees no later write."""
     target = apsw.Connection(str(to), apsw.SQLITE_OPEN_READWRITE)
     try:
         target.pragma("synchronous", "FULL")
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # only this begins it
         with target.backup("main", source, "main") as copying:
             while not copying.done:
-                copying.step(-1)
+                copying.step(PAGES)
+                total = copying.page_count
+                tell("database", total - copying.remaining, total)
         # One file: a write-ahead log beside it could be left behind when it is carried away.
         target.pragma("journal_mode", "DELETE")
     finally:

@@ -13,6 +13,11 @@ def columns(view: SqliteReading, table: str) -> list[str]:
     return [name for name, _ in view.raw(COLUMNS, (table,))]
 
 
+def count(view: SqliteReading, table: str) -> int:
+    rows: int = view.raw(f"SELECT count(*) FROM {table}")[0][0]
+    return rows
+
+
 def batches(view: SqliteReading, table: str) -> Iterator[list[tuple[Any, ...]]]:
     """All rows in the order of the key. The table's name is one of ours, never somebody's input."""
     named = view.raw(COLUMNS, (table,))

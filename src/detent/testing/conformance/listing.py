@@ -55,6 +55,23 @@ def rows_are_filtered(case: Case) -> None:
 
 
 @check
+def a_list_by_a_tag_follows_edits_and_deletions(case: Case) -> None:
+    """Page by page in the order of creation, from both ends, with another filter beside it."""
+    a_list(case)
+    submit_task(case.engine, task_id="t9", tags=("odd", "odd"))
+    do(case.engine, c.EditTask("t3", {"tags": ["even", "new"]}))
+    do(case.engine, c.EditTask("t5", {"tags": []}))
+    do(case.engine, c.DeleteTask("t1"))
+    for tag, expected in (("odd", "79"), ("even", "023468"), ("new", "3"), ("none", "")):
+        wanted = [f"t{number}" for number in expected]
+        for descending in (False, True):
+            found = [row["id"] for row in _pages(case, "created_at", descending, tags=tag)]
+            assert found == (wanted[::-1] if descending else wanted), tag
+    both = {"tags": "even", "project": "p2"}
+    assert ids(case, where=both, order="created_at") == ["t6", "t8"]
+
+
+@check
 def rows_are_searched(case: Case) -> None:
     """In any letter case, and a sign that means something to the database is only a sign."""
     a_list(case)
@@ -78,10 +95,10 @@ def pages_meet(case: Case) -> None:
     assert ids(case, order="priority", descending=True) == by_priority[::-1]
 
 
-def _pages(case: Case, order: str, descending: bool) -> Iterator[Mapping[str, Any]]:
+def _pages(case: Case, order: str, descending: bool, **where: Any) -> Iterator[Mapping[str, Any]]:
     after = None
     with case.store.read() as view:
-        while page := view.page(Query("tasks", {}, order, descending, after, limit=2)):
+        while page := view.page(Query("tasks", where, order, descending, after, limit=2)):
             assert len(page) <= 2
             yield from page
             after = (page[-1][order], page[-1]["id"])

@@ -8,9 +8,9 @@
 -- upgrade the schema, to rebuild rows or to trim the log, detent is run as the owner.
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    tasks, dependencies, jobs, runs, evidence, output, blobs, plans, steps, waits, signals,
+    tasks, task_tags, dependencies, jobs, runs, evidence, output, blobs, plans, steps, waits, signals,
     checkpoints, queue, arrivals, deadlines, idempotency_keys, intake, outbox, projects, intents,
-    workers, schedules, resources, limits, tokens, settings, system_state, webhooks, notion_pages
+    workers, schedules, resources, limits, tokens, system_state, webhooks, notion_pages
 TO :"role";
 
 GRANT SELECT, INSERT ON events, seals TO :"role";

@@ -157,6 +157,8 @@ class AgentRun:
         self._keep_evidence()
         if self.failure is not None:
             raise self.failure
+        if end.kind == FailureClass.BUDGET and self._may_spend_on():
+            return self._suspended("share", "timer", {}, self.line.now())
         if self.meter.exceeded or end.kind == FailureClass.BUDGET:
             how = end.text or "it has spent more than its budget"
             return self._over_budget(how, end.exit_code)
@@ -169,6 +171,15 @@ class AgentRun:
         if question.asked is not None:
             return self._ask(question.asked)
         return outcome.completed(self.grant, self.run_id, result, end.exit_code)
+
+    def _may_spend_on(self) -> bool:
+        """It has spent its part of a budget that it shares, and not all of that: it goes on with
+        the next part. One that says so without having spent anything is not believed."""
+        task = self.attempt.hold.task
+        if task is None or task.budget is not None or self.meter.exceeded or not self.meter.cost:
+            return False
+        with self.line.read() as view:
+            return bool(budgets.left(budgets.line(view, task)))
 
     def _failed(self, end: End) -> c.Report:
         kind = FailureClass(end.kind or FailureClass.ERROR)

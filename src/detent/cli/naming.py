@@ -1,0 +1,34 @@
+"""What an id names: a task, a job or a run, asked for in that order."""
+
+from typing import Any
+
+from detent.cli.connection import Connection
+from detent.errors import DetentError, NotFound
+
+#: An operation and the parameter that takes the id, for each kind of work that it may name.
+Way = tuple[str, str]
+#: Codes that say: there is none of this kind with that id, look for another kind.
+UNKNOWN = ("unknown_task", "unknown_job", "unknown_run")
+
+
+def first_known(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> Any:
+    """The answer of the first operation that knows the id."""
+    return way_to(detent, work_id, *ways, **arguments)[1]
+
+
+def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tuple[Way, Any]:
+    """The operation that knows the id, and what it has answered."""
+    for operation, parameter in ways:
+        try:
+            answer = detent.call(operation, **{parameter: work_id}, **arguments)
+        except DetentError as error:
+            if error.code not in UNKNOWN:
+                raise
+        else:
+            return (operation, parameter), answer
+    kinds = [parameter.removesuffix("_id") for _, parameter in ways]
+    raise NotFound(
+        f"There is no {' or '.join(kinds)} {work_id!r}.",
+        code=f"unknown_{kinds[0]}",
+        hint=f"Check the id with {' or '.join(f'`detent {kind}s`' for kind in kinds)}.",
+    )

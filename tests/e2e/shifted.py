@@ -1,0 +1,40 @@
+"""`python -m tests.e2e.shifted …` is `detent …` whose clock is as far off as a file says.
+
+The clock that is moved is the one that judges everything: the host's for SQLite, and for PostgreSQL
+the server's, to whose answer the distance is added in the process that asked. The server itself
+cannot be told another time.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from detent.cli.main import main
+from detent.store.postgres import store as postgres_store
+from detent.store.sqlite import store as sqlite_store
+
+#: The environment variable that names the file; in it are microseconds.
+CLOCK = "DETENT_TEST_CLOCK"
+
+
+def off_us() -> int:
+    return int(Path(os.environ[CLOCK]).read_text())
+
+
+def _host_clock() -> int:
+    return time.time_ns() // 1_000 + off_us()
+
+
+def move_clocks() -> None:
+    sqlite_store._host_clock = _host_clock
+    moment = postgres_store.PostgresStore._moment
+
+    def moved(self: postgres_store.PostgresStore, server_now: int, last_at: int | None) -> int:
+        return moment(self, server_now + off_us(), last_at)
+
+    postgres_store.PostgresStore._moment = moved  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    move_clocks()
+    main()

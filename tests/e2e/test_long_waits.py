@@ -1,0 +1,174 @@
+"""Days pass between processes that are killed and started again, on SQLite and on PostgreSQL."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.e2e.installation import DEADLINE_S, Installation, wait_until
+from tests.e2e.shifted import CLOCK
+
+HOUR_S = 3_600
+DAY_S = 24 * HOUR_S
+PHONES = ("phone-1", "phone-2", "phone-3")
+ROOT = Path(__file__).parents[2]
+
+APP = """
+from pathlib import Path
+
+import detent
+
+app = detent.App()
+
+
+def mark(ledger: str, word: str) -> str:
+    with Path(ledger).open("a") as file:
+        file.write(word + "\\n")
+    return word
+
+
+@app.intent("patient")
+def patient(run: detent.Run, ledger: str) -> list[str]:
+    before = run.step("before", mark, ledger, "before")
+    run.sleep(7 * 24 * 3600)
+    return [before, run.step("after", mark, ledger, "after")]
+
+
+@app.intent("asking")
+def asking(run: detent.Run, ledger: str) -> list[str]:
+    before = run.step("before", mark, ledger, "before")
+    said = run.ask("Ship it?", ["yes", "no"])
+    return [before, said, run.step("after", mark, ledger, "after")]
+
+
+@app.intent("dial", capabilities_required=["phone"])
+def dial(run: detent.Run, ledger: str) -> str:
+    mark(ledger, run.resource)
+    if run.resource != "phone-3":
+        raise detent.ResourceFailed(f"{run.resource} has no line")
+    return "connected"
+"""
+
+
+class Moved(Installation):
+    """An installation whose clock this test sets."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        super().__init__(root)
+        self.store = url
+        self.clock = root / "clock"
+        self.clock.write_text("0")
+        (self.project / "own.py").write_text(APP)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {CLOCK: str(self.clock), "PYTHONPATH": str(ROOT)}
+        own |= {"DETENT_STORE_URL": self.store, "DETENT_KEEPER_INTERVAL_MS": "100"}
+        return super().environment | own
+
+    def _program(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "tests.e2e.shifted", *arguments]
+
+    def up(self) -> None:
+        self.start("--app", "own:app")
+
+    def pass_time(self, seconds: int) -> None:
+        draft = self.clock.with_suffix(".part")
+        draft.write_text(str(int(self.clock.read_text()) + seconds * 1_000_000))
+        draft.replace(self.clock)
+
+    def submit(self, intent: str) -> str:
+        body = {"intent": intent, "payload": {"ledger": str(self.ledger(intent))}, "run": True}
+        return str(self.post("/api/tasks", body).json()["id"])
+
+    def put(self, path: str, body: dict[str, Any]) -> None:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        answer = httpx2.put(self.url + path, json=body, headers=headers, timeout=DEADLINE_S)
+        assert answer.status_code == 200, answer.text
+
+    def ledger(self, intent: str) -> Path:
+        return self.home / f"{intent}.ledger"
+
+    def marks(self, intent: str) -> list[str]:
+        return self.ledger(intent).read_text().splitlines()
+
+    def result(self, task_id: str) -> Any:
+        job = self.get(f"/api/jobs/{task_id}-j1")
+        assert job["attempt"] == 1
+        return job["result"]
+
+    def parked(self, task_id: str) -> None:
+        """Its job waits, and the keeper has looked at everything twice since."""
+
+        def look() -> bool:
+            return bool(self.get(f"/api/jobs/{task_id}-j1")["state"] == "parked")
+
+        wait_until(look, f"the job of {task_id} is parked")
+        for _ in range(2):
+            self.keeper_passes()
+        assert look()
+
+    def keeper_passes(self) -> None:
+        before = self.heartbeat()
+        wait_until(lambda: self.heartbeat() != before, "a pass of the keeper")
+
+    def heartbeat(self) -> str:
+        return str(self.get("/api/state")["values"]["last_heartbeat"])
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def detent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Moved]:
+    url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    made = Moved(tmp_path, url)
+    made.up()
+    yield made
+    made.stop()
+
+
+SWITCH = ("step_failed_resource", "step_switching_resource", "step_leased", "step_running")
+
+
+def test_a_week_of_sleep_an_answer_after_days_and_a_resource_that_fails(detent: Moved) -> None:
+    """One story for all three: starting a process is what takes its time here."""
+    for name in PHONES:
+        detent.put(f"/api/resources/{name}", {"capabilities": ["phone"]})
+    asleep, asked, dialled = (detent.submit(each) for each in ("patient", "asking", "dial"))
+    detent.wait_for(dialled, "ready")
+    detent.wait_for(asked, "blocked")
+    detent.parked(asleep)
+
+    detent.kill()
+    detent.pass_time(3 * DAY_S)
+    detent.up()
+    detent.parked(asleep)
+    assert detent.task(asked)["blocked_by"] == "question"
+    answered = detent.post(f"/api/tasks/{asked}/answer", {"answer": "yes"})
+    assert answered.json()["outcome"] == "answered"
+    detent.wait_for(asked, "ready")
+
+    detent.kill()
+    detent.pass_time(3 * DAY_S)
+    detent.up()
+    detent.parked(asleep)
+    assert detent.marks("patient") == ["before"]
+    detent.pass_time(DAY_S + HOUR_S)  # this time while it runs
+    detent.wait_for(asleep, "ready")
+
+    assert detent.marks("patient") == ["before", "after"]
+    assert detent.marks("asking") == ["before", "after"]
+    assert detent.marks("dial") == list(PHONES)
+    assert detent.result(asleep) == ["before", "after"]
+    assert detent.result(asked) == ["before", "yes", "after"]
+    events = detent.get(f"/api/jobs/{dialled}-j1/events")["events"]
+    assert [each["name"] for each in events if each["name"].startswith("step_")] == [
+        *("step_pending", "step_leased", "step_running"),
+        *SWITCH,
+        *SWITCH,
+        "step_succeeded",
+    ]
+    assert all(row["in_use"] == 0 for row in detent.get("/api/resources")["items"])
+    verified = detent.run("verify")
+    assert verified.returncode == 0, verified.stdout
