@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
 from detent.store.sqlite import store as sqlite_store
 from detent.testing.torture import mutants
-from detent.testing.torture.place import CLOCK
+from detent.testing.torture.place import CLOCK, REFUSED
 from detent.testing.torture.work import REFERENCE
 
 PARTS: Mapping[str, Mapping[str, bool]] = {
@@ -43,10 +44,25 @@ def play(request: Mapping[str, Any]) -> None:
     loaded = Loaded(Settings(**request["settings"]), {}, {}, None)
     parts = PARTS[request["role"]]
     with open_core(loaded) as core:
+        core.engine.refused = Noted(Path(request["directory"]) / REFUSED)
         apps = (REFERENCE,) if parts["worker"] else ()
         service = Service(core, apps=apps, **parts)
         ready = Path(request["directory"]) / f"{request['name']}.ready"
         run_until_stopped(service, ready=lambda: _say(ready, service.url or "up"))
+
+
+class Noted(Counter[str]):
+    """Counts refusals by code, and notes each refused stale report in a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def __setitem__(self, code: str, count: int) -> None:
+        super().__setitem__(code, count)
+        if code == "stale_fence":
+            with self._path.open("ab") as file:
+                file.write(b".")
 
 
 def _say(ready: Path, text: str) -> None:
