@@ -33,6 +33,7 @@ SETTINGS: Mapping[str, Any] = {
     "worker_concurrency": 4,
     "keeper_interval_ms": 50,
     "gateway_port": 0,
+    "webhooks_allow": ("127.0.0.0/8",),
 }
 ACTOR = c.Actor("torture")
 #: Names the file by which the clock of a process is set off.

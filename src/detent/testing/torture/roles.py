@@ -15,6 +15,7 @@ from typing import Any
 
 from detent import failpoints
 from detent.keeper import loop as keeper_loop
+from detent.operations.offices import Office
 from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
 from detent.store.sqlite import store as sqlite_store
@@ -28,7 +29,7 @@ PARTS: Mapping[str, Mapping[str, bool]] = {
     "keeper": {"gateway": False, "worker": False, "keeper": True},
     "opener": {"gateway": False, "worker": False, "keeper": False},
 }
-#: A keeper's term is no setting; here others must not wait long for one that was killed.
+#: The term of an office is no setting; here others must not wait long for one that was killed.
 TERM_US = 600_000
 
 
@@ -37,6 +38,7 @@ def play(request: Mapping[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", force=True)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     keeper_loop.TERM_US = TERM_US
+    Office.__init__.__defaults__ = (TERM_US,)
     sqlite_store._host_clock = _jumping_clock
     failpoints.arm(os.environ)
     for change in mutants.MUTANTS[mutant]() if (mutant := os.environ.get(mutants.VARIABLE)) else ():

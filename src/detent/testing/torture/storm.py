@@ -225,7 +225,11 @@ def too_little(report: Report) -> list[str]:
     if "kill-database" in kinds:
         least["kill-database"] = round(KILLS * report.plan.minutes)
     least["kinds of faults"] = len(kinds) if report.plan.minutes >= WHOLE else len(kinds) // 2
-    seen = {**report.counts, **report.faults, "kinds of faults": sum(report.faults[kind] > 0 for kind in kinds)}
+    seen = {
+        **report.counts,
+        **report.faults,
+        "kinds of faults": sum(report.faults[kind] > 0 for kind in kinds),
+    }
     return [
         f"too little: {name} {seen.get(name, 0)}, at least {wanted}"
         for name, wanted in least.items()
