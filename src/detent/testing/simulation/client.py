@@ -127,7 +127,8 @@ class Client:
 
     def _signal(self) -> Iterator[None]:
         """What something waits for, or, early, what nothing waits for yet."""
-        waits = [key for key, wait in self.process.auditor.books.waits.items() if wait.needs]
+        open_waits = self.process.auditor.books.waits.items()
+        waits = [key for key, wait in open_waits if wait.kind == "signal"]
         if waits and self.rng.random() < 0.8:
             job_id, name = self.rng.choice(waits)
             self.do(c.SendSignal(job_id, f"go-{name}"))
