@@ -6,22 +6,30 @@ from click.testing import CliRunner
 from detent.testing.simulation import MUTANTS, Outcome, simulate
 from detent.testing.simulation.__main__ import main
 
-STEPS = 1_000
-SEEDS = range(6)
+#: Together 300,000 steps; a new seed is worth more than a longer run, and each has its end to pay.
+SEEDS, STEPS = range(25), 12_000
+#: What a mutant is caught with; the first of those above, which pass without it.
+MUTANT_SEEDS, MUTANT_STEPS = SEEDS[:6], 1_000
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_promise_holds(seed: int) -> None:
     outcome = simulate(seed, STEPS)
     assert outcome.found is None, "\n".join(outcome.lines())
+    assert outcome.counts["steps"] >= STEPS
+
+
+def test_a_build_simulates_300_000_steps() -> None:
+    assert len(SEEDS) * STEPS == 300_000
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     """By a broken promise, not by a count that is too low, with seeds that pass without it."""
-    caught = next((run for seed in SEEDS if (run := simulate(seed, STEPS, name)).failure), None)
+    runs = (simulate(seed, MUTANT_STEPS, name) for seed in MUTANT_SEEDS)
+    caught = next((run for run in runs if run.failure), None)
     assert caught is not None
-    assert caught.replay().endswith(f"--steps {STEPS} --mutant {name}")
+    assert caught.replay().endswith(f"--steps {MUTANT_STEPS} --mutant {name}")
 
 
 def test_the_same_seed_is_the_same_run() -> None:

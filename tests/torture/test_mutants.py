@@ -1,6 +1,7 @@
 """Broken variants that only real processes or a real disk give away: each is caught."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ MOST_TRIES = 8
 #: The failpoint and what happens there; every mutant of a process is met by one.
 CELLS: dict[str, tuple[Scene, Action, str]] = {
     "effect-is-not-looked-up": (Scene("effect.done"), Action.KILL, "P6"),
+    "effect-begins-without-a-word": (Scene("effect.done"), Action.KILL, "P6"),
+    "webhook-is-noted-before-it-is-sent": (Scene("webhook.sent", "keeper"), Action.KILL, "Failed"),
     "step-is-not-recorded": (Scene("effect.begun"), Action.KILL, "P6"),
     "subtask-has-a-new-id-each-time": (Scene("subtask.submitted"), Action.KILL, "P6"),
     "lost-leases-are-never-found": (Scene("run.start"), Action.KILL, "Failed"),
@@ -44,16 +47,22 @@ def races_of(where: Path) -> list[str]:
     return races.run(lambda: open_store(str(where / "races.db")), 100).problems
 
 
-def full_disk(where: Path) -> list[str]:
+def failing(fault: str, where: Path) -> list[str]:
     found: list[str] = []
     for nth in range(1, 12):
-        found += power.try_fault(where / f"{nth}.db", "disk full", nth)[1]
+        found += power.try_fault(where / f"{nth}.db", fault, nth)[1]
     return found
+
+
+full_disk = partial(failing, "disk full")
+failed_sync = partial(failing, "failed sync")
 
 
 OTHERS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "verdict-on-what-is-decided": (races_of, "P12"),
     "commit-is-not-synced": (images, "P1"),
+    "nothing-is-synced": (images, "P1"),
+    "failed-sync-is-no-fault": (failed_sync, "P16"),
     "full-disk-is-no-fault": (full_disk, "P16"),
     "fault-is-not-undone": (full_disk, "P16"),
 }

@@ -13,8 +13,8 @@ from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.storm import Plan, Storm
 
-#: A fifth of a minute of faults, and then peace.
-MINUTES = 0.2
+#: Twenty seconds of faults, and then peace.
+MINUTES = 1 / 3
 
 
 @pytest.mark.timeout(600)

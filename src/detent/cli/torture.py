@@ -9,7 +9,7 @@ from detent.cli import output
 from detent.errors import Invalid
 
 STORES = ("sqlite", "postgres", "both")
-PARTS = ("storm", "failpoints", "stops", "races", "images", "disk", "simulation")
+PARTS = ("storm", "failpoints", "stops", "races", "images", "disk", "simulation", "soak")
 
 
 @click.command()
@@ -18,6 +18,7 @@ PARTS = ("storm", "failpoints", "stops", "races", "images", "disk", "simulation"
 @click.option("--minutes", default=1.0, show_default=True, help="How long the storm lasts.")
 @click.option("--faults", default="", help="Faults of the storm, by comma; without it, all.")
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="One part alone.")
+@click.option("--steps", type=click.IntRange(1), help="How many steps the simulation makes.")
 @click.option("--quick", is_flag=True, help="A little of everything.")
 @click.option("--keep", is_flag=True, help="Keep what was left behind also if all is well.")
 @output.json_option
@@ -27,6 +28,7 @@ def torture(
     minutes: float,
     faults: str,
     parts: tuple[str, ...],
+    steps: int | None,
     quick: bool,
     keep: bool,
     as_json: bool,
@@ -47,7 +49,7 @@ def torture(
     results = []
     with Nursery() as nursery:
         for each in ("sqlite", "postgres") if store == "both" else (store,):
-            order = tortures.Order(seed, minutes, each, named, size, keep)
+            order = tortures.Order(seed, minutes, each, named, size, keep, steps)
             for part in parts or PARTS:
                 output.note(f"== {part} on {each}")
                 results.append(tortures.run(part, order, nursery, output.note))

@@ -77,6 +77,15 @@ class Wanted:
             self.checkpoints.add((command.grant.job_id, command.name))
         elif isinstance(command, c.SuspendRun):
             self.checkpoints.add((command.grant.job_id, command.wait))
+            self._want_children(command.needs)
+
+    def _want_children(self, needs: Iterable[str]) -> None:
+        """Whose ends a run waits for: they may have come already."""
+        for kind, _, child_id in (each.partition(":") for each in needs):
+            if kind == "job":
+                self.jobs.add(child_id)
+            elif kind == "task":
+                self.tasks.add(child_id)
 
     def _want_below(self, command: c.Command) -> None:
         if isinstance(command, c.TaskCommand):

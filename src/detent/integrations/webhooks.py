@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from detent import views
+from detent import failpoints, views
 from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
 from detent.integrations.errand import Errand
@@ -152,6 +152,7 @@ class Dispatcher:
         except Failed as error:
             return self._failed(hook, row, str(error), now, 0)
         if 200 <= answer.status < 300:
+            failpoints.hit("webhook.sent")
             return self._delivered(hook, row)
         retry_after_s = _retry_after_s(answer, now)
         return self._failed(hook, row, _refusal(answer), now, retry_after_s, answer.status == GONE)

@@ -1,5 +1,6 @@
 """Acts that commands and couplings share: try again, fail, cancel, unblock, signal, end a wait."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from detent.kernel import events as e
@@ -11,6 +12,7 @@ from detent.kernel.predicates import (
     judge_attempt,
     policy_of,
 )
+from detent.kernel.retention import ending
 from detent.kernel.retry import Again, FailureClass, retries_left
 from detent.kernel.state import Job, Task, Wait
 from detent.kernel.waits import QUESTIONS, satisfied
@@ -122,6 +124,37 @@ def signal(draft: Draft, job_id: str, name: str, value: Any) -> None:
     draft.emit(job_id, e.SignalReceived(value), name)
     for wait in filter(satisfied, list(draft.parts_of(WAITS, job_id).values())):
         complete_wait(draft, wait, "signalled", signalled(draft, wait))
+
+
+def hear_ends(draft: Draft, job: Job, needs: Iterable[str]) -> None:
+    """What the job made may have ended while it had failed and so heard nothing of it.
+
+    A job that is run again finds its children where they are, and must not wait for an end that
+    was told before.
+    """
+    for name in needs:
+        value = _end_of(draft, job, name)
+        if value is not None:
+            signal(draft, job.id, name, value)
+
+
+def _end_of(draft: Draft, job: Job, name: str) -> dict[str, Any] | None:
+    """How a child of the job has ended, if the name is a child's, and if it has."""
+    kind, _, child_id = name.partition(":")
+    if kind == "job":
+        child = draft.find_job(child_id)
+        if child is not None and child.parent_job_id == job.id and child.state in ENDED_JOB:
+            return end_value(child.state, child)
+    task = draft.find_task(child_id) if kind == "task" else None
+    if task is None or task.parent_id != job.task_id or task.job_id is None:
+        return None
+    over = ending(task.lifecycle, task.state, task.retries_left) is not None
+    return end_value(task.state, draft.job(task.job_id)) if over else None
+
+
+def end_value(state: str, job: Job) -> dict[str, Any]:
+    """What a parent hears of the end of something below it."""
+    return {"state": state, "result": job.result, "error": job.error}
 
 
 def signalled(draft: Draft, wait: Wait) -> dict[str, Any]:

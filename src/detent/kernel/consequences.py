@@ -6,6 +6,7 @@ from detent.kernel import events as e
 from detent.kernel.acts import (
     cancel,
     cancel_job,
+    end_value,
     end_wait,
     fail_job,
     signal,
@@ -129,8 +130,7 @@ def _task(draft: Draft, record: e.Record) -> Task:
 
 def tell_parent_job(draft: Draft, record: e.Record) -> None:
     job = draft.job(record.stream)
-    value = {"state": job.state, "result": job.result, "error": job.error}
-    signal(draft, cast(str, job.parent_job_id), f"job:{job.id}", value)
+    signal(draft, cast(str, job.parent_job_id), f"job:{job.id}", end_value(job.state, job))
 
 
 # ---- up: from a task to its parents and to those who wait for it -----------------------------
@@ -155,8 +155,7 @@ def _tell_parents_job(draft: Draft, task: Task) -> None:
     parent = draft.task(cast(str, task.parent_id))
     if parent.job_id is None or task.job_id is None:
         return
-    job = draft.job(task.job_id)
-    value = {"state": task.state, "result": job.result, "error": job.error}
+    value = end_value(task.state, draft.job(task.job_id))
     signal(draft, parent.job_id, f"task:{task.id}", value)
 
 

@@ -192,6 +192,30 @@ def test_a_job_alone_hears_of_a_job_that_failed() -> None:
     )
 
 
+def test_a_job_that_is_run_again_hears_of_what_ended_while_it_had_failed() -> None:
+    s = running("job", retry={"max_attempts": 1})
+    s.submit_job("K", "J")
+    s.claim("K")
+    s.fail()
+    assert s.succeed("K") == "K:run_succeeded K:job_completed"
+    s.do(c.RetryJob("J"))
+    s.claim()
+    assert s.suspend("subtasks", needs=("job:K",)).endswith("wait_completed(signalled)")
+
+
+def test_a_task_that_is_run_again_hears_of_a_subtask_that_ended_while_it_had_failed() -> None:
+    s = Story()
+    s.submit("review", "P", options={"retry": {"max_attempts": 1}})
+    s.claim("P")
+    s.submit("review", "C", parent_id="P")
+    s.claim("C")
+    s.fail(at="P")
+    s.succeed("C")
+    s.do(c.RetryTask("P"))
+    s.claim("P")
+    assert "wait_completed(signalled)" in s.suspend("subtasks", needs=("task:C",), at="P")
+
+
 def test_a_job_alone_hears_of_a_job_that_was_cancelled() -> None:
     s = waiting_for_a_job()
     s.cancel("K")

@@ -4,7 +4,7 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import steps
-from detent.kernel.acts import end_wait, signalled
+from detent.kernel.acts import end_wait, hear_ends, signalled
 from detent.kernel.budget import WARN_AT_PERCENT
 from detent.kernel.decide.guards import held, held_run, over_budget
 from detent.kernel.draft import Draft
@@ -169,6 +169,7 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
         )
     if draft.part(CHECKPOINTS, job.id, command.wait) or draft.part(WAITS, job.id, command.wait):
         raise _used_twice(command.wait)
+    hear_ends(draft, job, command.needs)
     begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
     draft.emit(job.id, begun, command.wait)
     held_until = draft.now + command.hold_resource_us if command.hold_resource_us else None

@@ -8,11 +8,13 @@ from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work import (
     claim,
     claim_one,
+    complete,
     completion,
     do,
     job_of,
     names,
     outcome,
+    run_of,
     submit_job,
     submit_task,
     suspend,
@@ -130,6 +132,21 @@ def a_job_tells_its_parents_task(case: Case) -> None:
     suspend(case.engine, parent, "gather", "signal", needs=needs)
     assert outcome(case.engine, completion(claim_one(case.engine))) == "completed"
     assert claim_one(case.engine).job.id == parent.job.id
+
+
+@check
+def a_job_that_is_run_again_hears_of_a_child_that_ended_meanwhile(case: Case) -> None:
+    """While it had failed nobody could tell it, and it must not wait for that for ever."""
+    top = submit_job(case.engine, options={"retry": {"max_attempts": 1}})
+    first = claim_one(case.engine)
+    child = submit_job(case.engine, parent_job_id=top)
+    failure = c.FailRun(first.grant, run_of(first), "error", "no")
+    assert outcome(case.engine, failure) == "failed"
+    complete(case.engine, claim_one(case.engine), result=7)
+    do(case.engine, c.RetryJob(top))
+    again = claim_one(case.engine)
+    suspend(case.engine, again, "gather", "subtasks", needs=(f"job:{child}",))
+    assert claim_one(case.engine).job.id == top
 
 
 @check

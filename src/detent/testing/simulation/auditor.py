@@ -16,7 +16,7 @@ from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.world import World
+from detent.kernel.world import RUNS, World
 from detent.store.codec import read_event
 from detent.store.port import Logged, Reading
 from detent.store.sqlite import SqliteStore
@@ -50,12 +50,16 @@ class Auditor:
         self.store = store
         self._file = apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)
         self.books = Books()
-        self.witnesses: Mapping[str, Witness] = {}
+        self.witnesses: dict[str, Witness] = {}
         self.world = World()
         self.log: list[Logged] = []
         self.counts: Counter[str] = Counter()
+        #: What has not ended, and what waits for a verdict; both in the order in which it came.
+        self.live: dict[str, None] = {}
+        self.ready: dict[str, None] = {}
         self._asked: dict[str, tuple[Ask, Any]] = {}
         self._tailed: Counter[str] = Counter()
+        self._seen_version = -1
 
     def close(self) -> None:
         self._file.close()
@@ -160,6 +164,10 @@ class Auditor:
 
     def look(self) -> None:
         """Take in what was committed since the last look."""
+        version = self._file.pragma("data_version")
+        if version == self._seen_version:
+            return
+        self._seen_version = version
         after = self.log[-1].position if self.log else 0
         with self.store.read() as view:
             events = view.events(after, BATCH)
@@ -212,18 +220,48 @@ class Auditor:
             _check(found is None, "P10:", found)
             if isinstance(record.event, e.JobRunning):
                 self._free(record.stream)
-        books = keep(self.witnesses, act.command, act.records)
-        after = self._after(act.records)
+        concerned = self._concerned(act)
+        before = part_of(self.world, concerned)
+        books = {each: self.witnesses[each] for each in concerned if each in self.witnesses}
+        self._fold(act.records)
+        concerned = {**concerned, **self._concerned(act)}
+        after = part_of(self.world, concerned)
+        kept = keep(books, act.command, act.records)
+        self._book(after, kept)
         step = Step(
-            *(self.world, self.witnesses, act.command, act.actor, act.records),
-            *(act.answer, after, books, lambda job_id: ROLE.retries),  # noqa: ARG005
+            *(before, books, act.command, act.actor, act.records),
+            *(act.answer, after, kept, lambda job_id: ROLE.retries),  # noqa: ARG005
         )
         for check in CHECKS:
             if check is cancel_is_told and act.answer is UNKNOWN:
                 continue
             broken = next(check(step), None)
             _check(broken is None, broken, "by", act.command)
-        self.world, self.witnesses = after, books
+
+    def _concerned(self, act: Act) -> dict[str, None]:
+        """The tasks and jobs that an act is about, and with each job its task and the reverse.
+
+        The promises are about these: whatever else there is has no event in the act, and that the
+        rows of what has no event do not change is looked at in the end.
+        """
+        ids = dict.fromkeys(record.stream for record in act.records)
+        ids.update(dict.fromkeys(subjects(act.command)))
+        for each in tuple(ids):
+            job, task = self.world.jobs.get(each), self.world.tasks.get(each)
+            linked = job.task_id if job is not None else task.job_id if task is not None else None
+            if linked is not None:
+                ids[linked] = None
+                latest = self.world.tasks[linked].job_id if linked in self.world.tasks else None
+                if latest is not None:
+                    ids[latest] = None
+        return ids
+
+    def _book(self, after: World, kept: Mapping[str, Witness]) -> None:
+        self.witnesses.update(kept)
+        for job_id, witness in kept.items():
+            _keep_in(self.live, job_id, witness.ended is None)
+        for task in after.tasks.values():
+            _keep_in(self.ready, task.id, task.state == "ready")
 
     def _free(self, job_id: str) -> None:
         """P4: nobody holds what is claimed, nor anything else under its concurrency key."""
@@ -233,18 +271,14 @@ class Auditor:
             free = witness.holder is None or self.world.jobs[other].concurrency_key != key
             _check(free, "P4:", job_id, "and", other, "run together under the key", key)
 
-    def _after(self, records: list[e.Record]) -> World:
+    def _fold(self, records: list[e.Record]) -> None:
         folded = World(self.world)
         try:
             for record in records:
                 folded.apply(record)
         except DetentError as error:
             raise Violation(f"P8: the log cannot be folded: {error}") from error
-        after = World()
-        for name, value in vars(self.world).items():
-            setattr(after, name, dict(value) if isinstance(value, dict) else value)
-        after.merge(folded, records)
-        return after
+        self.world.merge(folded, records)
 
     def _compare(self, view: Reading, streams: set[str]) -> None:
         """P8: at every commit the rows are what the log says."""
@@ -253,6 +287,35 @@ class Auditor:
                 folded = self.world.find_task(row.id) or self.world.find_job(row.id)
                 same = folded == row and version == self.world.versions[row.id]
                 _check(same, "P8: the row is", row, "at", version, ", the log says", folded)
+
+
+def subjects(command: c.Command) -> Iterator[str]:
+    """The tasks and jobs that a command names."""
+    if isinstance(command, c.Report):
+        yield command.grant.job_id
+    elif isinstance(command, c.JobCommand):
+        yield command.job_id
+    elif isinstance(command, c.TaskCommand):
+        yield command.task_id
+
+
+def part_of(world: World, ids: Iterable[str]) -> World:
+    """What a world says of some of its tasks and jobs, and stays so while it goes on."""
+    part = World()
+    for each in ids:
+        if each in world.tasks:
+            part.tasks[each] = world.tasks[each]
+        if each in world.jobs:
+            part.jobs[each] = world.jobs[each]
+            part.parts[RUNS, each] = world.parts_of(RUNS, each)
+    return part
+
+
+def _keep_in(kept: dict[str, None], name: str, stays: bool) -> None:
+    if stays:
+        kept.setdefault(name)
+    else:
+        kept.pop(name, None)
 
 
 def _record(event: Logged) -> e.Record:

@@ -64,8 +64,7 @@ class Client:
     # -- submitting ------------------------------------------------------------------------
 
     def _submit(self) -> Iterator[None]:
-        books = self.process.auditor.witnesses.values()
-        if sum(each.ended is None for each in books) >= MOST_LIVE:
+        if len(self.process.auditor.live) >= MOST_LIVE:
             return
         command = self._new()
         key = Idempotency(PROJECT, f"key {self.process.name} {next(self._serial)}", "body")
@@ -128,7 +127,8 @@ class Client:
 
     def _signal(self) -> Iterator[None]:
         """What something waits for, or, early, what nothing waits for yet."""
-        waits = [key for key, wait in self.process.auditor.books.waits.items() if wait.needs]
+        open_waits = self.process.auditor.books.waits.items()
+        waits = [key for key, wait in open_waits if wait.kind == "signal"]
         if waits and self.rng.random() < 0.8:
             job_id, name = self.rng.choice(waits)
             self.do(c.SendSignal(job_id, f"go-{name}"))
@@ -149,8 +149,7 @@ class Client:
     def _judge(self) -> Iterator[None]:
         """Look, think, decide about what was seen. Now and then a run tries to judge itself."""
         world = self.process.auditor.world
-        ready = [task.id for task in world.tasks.values() if task.state == "ready"]
-        task_id = self._one_of(ready) or self._one_of(self.tasks)
+        task_id = self._one_of(list(self.process.auditor.ready)) or self._one_of(self.tasks)
         if task_id is None:
             return
         seen = self.process.version(task_id)

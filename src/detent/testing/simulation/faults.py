@@ -32,8 +32,8 @@ class Fate(StrEnum):
 
 #: How often each bad fate meets a commit, in thousandths.
 FATES = {Fate.DIED_BEFORE: 8, Fate.DIED_AFTER: 8, Fate.NO_SPACE: 4}
-#: How often others act between two transactions of one call, and how many steps they make;
-#: how often the process is stopped there for longer than a lease, and how many they make then.
+#: How often others act between two transactions of one call, and how many turns they have;
+#: how often the process is stopped there for longer than a lease, and how many they have then.
 BETWEEN, MOST_BETWEEN = 0.6, 3
 STOPPED, MOST_STOPPED = 0.12, 12
 
@@ -48,7 +48,9 @@ class Faults:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.on = True
-        #: One step of some other process, and a while longer than a lease; the run puts them here.
+        #: Transactions that anybody has begun.
+        self.steps = 0
+        #: One turn of some other process, and a while longer than a lease; the run puts them here.
         self.others: Callable[[], None] = nothing
         self.sleep: Callable[[], None] = nothing
 
@@ -92,6 +94,7 @@ class FaultyStore:
         if not self._first:
             self._faults.between()
         self._first = False
+        self._faults.steps += 1
 
     @contextmanager
     def read(self) -> Iterator[Reading]:

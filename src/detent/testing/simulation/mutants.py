@@ -20,17 +20,18 @@ from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide import HANDLERS, guards
+from detent.kernel.decide.due import reclaim_job
 from detent.kernel.draft import Draft
 from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
-from detent.kernel.resting import give_up
 from detent.kernel.state import Job, Run
 from detent.kernel.world import World
 from detent.store.port import Due, Logged, Store, Writing
+from detent.testing.simulation.mutants_unseen import UNSEEN
 
 Patches = Iterator[Any]
-HELD = guards.held
+HELD, HELD_RUN = guards.held, guards.held_run
 
 
 # ---- fences ----------------------------------------------------------------------------------
@@ -41,9 +42,12 @@ def _held_by_anybody(draft: Draft, grant: c.Grant) -> Job:
     return job if job.state == "running" else HELD(draft, grant)
 
 
-def _run_of_anybody(draft: Draft, grant: c.Grant, run_id: str) -> tuple[Job, Run]:  # noqa: ARG001
+def _run_of_anybody(draft: Draft, grant: c.Grant, run_id: str) -> tuple[Job, Run]:
+    """The run that is named, if it lives, else the one that does."""
     job = _held_by_anybody(draft, grant)
-    return job, draft.live_runs(job.id)[0]
+    live = draft.live_runs(job.id)
+    named = [run for run in live if run.id == run_id]
+    return (job, (named or live)[0]) if live else HELD_RUN(draft, grant, run_id)
 
 
 def no_fence() -> Patches:
@@ -99,9 +103,10 @@ def _claim_seen(
         world.jobs[job.id] = world.jobs[job.id]._replace(runs=job.runs)
     ledger = Ledger(world, limits.lease_us, tx.now())
     grants = list(claims._decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
-    if grants:
+    if ledger.entries:
         tx.save(ledger.changes())
-    return [claims._claimed(ledger, grant, {}) for grant in grants]
+    payloads = tx.payloads([grant.job_id for grant in grants])
+    return [claims._claimed(ledger, grant, payloads) for grant in grants]
 
 
 def attempts_not_counted() -> Patches:
@@ -118,13 +123,17 @@ def attempts_not_counted() -> Patches:
 
 
 def reclaim_from_a_stale_snapshot() -> Patches:
-    """Each pass acts on what the one before it found due."""
-    run = due.run
-    seen: WeakKeyDictionary[Limits, Due] = WeakKeyDictionary()
+    """Leases that are nearly over are noted, and taken away at their time without another look."""
+    run, soon_us = due.run, 4_000_000
+    noted: WeakKeyDictionary[Limits, tuple[int, Due]] = WeakKeyDictionary()
 
     def run_late(tx: Writing, limit: int, limits: Limits) -> int:
-        found, now = seen.get(limits, Due((), (), ())), tx.due(limit, tx.now())
-        seen[limits] = now
+        now = tx.now()
+        at, before = noted.get(limits, (now, Due((), (), ())))
+        found = tx.due(limit, now)
+        if at <= now:
+            found = found._replace(leases=tuple(dict.fromkeys((*before.leases, *found.leases))))
+            noted[limits] = now + soon_us, tx.due(limit, now + soon_us)
         with patch.object(type(tx), "due", lambda *_: found):
             return run(tx, limit, limits)
 
@@ -146,12 +155,10 @@ def reclaim_of_waiting_work() -> Patches:
 
     def reclaim(draft: Draft, command: c.ReclaimJob) -> str:
         job = draft.job(command.job_id)
-        if job.fence != command.fence:
-            raise Refused("it was claimed again", code="not_due")
-        if job.state in RESTING_JOB:
+        if job.fence == command.fence and job.state in RESTING_JOB:
             draft.emit(job.id, e.JobRequeued("lost"))
             return "queued"
-        return give_up(draft, job, "worker_lost")
+        return reclaim_job(draft, command)
 
     yield patch.object(Ledger, "_queue", queue_but_rest)
     yield from _everywhere(next_state, allowed)
@@ -209,6 +216,7 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
         *(no_fence, fence_checked_in_another_transaction, claim_without_lock),
         *(reclaim_from_a_stale_snapshot, reclaim_of_waiting_work, tail_by_max_position),
         *(acknowledge_before_commit, fold_skips_an_event, attempts_not_counted),
+        *UNSEEN,
     )
 }
 

@@ -1,6 +1,8 @@
 """One run: who takes part, whose turn it is, and how time passes, all from one seed.
 
-Single-threaded. A step is one actor going on to its next pause, which lies between transactions.
+Single-threaded. A step is one transaction of one process: the smallest thing between which others
+may act. A turn is one actor going on to its next pause; it takes as many steps as its call has
+transactions, and others may have turns of their own in between.
 """
 
 import random
@@ -29,7 +31,7 @@ from detent.testing.simulation.worker import Worker
 WORKERS, CLIENTS, KEEPERS, READERS = 4, 3, 2, 2
 #: How often a process that may die does so at a pause.
 DEATH = 0.008
-#: Steps of different processes inside one another: no call stack of a real machine is deeper.
+#: Turns of different processes inside one another: no call stack of a real machine is deeper.
 DEEPEST = 3
 
 
@@ -94,22 +96,22 @@ class Run:
             player.actor.process.close()
         self.auditor.close()
 
-    # -- steps -----------------------------------------------------------------------------
+    # -- turns -----------------------------------------------------------------------------
 
     def go(self, outcome: Outcome) -> None:
         """The steps, of which the outcome tells, and then the end in peace."""
-        self.auditor.counts["steps"] = 0
         try:
-            while self.auditor.counts["steps"] < outcome.steps:
-                self.step()
+            while self.faults.steps < outcome.steps:
+                self.turn()
         finally:
+            self.auditor.counts["steps"] = self.faults.steps
             outcome.counts.update(self.auditor.counts)
         self.faults.on = False
         end_in_peace(self.auditor, self.clock, self.workers, self.keepers, self.readers)
         audit(self.auditor.store)
 
-    def step(self) -> None:
-        self.auditor.counts["steps"] += 1
+    def turn(self) -> None:
+        self.auditor.counts["turns"] += 1
         self._let_time_pass()
         player = self.rng.choice([each for each in self._players if each not in self._acting])
         self._acting.append(player)
@@ -123,7 +125,7 @@ class Run:
 
     def _others(self) -> None:
         if len(self._acting) < DEEPEST:
-            self.step()
+            self.turn()
 
     def _sleep(self) -> None:
         self.auditor.counts["stopped past a lease"] += 1

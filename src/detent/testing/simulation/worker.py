@@ -10,17 +10,26 @@ from detent.engine import Answer, Ask, Claimed
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.testing.scenes import late
+from detent.testing.simulation.books import ROLE
 from detent.testing.simulation.process import Process
 from detent.testing.witness import Hand
 
-STEPS = ("effect", "effect", "effect", "signal", "timer", "question")
+STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "child")
+#: Stands in the id of a job that another has started; such a one starts none itself.
+BELOW = ":below:"
 LONGEST_TIMER_US = 90_000_000
 
 
 def script(job_id: str) -> list[str]:
-    """The names of what a job does, one after the other: effects and waits."""
+    """The names of what a job does, one after the other: effects, waits, and work below it."""
     rng = random.Random(job_id)
-    return [f"{rng.choice(STEPS)}-{number}" for number in range(rng.randint(1, 4))]
+    steps = STEPS[:-1] if BELOW in job_id else STEPS
+    return [f"{rng.choice(steps)}-{number}" for number in range(rng.randint(1, 4))]
+
+
+def child_of(job_id: str, name: str) -> str:
+    """The id of the job that a step starts and waits for; the same each time it is tried."""
+    return f"{job_id}{BELOW}{name}"
 
 
 class Worker:
@@ -64,6 +73,8 @@ class Worker:
             if name in done:
                 continue
             if not (yield from self._still_at_it(claimed)):
+                return
+            if name.startswith("child") and not (yield from self._start(claimed, name)):
                 return
             if not name.startswith("effect"):
                 yield from self._report(self._suspension(claimed, name))
@@ -119,9 +130,24 @@ class Worker:
                 break
         return isinstance(result, Answer)
 
+    def _start(self, claimed: Claimed, name: str) -> Generator[None, None, bool]:
+        """Submit work below, under the grant; True unless that no longer holds."""
+        job = claimed.job
+        made = c.SubmitJob(
+            child_of(job.id, name), job.project, "dig", parent_job_id=job.id, options=ROLE.options
+        )
+        while True:
+            ask = Ask(made, self.process.actor(), grant=claimed.grant)
+            (result,) = self.process.ask(ask)
+            yield
+            if not isinstance(result, Unavailable):
+                return isinstance(result, Answer) or result.code != "stale_fence"
+
     def _suspension(self, claimed: Claimed, name: str) -> c.SuspendRun:
         kind = name.partition("-")[0]
         needs = (f"go-{name}",) if kind == "signal" else ()
+        if kind == "child":
+            kind, needs = "subtasks", (f"job:{child_of(claimed.job.id, name)}",)
         due_at = None
         if kind == "timer" or (kind == "signal" and self.rng.random() < 0.3):
             due_at = self.process.now() + self.rng.randrange(LONGEST_TIMER_US)

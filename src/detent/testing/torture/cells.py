@@ -31,6 +31,7 @@ from detent.testing.torture.place import (
     submit,
     until,
 )
+from detent.testing.torture.receiver import EVENTS, Receiver, receiving
 
 BOTH, FILE = frozenset({SQLITE, POSTGRES}), frozenset({SQLITE})
 FAR = 1 << 62
@@ -99,6 +100,7 @@ SCENES: tuple[Scene, ...] = (
     Scene("keeper.duty", "keeper", count=2),
     Scene("seal.before", "keeper"),
     Scene("schedule.submitted", "keeper"),
+    Scene("webhook.sent", "keeper"),
     Scene("state.replace", "keeper"),
     Scene("request.received", "gateway", intent="small"),
     Scene("response.before", "gateway", intent="small"),
@@ -280,7 +282,8 @@ def _conclude(place: Place, core: Core, outcome: Outcome, *job_ids: str) -> None
 
 
 def _play_keeper(place: Place, armed: str, outcome: Outcome) -> None:
-    with place.core() as core:
+    with place.core() as core, receiving() as receiver:
+        receiver.subscribe(core)
         place.up("worker", "hands")
         job_id = submit(core, outcome.scene.intent)
         with core.store.read() as view:
@@ -289,13 +292,26 @@ def _play_keeper(place: Place, armed: str, outcome: Outcome) -> None:
         victim = place.start("keeper", "victim", armed)
         _meet(place, victim, armed, outcome)
         place.start("keeper", "relief")
-        _heal(victim, outcome, lambda: ended(core, job_id) and _is_kept(place, core))
+        _heal(
+            victim,
+            outcome,
+            lambda: ended(core, job_id) and _is_kept(place, core) and _is_told(receiver, outcome),
+        )
         tasks = _tasks(core)
         if [task["state"] for task in tasks] != ["done"]:
             outcome.problems.append(f"P2: a schedule that was due once made {tasks}")
+        if receiver.events() != [*EVENTS]:
+            outcome.problems.append(f"P20: the receiver was told {receiver.messages}")
         _conclude(place, core, outcome, job_id)
         with core.store.read() as view:
             outcome.problems += [f"the chain: {each}" for each in seals.check(view).breaks]
+
+
+def _is_told(receiver: Receiver, outcome: Outcome) -> bool:
+    """Everything has arrived; what a sender that died had sent already, once more."""
+    armed = "webhook.sent" in (outcome.scene.point, *(each.point for each in outcome.scene.others))
+    again = armed and outcome.action in (Action.KILL, Action.RAISE)
+    return len(receiver.events()) >= len(EVENTS) and len(receiver.messages) >= len(EVENTS) + again
 
 
 def _tasks(core: Core) -> list[Mapping[str, Any]]:

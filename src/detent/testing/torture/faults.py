@@ -22,6 +22,8 @@ from detent.testing.torture.place import LEASE_MS
 
 #: Seconds between two faults, at least and at most.
 PAUSE_S = (0.15, 0.8)
+#: A database is killed at least so often, if it is killed at all: a hundred times in five minutes.
+KILL_EVERY_S = 1.5
 #: How long a process is stopped, in leases.
 STOPPED_LEASES = (0.5, 4.0)
 #: How far the clock of the host jumps; further and what waits would wait for it to come back.
@@ -38,6 +40,7 @@ class Injector:
         self.done: Counter[str] = Counter()
         self._first = rng.sample(kinds, len(kinds))
         self._stopped: list[tuple[float, Child]] = []
+        self._next_kill_s = 0.0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="torture-faults", daemon=True)
 
@@ -61,7 +64,10 @@ class Injector:
             self.cluster.refill_all()
 
     def _next_kind(self) -> str:
-        """Each once, in an order of the seed's, and then any."""
+        """Each once, in an order of the seed's, and then any; in between the database's turn."""
+        killable = self.server is not None and "kill-database" in self.kinds
+        if killable and time.monotonic() >= self._next_kill_s:
+            return "kill-database"
         return self._first.pop() if self._first else self.rng.choice(self.kinds)
 
     def _let_go_on(self) -> None:
@@ -129,6 +135,7 @@ class Injector:
         self.server.kill()
         time.sleep(self.rng.uniform(0.0, 0.5))
         self.server.restart()
+        self._next_kill_s = time.monotonic() + KILL_EVERY_S
         return True
 
     def cut(self) -> bool:

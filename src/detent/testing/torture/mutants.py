@@ -12,11 +12,14 @@ from unittest.mock import patch
 
 import apsw
 
+from detent import failpoints
 from detent.engine import Answer, Engine, due
 from detent.engine.ledger import Ledger
 from detent.errors import Unavailable
 from detent.ids import new_id
+from detent.integrations.webhooks import Dispatcher
 from detent.keeper import schedules
+from detent.kernel import commands as c
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
 from detent.store.port import Due, Key
@@ -36,6 +39,30 @@ Patches = Iterator[Any]
 def effect_is_not_looked_up() -> Patches:
     """An effect that began and has no recorded end is done again, whatever its policy says."""
     yield patch.dict(effects.POLICIES, {"reconcile": effects.POLICIES["idempotent"]})
+
+
+def effect_begins_without_a_word() -> Patches:
+    """That an effect begins is not recorded: whoever comes later finds nothing to look up."""
+    tell = Journal._tell
+
+    def keep_quiet(self: Journal, command: Any, under: Any = None) -> Any:
+        if not isinstance(command, c.BeginEffect):
+            return (yield from tell(self, command, under))
+        return None
+
+    yield patch.object(Journal, "_tell", keep_quiet)
+
+
+def webhook_is_noted_before_it_is_sent() -> Patches:
+    """A message is taken out of the outbox, and then it is sent."""
+    attempt = Dispatcher._attempt
+
+    def note_then_send(self: Dispatcher, hook: Any, row: Any) -> bool:
+        self._delivered(hook, row)
+        failpoints.hit("webhook.sent")
+        return attempt(self, hook, row)
+
+    yield patch.object(Dispatcher, "_attempt", note_then_send)
 
 
 def step_is_not_recorded() -> Patches:
@@ -115,6 +142,27 @@ def commit_is_not_synced() -> Patches:
     yield patch.object(connection, "PRAGMAS", pragmas)
 
 
+def nothing_is_synced() -> Patches:
+    """The system may write whenever it likes, the log and what is moved out of it."""
+    pragmas = tuple(each.replace("= FULL", "= OFF") for each in connection.PRAGMAS)
+    yield patch.object(connection, "PRAGMAS", pragmas)
+
+
+def failed_sync_is_no_fault() -> Patches:
+    """A commit whose sync has failed counts as done."""
+    execute = connection.Connection.all
+
+    def pass_over(self: Any, text: str, values: Any = ()) -> Any:
+        try:
+            return execute(self, text, values)
+        except apsw.IOError:
+            if text != "COMMIT":
+                raise
+            return []
+
+    yield patch.object(connection.Connection, "all", pass_over)
+
+
 def full_disk_is_no_fault() -> Patches:
     """A full disk is passed over, and the caller is told that it is done."""
     commit = Engine._commit_once
@@ -147,10 +195,12 @@ def fault_is_not_undone() -> Patches:
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each
     for each in (
-        *(effect_is_not_looked_up, step_is_not_recorded, subtask_has_a_new_id_each_time),
+        *(effect_is_not_looked_up, effect_begins_without_a_word, step_is_not_recorded),
+        *(subtask_has_a_new_id_each_time, webhook_is_noted_before_it_is_sent),
         *(lost_leases_are_never_found, key_is_not_remembered, schedule_fires_without_a_key),
         *(sleeper_is_not_fenced, verdict_on_what_is_decided),
-        *(commit_is_not_synced, full_disk_is_no_fault, fault_is_not_undone),
+        *(commit_is_not_synced, nothing_is_synced, failed_sync_is_no_fault),
+        *(full_disk_is_no_fault, fault_is_not_undone),
     )
 }
 

@@ -5,6 +5,8 @@ Every process that it forks dies with it.
 """
 
 import ctypes
+import gc
+import importlib
 import json
 import os
 import signal
@@ -157,9 +159,29 @@ class Nursery:
 # ---- the process that forks ------------------------------------------------------------------
 
 
+#: What processes import only when they come to it; here once, and not in each of them.
+LATE = (
+    "anyio._backends._asyncio",
+    "detent.store.postgres",
+    "h11",
+    "httpcore2",
+    "psycopg_binary",
+    "pydantic.v1",
+    "truststore",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.asyncio",
+    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+)
+
+
 def main() -> None:
     from detent.testing.torture import roles  # before the first fork: its children have it all
 
+    for name in LATE:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # the children's collectors leave alone, and so do not copy, what is here
     children: set[int] = set()
     for line in sys.stdin:
         request = json.loads(line)

@@ -7,6 +7,7 @@ the same again.
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from detent.failpoints import Action
 from detent.store.open import open_store
 from detent.testing import power
 from detent.testing.postgres import Server
-from detent.testing.simulation import simulate
-from detent.testing.torture import cells, matrix, races
+from detent.testing.simulation import FLOORS, simulate
+from detent.testing.torture import cells, matrix, races, soak
 from detent.testing.torture.cells import Outcome
 from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
@@ -27,7 +28,7 @@ from detent.testing.torture.storm import Plan, Storm
 
 Say = Callable[[str], None]
 #: Steps of one seed of the simulation: a new seed is worth more than a longer run.
-STEPS = 2_000
+STEPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,11 @@ class Size:
     jobs: int
     faults: int
     steps: int
+    soak_minutes: float
 
 
-FULL = Size((None, 1, 2, 4, 8), (*Action,), 200, 10_000, 100_000, 300, 200, 10_000_000)
-QUICK = Size((None,), (Action.KILL,), 6, 200, 200, 20, 4, 4_000)
+FULL = Size((None, 1, 2, 4, 8), (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0)
+QUICK = Size((None,), (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Order:
     faults: tuple[str, ...] = ()
     size: Size = FULL
     keep: bool = False
+    #: Of the simulation; without it, as many as the size says.
+    steps: int | None = None
 
     def command(self, part: str) -> str:
         if part == "storm":
@@ -81,6 +85,8 @@ class Result:
     replay: str = ""
     bundle: str = ""
     seconds: float = 0.0
+    #: What can be added up over several runs.
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +225,29 @@ def _simulation(at: Session) -> None:
     """The engine on a virtual clock; on SQLite only, where a seed is a run."""
     if not at.is_for_a_file():
         return
-    runs = max(1, at.order.size.steps // STEPS)
-    for number in range(runs):
-        outcome = simulate(at.order.seed + number, STEPS)
+    wanted = at.order.steps or at.order.size.steps
+    length = min(STEPS, wanted)
+    counts: Counter[str] = Counter()
+    for seed in range(at.order.seed, at.order.seed + wanted // length):
+        outcome = simulate(seed, length)
+        counts += outcome.counts
         if outcome.found is not None:
             at.result.problems += outcome.lines()
             break
-        if number % 50 == 49:
-            at.say(f"{(number + 1) * STEPS:,} of {runs * STEPS:,} steps")
-    at.result.seen = f"{(number + 1) * STEPS:,} steps"
+        if seed % 10 == 9:
+            at.say(f"{counts['steps']:,} of {wanted:,} steps")
+    at.result.counts = {name: counts[name] for name in ("steps", *FLOORS)}
+    told = ", ".join(f"{name} {counts[name]:,}" for name in FLOORS)
+    at.result.seen = f"{counts['steps']:,} steps, seeds {at.order.seed} to {seed}: {told}"
+
+
+def _soak(at: Session) -> None:
+    """Even load for minutes: whatever need not grow must not."""
+    with at.databases() as databases:
+        url = "" if databases is None else databases.cluster.create_database("soak")
+        report = soak.run(at.nursery, at.where, url, at.order.size.soak_minutes, at.say)
+    at.result.problems = report.problems
+    at.result.seen = report.line()
 
 
 PARTS: Mapping[str, Callable[[Session], None]] = {
@@ -238,4 +258,5 @@ PARTS: Mapping[str, Callable[[Session], None]] = {
     "images": _images,
     "disk": _disk,
     "simulation": _simulation,
+    "soak": _soak,
 }

@@ -33,10 +33,13 @@ SETTINGS: Mapping[str, Any] = {
     "worker_concurrency": 4,
     "keeper_interval_ms": 50,
     "gateway_port": 0,
+    "webhooks_allow": ("127.0.0.0/8",),
 }
 ACTOR = c.Actor("torture")
 #: Names the file by which the clock of a process is set off.
 CLOCK = "DETENT_TORTURE_CLOCK"
+#: Where processes note each refused stale report, by one byte: who is killed cannot tell later.
+REFUSED = "refused"
 #: Names the broken variant that a process is to be.
 MUTANT = "DETENT_TORTURE_MUTANT"
 
@@ -127,6 +130,11 @@ class Place:
         found = self.hits.read_text() if self.hits.exists() else ""
         acted = {":".join(line.split()[:2]) for line in found.splitlines()}
         return [each for each in armed.split(",") if each.rpartition(":")[0] not in acted]
+
+    def refused(self) -> int:
+        """How many reports of its processes were refused because their claim was over."""
+        noted = self.directory / REFUSED
+        return noted.stat().st_size if noted.exists() else 0
 
     def end(self) -> list[str]:
         """All at once, so that nobody's grace is waited for alone; who had to be killed."""

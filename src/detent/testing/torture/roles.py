@@ -8,17 +8,19 @@ import logging
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from detent import failpoints
 from detent.keeper import loop as keeper_loop
+from detent.operations.offices import Office
 from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
 from detent.store.sqlite import store as sqlite_store
 from detent.testing.torture import mutants
-from detent.testing.torture.place import CLOCK
+from detent.testing.torture.place import CLOCK, REFUSED
 from detent.testing.torture.work import REFERENCE
 
 PARTS: Mapping[str, Mapping[str, bool]] = {
@@ -27,7 +29,7 @@ PARTS: Mapping[str, Mapping[str, bool]] = {
     "keeper": {"gateway": False, "worker": False, "keeper": True},
     "opener": {"gateway": False, "worker": False, "keeper": False},
 }
-#: A keeper's term is no setting; here others must not wait long for one that was killed.
+#: The term of an office is no setting; here others must not wait long for one that was killed.
 TERM_US = 600_000
 
 
@@ -36,6 +38,7 @@ def play(request: Mapping[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", force=True)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     keeper_loop.TERM_US = TERM_US
+    Office.__init__.__defaults__ = (TERM_US,)
     sqlite_store._host_clock = _jumping_clock
     failpoints.arm(os.environ)
     for change in mutants.MUTANTS[mutant]() if (mutant := os.environ.get(mutants.VARIABLE)) else ():
@@ -43,10 +46,25 @@ def play(request: Mapping[str, Any]) -> None:
     loaded = Loaded(Settings(**request["settings"]), {}, {}, None)
     parts = PARTS[request["role"]]
     with open_core(loaded) as core:
+        core.engine.refused = Noted(Path(request["directory"]) / REFUSED)
         apps = (REFERENCE,) if parts["worker"] else ()
         service = Service(core, apps=apps, **parts)
         ready = Path(request["directory"]) / f"{request['name']}.ready"
         run_until_stopped(service, ready=lambda: _say(ready, service.url or "up"))
+
+
+class Noted(Counter[str]):
+    """Counts refusals by code, and notes each refused stale report in a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def __setitem__(self, code: str, count: int) -> None:
+        super().__setitem__(code, count)
+        if code == "stale_fence":
+            with self._path.open("ab") as file:
+                file.write(b".")
 
 
 def _say(ready: Path, text: str) -> None:

@@ -160,6 +160,7 @@ class Storm:
             seen = evidence.gather(core.store, self.place.ledger, told)
             self.report.problems += evidence.judge(core.store, self.place.ledger, told)
         self.report.counts = total(self.clients) + counted(seen)
+        self.report.counts["stale writes refused"] = self.place.refused()
         self.report.problems += too_little(self.report)
 
     def _leave(self) -> None:
@@ -206,6 +207,8 @@ LEAST: Mapping[str, float] = {
 }
 #: From so many minutes on every kind of fault must have come.
 WHOLE = 0.5
+#: How often PostgreSQL is killed in a minute, at least.
+KILLS = 20
 #: Faults that take leases away, and those that leave clients without an answer.
 LOSING = ("kill-worker", "stop-worker", "failpoint")
 SILENCING = ("kill-gateway", "stop-gateway")
@@ -217,8 +220,16 @@ def too_little(report: Report) -> list[str]:
     kinds = report.plan.kinds
     least["reclaimed"] = _some(kinds, LOSING)
     least["submit unknown"] = _some(kinds, SILENCING)
+    if report.plan.minutes >= WHOLE:
+        least["stale writes refused"] = _some(kinds, ("stop-worker",))
+    if "kill-database" in kinds:
+        least["kill-database"] = round(KILLS * report.plan.minutes)
     least["kinds of faults"] = len(kinds) if report.plan.minutes >= WHOLE else len(kinds) // 2
-    seen = {**report.counts, "kinds of faults": sum(report.faults[kind] > 0 for kind in kinds)}
+    seen = {
+        **report.counts,
+        **report.faults,
+        "kinds of faults": sum(report.faults[kind] > 0 for kind in kinds),
+    }
     return [
         f"too little: {name} {seen.get(name, 0)}, at least {wanted}"
         for name, wanted in least.items()

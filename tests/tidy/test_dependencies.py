@@ -1,0 +1,67 @@
+"""What detent stands on is locked by hash, comes from one place, and may be passed on.
+
+Without a network: `./dev torture --only dependencies` asks the registry as well.
+"""
+
+from typing import Any
+
+import pytest
+
+from tools import dependencies
+from tools.dependencies import FILES, REGISTRY
+
+HASH = "sha256:" + "0" * 64
+URL = f"https://{FILES}/packages/one-1.0.tar.gz"
+
+
+def package(**changed: Any) -> dict[str, Any]:
+    plain = {"name": "one", "version": "1.0", "source": {"registry": REGISTRY}}
+    return {**plain, "sdist": {"url": URL, "hash": HASH}, **changed}
+
+
+def test_the_locked_and_installed_packages_are_well() -> None:
+    found = dependencies.audit()
+    assert found.problems == []
+    assert len(dependencies.locked()) > 20
+    assert len(dependencies.licences()) > 20
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"source": {"git": "https://example.org/one"}},
+        {"sdist": {"url": "https://example.org/one-1.0.tar.gz", "hash": HASH}},
+        {"sdist": {"url": URL}},
+        {"wheels": [{"url": URL, "hash": "md5:0"}]},
+    ],
+)
+def test_another_source_or_a_missing_hash_is_seen(changed: dict[str, Any]) -> None:
+    assert not [*dependencies.source_problems([package()])]
+    assert [*dependencies.source_problems([package(**changed)])]
+
+
+def test_what_is_installed_and_not_locked_is_seen() -> None:
+    found = [*dependencies.installed_problems([])]
+    assert any(each.startswith("pytest ") for each in found)
+
+
+@pytest.mark.parametrize("licence", ["GPL-3.0-only", "Proprietary", "unknown"])
+def test_a_licence_that_asks_more_is_seen(licence: str) -> None:
+    assert [*dependencies.licence_problems({"one": licence, "two": "MIT"})] == [
+        f"one has the licence {licence!r}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("link", "problem"),
+    [
+        (f'<a href="{URL}#sha256={"0" * 64}">one</a>', ""),
+        (f'<a href="{URL}#sha256={"1" * 64}">one</a>', "the hash of"),
+        (f'<a href="{URL}#sha256={"0" * 64}" data-yanked="broken">one</a>', "was taken back"),
+        ("", "is not in the registry any more"),
+    ],
+)
+def test_the_registrys_word_is_understood(link: str, problem: str) -> None:
+    found = [*dependencies._of_page(package(), f"<html><body>{link}</body></html>")]
+    assert len(found) == bool(problem)
+    assert all(problem in each for each in found)
