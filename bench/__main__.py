@@ -12,7 +12,7 @@ from pathlib import Path
 
 import bench
 from bench import harness
-from bench.harness import Benchmark
+from bench.harness import Benchmark, Scale
 
 
 def benchmarks() -> list[Benchmark]:
@@ -45,7 +45,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="name", help="the beginning of a name")
     parser.add_argument("--list", action="store_true", help="only say which there are")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--repetitions", type=int, default=7, metavar="N")
+    parser.add_argument("--repetitions", type=int, default=5, metavar="N")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="a share of the work: 0.01 is quick"
+    )
     options = parser.parse_args(arguments)
     picked = chosen(options.names)
     if options.list:
@@ -54,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(", ".join(f"{name} {value}" for name, value in harness.machine().items()))
     results = []
     for each in picked:
-        results.append(harness.run(each, options.repetitions))
+        results.append(harness.run(each, options.repetitions, Scale(options.scale)))
         print("", *harness.table(results[-1]), sep="\n", flush=True)
     if options.json is not None:
         text = json.dumps(harness.document(results), indent=2)

@@ -9,12 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 from bench import jobs
-from bench.harness import Benchmark, Contestant
+from bench.harness import Benchmark, Contestant, Scale, parts
 from detent.engine import Engine, batch, claims
 from detent.engine.ledger import Ledger
 from detent.store.open import open_store
@@ -91,7 +90,7 @@ class Timers:
         return timed
 
 
-def spent() -> dict[str, float]:
+def spent(count: int) -> dict[str, float]:
     """µs for each job by part: submitted, claimed and completed in batches."""
     timers = Timers()
     with ExitStack() as patches:
@@ -101,12 +100,12 @@ def spent() -> dict[str, float]:
                 patches.enter_context(patch.object(owner, name, timed))
         statement = timers.statement(Connection.all)
         patches.enter_context(patch.object(Connection, "all", statement))
-        lived_ns(timers)
-    found = {part: timers.spent_ns[part] / 1_000 / jobs.JOBS for part in ALL}
-    return {**found, WITHOUT: lived_ns() / 1_000 / jobs.JOBS}
+        lived_ns(count, timers)
+    found = {part: timers.spent_ns[part] / 1_000 / count for part in ALL}
+    return {**found, WITHOUT: lived_ns(count) / 1_000 / count}
 
 
-def lived_ns(timers: Timers | None = None) -> int:
+def lived_ns(count: int, timers: Timers | None = None) -> int:
     """Processor time of all jobs; opening and closing the store is no part of it."""
     with jobs.directory() as place:
         store = open_store(str(place / "detent.db"))
@@ -114,7 +113,7 @@ def lived_ns(timers: Timers | None = None) -> int:
         if timers is not None:
             timers.start()
         begun = time.thread_time_ns()
-        jobs.live(engine, BATCH)
+        jobs.live(engine, count, BATCH)
         took = time.thread_time_ns() - begun
         if timers is not None:
             timers.switch()
@@ -122,17 +121,9 @@ def lived_ns(timers: Timers | None = None) -> int:
     return took
 
 
-def contestants() -> tuple[Contestant, ...]:
-    """One run for each repetition: each part is read once, and who finds his read measures anew."""
-    left: dict[str, float] = {}
-
-    def read(part: str) -> float:
-        if part not in left:
-            left.clear()
-            left.update(spent())
-        return left.pop(part)
-
-    return tuple(Contestant(part, partial(read, part)) for part in (WITHOUT, *ALL))
+def contestants(scale: Scale) -> tuple[Contestant, ...]:
+    count = scale.of(jobs.JOBS, least=20)
+    return parts((WITHOUT, *ALL), lambda: spent(count))
 
 
 BENCHMARKS = (

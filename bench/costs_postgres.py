@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from bench import jobs
-from bench.harness import Benchmark, Contestant
-from bench.jobs_postgres import database, server
+from bench import jobs, jobs_postgres
+from bench.harness import Benchmark, Contestant, Scale, parts
 from detent.engine import Engine
 from detent.store.open import open_store
 
@@ -30,17 +29,17 @@ NAMES = (
 )
 
 
-def costs(batch: int) -> dict[str, float]:
+def costs(count: int, batch: int) -> dict[str, float]:
     """What the server did between two looks, for each job."""
-    url = database()
+    url = jobs_postgres.database()
     store = open_store(url)
     before, begun = _look(url), time.process_time()
-    jobs.live(Engine(store), batch)
+    jobs.live(Engine(store), count, batch)
     took = 1e6 * (time.process_time() - begun)
     store.close()
     after = _look(url)
-    found = [(b - a) / jobs.JOBS for a, b in zip(before, after, strict=True)]
-    return dict(zip(NAMES, [*found, took / jobs.JOBS], strict=True))
+    found = [(b - a) / count for a, b in zip(before, after, strict=True)]
+    return dict(zip(NAMES, [*found, took / count], strict=True))
 
 
 def _look(url: str) -> list[float]:
@@ -70,7 +69,7 @@ def _processor_us() -> float:
 
 
 def _postmaster() -> int:
-    with psycopg.connect(server().url("postgres")) as connection:
+    with psycopg.connect(jobs_postgres.server().url("postgres")) as connection:
         row = connection.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
         place = row.fetchone()
     assert place is not None
@@ -78,17 +77,10 @@ def _postmaster() -> int:
     return int(written.split()[0])
 
 
-def contestants(batch: int) -> tuple[Contestant, ...]:
-    """One run for each repetition: each figure is read once, and who finds his read runs anew."""
-    left: dict[str, float] = {}
-
-    def read(name: str) -> float:
-        if name not in left:
-            left.clear()
-            left.update(costs(batch))
-        return left.pop(name)
-
-    return tuple(Contestant(name, partial(read, name)) for name in NAMES)
+def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
+    # One by one is slow and costs the same for each: a tenth of them says as much.
+    count = scale.of(jobs.JOBS if batch > 1 else jobs.JOBS // 10, least=20)
+    return parts(NAMES, lambda: costs(count, batch))
 
 
 BENCHMARKS = tuple(

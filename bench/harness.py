@@ -8,11 +8,25 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+
+class Scale(NamedTuple):
+    """How much of the work is done: all of it, or a share for a quick look."""
+
+    share: float = 1.0
+
+    def of(self, count: int, least: int = 1) -> int:
+        """So many of `count`, but never fewer than the measurement needs to mean anything."""
+        return max(least, round(count * self.share))
+
+
+ALL = Scale()
 
 
 class Contestant(NamedTuple):
@@ -23,9 +37,12 @@ class Contestant(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What a contestant should reach: a figure, or to be so many times better than another."""
+    """What a contestant should reach: a figure, or to be so many times better than another.
 
-    at_least: float
+    A figure is at least this, or at most this where less is better.
+    """
+
+    bound: float
     over: str | None = None
     #: The first contestant if nobody is named.
     who: str | None = None
@@ -38,7 +55,7 @@ class Benchmark:
     name: str
     question: str
     unit: str
-    contestants: Callable[[], tuple[Contestant, ...]]
+    contestants: Callable[[Scale], tuple[Contestant, ...]]
     aims: tuple[Aim, ...] = ()
     #: For figures like µs, where the smaller one wins.
     less_is_better: bool = False
@@ -81,16 +98,39 @@ class Result:
         return found.median
 
     def missed(self) -> list[Aim]:
-        return [aim for aim in self.benchmark.aims if self.reached(aim) < aim.at_least]
+        return [aim for aim in self.benchmark.aims if not self._met(aim)]
+
+    def _met(self, aim: Aim) -> bool:
+        if aim.over is None and self.benchmark.less_is_better:
+            return self.reached(aim) <= aim.bound
+        return self.reached(aim) >= aim.bound
 
 
 def spread(figures: list[float]) -> Spread:
     return Spread(statistics.median(figures), min(figures), max(figures))
 
 
-def run(benchmark: Benchmark, repetitions: int) -> Result:
+def parts(
+    names: Iterable[str], measure: Callable[[], Mapping[str, float]]
+) -> tuple[Contestant, ...]:
+    """Contestants that are figures of one and the same run, which happens once a repetition.
+
+    Each figure is read once; whoever finds his read already begins the next run.
+    """
+    left: dict[str, float] = {}
+
+    def read(name: str) -> float:
+        if name not in left:
+            left.clear()
+            left.update(measure())
+        return left.pop(name)
+
+    return tuple(Contestant(name, partial(read, name)) for name in names)
+
+
+def run(benchmark: Benchmark, repetitions: int, scale: Scale = ALL) -> Result:
     """Measure every contestant in turn; each repetition begins with another one."""
-    contestants = benchmark.contestants()
+    contestants = benchmark.contestants(scale)
     figures: dict[str, list[float]] = {each.name: [] for each in contestants}
     for repetition in range(repetitions):
         turn = repetition % len(contestants)
@@ -132,7 +172,7 @@ def table(result: Result) -> Iterator[str]:
         yield f"  {name:24}{figures}    {_better(result, name)}".rstrip()
     for aim in benchmark.aims:
         unit = benchmark.unit if aim.over is None else f"× {aim.over}"
-        wanted = f"{aim.who or result.first}, {shown(aim.at_least)} {unit}"
+        wanted = f"{aim.who or result.first}, {shown(aim.bound)} {unit}"
         verdict = "missed" if aim in result.missed() else "met"
         yield f"  aim: {wanted}: {verdict} with {shown(result.reached(aim))}"
 

@@ -59,7 +59,7 @@ class Race:
 
     def result(self, name: str) -> Result:
         question, unit, less = MEASURED[name]
-        benchmark = Benchmark(f"race.{name}", question, unit, tuple, less_is_better=less)
+        benchmark = Benchmark(f"race.{name}", question, unit, lambda _: (), less_is_better=less)
         return Result(benchmark, self.figures.get(name, {}))
 
 
