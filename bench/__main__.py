@@ -1,6 +1,7 @@
 """`python -m bench [name …]`: runs the benchmarks whose names begin so, all of them without any.
 
-`python -m bench race` is a command of its own: detent beside what people would use instead.
+Commands of their own: `race`, detent beside what people would use instead; `beyond`, many machines
+and one PostgreSQL; `publish`, all of it, written into the documentation.
 """
 
 import argparse
@@ -41,6 +42,14 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.race import command
 
         return command.main(arguments[1:])
+    if arguments[:1] == ["beyond"]:
+        from bench.beyond import command as beyond
+
+        return beyond.main(arguments[1:])
+    if arguments[:1] == ["publish"]:
+        from bench import publish
+
+        return publish.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help="the beginning of a name")
     parser.add_argument("--list", action="store_true", help="only say which there are")

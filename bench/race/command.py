@@ -89,7 +89,7 @@ def chosen(names: Sequence[str]) -> list[Entrant]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench race", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="peer", help="the beginning of a peer's name")
-    parser.add_argument("--repetitions", type=int, default=3, metavar="N")
+    parser.add_argument("--repetitions", type=int, default=5, metavar="N")
     for name, value in Size()._asdict().items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
