@@ -27,7 +27,7 @@ from bench.serving import Line, Served, request, served
 READERS = 1_000
 DEAF = 10
 RATE = 200
-SECONDS = 15
+SECONDS = 10
 #: Many, because each waits for its answer: the rate is to be held by the server, not by them.
 WRITERS = 40
 BODY = {"intent": "nothing", "run": True}

@@ -8,12 +8,17 @@ import os
 import platform
 import statistics
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+#: How often the disk is asked how long a durable write takes.
+SYNCS = 50
 
 
 class Scale(NamedTuple):
@@ -148,10 +153,24 @@ def machine() -> dict[str, object]:
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
+        "fdatasync": f"{_fdatasync_us():.0f} µs",
         "system": platform.platform(),
         "python": sys.version.split()[0],
         "detent": version("detent"),
     }
+
+
+def _fdatasync_us() -> float:
+    """The middle time of a small write that is on the disk: the price of durability here."""
+    took = []
+    with tempfile.TemporaryFile(dir=Path.home()) as file:
+        for _ in range(SYNCS):
+            file.write(b"x" * 4_096)
+            file.flush()
+            begun = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - begun)
+    return statistics.median(took) * 1e6
 
 
 def _cpu() -> str:
@@ -193,6 +212,11 @@ def document(results: list[Result]) -> dict[str, object]:
     return {"machine": machine(), "benchmarks": [_entry(result) for result in results]}
 
 
+def _ratio(result: Result, name: str) -> dict[str, float] | None:
+    """Parts of a whole have none: they do not compete, and one of them may be nothing."""
+    return result.ratio(result.first, name)._asdict() if result.benchmark.rivals else None
+
+
 def _entry(result: Result) -> dict[str, object]:
     benchmark = result.benchmark
     return {
@@ -205,7 +229,7 @@ def _entry(result: Result) -> dict[str, object]:
                 "name": name,
                 "figures": figures,
                 **result.spread(name)._asdict(),
-                "ratio": result.ratio(result.first, name)._asdict(),
+                "ratio": _ratio(result, name),
             }
             for name, figures in result.figures.items()
         ],

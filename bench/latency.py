@@ -15,7 +15,7 @@ from bench.worker import Done, completed, submit, working
 from detent.operations.core import Core
 from detent.worker.app import App
 
-PICKUPS = 200
+PICKUPS = 150
 GAP_S = 0.02
 #: How many jobs the worker drains to find out how fast it is.
 PACE = 4_000

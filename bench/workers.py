@@ -15,7 +15,7 @@ from bench.worker import completed, submit
 
 WORKERS = (1, 2, 3, 4)
 #: How many jobs of each kind.
-JOBS = {"nothing": 6_000, "compute": 1_500, "sleep": 1_500}
+JOBS = {"nothing": 4_000, "compute": 800, "sleep": 800}
 TOLD = {
     "nothing": "jobs that do nothing",
     "compute": f"jobs that compute for {processes.COMPUTE_S * 1e3:.0f} ms",

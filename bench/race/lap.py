@@ -29,8 +29,8 @@ WITHIN_S = 300
 class Size(NamedTuple):
     """How much there is to do."""
 
-    jobs: int = 8_000
-    singles: int = 300
+    jobs: int = 6_000
+    singles: int = 200
     pick_ups: int = 100
     workflows: int = 100
 
