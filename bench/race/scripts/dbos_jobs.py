@@ -123,6 +123,7 @@ def pick_up(order: course.Order) -> dict[str, Any]:
     finish = course.Finish(order)
     launch(order, finish)
     finish.wait()
+    course.until(lambda: not _live(), 0.02)  # or the next process would do the last one again
     return {"ms": finish.ms}
 
 
