@@ -11,7 +11,7 @@ from typing import Any
 
 from bench import arithmetic, goals
 from bench.figures import Figures
-from bench.harness import shown
+from bench.harness import Result, shown
 from bench.peers import ROOT
 from bench.race import report
 from bench.race.chart import chart
@@ -155,21 +155,31 @@ PARTS = {
     "save": "rows turned into values",
     "payloads": "payloads of what was claimed",
     "SQL": "SQLite at work on the statements",
+    "round trips": "statements made, sent, and their answers read",
     "commit": "processor time of the commit",
     "rest": "making ids and commands, gathering, answering",
     "commit on the wall": "the same commit with the wait for the disk",
+    "round trips on the wall": "the same with the wait for the server and its disk",
 }
 
 
 def budget(figures: Figures) -> Iterator[str]:
-    result = figures.result("workloads", "budget-sqlite")
-    if result is None:
+    found = {store: figures.result("workloads", f"budget-{store}") for store in goals.STORES}
+    results = {store: result for store, result in found.items() if result is not None}
+    if not results:
         return
-    yield "| part | µs a job | spread | what it is |"
-    yield "|---|---|---|---|"
-    for name in result.figures:
-        middle, least, most = map(shown, result.spread(name))
-        yield f"| {name} | {middle} | {least} – {most} | {PARTS.get(name, '')} |"
+    yield "| part | " + " | ".join(f"{store}, µs a job" for store in results) + " | what it is |"
+    yield "|---" * (len(results) + 2) + "|"
+    for name, meaning in PARTS.items():
+        cells = [_part(result, name) for result in results.values()]
+        yield f"| {name} | {' | '.join(cells)} | {meaning} |"
+
+
+def _part(result: Result, name: str) -> str:
+    if name not in result.figures:
+        return "–"
+    middle, least, most = map(shown, result.spread(name))
+    return f"{middle} ({least} – {most})"
 
 
 TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {

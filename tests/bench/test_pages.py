@@ -86,7 +86,7 @@ def test_a_section_that_is_measured_again_leaves_the_others_alone(
     assert publish.main(["race", "--figures", str(file), "--docs", str(docs)]) == 0
     assert set(json.loads(file.read_text())) == {"workloads", "race"}
     page = (docs / "explanation" / "performance.md").read_text("utf-8")
-    assert re.search(r"\| decide \| 7 \|", page)
+    assert re.search(r"\| decide \| 7 \(7 – 7\) \|", page)
     assert "| Huey, fsync | 100 (90 – 110)<br>3× (3 – 3) |" in page
     assert [each.name for each in (docs / "images").iterdir()] == ["race-end-to-end.svg"]
 
