@@ -61,11 +61,19 @@ def _row(connection: "psycopg.Connection[tuple[float, ...]]", text: str) -> list
 def _processor_us() -> float:
     """Of the server with its children, those that have ended included."""
     parent = psutil.Process(_postmaster())
-    every = [parent, *parent.children(recursive=True)]
-    times = [each.cpu_times() for each in every]
+    alive = sum(_spent_s(each) for each in parent.children(recursive=True))
     ended = parent.cpu_times()
-    alive = sum(each.user + each.system for each in times)
-    return 1e6 * (alive + ended.children_user + ended.children_system)
+    own = ended.user + ended.system + ended.children_user + ended.children_system
+    return 1e6 * (alive + own)
+
+
+def _spent_s(process: psutil.Process) -> float:
+    """Nothing of one that has just ended: its parent has its time."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _postmaster() -> int:

@@ -108,6 +108,8 @@ def workloads_machine(figures: Figures) -> Iterator[str]:
         yield f"- Machine: {_machine(document)}."
         share = "the whole size" if scale == 1 else f"{scale} of the whole size"
         yield f"- {document['repetitions']} repetitions at {share}."
+        failed = document.get("failed", {})
+        yield from (f"- `{name}` failed and is missing: {why}." for name, why in failed.items())
 
 
 def workloads(*beginnings: str) -> Callable[[Figures], Iterator[str]]:

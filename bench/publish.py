@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,11 +49,21 @@ def workloads(wish: Wish) -> dict[str, Any]:
     from bench.__main__ import benchmarks
 
     results: list[Result] = []
+    failed: dict[str, str] = {}
     for each in benchmarks():
-        results.append(harness.run(each, _repetitions(each, wish), wish.scale))
+        try:
+            results.append(harness.run(each, _repetitions(each, wish), wish.scale))
+        except Exception as error:  # the others are still worth the time; this one is named
+            failed[each.name] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+            continue
         print("", *harness.table(results[-1]), sep="\n", flush=True)
-    document = harness.document(results)
-    return {**document, "repetitions": min(WORKLOADS, wish.repetitions), "scale": wish.scale.share}
+    return {
+        **harness.document(results),
+        "repetitions": min(WORKLOADS, wish.repetitions),
+        "scale": wish.scale.share,
+        "failed": failed,
+    }
 
 
 def _repetitions(benchmark: Benchmark, wish: Wish) -> int:
@@ -103,13 +114,15 @@ def main(arguments: Sequence[str]) -> int:
             options.figures.write_text(text + "\n", encoding="utf-8")
     for file in pages.write(Figures(document), options.docs):
         print(f"wrote {file}")
-    wrong = faults(document) if "beyond" in chosen else []
+    wrong = faults(document)
     print(*wrong, sep="\n", file=sys.stderr)
     return 1 if wrong else 0
 
 
 def faults(document: dict[str, Any]) -> list[str]:
-    """What is no figure but a fault: something acknowledged was lost."""
+    """What is no figure but a fault: a workload failed, or something acknowledged was lost."""
     from bench.beyond import command
 
-    return command.faults(document["beyond"]) if "beyond" in document else []
+    failed = document.get("workloads", {}).get("failed", {})
+    lost = command.faults(document["beyond"]) if "beyond" in document else []
+    return [*(f"{name} failed: {why}" for name, why in failed.items()), *lost]

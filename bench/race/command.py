@@ -41,6 +41,8 @@ def run(entrants: Sequence[Entrant], size: Size, repetitions: int, once: Once = 
             race.note(entrant.name, once(entrant, size))
         except Missing as reason:
             race.drop(entrant.name, str(reason))
+        except Exception as error:  # nobody's fault may cost the others their figures
+            race.drop(entrant.name, f"{type(error).__name__}: {error}")
     return race
 
 

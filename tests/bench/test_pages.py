@@ -91,6 +91,22 @@ def test_a_section_that_is_measured_again_leaves_the_others_alone(
     assert [each.name for each in (docs / "images").iterdir()] == ["race-end-to-end.svg"]
 
 
+def test_a_workload_that_fails_is_named_and_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_scale: harness.Scale) -> tuple[harness.Contestant, ...]:
+        raise RuntimeError("no such table")
+
+    good = Benchmark("good", "How long?", "ms", lambda _: (harness.Contestant("it", lambda: 1.0),))
+    bad = Benchmark("bad", "How long?", "ms", broken)
+    monkeypatch.setattr("bench.__main__.benchmarks", lambda: [bad, good])
+    found = publish.workloads(publish.Wish(harness.Scale(0.1), 2))
+    assert found["failed"] == {"bad": "RuntimeError: no such table"}
+    assert [each["name"] for each in found["benchmarks"]] == ["good"]
+    assert publish.faults({"workloads": found}) == ["bad failed: RuntimeError: no such table"]
+    assert "`bad` failed and is missing" in told("workloads-machine", Figures({"workloads": found}))
+
+
 def test_the_race_is_the_same_when_it_is_read_back() -> None:
     document = json.loads(json.dumps(race(300, 100, 400)))
     assert (

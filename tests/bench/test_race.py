@@ -61,6 +61,17 @@ def test_whoever_fails_is_named_with_the_reason_and_is_not_tried_again() -> None
     assert "Not in the race: absurd: it fell over" in list(report.told(race, {}))
 
 
+def test_a_fault_of_ours_costs_the_others_nothing() -> None:
+    def once(entrant: Entrant, _size: Size) -> Mapping[str, float]:
+        if entrant.script == BARE:
+            raise KeyError("position")
+        return {"drain": 10.0}
+
+    race = command.run([BY_NAME[SQLITE], BY_NAME["bare rows, SQLite"]], SMALL, 2, once)
+    assert race.missing == {"bare rows, SQLite": "KeyError: 'position'"}
+    assert race.figures == {"drain": {SQLITE: [10.0, 10.0]}}
+
+
 def test_an_environment_that_cannot_be_made_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
