@@ -5,6 +5,7 @@ one round trip for each transaction, and nothing else.
 """
 
 import atexit
+import os
 import re
 import tempfile
 import time
@@ -22,18 +23,21 @@ from detent.store.open import open_store
 from detent.store.postgres.address import read_address
 from detent.store.postgres.connection import Connection, Query
 from detent.store.postgres.reading import READY
-from detent.testing.postgres import Cluster, cluster_for_tests
+from detent.testing.postgres import VARIABLE, Cluster, Server
 
 WRITES = re.compile(rb"\s*(WITH\b.*?)?(INSERT INTO|UPDATE \w+\b|DELETE FROM)", re.DOTALL)
 LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
+#: Servers of tests have little memory; these have what PostgreSQL has without being told.
+AS_IT_COMES = {"shared_buffers": "128MB"}
 BEGIN, COMMIT = Query(b"BEGIN"), Query(b"COMMIT")
 
 
 @cache
 def server() -> Cluster:
-    """A server for this run with default durability, on the disk that SQLite is measured on."""
+    """A server for this run as it comes, on the disk that SQLite is measured on."""
     place = tempfile.TemporaryDirectory(prefix="detent-bench-", dir=Path.home())
-    context = cluster_for_tests(Path(place.name))
+    given = os.environ.get(VARIABLE)
+    context = Cluster(given) if given else Server.start(Path(place.name), settings=AS_IT_COMES)
     cluster = context.__enter__()
     atexit.register(place.cleanup)
     atexit.register(context.__exit__, None, None, None)

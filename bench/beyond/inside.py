@@ -19,6 +19,7 @@ from bench.beyond.network import DATABASE, PREFIX, Machine, Unable
 from bench.beyond.pooler import Pooler, pooler
 from bench.beyond.scenes import OURS, Size, place_for
 from bench.jobs import directory
+from bench.jobs_postgres import AS_IT_COMES
 from detent.testing.postgres import Pair, Server, primary_with_standby
 
 #: Everybody on this network is let in: it exists for this run alone.
@@ -31,7 +32,7 @@ class Stage:
     def __init__(self, machines: dict[str, Machine], size: Size, place: Path) -> None:
         self.machines, self.size, self.place = machines, size, place
         self.address = machines[DATABASE].address
-        self.settings = {"listen_addresses": f"127.0.0.1,{self.address}"}
+        self.settings = {**AS_IT_COMES, "listen_addresses": f"127.0.0.1,{self.address}"}
 
     def named(self, kind: str) -> list[Machine]:
         return [each for name, each in self.machines.items() if name.startswith(kind)]
