@@ -20,7 +20,7 @@ PAGES = ("explanation/performance.md", "explanation/scale.md")
 DOCS = ROOT / "docs"
 REGION = re.compile(r"(<!-- figures: ([a-z-]+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
 #: The figures of the race that the pages have a picture of.
-PICTURED = ("end-to-end", "pick-up p50", "workflows")
+PICTURED = {"end-to-end": "End to end", "pick-up p50": "Pick-up", "workflows": "Workflows"}
 NOT_YET = "Not measured yet: `./dev bench publish` fills this in."
 
 
@@ -56,7 +56,11 @@ def charts(figures: Figures) -> dict[str, str]:
         return {}
     race = report.read(document)
     measured = [name for name in PICTURED if race.figures.get(name)]
-    return {f"race-{name.replace(' ', '-')}.svg": chart(race, name) for name in measured}
+    return {_picture(name): chart(race, name) for name in measured}
+
+
+def _picture(name: str) -> str:
+    return f"race-{name.replace(' ', '-')}.svg"
 
 
 # ---- the race --------------------------------------------------------------------------------
@@ -82,6 +86,13 @@ def race_tables(figures: Figures) -> Iterator[str]:
     document = figures.section("race")
     if document is not None:
         yield from report.markdown(report.read(document))
+
+
+def race_charts(figures: Figures) -> Iterator[str]:
+    drawn = charts(figures)
+    for name, title in PICTURED.items():
+        if _picture(name) in drawn:
+            yield f"![{title}](../images/{_picture(name)})"
 
 
 def race_settings(figures: Figures) -> Iterator[str]:
@@ -189,6 +200,7 @@ def _part(result: Result, name: str) -> str:
 TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {
     "race-machine": race_machine,
     "race-tables": race_tables,
+    "race-charts": race_charts,
     "race-settings": race_settings,
     "goals": goals.table,
     "workloads-machine": workloads_machine,

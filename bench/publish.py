@@ -7,6 +7,7 @@ written; a section that was not measured keeps what it had.
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 import traceback
@@ -77,7 +78,7 @@ def beyond(wish: Wish) -> dict[str, Any] | None:
 
     try:
         found = command.run(wish.scale)
-    except Unable as reason:
+    except (Unable, RuntimeError, subprocess.TimeoutExpired) as reason:
         print(f"beyond one machine was not measured: {reason}", file=sys.stderr)
         return None
     print(*command.told(found), sep="\n", flush=True)

@@ -6,6 +6,7 @@ end. PgBouncer is Debian's package `pgbouncer`; without it that part is named an
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,16 +40,22 @@ def run(scale: Scale) -> dict[str, Any]:
     with network([*gateways, *workers, "keeper", "client"]) as machines:
         order = {"machines": list(machines.values()), "size": size._asdict()}
         command = [sys.executable, "-m", "bench.beyond.inside", json.dumps(order)]
-        done = subprocess.run(
-            machines[DATABASE].command(command),
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=WITHIN_S,
-            check=True,
-        )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        found = _answer(machines[DATABASE].command(command))
     return {"machine": harness.machine(), "size": size._asdict(), **found}
+
+
+def _answer(command: list[str]) -> dict[str, Any]:
+    """What the process says at the end. If it takes too long it is interrupted, and cleans up."""
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            said, _ = process.communicate(timeout=WITHIN_S)
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            raise
+    if process.returncode:
+        raise RuntimeError(f"beyond one machine ended with {process.returncode}; see above")
+    answer: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return answer
 
 
 def told(found: dict[str, Any]) -> Iterator[str]:
