@@ -62,9 +62,8 @@ def once(entrant: Entrant, whole: Size) -> dict[str, float]:
 
 def throughput(size: Size, sent: dict[str, Any], drain_s: float) -> dict[str, float]:
     """End to end is one job's share of enqueuing, the quickest way there is, and of draining."""
-    aside = sent["enqueued"] - size.singles - size.jobs
     single = size.singles / sent["single_s"]
-    together = aside / sent["together_s"] if sent["together_s"] else None
+    together = sent["together"] / sent["together_s"] if sent["together_s"] else None
     bulk = size.jobs / sent["bulk_s"] if sent["bulk_s"] else None
     drain = sent["enqueued"] / drain_s
     quickest = max(rate for rate in (single, together, bulk) if rate is not None)

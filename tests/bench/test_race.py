@@ -114,7 +114,7 @@ def test_a_machine_without_redis_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_end_to_end_is_a_jobs_share_of_enqueuing_and_draining() -> None:
-    sent = {"single_s": 1.0, "together_s": 0.25, "bulk_s": 0.5, "enqueued": 350}
+    sent = {"single_s": 1.0, "together_s": 0.25, "bulk_s": 0.5, "together": 50, "enqueued": 350}
     found = lap.throughput(SMALL, sent, 3.5)
     assert found == {
         "enqueue": 100,
@@ -126,7 +126,7 @@ def test_end_to_end_is_a_jobs_share_of_enqueuing_and_draining() -> None:
 
 
 def test_without_a_bulk_call_the_next_quickest_way_counts() -> None:
-    sent = {"single_s": 1.0, "together_s": None, "bulk_s": None, "enqueued": 350}
+    sent = {"single_s": 1.0, "together_s": None, "bulk_s": None, "together": 50, "enqueued": 350}
     found = lap.throughput(SMALL, sent, 3.5)
     assert found == {"enqueue": 100, "drain": 100, "end-to-end": 50}
 

@@ -62,12 +62,14 @@ function together(single, count) {
 }
 
 export async function enqueue(order, single, bulk) {
+  await single(0); // some connect at the first
   const aside = Math.max(CALLERS, Math.round(order.count * BY_CALLERS));
   return {
     single_s: await timed(() => repeat(single, order.singles)),
     together_s: await timed(() => together(single, aside)),
     bulk_s: await timed(() => bulk(order.count)),
-    enqueued: order.singles + aside + order.count,
+    together: aside,
+    enqueued: 1 + order.singles + aside + order.count,
   };
 }
 

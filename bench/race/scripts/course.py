@@ -89,8 +89,10 @@ def enqueue(
 ) -> dict[str, Any]:
     """Some jobs one by one, some by callers side by side, then many in one call, where it can.
 
-    Where it cannot, as many are enqueued some other way, for there must be as much to drain.
+    Where it cannot, as many are enqueued some other way, for there must be as much to drain. One
+    goes before all others, since some connect at the first.
     """
+    single(0)
     single_s = _timed(lambda: [single(0) for _ in range(order.singles)])
     said: dict[str, Any] = {"single_s": single_s, "bulk_s": None, "together_s": None}
     if together is not None:
@@ -101,7 +103,8 @@ def enqueue(
         said["bulk_s"] = _timed(lambda: bulk(order.jobs))
     else:
         (together or _one_by_one(single))(order.jobs)
-    return {**said, "enqueued": order.singles + order.together + order.jobs}
+    every = 1 + order.singles + order.together + order.jobs
+    return {**said, "together": order.together, "enqueued": every}
 
 
 def _timed(work: Callable[[], object]) -> float:
