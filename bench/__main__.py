@@ -1,6 +1,7 @@
 """`python -m bench [name …]`: runs the benchmarks whose names begin so, all of them without any.
 
-`python -m bench race` is a command of its own: detent beside what people would use instead.
+Commands of their own: `race`, detent beside what people would use instead; `beyond`, many machines
+and one PostgreSQL; `publish`, all of it, written into the documentation.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import bench
 from bench import harness
-from bench.harness import Benchmark
+from bench.harness import Benchmark, Scale
 
 
 def benchmarks() -> list[Benchmark]:
@@ -41,11 +42,22 @@ def main(arguments: list[str] | None = None) -> int:
         from bench.race import command
 
         return command.main(arguments[1:])
+    if arguments[:1] == ["beyond"]:
+        from bench.beyond import command as beyond
+
+        return beyond.main(arguments[1:])
+    if arguments[:1] == ["publish"]:
+        from bench import publish
+
+        return publish.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help="the beginning of a name")
     parser.add_argument("--list", action="store_true", help="only say which there are")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--repetitions", type=int, default=7, metavar="N")
+    parser.add_argument("--repetitions", type=int, default=5, metavar="N")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="a share of the work: 0.01 is quick"
+    )
     options = parser.parse_args(arguments)
     picked = chosen(options.names)
     if options.list:
@@ -54,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(", ".join(f"{name} {value}" for name, value in harness.machine().items()))
     results = []
     for each in picked:
-        results.append(harness.run(each, options.repetitions))
+        results.append(harness.run(each, options.repetitions, Scale(options.scale)))
         print("", *harness.table(results[-1]), sep="\n", flush=True)
     if options.json is not None:
         text = json.dumps(harness.document(results), indent=2)

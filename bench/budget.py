@@ -1,8 +1,9 @@
-"""Where a bare job's time goes on SQLite: processor time by part, and the disk's share of a commit.
+"""Where a bare job's time goes: processor time by part, and what is spent waiting, on both stores.
 
 Timers stand around the parts of the engine and the store. Each part counts its own time only, not
 that of the parts it calls. Processor time of this thread, so that what others do on the machine is
-no part of it; only the commit is also taken by the clock on the wall, since it waits for the disk.
+no part of it; only commits on SQLite and round trips to PostgreSQL are also taken by the clock on
+the wall, since they wait for the disk and for the server.
 """
 
 import time
@@ -10,33 +11,64 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from bench import jobs
-from bench.harness import Benchmark, Contestant
-from detent.engine import Engine, batch, claims
+from bench.harness import Benchmark, Contestant, Scale, parts
+from bench.installations import STORES, installation
+from detent.engine import batch, claims
 from detent.engine.ledger import Ledger
-from detent.store.open import open_store
+from detent.store.postgres.connection import Connection as PostgresConnection
+from detent.store.postgres.reading import PostgresReading
+from detent.store.postgres.writing import PostgresWriting
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.reading import SqliteReading
 from detent.store.sqlite.writing import SqliteWriting
 
 BATCH = 100
-#: The parts, and what of the code each one is.
-PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
+REST, SQL, COMMIT, DISK = "rest", "SQL", "commit", "commit on the wall"
+TRIPS, SERVER = "round trips", "round trips on the wall"
+#: The timers themselves take time, so the whole is measured once more without them.
+WITHOUT = "all, without timers"
+
+#: Functions by the part that they are: whose, and what they are called.
+Places = dict[str, tuple[tuple[Any, str], ...]]
+ENGINE: Places = {
     "decide": ((batch, "decide"), (claims, "decide")),
     "ledger": ((Ledger, "take"), (Ledger, "changes")),
     "load": ((batch, "load"), (claims, "load")),
     "choose": ((claims, "_choose"),),
-    "save": ((SqliteWriting, "save"),),
-    "payloads": ((SqliteReading, "payloads"),),
-    "SQL": ((Connection, "many"),),
 }
-REST, SQL, COMMIT, DISK = "rest", "SQL", "commit", "commit on the wall"
-ALL = (*PARTS, COMMIT, REST, DISK)
-#: The timers themselves take time, so the whole is measured once more without them.
-WITHOUT = "all, without timers"
+
+
+class Store(NamedTuple):
+    """The parts of a store, its function that waits, and the names of what is spent there."""
+
+    places: Places
+    waiting: tuple[Any, str]
+    spent: tuple[str, ...]
+
+
+KINDS = {
+    "sqlite": Store(
+        {
+            "save": ((SqliteWriting, "save"),),
+            "payloads": ((SqliteReading, "payloads"),),
+            SQL: ((Connection, "many"),),
+        },
+        (Connection, "all"),
+        (COMMIT, REST, DISK),
+    ),
+    "postgres": Store(
+        {
+            "save": ((PostgresWriting, "save"),),
+            "payloads": ((PostgresReading, "payloads"),),
+        },
+        (PostgresConnection, "run"),
+        (TRIPS, REST, SERVER),
+    ),
+}
 
 
 class Timers:
@@ -75,73 +107,77 @@ class Timers:
 
         return timed
 
-    def statement(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """One statement: SQL like any other, or the commit, which waits for the disk."""
+    def walled(self, part: str, wall: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Timed by both clocks: what is spent on the wall is mostly waiting."""
 
-        def timed(connection: Connection, text: str, values: Any = ()) -> Any:
-            if text != "COMMIT":
-                with self.within(SQL):
-                    return function(connection, text, values)
+        def timed(*args: Any, **kwargs: Any) -> Any:
             begun = time.perf_counter_ns()
-            with self.within(COMMIT):
-                found = function(connection, text, values)
-            self.spent_ns[DISK] += time.perf_counter_ns() - begun
+            with self.within(part):
+                found = function(*args, **kwargs)
+            self.spent_ns[wall] += time.perf_counter_ns() - begun
             return found
 
         return timed
 
+    def statement(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """One statement on SQLite: SQL like any other, or the commit, which waits for the disk."""
+        commit, other = self.walled(COMMIT, DISK, function), self.around(SQL, function)
 
-def spent() -> dict[str, float]:
+        def timed(connection: Connection, text: str, values: Any = ()) -> Any:
+            return (commit if text == "COMMIT" else other)(connection, text, values)
+
+        return timed
+
+
+def names(kind: str) -> tuple[str, ...]:
+    store = KINDS[kind]
+    return (WITHOUT, *ENGINE, *store.places, *store.spent)
+
+
+def spent(kind: str, count: int) -> dict[str, float]:
     """µs for each job by part: submitted, claimed and completed in batches."""
-    timers = Timers()
+    timers, store = Timers(), KINDS[kind]
     with ExitStack() as patches:
-        for part, places in PARTS.items():
+        for part, places in {**ENGINE, **store.places}.items():
             for owner, name in places:
                 timed = timers.around(part, getattr(owner, name))
                 patches.enter_context(patch.object(owner, name, timed))
-        statement = timers.statement(Connection.all)
-        patches.enter_context(patch.object(Connection, "all", statement))
-        lived_ns(timers)
-    found = {part: timers.spent_ns[part] / 1_000 / jobs.JOBS for part in ALL}
-    return {**found, WITHOUT: lived_ns() / 1_000 / jobs.JOBS}
+        owner, name = store.waiting
+        waits = getattr(owner, name)
+        sqlite = kind == "sqlite"
+        timed = timers.statement(waits) if sqlite else timers.walled(TRIPS, SERVER, waits)
+        patches.enter_context(patch.object(owner, name, timed))
+        lived_ns(kind, count, timers)
+    found = {part: timers.spent_ns[part] / 1_000 / count for part in names(kind)}
+    return {**found, WITHOUT: lived_ns(kind, count) / 1_000 / count}
 
 
-def lived_ns(timers: Timers | None = None) -> int:
+def lived_ns(kind: str, count: int, timers: Timers | None = None) -> int:
     """Processor time of all jobs; opening and closing the store is no part of it."""
-    with jobs.directory() as place:
-        store = open_store(str(place / "detent.db"))
-        engine = Engine(store)
+    with installation(kind) as core:
         if timers is not None:
             timers.start()
         begun = time.thread_time_ns()
-        jobs.live(engine, BATCH)
+        jobs.live(core.engine, count, BATCH)
         took = time.thread_time_ns() - begun
         if timers is not None:
             timers.switch()
-        store.close()
     return took
 
 
-def contestants() -> tuple[Contestant, ...]:
-    """One run for each repetition: each part is read once, and who finds his read measures anew."""
-    left: dict[str, float] = {}
-
-    def read(part: str) -> float:
-        if part not in left:
-            left.clear()
-            left.update(spent())
-        return left.pop(part)
-
-    return tuple(Contestant(part, partial(read, part)) for part in (WITHOUT, *ALL))
+def contestants(kind: str, scale: Scale) -> tuple[Contestant, ...]:
+    count = scale.of(jobs.JOBS, least=20)
+    return parts(names(kind), partial(spent, kind, count))
 
 
-BENCHMARKS = (
+BENCHMARKS = tuple(
     Benchmark(
-        "budget-sqlite",
-        f"What a bare job costs on SQLite by part, {BATCH} in a transaction.",
+        f"budget-{kind}",
+        f"What a bare job costs on {kind} by part, {BATCH} in a transaction.",
         "µs/job",
-        contestants,
+        partial(contestants, kind),
         less_is_better=True,
         rivals=False,
-    ),
+    )
+    for kind in STORES
 )

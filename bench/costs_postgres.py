@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from bench import jobs
-from bench.harness import Benchmark, Contestant
-from bench.jobs_postgres import database, server
+from bench import jobs, jobs_postgres
+from bench.harness import Benchmark, Contestant, Scale, parts
 from detent.engine import Engine
 from detent.store.open import open_store
 
@@ -30,17 +29,17 @@ NAMES = (
 )
 
 
-def costs(batch: int) -> dict[str, float]:
+def costs(count: int, batch: int) -> dict[str, float]:
     """What the server did between two looks, for each job."""
-    url = database()
+    url = jobs_postgres.database()
     store = open_store(url)
     before, begun = _look(url), time.process_time()
-    jobs.live(Engine(store), batch)
+    jobs.live(Engine(store), count, batch)
     took = 1e6 * (time.process_time() - begun)
     store.close()
     after = _look(url)
-    found = [(b - a) / jobs.JOBS for a, b in zip(before, after, strict=True)]
-    return dict(zip(NAMES, [*found, took / jobs.JOBS], strict=True))
+    found = [(b - a) / count for a, b in zip(before, after, strict=True)]
+    return dict(zip(NAMES, [*found, took / count], strict=True))
 
 
 def _look(url: str) -> list[float]:
@@ -62,15 +61,23 @@ def _row(connection: "psycopg.Connection[tuple[float, ...]]", text: str) -> list
 def _processor_us() -> float:
     """Of the server with its children, those that have ended included."""
     parent = psutil.Process(_postmaster())
-    every = [parent, *parent.children(recursive=True)]
-    times = [each.cpu_times() for each in every]
+    alive = sum(_spent_s(each) for each in parent.children(recursive=True))
     ended = parent.cpu_times()
-    alive = sum(each.user + each.system for each in times)
-    return 1e6 * (alive + ended.children_user + ended.children_system)
+    own = ended.user + ended.system + ended.children_user + ended.children_system
+    return 1e6 * (alive + own)
+
+
+def _spent_s(process: psutil.Process) -> float:
+    """Nothing of one that has just ended: its parent has its time."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _postmaster() -> int:
-    with psycopg.connect(server().url("postgres")) as connection:
+    with psycopg.connect(jobs_postgres.server().url("postgres")) as connection:
         row = connection.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
         place = row.fetchone()
     assert place is not None
@@ -78,17 +85,10 @@ def _postmaster() -> int:
     return int(written.split()[0])
 
 
-def contestants(batch: int) -> tuple[Contestant, ...]:
-    """One run for each repetition: each figure is read once, and who finds his read runs anew."""
-    left: dict[str, float] = {}
-
-    def read(name: str) -> float:
-        if name not in left:
-            left.clear()
-            left.update(costs(batch))
-        return left.pop(name)
-
-    return tuple(Contestant(name, partial(read, name)) for name in NAMES)
+def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
+    # One by one is slow and costs the same for each: a tenth of them says as much.
+    count = scale.of(jobs.JOBS if batch > 1 else jobs.JOBS // 10, least=20)
+    return parts(NAMES, lambda: costs(count, batch))
 
 
 BENCHMARKS = tuple(

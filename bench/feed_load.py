@@ -16,22 +16,35 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import NamedTuple
 
 import psutil
 
-from bench.harness import Aim, Benchmark, Contestant
+from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.jobs import directory
 from bench.serving import Line, Served, request, served
 
-READERS = int(os.environ.get("BENCH_READERS", "1000"))
+READERS = 1_000
 DEAF = 10
 RATE = 200
-SECONDS = float(os.environ.get("BENCH_SECONDS", "15"))
+SECONDS = 10
 #: Many, because each waits for its answer: the rate is to be held by the server, not by them.
 WRITERS = 40
 BODY = {"intent": "nothing", "run": True}
 POSITIONS = re.compile(rb'"type":"event","position":(\d+)')
+
+
+class Load(NamedTuple):
+    """How much of it: readers, some of them deaf, and for how long."""
+
+    readers: int
+    deaf: int
+    seconds: float
+
+    @classmethod
+    def at(cls, scale: Scale) -> "Load":
+        seconds = max(0.5, SECONDS * scale.share)
+        return cls(scale.of(READERS, least=5), scale.of(DEAF), seconds)
 
 
 # ---- writing ---------------------------------------------------------------------------------
@@ -54,7 +67,7 @@ class Written:
         return ordered[int(share * (len(ordered) - 1))] * 1e3
 
 
-async def write(server: Served) -> Written:
+async def write(server: Served, load: Load) -> Written:
     """Submit at a steady rate; a server that falls behind is not let off."""
     lines = [await Line.to(server) for _ in range(WRITERS)]
     wanted = request(server, "POST", "/api/tasks", BODY)
@@ -62,7 +75,7 @@ async def write(server: Served) -> Written:
     written = Written(0, 0.0, [])
 
     async def steady(number: int, line: Line) -> None:
-        for turn in range(int(SECONDS * RATE / WRITERS)):
+        for turn in range(max(1, int(load.seconds * RATE / WRITERS))):
             due = begun + (turn * WRITERS + number) / RATE
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             sent = time.perf_counter()
@@ -144,17 +157,17 @@ async def _frame(reader: asyncio.StreamReader) -> bytes | None:
             return None
 
 
-def read_all(server: Served, told: Connection) -> None:
+def read_all(server: Served, load: Load, told: Connection) -> None:
     """The readers' process: says when all are connected, then what each has seen."""
     os.nice(10)  # elsewhere they would be on machines of their own
-    asyncio.run(_read_all(server, told))
+    asyncio.run(_read_all(server, load, told))
 
 
-async def _read_all(server: Served, told: Connection) -> None:
+async def _read_all(server: Served, load: Load, told: Connection) -> None:
     gate, leave = asyncio.Semaphore(50), asyncio.Event()
-    readers = [Reader(deaf=number < DEAF) for number in range(READERS)]
+    readers = [Reader(deaf=number < load.deaf) for number in range(load.readers)]
     tasks = [asyncio.create_task(each.run(server, gate, leave)) for each in readers]
-    while not await _connected(server):
+    while not await _connected(server, load.readers):
         await asyncio.sleep(0.05)
     told.send("connected")
     wanted = await asyncio.to_thread(told.recv)
@@ -170,11 +183,11 @@ async def _read_all(server: Served, told: Connection) -> None:
     told.send([each.positions for each in listening])
 
 
-async def _connected(server: Served) -> bool:
+async def _connected(server: Served, readers: int) -> bool:
     """Whether the server has as many open connections as there are readers."""
     process = await asyncio.to_thread(psutil.Process, server.pid)
     connections = await asyncio.to_thread(process.net_connections, "tcp")
-    return sum(each.status == psutil.CONN_ESTABLISHED for each in connections) >= READERS
+    return sum(each.status == psutil.CONN_ESTABLISHED for each in connections) >= readers
 
 
 # ---- the whole -------------------------------------------------------------------------------
@@ -198,35 +211,35 @@ async def log_of(server: Served, after: int) -> list[int]:
         cursor = events["cursor"]
 
 
-def writing(readers: bool) -> float:
+def writing(load: Load, readers: bool) -> float:
     """Submissions per second at an offered rate, with or without the readers."""
     with directory() as place, served("gateway", place) as server:
         if not readers:
-            written = asyncio.run(write(server))
+            written = asyncio.run(write(server, load))
             _say("alone", written, memory_mb(server))
             return written.per_second
-        return _under_load(server)
+        return _under_load(server, load)
 
 
-def _under_load(server: Served) -> float:
+def _under_load(server: Served, load: Load) -> float:
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(
-        target=read_all, args=(server, theirs), daemon=True
+        target=read_all, args=(server, load, theirs), daemon=True
     )
     process.start()
     assert ours.recv() == "connected"
     before_mb = memory_mb(server)
-    written = asyncio.run(write(server))
+    written = asyncio.run(write(server, load))
     after_mb = memory_mb(server)
     log = asyncio.run(log_of(server, 0))
     ours.send(log[-1])
     seen: list[list[int]] = ours.recv()
     process.join(20)
     whole = sum(positions == log for positions in seen)
-    _say(f"{READERS} readers", written, after_mb, before_mb)
+    _say(f"{load.readers} readers", written, after_mb, before_mb)
     print(
         f"    {whole} of {len(seen)} readers saw exactly the {len(log)} positions of the log; "
-        f"{DEAF} read nothing",
+        f"{load.deaf} read nothing",
         flush=True,
     )
     if whole != len(seen):
@@ -246,17 +259,20 @@ def _say(name: str, written: Written, after_mb: float, before_mb: float | None =
     )
 
 
-def _contestants() -> tuple[Contestant, ...]:
+def _contestants(scale: Scale) -> tuple[Contestant, ...]:
+    load = Load.at(scale)
     return (
-        Contestant(f"with {READERS} readers", partial(writing, True)),
-        Contestant("alone", partial(writing, False)),
+        Contestant("with readers", partial(writing, load, True)),
+        Contestant("alone", partial(writing, load, False)),
     )
 
 
-def _benchmarks() -> tuple[Benchmark, ...]:
-    question = f"{RATE} submissions/s offered, with {READERS} open sockets, {DEAF} of them deaf"
-    aims: tuple[Any, ...] = (Aim(0.9, over="alone"),)
-    return (Benchmark("feed.load", question, "tasks/s", _contestants, aims=aims),)
-
-
-BENCHMARKS = _benchmarks()
+BENCHMARKS = (
+    Benchmark(
+        "feed.load",
+        f"{RATE} submissions/s offered, with {READERS:,} open sockets, {DEAF} of them deaf",
+        "tasks/s",
+        _contestants,
+        aims=(Aim(0.9, over="alone"),),
+    ),
+)

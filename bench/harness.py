@@ -8,11 +8,30 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+#: How often the disk is asked how long a durable write takes.
+SYNCS = 50
+
+
+class Scale(NamedTuple):
+    """How much of the work is done: all of it, or a share for a quick look."""
+
+    share: float = 1.0
+
+    def of(self, count: int, least: int = 1) -> int:
+        """So many of `count`, but never fewer than the measurement needs to mean anything."""
+        return max(least, round(count * self.share))
+
+
+ALL = Scale()
 
 
 class Contestant(NamedTuple):
@@ -23,9 +42,12 @@ class Contestant(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What a contestant should reach: a figure, or to be so many times better than another."""
+    """What a contestant should reach: a figure, or to be so many times better than another.
 
-    at_least: float
+    A figure is at least this, or at most this where less is better.
+    """
+
+    bound: float
     over: str | None = None
     #: The first contestant if nobody is named.
     who: str | None = None
@@ -38,7 +60,7 @@ class Benchmark:
     name: str
     question: str
     unit: str
-    contestants: Callable[[], tuple[Contestant, ...]]
+    contestants: Callable[[Scale], tuple[Contestant, ...]]
     aims: tuple[Aim, ...] = ()
     #: For figures like µs, where the smaller one wins.
     less_is_better: bool = False
@@ -81,16 +103,39 @@ class Result:
         return found.median
 
     def missed(self) -> list[Aim]:
-        return [aim for aim in self.benchmark.aims if self.reached(aim) < aim.at_least]
+        return [aim for aim in self.benchmark.aims if not self._met(aim)]
+
+    def _met(self, aim: Aim) -> bool:
+        if aim.over is None and self.benchmark.less_is_better:
+            return self.reached(aim) <= aim.bound
+        return self.reached(aim) >= aim.bound
 
 
 def spread(figures: list[float]) -> Spread:
     return Spread(statistics.median(figures), min(figures), max(figures))
 
 
-def run(benchmark: Benchmark, repetitions: int) -> Result:
+def parts(
+    names: Iterable[str], measure: Callable[[], Mapping[str, float]]
+) -> tuple[Contestant, ...]:
+    """Contestants that are figures of one and the same run, which happens once a repetition.
+
+    Each figure is read once; whoever finds his read already begins the next run.
+    """
+    left: dict[str, float] = {}
+
+    def read(name: str) -> float:
+        if name not in left:
+            left.clear()
+            left.update(measure())
+        return left.pop(name)
+
+    return tuple(Contestant(name, partial(read, name)) for name in names)
+
+
+def run(benchmark: Benchmark, repetitions: int, scale: Scale = ALL) -> Result:
     """Measure every contestant in turn; each repetition begins with another one."""
-    contestants = benchmark.contestants()
+    contestants = benchmark.contestants(scale)
     figures: dict[str, list[float]] = {each.name: [] for each in contestants}
     for repetition in range(repetitions):
         turn = repetition % len(contestants)
@@ -108,10 +153,24 @@ def machine() -> dict[str, object]:
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 2),
+        "fdatasync": f"{_fdatasync_us():.0f} µs",
         "system": platform.platform(),
         "python": sys.version.split()[0],
         "detent": version("detent"),
     }
+
+
+def _fdatasync_us() -> float:
+    """The middle time of a small write that is on the disk: the price of durability here."""
+    took = []
+    with tempfile.TemporaryFile(dir=Path.home()) as file:
+        for _ in range(SYNCS):
+            file.write(b"x" * 4_096)
+            file.flush()
+            begun = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - begun)
+    return statistics.median(took) * 1e6
 
 
 def _cpu() -> str:
@@ -132,7 +191,7 @@ def table(result: Result) -> Iterator[str]:
         yield f"  {name:24}{figures}    {_better(result, name)}".rstrip()
     for aim in benchmark.aims:
         unit = benchmark.unit if aim.over is None else f"× {aim.over}"
-        wanted = f"{aim.who or result.first}, {shown(aim.at_least)} {unit}"
+        wanted = f"{aim.who or result.first}, {shown(aim.bound)} {unit}"
         verdict = "missed" if aim in result.missed() else "met"
         yield f"  aim: {wanted}: {verdict} with {shown(result.reached(aim))}"
 
@@ -153,6 +212,11 @@ def document(results: list[Result]) -> dict[str, object]:
     return {"machine": machine(), "benchmarks": [_entry(result) for result in results]}
 
 
+def _ratio(result: Result, name: str) -> dict[str, float] | None:
+    """Parts of a whole have none: they do not compete, and one of them may be nothing."""
+    return result.ratio(result.first, name)._asdict() if result.benchmark.rivals else None
+
+
 def _entry(result: Result) -> dict[str, object]:
     benchmark = result.benchmark
     return {
@@ -165,7 +229,7 @@ def _entry(result: Result) -> dict[str, object]:
                 "name": name,
                 "figures": figures,
                 **result.spread(name)._asdict(),
-                "ratio": result.ratio(result.first, name)._asdict(),
+                "ratio": _ratio(result, name),
             }
             for name, figures in result.figures.items()
         ],

@@ -7,14 +7,14 @@ import asyncio
 import atexit
 import json
 import time
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
 import apsw
 
-from bench.harness import Aim, Benchmark, Contestant
+from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.jobs import directory
+from bench.jobs_postgres import database
 from bench.serving import Line, Served, request, served
 from detent.engine import Ask, Engine
 from detent.ids import new_id
@@ -31,19 +31,23 @@ BODY = {"intent": "nothing", "payload": {"n": 1}, "run": True}
 # ---- submitting ------------------------------------------------------------------------------
 
 
-def submitting(kind: str, connections: int) -> float:
+def submitting(kind: str, store_url: str, connections: int, requests: int) -> float:
     """Durable submissions per second, over so many connections at once."""
-    with directory() as place, served(kind, place) as server:
-        return asyncio.run(_submit(server, connections))
+    with directory() as place, served(kind, place, store_url) as server:
+        return asyncio.run(_submit(server, connections, requests))
 
 
-async def _submit(server: Served, connections: int) -> float:
+def on_postgres(connections: int, requests: int) -> float:
+    return submitting("gateway", database(), connections, requests)
+
+
+async def _submit(server: Served, connections: int, requests: int) -> float:
     lines = [await Line.to(server) for _ in range(connections)]
     wanted = request(server, "POST", "/api/tasks", BODY)
     for line in lines:
         await _made(line, wanted)
     begun = time.perf_counter()
-    each = REQUESTS // connections
+    each = max(1, requests // connections)
     await asyncio.gather(*(_repeat(line, wanted, each) for line in lines))
     took = time.perf_counter() - begun
     for line in lines:
@@ -107,18 +111,18 @@ def filled(count: int) -> Path:
     return place
 
 
-def paging(query: str, count: int) -> float:
+def paging(query: str, count: int, pages: int) -> float:
     """Microseconds for a page of 100 tasks, one after the other, following the cursor."""
     with served("gateway", filled(count)) as server:
-        return asyncio.run(_page(server, query))
+        return asyncio.run(_page(server, query, pages))
 
 
-async def _page(server: Served, query: str) -> float:
+async def _page(server: Served, query: str, most: int) -> float:
     line = await Line.to(server)
     path = f"/api/tasks?{query}"
     took, pages = 0.0, 0
     cursor = None
-    while pages < PAGES and took < 20:
+    while pages < most and took < 20:
         asked = path if cursor is None else f"{path}&cursor={cursor}"
         begun = time.perf_counter()
         status, body = await line.send(request(server, "GET", asked))
@@ -131,28 +135,32 @@ async def _page(server: Served, query: str) -> float:
     return took / pages * 1e6
 
 
-def _sizes(query: str) -> tuple[Contestant, ...]:
+def _sizes(query: str, scale: Scale) -> tuple[Contestant, ...]:
+    pages = scale.of(PAGES, least=3)
     return (
-        Contestant(f"{MANY:,} tasks", partial(paging, query, MANY)),
-        Contestant(f"{FEW:,} tasks", partial(paging, query, FEW)),
+        Contestant("many tasks", partial(paging, query, scale.of(MANY, least=2_000), pages)),
+        Contestant("few tasks", partial(paging, query, scale.of(FEW, least=200), pages)),
     )
 
 
 def _pages(name: str, query: str) -> Benchmark:
     return Benchmark(
         f"http.page {name}",
-        f"a page of 100 tasks, {name}, among few and among many",
+        f"a page of 100 tasks, {name}, among {MANY:,} and among {FEW:,}",
         "µs",
         partial(_sizes, query),
-        aims=(Aim(0.5, over=f"{FEW:,} tasks"),),
+        aims=(Aim(0.5, over="few tasks"),),
         less_is_better=True,
     )
 
 
-def _beside(connections: int) -> Callable[[], tuple[Contestant, ...]]:
-    return lambda: (
-        Contestant("detent", partial(submitting, "gateway", connections)),
-        Contestant("bare FastAPI", partial(submitting, "bare", connections)),
+def _beside(connections: int, scale: Scale) -> tuple[Contestant, ...]:
+    # One client alone is ten times as slow, so it sends fewer.
+    requests = scale.of(REQUESTS if connections > 1 else REQUESTS // 10, least=connections)
+    return (
+        Contestant("detent", partial(submitting, "gateway", "", connections, requests)),
+        Contestant("bare FastAPI", partial(submitting, "bare", "", connections, requests)),
+        Contestant("detent, PostgreSQL", partial(on_postgres, connections, requests)),
     )
 
 
@@ -161,14 +169,14 @@ BENCHMARKS = (
         "http.submit",
         f"durable submissions by {CONNECTIONS} clients, beside a bare endpoint with one insert",
         "requests/s",
-        _beside(CONNECTIONS),
+        partial(_beside, CONNECTIONS),
         aims=(Aim(1.0, over="bare FastAPI"),),
     ),
     Benchmark(
         "http.submit-one",
         "the same by one client that waits for each answer",
         "requests/s",
-        _beside(1),
+        partial(_beside, 1),
     ),
     *(_pages(name, query) for name, query in QUERIES.items()),
 )

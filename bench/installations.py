@@ -3,26 +3,23 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.jobs import directory
-from detent.engine import Engine
 from detent.operations.core import Core
-from detent.settings import Settings
-from detent.store.open import open_store
+from detent.service import open_core
+from detent.settings import Loaded, Settings
 
 STORES = ("sqlite", "postgres")
 
 
 @contextmanager
-def installation(kind: str) -> Iterator[Core]:
+def installation(kind: str, **settings: Any) -> Iterator[Core]:
     """A core on a store of its own, as a process would have it."""
     with directory() as place:
-        settings = Settings(store_url=_url(kind, place), store_data_dir=str(place))
-        store = open_store(settings.url)
-        try:
-            yield Core(store, Engine(store), settings)
-        finally:
-            store.close()
+        known = Settings(store_url=_url(kind, place), store_data_dir=str(place), **settings)
+        with open_core(Loaded(known, {}, {}, None)) as core:
+            yield core
 
 
 def _url(kind: str, place: Path) -> str:

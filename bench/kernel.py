@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import peers
-from bench.harness import Aim, Benchmark, Contestant
+from bench.harness import Aim, Benchmark, Contestant, Scale, parts
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.events import Record
@@ -39,9 +39,10 @@ def timed(work: Callable[[], object]) -> float:
 # ---- folding ---------------------------------------------------------------------------------
 
 
-def folding() -> tuple[Contestant, ...]:
-    lives = [MOVES] * JOBS
-    records = log()
+def folding(scale: Scale) -> tuple[Contestant, ...]:
+    count = scale.of(JOBS, least=100)
+    lives = [MOVES] * count
+    records = log(count)
     streams = [[record.event.name for record in stream] for stream in records]
     return (
         Contestant("state, strictly", partial(_names, lives, JOB.fold)),
@@ -70,10 +71,10 @@ def _rows(streams: list[list[Record]]) -> float:
     return sum(map(len, streams)) / timed(work)
 
 
-def log() -> list[list[Record]]:
+def log(count: int = JOBS) -> list[list[Record]]:
     """What the kernel writes for bare jobs that succeed: one stream each."""
     world, streams = World(), []
-    for number in range(JOBS):
+    for number in range(count):
         stream = []
         for command in life(f"j{number}"):
             draft = decide(world, command, NOW_US, SOMEBODY)
@@ -100,42 +101,41 @@ OWN = {"detent, a stream": "detent-fold", "detent, one by one": "detent-next"}
 PEERS = ("transitions", "python-statemachine")
 
 
-def walking() -> tuple[Contestant, ...]:
+WALK_S = 0.3
+
+
+def walking(scale: Scale) -> tuple[Contestant, ...]:
     own, theirs = Path(sys.executable), peers.python()
+    long_s = max(0.02, WALK_S * scale.share)
     return (
-        *(Contestant(name, partial(_walk, own, kind)) for name, kind in OWN.items()),
-        *(Contestant(name, partial(_walk, theirs, name)) for name in PEERS),
+        *(Contestant(name, partial(_walk, own, kind, long_s)) for name, kind in OWN.items()),
+        *(Contestant(name, partial(_walk, theirs, name, long_s)) for name in PEERS),
     )
 
 
-def _walk(interpreter: Path, name: str) -> float:
+def _walk(interpreter: Path, name: str, long_s: float) -> float:
     """In a process of its own for every contestant, detent too, so that all start alike."""
-    command = [str(interpreter), str(Path(__file__).with_name("walk.py")), name, "0.3"]
+    command = [str(interpreter), str(Path(__file__).with_name("walk.py")), name, str(long_s)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 # ---- deciding --------------------------------------------------------------------------------
 
 
-def deciding() -> tuple[Contestant, ...]:
-    steps = ("submit", "claim", "complete")
-    return (
-        Contestant("a whole job", lambda: sum(_costs())),
-        *(Contestant(name, partial(_cost, place)) for place, name in enumerate(steps)),
-    )
+COMMANDS = ("submit", "claim", "complete")
 
 
-def _cost(place: int) -> float:
-    return _costs()[place]
+def deciding(scale: Scale) -> tuple[Contestant, ...]:
+    count = scale.of(JOBS, least=100)
+    return parts(("a whole job", *COMMANDS), lambda: _costs(count))
 
 
-def _costs() -> tuple[float, ...]:
+def _costs(count: int) -> dict[str, float]:
     """µs a job for each of the three commands, decided and merged, none of it stored."""
     world = World()
-    lives = [life(f"j{number}") for number in range(JOBS)]
-    return tuple(
-        1e6 * timed(partial(_decide, world, each)) / JOBS for each in zip(*lives, strict=True)
-    )
+    lives = [life(f"j{number}") for number in range(count)]
+    took = [1e6 * timed(partial(_decide, world, each)) / count for each in zip(*lives, strict=True)]
+    return {"a whole job": sum(took), **dict(zip(COMMANDS, took, strict=True))}
 
 
 def _decide(world: World, commands: tuple[c.Command, ...]) -> None:

@@ -1,6 +1,6 @@
 """Servers to measure over HTTP, each in a process of its own: a gateway, and a bare endpoint.
 
-`python -m bench.serving KIND DIRECTORY` serves until its standard input ends.
+`python -m bench.serving KIND DIRECTORY STORE_URL` serves until its standard input ends.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def served(kind: str, place: Path) -> Iterator[Served]:
-    """The server of this kind on a directory; it is stopped at the end."""
-    command = [sys.executable, "-m", "bench.serving", kind, str(place)]
+def served(kind: str, place: Path, store_url: str = "") -> Iterator[Served]:
+    """The server of this kind on a directory, or on another store; it is stopped at the end."""
+    command = [sys.executable, "-m", "bench.serving", kind, str(place), store_url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -82,7 +82,7 @@ def request(server: Served, method: str, path: str, body: Any = None) -> bytes:
 # ---- serving ---------------------------------------------------------------------------------
 
 
-def gateway(place: Path) -> None:
+def gateway(place: Path, store_url: str) -> None:
     from detent.engine import Engine
     from detent.gateway.auth import ensure_token
     from detent.gateway.server import Server
@@ -90,7 +90,7 @@ def gateway(place: Path) -> None:
     from detent.settings import Settings
     from detent.store.open import open_store
 
-    settings = Settings(store_data_dir=str(place), gateway_port=0)
+    settings = Settings(store_url=store_url, store_data_dir=str(place), gateway_port=0)
     store = open_store(settings.url)
     core = Core(store, Engine(store), settings, {"nothing": {}})
     token = ensure_token(core).read_text("ascii").strip()
@@ -100,7 +100,7 @@ def gateway(place: Path) -> None:
     store.close()
 
 
-def bare(place: Path) -> None:
+def bare(place: Path, _store_url: str) -> None:
     """What somebody would write in ten minutes: FastAPI, and one synchronous durable insert."""
     import threading
 
@@ -148,4 +148,4 @@ def _say(port: int, token: str) -> None:
 KINDS = {"gateway": gateway, "bare": bare}
 
 if __name__ == "__main__":
-    KINDS[sys.argv[1]](Path(sys.argv[2]))
+    KINDS[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])

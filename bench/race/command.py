@@ -41,6 +41,8 @@ def run(entrants: Sequence[Entrant], size: Size, repetitions: int, once: Once = 
             race.note(entrant.name, once(entrant, size))
         except Missing as reason:
             race.drop(entrant.name, str(reason))
+        except Exception as error:  # nobody's fault may cost the others their figures
+            race.drop(entrant.name, f"{type(error).__name__}: {error}")
     return race
 
 
@@ -89,7 +91,7 @@ def chosen(names: Sequence[str]) -> list[Entrant]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench race", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="peer", help="the beginning of a peer's name")
-    parser.add_argument("--repetitions", type=int, default=3, metavar="N")
+    parser.add_argument("--repetitions", type=int, default=5, metavar="N")
     for name, value in Size()._asdict().items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")

@@ -11,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench import jobs, jobs_postgres
 from bench.jobs import directory
 from bench.peers import ROOT
-from bench.race.entrants import Entrant
+from bench.race.entrants import BARE, Entrant
 from bench.race.environments import NODE, Missing, command, home
 from bench.race.stores import store
 
@@ -27,22 +29,28 @@ WITHIN_S = 300
 class Size(NamedTuple):
     """How much there is to do."""
 
-    jobs: int = 2_000
-    singles: int = 500
-    pick_ups: int = 200
-    workflows: int = 200
+    jobs: int = 6_000
+    singles: int = 200
+    pick_ups: int = 100
+    workflows: int = 100
+
+    def of(self, entrant: Entrant) -> "Size":
+        """What this one does of it."""
+        return self._replace(jobs=max(1, round(self.jobs * entrant.share)))
 
 
-def once(entrant: Entrant, size: Size) -> dict[str, float]:
+def once(entrant: Entrant, whole: Size) -> dict[str, float]:
     """The figures of one run, by the name of the benchmark; what an entrant cannot do is left out.
 
     Everything happens in one store: jobs are enqueued and drained, then others are sent one by one
     to a worker that has nothing else to do, then workflows are run.
     """
+    size = whole.of(entrant)
+    if entrant.script == BARE:
+        return {"end-to-end": bare_rows(entrant.store, size.jobs)}
     with directory() as place, store(entrant.store, place) as url:
-        every = size.singles + size.jobs
         sent = _say(entrant, "enqueue", url, place, size.jobs, size.singles)
-        worked = _say(entrant, "drain", url, place, every)
+        worked = _say(entrant, "drain", url, place, sent["enqueued"])
         figures = throughput(size, sent, worked["drain_s"])
         figures |= latency(_pick_up(entrant, url, place, size.pick_ups))
         if entrant.workflows:
@@ -53,16 +61,36 @@ def once(entrant: Entrant, size: Size) -> dict[str, float]:
 
 
 def throughput(size: Size, sent: dict[str, Any], drain_s: float) -> dict[str, float]:
-    """End to end is one job's share of enqueuing, in bulk where there is a way, and of draining."""
+    """End to end is one job's share of enqueuing, the quickest way there is, and of draining."""
     single = size.singles / sent["single_s"]
+    together = sent["together"] / sent["together_s"] if sent["together_s"] else None
     bulk = size.jobs / sent["bulk_s"] if sent["bulk_s"] else None
-    drain = (size.singles + size.jobs) / drain_s
+    drain = sent["enqueued"] / drain_s
+    quickest = max(rate for rate in (single, together, bulk) if rate is not None)
     figures = {
         "enqueue": single,
+        "enqueue together": together,
+        "bulk": bulk,
         "drain": drain,
-        "end-to-end": 1 / (1 / (bulk or single) + 1 / drain),
+        "end-to-end": 1 / (1 / quickest + 1 / drain),
     }
-    return figures if bulk is None else {**figures, "bulk": bulk}
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+#: The rows of how many jobs are written in one transaction: what detent itself does under load.
+ROWS_IN_BATCH = 1_000
+
+
+def bare_rows(kind: str, count: int) -> float:
+    """Jobs per second of the rows alone, submitted, claimed and completed."""
+    replay = jobs.bare if kind == "sqlite" else jobs_postgres.bare
+    return replay(count, _written(kind, count))
+
+
+@cache
+def _written(kind: str, count: int) -> Any:
+    """What detent writes for so many jobs; noted once."""
+    return (jobs if kind == "sqlite" else jobs_postgres).written(count, ROWS_IN_BATCH)
 
 
 def latency(ms: list[float]) -> dict[str, float]:

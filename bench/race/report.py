@@ -5,6 +5,7 @@ A difference counts only if the spreads of the two do not overlap; else the two 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bench import harness
 from bench.harness import Benchmark, Result, Spread, shown
@@ -18,6 +19,7 @@ ONCE = "measured once"
 #: What is measured, in the order of the report: the figure, what it is, its unit, less is better.
 MEASURED = {
     "enqueue": ("One job after the other, each durable before the next.", "jobs/s", False),
+    "enqueue together": ("By 50 callers, each waiting for its answers.", "jobs/s", False),
     "bulk": ("Many jobs in one call, where there is such a call.", "jobs/s", False),
     "drain": (
         "One worker process from its start until every job is stored as done.",
@@ -25,7 +27,7 @@ MEASURED = {
         False,
     ),
     "end-to-end": (
-        "One job's share of enqueuing (bulk if there is) and draining.",
+        "One job's share of enqueuing the quickest way and of draining.",
         "jobs/s",
         False,
     ),
@@ -57,9 +59,14 @@ class Race:
         for rows in self.figures.values():
             rows.pop(entrant, None)
 
+    @property
+    def repetitions(self) -> int:
+        every = [figures for rows in self.figures.values() for figures in rows.values()]
+        return max(map(len, every), default=0)
+
     def result(self, name: str) -> Result:
         question, unit, less = MEASURED[name]
-        benchmark = Benchmark(f"race.{name}", question, unit, tuple, less_is_better=less)
+        benchmark = Benchmark(f"race.{name}", question, unit, lambda _: (), less_is_better=less)
         return Result(benchmark, self.figures.get(name, {}))
 
 
@@ -106,6 +113,8 @@ def told(race: Race, versions: Mapping[str, str]) -> Iterator[str]:
     for entrant in ENTRANTS:
         made_of = packages(entrant)
         yield f"  {entrant.name:26}{entrant.settings}{f' ({made_of})' if made_of else ''}"
+        if entrant.source:
+            yield f"  {'':26}see {entrant.source}"
     yield from (f"Not in the race: {who}: {why}" for who, why in race.missing.items())
 
 
@@ -142,10 +151,30 @@ def document(race: Race, versions: Mapping[str, str]) -> dict[str, object]:
         "machine": harness.machine(),
         "versions": dict(versions),
         "size": race.size._asdict(),
-        "settings": {each.name: each.settings for each in ENTRANTS},
+        "repetitions": race.repetitions,
+        "entrants": [
+            {
+                "name": each.name,
+                "packages": packages(each),
+                "store": each.store,
+                "settings": each.settings,
+                "source": each.source,
+                "jobs": race.size.of(each).jobs,
+            }
+            for each in ENTRANTS
+        ],
         "missing": race.missing,
         "benchmarks": [_entry(race, name) for name in MEASURED if race.figures.get(name)],
     }
+
+
+def read(document: Mapping[str, Any]) -> Race:
+    """The race of a document."""
+    race = Race(Size(**document["size"]), missing=dict(document["missing"]))
+    for entry in document["benchmarks"]:
+        rows = {each["name"]: each["figures"] for each in entry["contestants"]}
+        race.figures[entry["name"]] = rows
+    return race
 
 
 def _entry(race: Race, name: str) -> dict[str, object]:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as command
-from bench.harness import Aim, Benchmark, Contestant, Result, Spread, run, table
+from bench.harness import Aim, Benchmark, Contestant, Result, Scale, Spread, parts, run, table
 from bench.kernel import BENCHMARKS, life, log
 from bench.walk import EVENTS, STATES, rate
 
 
 def benchmark(aims: tuple[Aim, ...] = (), less_is_better: bool = False) -> Benchmark:
-    return Benchmark("a.race", "who wins?", "laps/s", tuple, aims, less_is_better)
+    return Benchmark("a.race", "who wins?", "laps/s", lambda _: (), aims, less_is_better)
 
 
 def test_contestants_take_turns_and_each_repetition_begins_with_another() -> None:
@@ -21,9 +21,8 @@ def test_contestants_take_turns_and_each_repetition_begins_with_another() -> Non
     def contestant(name: str, figure: float) -> Contestant:
         return Contestant(name, lambda: turns.append(name) or figure)  # type: ignore[func-returns-value]
 
-    race = Benchmark(
-        "a.race", "who wins?", "laps/s", lambda: (contestant("hare", 9), contestant("snail", 3))
-    )
+    both = (contestant("hare", 9), contestant("snail", 3))
+    race = Benchmark("a.race", "who wins?", "laps/s", lambda _: both)
     result = run(race, 3)
     assert turns == ["hare", "snail", "snail", "hare", "hare", "snail"]
     assert result.figures == {"hare": [9, 9, 9], "snail": [3, 3, 3]}
@@ -48,6 +47,26 @@ def test_an_aim_is_a_figure_or_a_ratio() -> None:
     assert "aim: hare, 40 laps/s: met with 40" in told
     assert "aim: snail, 1 × hare: missed with 0.5" in told
     assert "hare is better by" in told
+
+
+def test_where_less_is_better_a_figure_is_to_be_stayed_below() -> None:
+    aims = (Aim(5), Aim(3))
+    result = Result(benchmark(aims, less_is_better=True), {"hare": [4]})
+    assert result.missed() == [aims[1]]
+
+
+def test_a_share_of_the_work_is_never_less_than_it_takes() -> None:
+    assert Scale().of(300) == 300
+    assert Scale(0.1).of(300) == 30
+    assert Scale(0.001).of(300, least=10) == 10
+
+
+def test_figures_of_one_run_share_it() -> None:
+    runs = iter([{"p50": 1.0, "p99": 2.0}, {"p50": 3.0, "p99": 4.0}])
+    race = Benchmark(
+        "a.race", "who wins?", "ms", lambda _: parts(("p50", "p99"), lambda: next(runs))
+    )
+    assert run(race, 2).figures == {"p50": [1, 3], "p99": [2, 4]}
 
 
 def test_every_module_with_a_table_is_found() -> None:

@@ -10,14 +10,15 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import __main__ as bench_command
-from bench import budget
+from bench import budget, jobs_postgres
 from bench.harness import Spread
 from bench.race import command, entrants, environments, lap, report, stores
 from bench.race.chart import chart
-from bench.race.entrants import ENTRANTS, POSTGRES, SQLITE, Entrant
+from bench.race.entrants import BARE, ENTRANTS, POSTGRES, SQLITE, Entrant
 from bench.race.environments import Environment, Missing
 from bench.race.lap import Size
 from bench.race.report import CLOSE, MEASURED, Race
+from detent.testing.postgres import Cluster
 
 SMALL = Size(jobs=200, singles=100, pick_ups=4, workflows=2)
 BY_NAME = {each.name: each for each in ENTRANTS}
@@ -58,6 +59,17 @@ def test_whoever_fails_is_named_with_the_reason_and_is_not_tried_again() -> None
     assert race.missing == {"absurd": "it fell over"}
     assert race.figures == {"drain": {SQLITE: [10.0, 10.0, 10.0]}}
     assert "Not in the race: absurd: it fell over" in list(report.told(race, {}))
+
+
+def test_a_fault_of_ours_costs_the_others_nothing() -> None:
+    def once(entrant: Entrant, _size: Size) -> Mapping[str, float]:
+        if entrant.script == BARE:
+            raise KeyError("position")
+        return {"drain": 10.0}
+
+    race = command.run([BY_NAME[SQLITE], BY_NAME["bare rows, SQLite"]], SMALL, 2, once)
+    assert race.missing == {"bare rows, SQLite": "KeyError: 'position'"}
+    assert race.figures == {"drain": {SQLITE: [10.0, 10.0]}}
 
 
 def test_an_environment_that_cannot_be_made_says_why(
@@ -102,13 +114,36 @@ def test_a_machine_without_redis_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_end_to_end_is_a_jobs_share_of_enqueuing_and_draining() -> None:
-    found = lap.throughput(SMALL, {"single_s": 1.0, "bulk_s": 0.5}, 3.0)
-    assert found == {"enqueue": 100, "bulk": 400, "drain": 100, "end-to-end": 80}
+    sent = {"single_s": 1.0, "together_s": 0.25, "bulk_s": 0.5, "together": 50, "enqueued": 350}
+    found = lap.throughput(SMALL, sent, 3.5)
+    assert found == {
+        "enqueue": 100,
+        "enqueue together": 200,
+        "bulk": 400,
+        "drain": 100,
+        "end-to-end": 80,
+    }
 
 
-def test_without_a_bulk_call_single_ones_count() -> None:
-    found = lap.throughput(SMALL, {"single_s": 1.0, "bulk_s": None}, 3.0)
+def test_without_a_bulk_call_the_next_quickest_way_counts() -> None:
+    sent = {"single_s": 1.0, "together_s": None, "bulk_s": None, "together": 50, "enqueued": 350}
+    found = lap.throughput(SMALL, sent, 3.5)
     assert found == {"enqueue": 100, "drain": 100, "end-to-end": 50}
+
+
+def test_who_is_slow_does_a_share_of_the_jobs_and_the_same_of_all_else() -> None:
+    slow = next(each for each in ENTRANTS if each.share < 0.5)
+    assert SMALL.of(slow) == SMALL._replace(jobs=round(200 * slow.share))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_the_bare_rows_are_those_that_detent_writes(
+    kind: str, postgres_server: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_postgres, "server", lambda: postgres_server)
+    bare = next(each for each in ENTRANTS if each.script == BARE and each.store == kind)
+    (figure,) = lap.once(bare, SMALL).values()
+    assert figure > 0
 
 
 def test_latency_is_told_by_its_middle_and_its_slowest_hundredth() -> None:
@@ -206,8 +241,9 @@ def test_a_part_counts_its_own_time_and_not_that_of_the_parts_it_calls(
 
 def test_every_entrant_has_a_script_and_pinned_packages() -> None:
     for each in ENTRANTS:
-        assert (lap.SCRIPTS / each.script).exists(), each.name
+        assert each.script == BARE or (lap.SCRIPTS / each.script).exists(), each.name
         assert each.environment is None or entrants.packages(each), each.name
+        assert each.script == BARE or each.source, each.name
 
 
 def test_npm_takes_exactly_the_pinned_versions_and_names_no_place_to_get_them() -> None:
@@ -221,6 +257,8 @@ def test_peers_are_chosen_by_the_beginning_of_their_names_and_detent_always_runs
     assert [each.name for each in command.chosen(["pgq"])] == [
         SQLITE,
         POSTGRES,
+        "bare rows, SQLite",
+        "bare rows, PostgreSQL",
         "pgqueuer",
         "pgqueuer, batches",
     ]

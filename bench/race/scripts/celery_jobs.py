@@ -39,10 +39,11 @@ def application(order: course.Order, finish: course.Finish | None = None) -> Any
 
 def enqueue(order: course.Order) -> dict[str, Any]:
     task = application(order).tasks["nothing"]
-    said = course.enqueue(order, lambda at_us: task.apply_async((at_us,)), None)
-    for _ in range(order.jobs):
-        task.apply_async((0,))
-    return said
+
+    def single(at_us: int) -> None:
+        task.apply_async((at_us,))
+
+    return course.enqueue(order, single, None, course.by_threads(single))
 
 
 def send(order: course.Order) -> dict[str, Any]:

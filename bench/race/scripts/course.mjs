@@ -7,6 +7,8 @@ import { setTimeout as pause } from "node:timers/promises";
 const WARM_UP = -1;
 const WITHIN_MS = 240_000;
 const GAP_MS = 20;
+const CALLERS = 50;
+const BY_CALLERS = 0.25;
 
 export const nowUs = () => Math.round((performance.timeOrigin + performance.now()) * 1000);
 const nowS = () => performance.now() / 1000;
@@ -43,13 +45,32 @@ export async function until(holds, pauseMs = 2) {
   }
 }
 
+const timed = async (work) => {
+  const begun = nowS();
+  await work();
+  return nowS() - begun;
+};
+
+async function repeat(single, count) {
+  for (let number = 0; number < count; number += 1) await single(0);
+}
+
+// Callers side by side, each of which waits for its answers.
+function together(single, count) {
+  const share = (caller) => Math.ceil((count - caller) / CALLERS);
+  return Promise.all(Array.from({ length: CALLERS }, (_, caller) => repeat(single, share(caller))));
+}
+
 export async function enqueue(order, single, bulk) {
-  let begun = nowS();
-  for (let number = 0; number < order.singles; number += 1) await single(0);
-  const singleS = nowS() - begun;
-  begun = nowS();
-  await bulk(order.count);
-  return { single_s: singleS, bulk_s: nowS() - begun };
+  await single(0); // some connect at the first
+  const aside = Math.max(CALLERS, Math.round(order.count * BY_CALLERS));
+  return {
+    single_s: await timed(() => repeat(single, order.singles)),
+    together_s: await timed(() => together(single, aside)),
+    bulk_s: await timed(() => bulk(order.count)),
+    together: aside,
+    enqueued: 1 + order.singles + aside + order.count,
+  };
 }
 
 export async function send(order, single) {

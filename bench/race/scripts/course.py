@@ -4,18 +4,22 @@ Standard library only: each script is run by the interpreter of its peer. A scri
 `script.py ACT URL PLACE COUNT SINGLES VARIANT` and says one line of JSON at the end.
 """
 
+import asyncio
 import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 WITHIN_S = 240.0
 GAP_S = 0.02
 WARM_UP = -1
+#: How many callers enqueue side by side, and which share of the jobs they enqueue.
+CALLERS = 50
+BY_CALLERS = 0.25
 
 
 class Order(NamedTuple):
@@ -28,6 +32,11 @@ class Order(NamedTuple):
     jobs: int
     singles: int
     variant: str
+
+    @property
+    def together(self) -> int:
+        """How many jobs are enqueued by callers side by side, each waiting for its answers."""
+        return max(CALLERS, round(self.jobs * BY_CALLERS))
 
     @property
     def ready(self) -> Path:
@@ -76,17 +85,64 @@ def enqueue(
     order: Order,
     single: Callable[[int], object],
     bulk: Callable[[int], object] | None,
+    together: Callable[[int], object] | None,
 ) -> dict[str, Any]:
-    """Some jobs one by one, then all of them at once if the peer has a way to do so."""
+    """Some jobs one by one, some by callers side by side, then many in one call, where it can.
+
+    Where it cannot, as many are enqueued some other way, for there must be as much to drain. One
+    goes before all others, since some connect at the first.
+    """
+    single(0)
+    single_s = _timed(lambda: [single(0) for _ in range(order.singles)])
+    said: dict[str, Any] = {"single_s": single_s, "bulk_s": None, "together_s": None}
+    if together is not None:
+        said["together_s"] = _timed(lambda: together(order.together))
+    else:
+        (bulk or _one_by_one(single))(order.together)
+    if bulk is not None:
+        said["bulk_s"] = _timed(lambda: bulk(order.jobs))
+    else:
+        (together or _one_by_one(single))(order.jobs)
+    every = 1 + order.singles + order.together + order.jobs
+    return {**said, "together": order.together, "enqueued": every}
+
+
+def _timed(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
-    for _ in range(order.singles):
-        single(0)
-    singles_s = time.perf_counter() - begun
-    if bulk is None:
-        return {"single_s": singles_s, "bulk_s": None}
-    begun = time.perf_counter()
-    bulk(order.jobs)
-    return {"single_s": singles_s, "bulk_s": time.perf_counter() - begun}
+    work()
+    return time.perf_counter() - begun
+
+
+def _one_by_one(single: Callable[[int], object]) -> Callable[[int], object]:
+    return lambda count: [single(0) for _ in range(count)]
+
+
+def by_threads(single: Callable[[int], object]) -> Callable[[int], None]:
+    """Callers side by side for whoever has a plain function."""
+
+    def caller(count: int) -> None:
+        for _ in range(count):
+            single(0)
+
+    def together(count: int) -> None:
+        shares = [len(range(number, count, CALLERS)) for number in range(CALLERS)]
+        threads = [threading.Thread(target=caller, args=(share,)) for share in shares]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return together
+
+
+async def by_coroutines(single: Callable[[], Awaitable[object]], count: int) -> None:
+    """The same for whoever has a coroutine function."""
+
+    async def caller(share: int) -> None:
+        for _ in range(share):
+            await single()
+
+    await asyncio.gather(*(caller(len(range(number, count, CALLERS))) for number in range(CALLERS)))
 
 
 def send(order: Order, single: Callable[[int], object]) -> dict[str, Any]:

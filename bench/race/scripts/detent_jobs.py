@@ -58,6 +58,7 @@ def enqueue(order: course.Order) -> dict[str, Any]:
         order,
         lambda at_us: app.submit("nothing", {"at_us": at_us}),
         lambda count: submit_many(app, "nothing", count),
+        course.by_threads(lambda at_us: app.submit("nothing", {"at_us": at_us})),
     )
 
 

@@ -31,10 +31,7 @@ def actor(order: course.Order, finish: course.Finish | None = None) -> Any:
 
 def enqueue(order: course.Order) -> dict[str, Any]:
     nothing = actor(order)
-    said = course.enqueue(order, nothing.send, None)
-    for _ in range(order.jobs):
-        nothing.send(0)
-    return said
+    return course.enqueue(order, nothing.send, None, course.by_threads(nothing.send))
 
 
 def send(order: course.Order) -> dict[str, Any]:

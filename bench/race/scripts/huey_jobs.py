@@ -34,10 +34,7 @@ def queue(order: course.Order, finish: course.Finish | None = None) -> tuple[Any
 
 def enqueue(order: course.Order) -> dict[str, Any]:
     _, nothing = queue(order)
-    said = course.enqueue(order, nothing, None)
-    for _ in range(order.jobs):
-        nothing(0)
-    return said
+    return course.enqueue(order, nothing, None, course.by_threads(nothing))
 
 
 def send(order: course.Order) -> dict[str, Any]:

@@ -47,16 +47,19 @@ def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
                 size = min(IN_BULK, count - begin)
                 runner.run(oban.enqueue_many(job.new({"at_us": 0}) for _ in range(size)))
 
-        said: dict[str, Any] = act(single, bulk)
+        def together(count: int) -> None:
+            runner.run(course.by_coroutines(lambda: oban.enqueue(job.new({"at_us": 0})), count))
+
+        said: dict[str, Any] = act(single, bulk, together)
         return said
 
 
 def enqueue(order: course.Order) -> dict[str, Any]:
-    return _sending(order, lambda one, many: course.enqueue(order, one, many), fresh=True)
+    return _sending(order, lambda *ways: course.enqueue(order, *ways), fresh=True)
 
 
 def send(order: course.Order) -> dict[str, Any]:
-    return _sending(order, lambda one, _: course.send(order, one), fresh=False)
+    return _sending(order, lambda one, *_: course.send(order, one), fresh=False)
 
 
 def _working(order: course.Order, finish: course.Finish) -> float:

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import asyncpg  # type: ignore[import-not-found]
-from pgqueuer.db import AsyncpgDriver  # type: ignore[import-not-found]
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver  # type: ignore[import-not-found]
 from pgqueuer.qm import QueueManager  # type: ignore[import-not-found]
 from pgqueuer.queries import Queries  # type: ignore[import-not-found]
 
@@ -20,6 +20,7 @@ from bench.race.scripts import course
 logging.disable(logging.CRITICAL)
 IN_BATCH = 200
 IN_BULK = 1_000
+POOL = 10
 
 
 def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
@@ -28,6 +29,7 @@ def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
         queries = Queries(AsyncpgDriver(connection))
         if fresh:
             runner.run(queries.install())
+        pooled = runner.run(_pooled(order.url))
 
         def single(at_us: int) -> None:
             runner.run(queries.enqueue("nothing", str(at_us).encode(), 0))
@@ -37,16 +39,24 @@ def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
                 size = min(IN_BULK, count - begin)
                 runner.run(queries.enqueue(["nothing"] * size, [b"0"] * size, [0] * size))
 
-        said: dict[str, Any] = act(single, bulk)
+        def together(count: int) -> None:
+            runner.run(course.by_coroutines(lambda: pooled.enqueue("nothing", b"0", 0), count))
+
+        said: dict[str, Any] = act(single, bulk, together)
         return said
 
 
+async def _pooled(url: str) -> Any:
+    """One connection serves one call at a time, so callers side by side get a pool."""
+    return Queries(AsyncpgPoolDriver(await asyncpg.create_pool(url, min_size=POOL, max_size=POOL)))
+
+
 def enqueue(order: course.Order) -> dict[str, Any]:
-    return _sending(order, lambda one, many: course.enqueue(order, one, many), fresh=True)
+    return _sending(order, lambda *ways: course.enqueue(order, *ways), fresh=True)
 
 
 def send(order: course.Order) -> dict[str, Any]:
-    return _sending(order, lambda one, _: course.send(order, one), fresh=False)
+    return _sending(order, lambda one, *_: course.send(order, one), fresh=False)
 
 
 def _working(order: course.Order, finish: course.Finish) -> float:

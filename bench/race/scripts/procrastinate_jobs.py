@@ -50,16 +50,19 @@ def _sending(order: course.Order, act: Any, *, fresh: bool) -> dict[str, Any]:
         def bulk(count: int) -> None:
             runner.run(task.batch_defer_async(*({"at_us": 0} for _ in range(count))))
 
-        said: dict[str, Any] = act(single, bulk)
+        def together(count: int) -> None:
+            runner.run(course.by_coroutines(lambda: task.defer_async(at_us=0), count))
+
+        said: dict[str, Any] = act(single, bulk, together)
         return said
 
 
 def enqueue(order: course.Order) -> dict[str, Any]:
-    return _sending(order, lambda one, many: course.enqueue(order, one, many), fresh=True)
+    return _sending(order, lambda *ways: course.enqueue(order, *ways), fresh=True)
 
 
 def send(order: course.Order) -> dict[str, Any]:
-    return _sending(order, lambda one, _: course.send(order, one), fresh=False)
+    return _sending(order, lambda one, *_: course.send(order, one), fresh=False)
 
 
 def _working(order: course.Order, finish: course.Finish) -> float:

@@ -237,9 +237,9 @@ class Server(Cluster):
 
     def _command(self) -> list[str]:
         settings = {
+            "listen_addresses": HOST,
             **self._settings,
             "port": str(self.port),
-            "listen_addresses": HOST,
             "unix_socket_directories": f'"{self.directory}"',
         }
         flags = [f"--{name}={value}" for name, value in settings.items()]

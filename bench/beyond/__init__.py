@@ -1,0 +1,1 @@
+"""Beyond one machine: gateways and workers in network namespaces of their own, one PostgreSQL."""

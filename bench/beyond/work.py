@@ -1,0 +1,5 @@
+"""The app of the workers beyond one machine: `detent worker --app bench.beyond.work:app`."""
+
+from bench.processes import application
+
+app = application()

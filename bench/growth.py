@@ -1,0 +1,184 @@
+"""Growth: what a job costs with many finished or queued jobs in the store, on both stores.
+
+A store is filled once: one job is made by the engine, the others are copied from its rows in SQL.
+All contestants of a benchmark then measure whole lives of jobs, submitted, claimed and completed.
+"""
+
+import atexit
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+
+import apsw
+import psycopg
+
+from bench.harness import Aim, Benchmark, Contestant, Scale
+from bench.installations import STORES
+from bench.jobs import directory, finish, live, submit
+from bench.jobs_postgres import database
+from detent.engine import Engine
+from detent.store.open import open_store
+
+MEASURED = 2_000
+BATCH = 100
+FINISHED = (1_000_000, 100_000, 10_000, 1_000)
+QUEUED = (1_000_000, 1_000)
+#: The columns of each table that a copy must have of its own.
+OWN = {
+    "jobs": ("id", "root_id"),
+    "queue": ("job_id",),
+    "runs": ("id", "job_id"),
+    "events": ("stream", "subject"),
+}
+
+
+# ---- filling ---------------------------------------------------------------------------------
+
+
+@cache
+def filled(kind: str, finished: int, queued: int) -> str:
+    """The address of a store with so many finished and so many queued jobs; made once."""
+    url = _address(kind)
+    store = open_store(url)
+    engine = Engine(store)
+    # Those that are queued come last, so that the copies of the finished ones are not of them.
+    steps = ((finished, True), (queued, False))
+    for count, done in steps:
+        if count:
+            submit(engine, 1)
+            if done:
+                finish(engine, 1)
+            _multiply(kind, url, count)
+    store.close()
+    return url
+
+
+def _address(kind: str) -> str:
+    if kind == "postgres":
+        return database()
+    made = directory()
+    place = made.__enter__()
+    atexit.register(made.__exit__, None, None, None)
+    return str(place / "detent.db")
+
+
+def _multiply(kind: str, url: str, count: int) -> None:
+    """Copies of the newest job, until there are so many of it."""
+    copy = _copy_sqlite if kind == "sqlite" else _copy_postgres
+    copy(url, count - 1)
+
+
+def _copy_sqlite(url: str, count: int) -> None:
+    numbers = (
+        "WITH RECURSIVE numbers(n) AS "
+        f"(SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {count}) "
+    )
+    database = apsw.Connection(url)
+    (newest,) = next(database.execute("SELECT max(id) FROM jobs"))
+    with database:
+        for table in OWN if count else ():
+            columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+            insert = _insert(table, columns)
+            database.execute(f"{numbers}{insert} FROM numbers, {table} WHERE {_of(table, newest)}")
+    database.execute("ANALYZE")
+    database.close()
+
+
+def _copy_postgres(url: str, count: int) -> None:
+    query = """
+        SELECT column_name FROM information_schema.columns
+        WHERE table_name = %s AND is_identity = 'NO' ORDER BY ordinal_position
+    """
+    with psycopg.connect(url, autocommit=True) as connection:
+        (newest,) = connection.execute("SELECT max(id) FROM jobs").fetchone() or ("",)
+        for table in OWN if count else ():
+            columns = [name for (name,) in connection.execute(query, [table])]
+            insert = _insert(table, columns)
+            source = f"generate_series(1, {count}) AS n, {table}"
+            text = f"{insert} FROM {source} WHERE {_of(table, newest)}"
+            connection.execute(text.encode())
+        connection.execute("VACUUM ANALYZE")
+
+
+def _insert(table: str, columns: Iterable[str]) -> str:
+    kept = [name for name in columns if not (table == "events" and name == "position")]
+    values = [f"{name} || '-' || n" if name in OWN[table] else name for name in kept]
+    return f"INSERT INTO {table} ({', '.join(kept)}) SELECT {', '.join(values)}"
+
+
+def _of(table: str, job_id: str) -> str:
+    """Which rows of a table are the job's."""
+    column = {"jobs": "id", "events": "stream"}.get(table, "job_id")
+    return f"{table}.{column} = '{job_id}'"
+
+
+# ---- measuring -------------------------------------------------------------------------------
+
+
+def behind(kind: str, finished: int, queued: int, count: int, reader: bool = False) -> float:
+    """Jobs per second through their whole life, with others in the store.
+
+    As many as are submitted are done, so that the store stays as full as it was.
+    """
+    url = filled(kind, finished, queued)
+    with ExitStack() as stack:
+        if reader:
+            stack.enter_context(_watching(url))
+        store = open_store(url)
+        stack.callback(store.close)
+        begun = time.perf_counter()
+        live(Engine(store), count, BATCH)
+        return count / (time.perf_counter() - begun)
+
+
+@contextmanager
+def _watching(url: str) -> Iterator[None]:
+    """A reader that holds a transaction open, so that nothing can be vacuumed away."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT count(*) FROM queue")
+        yield
+
+
+def finished(kind: str, scale: Scale) -> tuple[Contestant, ...]:
+    count = scale.of(MEASURED, least=BATCH)
+    many = {f"{size:,} finished": scale.of(size, least=10) for size in FINISHED}
+    found = [Contestant(name, partial(behind, kind, size, 0, count)) for name, size in many.items()]
+    if kind == "postgres":
+        most = scale.of(FINISHED[0], least=10)
+        watched = partial(behind, kind, most, 0, count, reader=True)
+        found.append(Contestant(f"{FINISHED[0]:,} and a reader", watched))
+    return tuple(found)
+
+
+def queued(kind: str, scale: Scale) -> tuple[Contestant, ...]:
+    count = scale.of(MEASURED, least=BATCH)
+    return tuple(
+        Contestant(f"{size:,} queued", partial(behind, kind, 0, scale.of(size, least=BATCH), count))
+        for size in QUEUED
+    )
+
+
+BENCHMARKS = (
+    *(
+        Benchmark(
+            f"finished-{kind}",
+            "Whole lives of jobs with finished ones in the store.",
+            "jobs/s",
+            partial(finished, kind),
+            (Aim(1 / 1.1, "1,000 finished"),),
+        )
+        for kind in STORES
+    ),
+    *(
+        Benchmark(
+            f"queued-{kind}",
+            "Whole lives of jobs with queued ones before and behind them.",
+            "jobs/s",
+            partial(queued, kind),
+            (Aim(1 / 1.1, "1,000 queued"),),
+        )
+        for kind in STORES
+    ),
+)

@@ -1,0 +1,222 @@
+"""The figures in the documentation: every table between two markers is written from the document.
+
+A page says `<!-- figures: NAME -->` where a table begins and `<!-- /figures -->` where it ends.
+What stands between is replaced; the rest of the page is left alone. Nobody types a figure by hand.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench import arithmetic, goals
+from bench.figures import Figures
+from bench.harness import Result, shown
+from bench.peers import ROOT
+from bench.race import report
+from bench.race.chart import chart
+
+PAGES = ("explanation/performance.md", "explanation/scale.md")
+DOCS = ROOT / "docs"
+REGION = re.compile(r"(<!-- figures: ([a-z-]+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
+#: The figures of the race that the pages have a picture of.
+PICTURED = {"end-to-end": "End to end", "pick-up p50": "Pick-up", "workflows": "Workflows"}
+NOT_YET = "Not measured yet: `./dev bench publish` fills this in."
+
+
+def written(text: str, figures: Figures) -> str:
+    """A page with its tables as the figures say."""
+
+    def region(match: re.Match[str]) -> str:
+        begin, name, end = match.groups()
+        lines = list(TABLES[name](figures)) or [NOT_YET]
+        return begin + "\n" + "\n".join(lines).strip() + "\n\n" + end
+
+    return REGION.sub(region, text)
+
+
+def write(figures: Figures, docs: Path = DOCS) -> list[Path]:
+    """Write all pages and charts anew; which of them have changed."""
+    wanted = {docs / page: written((docs / page).read_text("utf-8"), figures) for page in PAGES}
+    wanted |= {docs / "images" / name: text for name, text in charts(figures).items()}
+    changed = [
+        file
+        for file, text in wanted.items()
+        if not file.exists() or file.read_text("utf-8") != text
+    ]
+    for file in changed:
+        file.write_text(wanted[file], encoding="utf-8")
+    return changed
+
+
+def charts(figures: Figures) -> dict[str, str]:
+    """The pictures of the race, by file name."""
+    document = figures.section("race")
+    if document is None:
+        return {}
+    race = report.read(document)
+    measured = [name for name in PICTURED if race.figures.get(name)]
+    return {_picture(name): chart(race, name) for name in measured}
+
+
+def _picture(name: str) -> str:
+    return f"race-{name.replace(' ', '-')}.svg"
+
+
+# ---- the race --------------------------------------------------------------------------------
+
+
+def _machine(document: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in document["machine"].items())
+
+
+def race_machine(figures: Figures) -> Iterator[str]:
+    document = figures.section("race")
+    if document is not None:
+        yield f"- Machine: {_machine(document)}."
+        versions = ", ".join(f"{name} {value}" for name, value in document["versions"].items())
+        yield f"- Versions: {versions}."
+        sizes = ", ".join(
+            f"{count:,} {name.replace('_', '-')}" for name, count in document["size"].items()
+        )
+        yield f"- Size: {sizes}, {document['repetitions']} repetitions."
+
+
+def race_tables(figures: Figures) -> Iterator[str]:
+    document = figures.section("race")
+    if document is not None:
+        yield from report.markdown(report.read(document))
+
+
+def race_charts(figures: Figures) -> Iterator[str]:
+    drawn = charts(figures)
+    for name, title in PICTURED.items():
+        if _picture(name) in drawn:
+            yield f"![{title}](../images/{_picture(name)})"
+
+
+def race_settings(figures: Figures) -> Iterator[str]:
+    document = figures.section("race")
+    if document is None:
+        return
+    yield "| | version | settings | where it says so | jobs in bulk |"
+    yield "|---|---|---|---|---|"
+    for each in document["entrants"]:
+        cells = (each["name"], each["packages"], each["settings"], each["source"])
+        yield f"| {' | '.join(cell or '–' for cell in cells)} | {each['jobs']:,} |"
+    yield ""
+    missing = document["missing"]
+    yield from (f"Not in the race: {who}: {why}." for who, why in missing.items())
+    if not missing:
+        yield "Nobody was missing."
+
+
+# ---- the workloads ---------------------------------------------------------------------------
+
+
+def workloads_machine(figures: Figures) -> Iterator[str]:
+    document = figures.section("workloads")
+    if document is not None:
+        scale = document["scale"]
+        yield f"- Machine: {_machine(document)}."
+        share = "the whole size" if scale == 1 else f"{scale} of the whole size"
+        yield f"- {document['repetitions']} repetitions at {share}."
+        failed = document.get("failed", {})
+        yield from (f"- `{name}` failed and is missing: {why}." for name, why in failed.items())
+
+
+def workloads(*beginnings: str) -> Callable[[Figures], Iterator[str]]:
+    """A table of the benchmarks whose names begin so."""
+
+    def table(figures: Figures) -> Iterator[str]:
+        document = figures.section("workloads") or {"benchmarks": ()}
+        entries = [each for each in document["benchmarks"] if each["name"].startswith(beginnings)]
+        if entries:
+            yield "| `./dev bench …` | what | middle (least – most) | goal |"
+            yield "|---|---|---|---|"
+        for entry in entries:
+            lines = "<br>".join(_contestants(entry))
+            yield f"| `{entry['name']}` | {entry['question']} | {lines} | {_aims(entry)} |"
+
+    return table
+
+
+def _contestants(entry: Mapping[str, Any]) -> Iterator[str]:
+    for each in entry["contestants"]:
+        middle, least, most = (shown(each[name]) for name in ("median", "least", "most"))
+        yield f"{each['name']}: {middle} {entry['unit']} ({least} – {most})"
+
+
+def _aims(entry: Mapping[str, Any]) -> str:
+    first = entry["contestants"][0]["name"]
+    return "<br>".join(
+        f"{aim['who'] or first}: {shown(aim['bound'])} {_unit(entry, aim)}: "
+        + ("met" if aim["met"] else f"missed with {shown(aim['reached'])}")
+        for aim in entry["aims"]
+    )
+
+
+def _unit(entry: Mapping[str, Any], aim: Mapping[str, Any]) -> str:
+    return str(entry["unit"]) if aim["over"] is None else f"× {aim['over']}"
+
+
+#: What each part of the budget is.
+PARTS = {
+    "all, without timers": "the whole, measured once more without the timers",
+    "decide": "the kernel: three commands, their events",
+    "ledger": "what was decided, turned into rows",
+    "load": "entities from rows",
+    "choose": "which jobs a claim takes, without its SQL",
+    "save": "rows turned into values",
+    "payloads": "payloads of what was claimed",
+    "SQL": "SQLite at work on the statements",
+    "round trips": "statements made, sent, and their answers read",
+    "commit": "processor time of the commit",
+    "rest": "making ids and commands, gathering, answering",
+    "commit on the wall": "the same commit with the wait for the disk",
+    "round trips on the wall": "the same with the wait for the server and its disk",
+}
+
+
+def budget(figures: Figures) -> Iterator[str]:
+    found = {store: figures.result("workloads", f"budget-{store}") for store in goals.STORES}
+    results = {store: result for store, result in found.items() if result is not None}
+    if not results:
+        return
+    yield "| part | " + " | ".join(f"{store}, µs a job" for store in results) + " | what it is |"
+    yield "|---" * (len(results) + 2) + "|"
+    for name, meaning in PARTS.items():
+        cells = [_part(result, name) for result in results.values()]
+        yield f"| {name} | {' | '.join(cells)} | {meaning} |"
+
+
+def _part(result: Result, name: str) -> str:
+    if name not in result.figures:
+        return "–"
+    middle, least, most = map(shown, result.spread(name))
+    return f"{middle} ({least} – {most})"
+
+
+TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {
+    "race-machine": race_machine,
+    "race-tables": race_tables,
+    "race-charts": race_charts,
+    "race-settings": race_settings,
+    "goals": goals.table,
+    "workloads-machine": workloads_machine,
+    "limit": workloads("jobs-"),
+    "enqueuing": workloads("submit-", "http.submit"),
+    "throughput": workloads("end-to-end-", "workflows", "signals", "fan-out", "workers-"),
+    "latency": workloads("pick-up-", "recovery", "start-"),
+    "growth": workloads("finished-", "queued-", "waiting-", "size", "http.page"),
+    "kernel-and-feed": workloads("kernel.", "feed."),
+    "budget": budget,
+    "costs": arithmetic.costs,
+    "a-thousand-jobs": arithmetic.a_thousand_jobs,
+    "shards": arithmetic.shards,
+    "commits": arithmetic.commits,
+    "beyond-machine": arithmetic.beyond_machine,
+    "beyond-throughput": arithmetic.beyond_throughput,
+    "beyond-connections": arithmetic.beyond_connections,
+    "beyond-interrupted": arithmetic.beyond_interrupted,
+}

@@ -1,0 +1,116 @@
+"""Start-up as people feel it: `detent --help`, and `detent up` until its gateway is ready."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from functools import partial
+from pathlib import Path
+
+from bench.harness import Aim, Benchmark, Contestant, Scale
+from bench.installations import STORES
+from bench.jobs import directory
+from bench.jobs_postgres import database
+
+HELPS = 5
+WITHIN_S = 60.0
+LOOK_S = 0.005
+
+
+def command(*words: str) -> list[str]:
+    """The installed program, as a shell would start it."""
+    return [str(Path(sys.executable).with_name("detent")), *words]
+
+
+def helping(times: int) -> float:
+    """Milliseconds of `detent --help`, the quickest of a few: the others met something else."""
+    took = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        subprocess.run(command("--help"), check=True, stdout=subprocess.DEVNULL)
+        took.append(time.perf_counter() - begun)
+    return min(took) * 1e3
+
+
+def up(store: str, fresh: bool) -> float:
+    """Milliseconds from the start of `detent up` until its gateway answers that it is alive."""
+    with directory() as place:
+        url = database() if store == "postgres" else str(place / "detent.db")
+        took_s = _until_ready(place, url)
+        return (took_s if fresh else _until_ready(place, url)) * 1e3
+
+
+def _until_ready(place: Path, url: str) -> float:
+    variables = {
+        **os.environ,
+        "DETENT_STORE_DATA_DIR": str(place),
+        "DETENT_STORE_URL": url,
+        "DETENT_GATEWAY_PORT": "0",
+    }
+    begun = time.perf_counter()
+    with subprocess.Popen(
+        command("up"),
+        cwd=place,
+        env=variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            _await_ready(place / "server.json", process, begun + WITHIN_S)
+            return time.perf_counter() - begun
+        finally:
+            process.terminate()
+            process.wait(WITHIN_S)
+
+
+def _await_ready(announced: Path, process: "subprocess.Popen[bytes]", until_s: float) -> None:
+    while time.perf_counter() < until_s:
+        if process.poll() is not None:
+            raise RuntimeError(f"detent up ended with {process.returncode}")
+        try:
+            server = json.loads(announced.read_text("utf-8"))
+            # The file of a run before this one is there until this one announces itself.
+            if server["pid"] == process.pid:
+                urllib.request.urlopen(f"{server['url']}/ready", timeout=5).close()
+                return
+        except (OSError, ValueError, urllib.error.URLError):
+            pass
+        time.sleep(LOOK_S)
+    raise TimeoutError(f"detent up was not ready within {WITHIN_S:.0f} s")
+
+
+def _helps(scale: Scale) -> tuple[Contestant, ...]:
+    return (Contestant("detent --help", partial(helping, scale.of(HELPS))),)
+
+
+def _ups(_scale: Scale) -> tuple[Contestant, ...]:
+    return tuple(
+        Contestant(f"{store}, {told}", partial(up, store, fresh))
+        for store in STORES
+        for told, fresh in (("first start", True), ("again", False))
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "start-help",
+        "How long `detent --help` takes.",
+        "ms",
+        _helps,
+        (Aim(150),),
+        less_is_better=True,
+        rivals=False,
+    ),
+    Benchmark(
+        "start-up",
+        "From `detent up` until its gateway answers.",
+        "ms",
+        _ups,
+        tuple(Aim(1_500, who=f"{store}, first start") for store in STORES),
+        less_is_better=True,
+        rivals=False,
+    ),
+)

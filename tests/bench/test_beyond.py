@@ -1,0 +1,128 @@
+"""Beyond one machine: namespaces that reach each other, PgBouncer before a store, the verdict."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.beyond import command, pooler
+from bench.beyond.installation import until
+from bench.beyond.network import Unable, network
+from bench.beyond.scenes import core_of
+from bench.jobs import finish, submit
+from detent.testing.postgres import Server
+from detent.upkeep.verify import verify
+
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2"
+)
+needs_pgbouncer = pytest.mark.skipif(
+    not (shutil.which("pgbouncer") or Path("/usr/sbin/pgbouncer").exists()),
+    reason="needs Debian's pgbouncer",
+)
+#: A machine that listens, says so, and answers one who asks.
+LISTENER = """
+import socket, sys
+with socket.create_server((sys.argv[1], 7000)) as listening:
+    print("ready", flush=True)
+    listening.accept()[0].sendall(b"here")
+"""
+CALLER = "import socket, sys; print(socket.create_connection((sys.argv[1], 7000), 5).recv(4))"
+
+
+@needs_namespaces
+def test_machines_reach_each_other_and_are_gone_at_the_end() -> None:
+    with network(["one", "two"]) as machines:
+        at = machines["one"].address
+        with subprocess.Popen(
+            machines["one"].command([sys.executable, "-c", LISTENER, at]),
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as listener:
+            assert listener.stdout is not None
+            assert listener.stdout.readline() == "ready\n"
+            asking = machines["two"].command([sys.executable, "-c", CALLER, at])
+            assert subprocess.check_output(asking, text=True) == "b'here'\n"
+        named = [machine.namespace for machine in machines.values()]
+    left = subprocess.check_output(["ip", "netns", "list"], text=True)
+    assert not [name for name in named if name in left]
+
+
+def test_without_root_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(Unable, match="run it as root"), network(["one"]):
+        pass
+    assert command.main([]) == 2
+
+
+def test_without_pgbouncer_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda *_names, **_options: None)
+    with pytest.raises(Unable, match="install Debian's pgbouncer"):
+        pooler.program()
+
+
+@needs_pgbouncer
+def test_jobs_live_through_pgbouncer_in_transaction_mode_and_its_servers_restart() -> None:
+    directory = Path("/tmp") / f"detent-pooler-{os.getpid()}"
+    try:
+        with (
+            Server.start(directory / "pg") as server,
+            pooler.pooler(server, "127.0.0.1", directory / "pooler") as before,
+        ):
+            server.create_database("jobs")
+            with core_of(before.url("jobs")) as core:
+                submit(core.engine, 50)
+                finish(core.engine, 20)
+                assert before.clients("jobs") >= 1
+                server.restart()
+                until(lambda: _works(core), "the store is back", 30)
+                assert not verify(core.store).differences
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _works(core: Any) -> bool:
+    try:
+        finish(core.engine, 30)
+    except Exception:  # while it is away, whatever it says
+        return False
+    return True
+
+
+# ---- the verdict --------------------------------------------------------------------------------
+
+
+def found(**scene: int) -> dict[str, Any]:
+    clean = {
+        "acknowledged": 40,
+        "lost": 0,
+        "made_twice": 0,
+        "differences": 0,
+        "longest_gap_s": 1.5,
+        "database_away_s": 0.5,
+    }
+    row = {"workers": 1, "work": "nothing", "jobs_per_s": 100.0, "server_connections": 7}
+    return {
+        "missing": {"pooler": "there is no PgBouncer"},
+        "direct": {"throughput": [{**row, "by_machine": {"worker1": 4}}], "restart": clean},
+        "failover": {**clean, **scene},
+    }
+
+
+def test_what_is_lost_or_made_twice_is_a_fault() -> None:
+    assert command.faults(found()) == []
+    assert command.faults(found(lost=2, made_twice=1)) == [
+        "failover: 2 lost",
+        "failover: 1 made_twice",
+    ]
+
+
+def test_what_was_found_and_what_was_left_out_are_told() -> None:
+    told = "\n".join(command.told(found()))
+    assert "direct: 1 workers, nothing: 100 jobs/s; 7 server_connections" in told
+    assert "pooler: there is no PgBouncer" in told
+    assert "failover: 40 acknowledged, 0 lost" in told

@@ -1,0 +1,68 @@
+"""The workloads of the benchmarks once, at a small scale, on real stores.
+
+Where several differ in a number alone, one of them is run; where each contestant starts processes
+of its own, the first one is. `./dev bench --scale 0.01` runs them all.
+"""
+
+import math
+from itertools import groupby
+
+import pytest
+
+from bench import __main__ as command
+from bench import harness, jobs_postgres
+from bench.harness import Benchmark, Scale
+from detent.testing.postgres import Cluster
+
+QUICK = Scale(0.0002)
+#: Other libraries are fetched for it.
+NOT_HERE = ("kernel.walk",)
+#: Names that begin alike are of workloads that differ in a number alone.
+ALIKE = ("http.page", "http.submit", "workers-", "cost-postgres-", "jobs-sqlite", "jobs-postgres")
+#: Their contestants start processes, which costs seconds: the first one shows that it runs.
+PROCESSES = ("http.", "workers-", "feed.", "start-up", "recovery")
+#: What may be nothing at so small a scale.
+MAY_BE_ZERO = ("of them in place", "worker's memory")
+
+
+def quick() -> list[Benchmark]:
+    every = [each for each in command.benchmarks() if each.name not in NOT_HERE]
+    return [next(group) for _, group in groupby(every, key=_family)]
+
+
+def _family(benchmark: Benchmark) -> str:
+    return next((each for each in ALIKE if benchmark.name.startswith(each)), benchmark.name)
+
+
+@pytest.mark.parametrize("benchmark", quick(), ids=lambda each: each.name)
+def test_a_workload_yields_figures(
+    benchmark: Benchmark, postgres_server: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_postgres, "server", lambda: postgres_server)
+    contestants = benchmark.contestants(QUICK)
+    some = 1 if benchmark.name.startswith(PROCESSES) else len(contestants)
+    figures = {each.name: each.measure() for each in contestants[:some]}
+    for name, figure in figures.items():
+        assert math.isfinite(figure), name
+        assert figure > 0 or name in MAY_BE_ZERO, name
+    names = [each.name for each in contestants]
+    assert len(names) == len(set(names))
+    for aim in benchmark.aims:
+        assert {aim.over or names[0], aim.who or names[0]} <= set(names)
+
+
+def test_every_kind_of_workload_is_there() -> None:
+    names = {each.name for each in command.benchmarks()}
+    both = ("submit", "end-to-end", "pick-up-idle", "pick-up-half", "finished", "queued", "waiting")
+    wanted = {f"{each}-{store}" for each in both for store in ("sqlite", "postgres")}
+    wanted |= {"submit-many", "http.submit", "jobs-sqlite-100", "jobs-postgres-100"}
+    wanted |= {"workflows", "signals", "fan-out", "recovery", "start-help", "start-up"}
+    assert wanted | {"workers-nothing", "workers-compute", "workers-sleep"} <= names
+
+
+def test_the_question_and_the_figures_are_told() -> None:
+    benchmark = next(each for each in command.benchmarks() if each.name == "submit-sqlite")
+    result = harness.run(benchmark, 2, QUICK)
+    told = "\n".join(harness.table(result))
+    assert benchmark.question in told
+    assert [len(figures) for figures in result.figures.values()] == [2, 2]
