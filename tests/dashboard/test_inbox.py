@@ -33,6 +33,8 @@ def test_answer_in_own_words_with_keys_alone(page: Page, detent: Scene) -> None:
 
 
 def test_a_new_question_appears_by_itself(page: Page, detent: Scene) -> None:
+    page.goto(detent.url)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
     task_id = detent.submit("ask", {"text": "Anybody there?"}, "blocked", title="Knock knock")
     expect(page.get_by_role("link", name="Knock knock")).to_contain_text("Question")
     detent.post(f"/api/tasks/{task_id}/answer", {"answer": "yes"})
