@@ -12,8 +12,9 @@ import httpx2
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.dashboard.conftest import ARGUMENTS, chromium
-from tests.dashboard.scenes import Scene, scene
+from tests.dashboard.scenes import WORKERS_LOST, Scene, scene
 from tests.e2e.installation import wait_until
+from tools.web_past import live_through
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDE = {"width": 1280, "height": 800}
@@ -40,13 +41,17 @@ def fill(detent: Scene) -> dict[str, str]:
     detent.post(f"/api/tasks/{ids['review']}/reject", {"comment": "Count renewals.", "run": True})
     detent.last_event(ids["review"], "task_rejected")
     detent.wait_for(ids["review"], "ready")
+    wish = "Rewrite the importer so that it reads the file piece by piece."
     ids["budget"] = detent.submit(
-        "agent", "SPEND", "blocked", title="Rewrite the importer", max_budget_usd=1, **own
+        "agent", wish, "blocked", title="Rewrite the importer", max_budget_usd=1, **own
     )
-    ids["confirm"] = detent.submit("agent", "DENIED", "blocked", title="Deploy to staging", **own)
+    wish = "Build the release branch and deploy it to staging."
+    ids["confirm"] = detent.submit("agent", wish, "blocked", title="Deploy to staging", **own)
     ids["failure"] = detent.submit(
         "fail", {}, "blocked", title="Send the invoices", lifecycle="board", project="billing"
     )
+    with detent.doomed(WORKERS_LOST):
+        ids["poison"] = detent.submit("poison", {}, "failed", title="Convert the scans", **own)
     ids["plan"] = detent.submit("release", {}, "running", title="Release 2.4", **own)
     ids["talk"] = detent.submit(
         "talk", {"until": detent.let("quiet")}, "running", title="Migrate the archive", **own
@@ -111,6 +116,7 @@ def pages(ids: dict[str, str]) -> dict[str, str]:
         "inbox-budget": f"/inbox/{ids['budget']}",
         "inbox-confirmation": f"/inbox/{ids['confirm']}",
         "inbox-failure": f"/inbox/{ids['failure']}",
+        "inbox-quarantine": f"/inbox/{ids['poison']}",
         "board-review": "/board",
         "board-board": "/board?lifecycle=board",
         "task": f"/tasks/{ids['review']}",
@@ -134,8 +140,19 @@ def shoot(page: Page, url: str, file: Path) -> None:
     page.goto(url)
     page.locator("main h1").first.wait_for()
     page.get_by_text("Live", exact=True).wait_for()
-    expect(page.locator(".loading")).to_have_count(0)
+    expect(page.locator(".loading, [aria-busy=true]")).to_have_count(0)
+    page.evaluate("() => document.fonts.ready")
     page.screenshot(path=str(file))
+
+
+def shoot_the_door(browser: Browser, detent: Scene, scheme: str) -> None:
+    """What somebody sees who is not signed in."""
+    page = browser.new_context(viewport=WIDE, color_scheme=scheme).new_page()  # type: ignore[arg-type]
+    page.goto(detent.url)
+    page.get_by_text("This browser is not signed in.").wait_for()
+    page.evaluate("() => document.fonts.ready")
+    page.screenshot(path=str(IMAGES / f"signin-{scheme}.png"))
+    page.context.close()
 
 
 def signed_in(browser: Browser, detent: Scene, **how: object) -> Page:
@@ -147,13 +164,15 @@ def signed_in(browser: Browser, detent: Scene, **how: object) -> Page:
 
 def take(browser: Browser, detent: Scene, ids: dict[str, str], only: list[str]) -> None:
     for scheme in ("light", "dark"):
+        if not only or "signin" in only:
+            shoot_the_door(browser, detent, scheme)
         page = signed_in(browser, detent, viewport=WIDE, color_scheme=scheme)
         for name, path in pages(ids).items():
             if not only or name in only:
                 shoot(page, detent.url + path, IMAGES / f"{name}-{scheme}.png")
         page.context.close()
     page = signed_in(browser, detent, viewport=PHONE, color_scheme="light")
-    for name in ("inbox-question", "board-review", "task", "jobs", "health"):
+    for name in ("inbox-question", "inbox-review", "board-review", "task", "jobs", "health"):
         if not only or name in only:
             shoot(page, detent.url + pages(ids)[name], IMAGES / f"{name}-phone.png")
     page.context.close()
@@ -163,6 +182,7 @@ def main(only: list[str]) -> int:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
         detent = scene(Path(directory) / "scene")
+        live_through(detent.data)
         detent.up("--concurrency", "4")
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
         try:

@@ -1,9 +1,26 @@
-import { defineConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
+import { dependencies } from "./package.json";
 
 const DETENT = "http://127.0.0.1:5680";
 
+/** What reaches the browser comes with its licences, as they ask for. */
+function licences(): Plugin {
+  return {
+    name: "licences",
+    async generateBundle() {
+      const texts = Object.keys(dependencies).map(async (name) => {
+        const text = await this.fs.readFile(`node_modules/${name}/LICENSE`, { encoding: "utf8" });
+        return `${name}\n\n${text.trim()}\n`;
+      });
+      const source = (await Promise.all(texts)).join(`\n${"-".repeat(80)}\n\n`);
+      this.emitFile({ type: "asset", fileName: "licences.txt", source });
+    },
+  };
+}
+
 // No inline script or style comes out of this: the page's security policy forbids both.
 export default defineConfig({
+  plugins: [licences()],
   build: {
     target: "es2022",
     assetsInlineLimit: 0,

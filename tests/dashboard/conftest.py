@@ -53,16 +53,38 @@ def detent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def context(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
-    made = browser.new_context(viewport={"width": 1280, "height": 860})
-    made.set_default_timeout(20_000)
+def stranger(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
+    """A browser that nobody has signed in."""
+    made = _context(browser)
     yield made
     made.close()
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
+    """A browser that is signed in, once for all tests of the module."""
+    made = _context(browser)
+    sign_in(made.new_page(), detent).close()
+    yield made
+    made.close()
+
+
+def _context(browser: Browser) -> BrowserContext:
+    made = browser.new_context(viewport={"width": 1280, "height": 860})
+    made.set_default_timeout(20_000)
+    return made
+
+
+def sign_in(page: Page, detent: Scene) -> Page:
+    """Through a one-time link, to the inbox."""
+    page.goto(detent.link())
+    page.get_by_text("Live", exact=True).wait_for()
+    return page
+
+
 @pytest.fixture
-def page(context: BrowserContext, detent: Scene) -> Iterator[Page]:
-    """A page that is signed in; one that reports an error has failed its test."""
+def page(context: BrowserContext) -> Iterator[Page]:
+    """An empty page of a browser that is signed in; one that reports an error fails its test."""
     opened = context.new_page()
     wrong: list[Any] = []
     opened.on("pageerror", lambda error: wrong.append(str(error)))
@@ -70,7 +92,6 @@ def page(context: BrowserContext, detent: Scene) -> Iterator[Page]:
         "console",
         lambda line: wrong.append(line.text) if "Content Security Policy" in line.text else None,
     )
-    opened.goto(detent.link())
-    opened.get_by_text("Live", exact=True).wait_for()
     yield opened
+    opened.close()
     assert wrong == []

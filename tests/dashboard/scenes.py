@@ -1,7 +1,10 @@
 """An installation with work of every kind, for browsers to look at: real processes, real events."""
 
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -113,23 +116,45 @@ app.plan(
 )
 '''
 
+#: Work that kills whoever carries it out: only ever run by a worker process of its own, until
+#: so many of them are lost.
+WORKERS_LOST = 4
+POISON = """
+import os
+import signal
+
+import detent
+
+app = detent.App()
+
+
+@app.intent("poison")
+def poison(run: detent.Run, cured: str = "") -> str:
+    if cured and os.path.exists(cured):
+        return "harmless"
+    run.log("about to die")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+"""
+
 #: An agent that spends money as it goes, and wants a tool that it may not use.
 AGENT = """
 import json
 import sys
 
 words = " ".join(sys.argv)
+wants_to_deploy = "DENIED" in words or "deploy" in words
 def say(**line):
     print(json.dumps(line), flush=True)
 
 say(type="system", subtype="init", session_id="s")
-if "SPEND" in words:
+if "SPEND" in words or "importer" in words:
     say(type="result", subtype="error_max_budget_usd", is_error=True, total_cost_usd=1.25)
 else:
     say(
         type="result", subtype="success", is_error=False, total_cost_usd=0.18, num_turns=3,
         result="Done, without the deployment.",
-        permission_denials=[{"tool_name": "deploy"}] if "DENIED" in words else [],
+        permission_denials=[{"tool_name": "deploy"}] if wants_to_deploy else [],
         usage={"input_tokens": 5210, "output_tokens": 801},
     )
 """
@@ -159,7 +184,13 @@ class Scene(Installation):
         config = CONFIG.format(python=sys.executable, agent=agent)
         (self.project / "detent.toml").write_text(config)
         (self.project / "own.py").write_text(APP)
+        (self.project / "poison.py").write_text(POISON)
         self.data = self.project / ".detent"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the keeper does once a second is waited for less often than that."""
+        return super().environment | {"DETENT_KEEPER_INTERVAL_MS": "100"}
 
     def up(self, *arguments: str) -> None:
         self.start("--app", "own:app", *arguments)
@@ -173,6 +204,32 @@ class Scene(Installation):
         if states:
             self.wait_for(task_id, *states)
         return task_id
+
+    @contextmanager
+    def doomed(self, count: int) -> Iterator[None]:
+        """Worker processes that know the work that kills them; their claims soon run out."""
+        short = {"LEASE_MS": "400", "HEARTBEAT_MS": "100", "POLL_MS": "50"}
+        known = {f"DETENT_WORKER_{name}": value for name, value in short.items()}
+        workers = [
+            subprocess.Popen(
+                self._program("worker", "--app", "poison:app", "--concurrency", "1"),
+                cwd=self.project,
+                env=self.environment | known,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for _ in range(count)
+        ]
+        try:
+            wait_until(lambda: "poison" in self.intents(), "a worker that knows the work")
+            yield
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+
+    def intents(self) -> list[str]:
+        return [each["name"] for each in self.get("/api/intents")["items"]]
 
     def last_event(self, task_id: str, name: str) -> dict[str, Any]:
         """The newest event of that name in the task's log, once it is there."""

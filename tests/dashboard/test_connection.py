@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
+from tests.dashboard.conftest import sign_in
 from tests.dashboard.scenes import Scene, scene
 
 
@@ -14,13 +15,11 @@ def detent(tmp_path: Path) -> Iterator[Scene]:
     made = scene(tmp_path)
     made.up()
     yield made
-    made.stop()
+    made.kill()
 
 
-def test_lose_and_regain_the_connection(context: BrowserContext, detent: Scene) -> None:
-    page = context.new_page()
-    page.goto(detent.link())
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+def test_lose_and_regain_the_connection(stranger: BrowserContext, detent: Scene) -> None:
+    page = sign_in(stranger.new_page(), detent)
     page.get_by_role("link", name="Board", exact=True).click()
     expect(page.get_by_text("No task fits.")).to_be_visible()
     port = detent.url.rpartition(":")[2]

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.scenes import Scene
+from tests.dashboard.scenes import WORKERS_LOST, Scene
 
 
 def open_matter(page: Page, detent: Scene, task_id: str) -> None:
@@ -14,7 +14,7 @@ def test_answer_a_question_by_its_button(page: Page, detent: Scene) -> None:
     asked = {"text": "Which colour?", "choices": ["red", "blue"]}
     task_id = detent.submit("ask", asked, "blocked", title="Paint")
     open_matter(page, detent, task_id)
-    expect(page.get_by_text("Which colour?")).to_be_visible()
+    expect(page.locator(".asked")).to_have_text("Which colour?")
     expect(page.get_by_label("Your answer")).to_have_count(0)
     page.get_by_role("button", name="blue").click()
     event = detent.last_event(task_id, "task_answered")
@@ -33,6 +33,8 @@ def test_answer_in_own_words_with_keys_alone(page: Page, detent: Scene) -> None:
 
 
 def test_a_new_question_appears_by_itself(page: Page, detent: Scene) -> None:
+    page.goto(detent.url)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
     task_id = detent.submit("ask", {"text": "Anybody there?"}, "blocked", title="Knock knock")
     expect(page.get_by_role("link", name="Knock knock")).to_contain_text("Question")
     detent.post(f"/api/tasks/{task_id}/answer", {"answer": "yes"})
@@ -120,11 +122,40 @@ def test_retry_what_failed(page: Page, detent: Scene) -> None:
     payload = {"message": "the disk is full", "mended": mended}
     task_id = detent.submit("fail", payload, "blocked", lifecycle="board")
     open_matter(page, detent, task_id)
-    expect(page.get_by_text("the disk is full")).to_be_visible()
+    expect(page.get_by_text("Failure: the disk is full")).to_be_visible()
     (detent.project / "mended").touch()
     page.get_by_role("button", name="Retry").click()
     detent.last_event(task_id, "task_unblocked")
     detent.wait_for(task_id, "done")
+
+
+def test_let_go_what_was_quarantined(page: Page, detent: Scene) -> None:
+    payload = {"cured": detent.let("cured")}
+    with detent.doomed(WORKERS_LOST + 1):
+        task_id = detent.submit("poison", payload, "failed", title="Poison")
+        assert detent.last_event(task_id, "job_failed")["data"]["quarantined"]
+        assert detent.events(task_id).count("run_started") == WORKERS_LOST
+        open_matter(page, detent, task_id)
+        expect(page.get_by_role("link", name="Poison")).to_contain_text("Quarantine")
+        matter = page.get_by_role("region", name="Quarantine")
+        expect(matter).to_contain_text("No worker takes it any more")
+        expect(matter).to_contain_text("workers were lost without progress")
+        expect(matter.get_by_role("log")).to_contain_text("about to die")
+        (detent.project / "cured").touch()
+        page.get_by_role("button", name="Retry").click()
+        detent.last_event(task_id, "task_retried")
+        detent.wait_for(task_id, "ready")
+
+
+def test_enter_leads_to_the_options(page: Page, detent: Scene) -> None:
+    asked = {"text": "Left or right?", "choices": ["left", "right"]}
+    task_id = detent.submit("ask", asked, "blocked", title="Fork")
+    open_matter(page, detent, task_id)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="left")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert detent.last_event(task_id, "task_answered")["data"]["answer"] == "right"
 
 
 def test_a_refusal_says_what_is_allowed(page: Page, detent: Scene) -> None:

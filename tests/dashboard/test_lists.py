@@ -12,8 +12,10 @@ from tests.e2e.installation import wait_until
 
 
 def test_cards_move_as_it_happens(page: Page, detent: Scene) -> None:
+    detent.submit("change", {}, "ready", title="Bystander")
     page.goto(f"{detent.url}/board")
     expect(page.locator(".column")).to_have_count(10)
+    expect(page.locator(".card")).to_have_count(1)
     task_id = detent.submit("hold", {"until": detent.let("go")}, "running", title="Mover")
     expect(page.locator('[data-state="running"]').get_by_text("Mover")).to_be_visible()
     (detent.project / "go").touch()
@@ -54,6 +56,42 @@ def test_bulk_retry_counts_first(page: Page, detent: Scene) -> None:
         assert detent.last_event(task_id, "task_retried")["actor"] == "owner"
         detent.wait_for(task_id, "ready")
     assert "task_retried" not in detent.events(well)
+
+
+def test_bulk_says_what_was_refused_and_why(page: Page, detent: Scene) -> None:
+    payload = {"mended": detent.let("never")}
+    first, other = (detent.submit("fail", payload, "failed", project="part") for _ in range(2))
+    page.goto(f"{detent.url}/jobs?project=part")
+    expect(page.locator("tbody tr")).to_have_count(2)
+    page.get_by_label("Choose all that are shown").check()
+    page.get_by_role("button", name="Retry 2").click()
+    # Somebody else deletes one of them meanwhile.
+    headers = {"Authorization": f"Bearer {detent.token}"}
+    httpx2.delete(f"{detent.url}/api/tasks/{first}", headers=headers).raise_for_status()
+    page.get_by_role("dialog").get_by_role("button", name="Retry 2").click()
+    refused = page.get_by_role("dialog", name="Retry: 1 of 2 jobs").get_by_role("listitem")
+    expect(refused).to_have_count(1)
+    expect(refused).to_contain_text(f"{first}-j1"[-10:])
+    detent.last_event(other, "task_retried")
+    page.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_bulk_reaches_what_is_not_shown_yet(page: Page, detent: Scene) -> None:
+    # Held back, so that no worker is kept busy by what nobody waits for.
+    assert detent.post("/api/pause", {"project": "many"}).status_code == 200
+    ids = detent.bulk(104, intent="hold", project="many", run=True, payload={"until": "never"})
+    page.goto(f"{detent.url}/jobs?project=many")
+    expect(page.locator("tbody tr")).to_have_count(100)
+    page.get_by_label("Choose all that are shown").check()
+    page.get_by_role("button", name="Choose all that fit").click()
+    expect(page.get_by_text("104 chosen")).to_be_visible()
+    page.get_by_role("button", name="Cancel 104").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Cancel 104").click()
+    expect(dialog).to_have_count(0)
+    for task_id in (ids[0], ids[-1]):
+        detent.last_event(task_id, "task_cancelled")
 
 
 def test_bulk_cancel(page: Page, detent: Scene) -> None:
@@ -109,13 +147,13 @@ def test_runs_lead_to_their_output(page: Page, detent: Scene) -> None:
 def test_drain_a_worker(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/workers")
     tile = page.locator(".tile").first
-    expect(tile).to_contain_text("working")
+    expect(tile).to_contain_text(re.compile("working|idle"))
     tile.get_by_role("button", name="Drain").click()
     expect(tile).to_contain_text("draining")
     (worker,) = detent.get("/api/workers")["items"]
     assert worker["draining"]
     tile.get_by_role("button", name="Let it claim again").click()
-    expect(tile).to_contain_text("working")
+    expect(tile).to_contain_text(re.compile("working|idle"))
 
 
 def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
@@ -139,7 +177,9 @@ def test_health_gives_its_reasons_and_its_charts(page: Page, detent: Scene) -> N
     expect(page.locator(".verdict-word")).to_have_text(verdict)
     expect(page.locator(".verdict-box .reasons li")).to_have_count(3)
     expect(page.locator(".chart")).to_have_count(5)
-    expect(page.locator(".threshold").first).to_be_visible()
+    rate = page.locator(".chart", has_text="Success rate")
+    expect(rate).to_contain_text("ok from 95 %")
+    expect(rate.locator(".threshold")).to_have_count(2)
 
 
 def test_lifecycles_count_live_and_mark_extensions(page: Page, detent: Scene) -> None:
@@ -158,15 +198,31 @@ def test_lifecycles_count_live_and_mark_extensions(page: Page, detent: Scene) ->
 
 
 def test_ten_thousand_cards_stay_responsive(page: Page, detent: Scene) -> None:
-    detent.bulk(10_000, intent="hold", project="crowd", payload={"until": detent.let("never")})
+    many = {"intent": "hold", "project": "crowd", "payload": {"until": detent.let("never")}}
+    ids = detent.bulk(10_000, **many)
     page.goto(f"{detent.url}/board?project=crowd")
     pending = page.locator('.column[data-state="pending"]')
     expect(pending.locator(".count")).to_have_text("10,000", timeout=60_000)
     assert page.locator(".card").count() < 60, "only what can be seen is drawn"
-    ids = [each["id"] for each in detent.get("/api/tasks?project=crowd&limit=400")["items"]]
+    page.evaluate(WATCH_LONG_TASKS)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     began, busy = time.monotonic(), busy_s(session)
+    for _ in range(5):
+        detent.bulk(200, **many)
+    rate = 1_000 / (time.monotonic() - began)
+    assert rate > 200, f"only {rate:.0f} events came in a second"
+    cancel_all(detent, ids[:100])
+    expect(pending.locator(".count")).to_have_text("10,900")
+    pending.locator(".column-cards").evaluate("cards => cards.scrollTo(0, 300000)")
+    wait_until(lambda: pending.locator(".card").count() > 5, "cards further down", 10)
+    busy, took = busy_s(session) - busy, time.monotonic() - began
+    longest = page.evaluate("() => Math.max(0, ...window.longTasks)")
+    assert busy < took / 2, f"the page was busy for {busy:.1f} of {took:.1f} s"
+    assert longest < LONGEST_MS, f"nothing could be pressed for {longest:.0f} ms"
+
+
+def cancel_all(detent: Scene, ids: list[str]) -> None:
     headers = {"Authorization": f"Bearer {detent.token}"}
     with (
         httpx2.Client(base_url=detent.url, headers=headers) as client,
@@ -174,11 +230,16 @@ def test_ten_thousand_cards_stay_responsive(page: Page, detent: Scene) -> None:
     ):
         for answer in pool.map(lambda each: client.post(f"/api/tasks/{each}/cancel"), ids):
             answer.raise_for_status()
-    expect(pending.locator(".count")).to_have_text("9,600")
-    pending.locator(".column-cards").evaluate("cards => cards.scrollTo(0, 300000)")
-    wait_until(lambda: pending.locator(".card").count() > 5, "cards further down", 10)
-    busy, took = busy_s(session) - busy, time.monotonic() - began
-    assert busy < took / 2, f"the page was busy for {busy:.1f} of {took:.1f} s"
+
+
+#: Beyond this a person notices that a page does not answer, even on a machine that is busy.
+LONGEST_MS = 500
+WATCH_LONG_TASKS = """() => {
+  window.longTasks = [];
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.longTasks.push(entry.duration);
+  }).observe({ type: "longtask" });
+}"""
 
 
 def busy_s(session: CDPSession) -> float:

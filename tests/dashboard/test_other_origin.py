@@ -24,7 +24,7 @@ class Hostile(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def hostile(page: Page, context: BrowserContext) -> Iterator[Page]:
+def hostile(context: BrowserContext) -> Iterator[Page]:
     """A page of the other origin, in the browser that holds detent's cookie."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hostile)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -78,6 +78,7 @@ FRAME = """(url) => new Promise((resolve) => {
 
 def test_the_same_from_our_own_page_is_heard(page: Page, detent: Scene) -> None:
     """Else what is refused below could be refused for another reason."""
+    page.goto(detent.url)
     before = head(detent)
     own = POST.replace('mode: "no-cors", ', "")
     page.evaluate(own, [f"{detent.url}/api/tasks", "application/json"])

@@ -72,6 +72,20 @@ def test_files_come_compressed_to_whoever_takes_that(nobody: httpx2.Client) -> N
     assert squeezed.text == whole.text
 
 
+def test_the_letters_come_with_the_page_and_everything_with_its_licence(
+    nobody: httpx2.Client,
+) -> None:
+    index = nobody.get("/").text
+    (style,) = re.findall(r'href="(/assets/[^"]+\.css)"', index)
+    letters = re.findall(r"url\(([^)]+\.woff2)\)", nobody.get(style).text)
+    assert letters
+    for path in letters:
+        assert nobody.get(path).headers["content-type"] == "font/woff2"
+    licences = nobody.get("/licences.txt").text
+    for name in ("react", "@tanstack/react-query", "@fontsource-variable/inter"):
+        assert f"{name}\n" in licences
+
+
 @pytest.mark.parametrize("path", ["/board", "/tasks/abc/plan", "/inbox/x", "/system", "/nowhere"])
 def test_every_address_of_the_page_opens_it(nobody: httpx2.Client, path: str) -> None:
     answer = nobody.get(path, headers=HTML)

@@ -2,27 +2,28 @@
 
 import re
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, expect
 
+from tests.dashboard.conftest import sign_in
 from tests.dashboard.scenes import Scene
 
 
 def test_a_one_time_link_signs_in_and_leaves_the_address(
-    context: BrowserContext, detent: Scene
+    stranger: BrowserContext, detent: Scene
 ) -> None:
-    page = context.new_page()
+    page = stranger.new_page()
     page.goto(detent.link())
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
     assert page.url == f"{detent.url}/"
-    (cookie,) = context.cookies()
+    (cookie,) = stranger.cookies()
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     page.reload()
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
-def test_without_a_link_nothing_is_shown(context: BrowserContext, detent: Scene) -> None:
+def test_without_a_link_nothing_is_shown(stranger: BrowserContext, detent: Scene) -> None:
     secret = detent.submit("ask", {"text": "A secret question?"}, "blocked", title="Secret title")
-    page = context.new_page()
+    page = stranger.new_page()
     asked: list[str] = []
     page.on("response", lambda answer: asked.append(f"{answer.status} {answer.url}"))
     page.goto(f"{detent.url}/inbox/{secret}")
@@ -34,21 +35,21 @@ def test_without_a_link_nothing_is_shown(context: BrowserContext, detent: Scene)
     assert all(each.startswith("401 ") for each in data)
 
 
-def test_a_link_works_once(context: BrowserContext, detent: Scene) -> None:
+def test_a_link_works_once(stranger: BrowserContext, detent: Scene) -> None:
     link = detent.link()
-    first = context.new_page()
+    first = stranger.new_page()
     first.goto(link)
     expect(first.get_by_role("heading", name="Inbox")).to_be_visible()
-    context.clear_cookies()
-    second = context.new_page()
+    stranger.clear_cookies()
+    second = stranger.new_page()
     second.goto(link)
     expect(second.get_by_role("alert")).to_contain_text("unknown, used or expired")
 
 
 def test_the_link_can_be_pasted_and_what_is_none_is_said_so(
-    context: BrowserContext, detent: Scene
+    stranger: BrowserContext, detent: Scene
 ) -> None:
-    page = context.new_page()
+    page = stranger.new_page()
     page.goto(detent.url)
     field = page.get_by_label("One-time link or code")
     field.fill("open sesame")
@@ -59,18 +60,19 @@ def test_the_link_can_be_pasted_and_what_is_none_is_said_so(
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
-def test_the_command_prints_such_a_link(context: BrowserContext, detent: Scene) -> None:
+def test_the_command_prints_such_a_link(stranger: BrowserContext, detent: Scene) -> None:
     link = detent.json("dashboard")["url"]
     assert re.fullmatch(rf"{re.escape(detent.url)}/#code=detent_[\w-]+", link)
-    page = context.new_page()
+    page = stranger.new_page()
     page.goto(link)
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
-def test_signing_out_ends_the_session(page: Page, context: BrowserContext, detent: Scene) -> None:
-    session = context.cookies()
+def test_signing_out_ends_the_session(stranger: BrowserContext, detent: Scene) -> None:
+    page = sign_in(stranger.new_page(), detent)
+    session = stranger.cookies()
     page.get_by_role("button", name=re.compile("Sign out")).click()
     expect(page.get_by_text("This browser is not signed in.")).to_be_visible()
-    context.add_cookies(session)  # type: ignore[arg-type]
+    stranger.add_cookies(session)  # type: ignore[arg-type]
     page.goto(detent.url)
     expect(page.get_by_text("This browser is not signed in.")).to_be_visible()

@@ -7,6 +7,7 @@ import { useWaiting } from "./pages/inbox/waiting";
 import { SignIn } from "./pages/signin";
 import { Link, match, usePath } from "./router";
 import { useSession } from "./session";
+import { Emblem } from "./ui/emblem";
 import { Loading, Trouble } from "./ui/notes";
 import { Shell } from "./ui/shell";
 import { TablesProvider } from "./ui/tables";
@@ -33,7 +34,10 @@ export function App() {
   if (session.kind === "unreachable") {
     return (
       <main className="alone">
-        <h1>detent</h1>
+        <h1>
+          <Emblem />
+          detent
+        </h1>
         <Trouble problem={session.problem} again={() => enter()} />
       </main>
     );

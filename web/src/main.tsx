@@ -1,6 +1,14 @@
 // The entry: colours first, then the page.
 import "./styles/base.css";
+import "./styles/frame.css";
 import "./styles/parts.css";
+import "./styles/lists.css";
+import "./styles/inbox.css";
+import "./styles/evidence.css";
+import "./styles/board.css";
+import "./styles/task.css";
+import "./styles/output.css";
+import "./styles/health.css";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { client } from "./api/hooks";

@@ -22,10 +22,14 @@ HASHED = "/assets/"
 NOT_PAGES = ("/api/", "/mcp", "/metrics", "/.well-known/")
 #: Scripts, styles and connections of our own alone; no text ever becomes markup or script.
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "
+    "img-src 'self' blob:; "
     "connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+#: What the machine's own tables may not know.
+MEDIA_TYPES = {".woff2": "font/woff2"}
+UNKNOWN = "application/octet-stream"
 NOT_BUILT = b"""<!doctype html><html lang="en"><title>detent</title><p>The dashboard is not built.
 In a clone of the repository, <code>./dev up</code> builds it; an installed package has it.</p>
 """
@@ -82,7 +86,7 @@ def _read(directory: Path) -> Mapping[str, _File]:
 
 def _file(directory: Path, file: Path) -> _File:
     path = "/" + file.relative_to(directory).as_posix()
-    media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    media_type = MEDIA_TYPES.get(file.suffix) or mimetypes.guess_type(file.name)[0] or UNKNOWN
     hashed = path.startswith(HASHED)
     caching = "public, max-age=31536000, immutable" if hashed else "no-cache"
     return _File(file.read_bytes(), media_type, caching)

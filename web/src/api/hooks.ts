@@ -34,12 +34,19 @@ export function useRead<N extends Name>(name: N, takes: Takes<N>, how: Reading =
   });
 }
 
-/** A verb. What was read before is read anew when it is done; the feed does the rest. */
-export function useVerb<N extends Name>(name: N) {
+interface Told {
+  onSuccess?: () => void;
+  onError?: (problem: Problem) => void;
+}
+
+/** A verb. What was read before is read anew when it is done; the feed does the rest. `told`
+ * hears what came of it even when whoever asked has left the page. */
+export function useVerb<N extends Name>(name: N, told: Told = {}) {
   const queries = useQueryClient();
   return useMutation<Answers<N>, Problem, Takes<N>>({
     mutationFn: (takes) => call(name, takes),
     onSettled: () => queries.invalidateQueries(),
+    ...told,
   });
 }
 

@@ -95,9 +95,16 @@ function Costs({ hours }: { hours: number }) {
 function threshold(series: Series, figure: string, say: (value: number) => string): Mark[] {
   const found = series.thresholds.find((each) => each.figure === figure);
   if (!found) return [];
-  const marks = [{ value: found.ok, name: `ok ${say(found.ok)}` }];
+  // A rate is good from its limit up, everything else up to its limit.
+  const [good, poor] = figure.endsWith("_rate") ? ["from", "below"] : ["up to", "above"];
+  const ok = { value: found.ok, name: `ok ${good} ${say(found.ok)}`, look: "attention" };
+  const marks: Mark[] = [ok];
   if (found.degraded !== null) {
-    marks.push({ value: found.degraded, name: `degraded ${say(found.degraded)}` });
+    marks.push({
+      value: found.degraded,
+      name: `unhealthy ${poor} ${say(found.degraded)}`,
+      look: "bad",
+    });
   }
   return marks;
 }

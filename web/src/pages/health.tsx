@@ -3,7 +3,7 @@ import { lazy, Suspense } from "react";
 import { useFresh, useRead } from "../api/hooks";
 import type { Health } from "../api/schema";
 import { Link, useSearch } from "../router";
-import { plain, plural, words } from "../text";
+import { plain, words } from "../text";
 import { duration } from "../time";
 import { Loading, Trouble } from "../ui/notes";
 import { Mark, Shape } from "../ui/state";
@@ -81,9 +81,9 @@ function Verdict({ health }: { health: Health }) {
           </div>
         ))}
         <div>
-          <dt>waiting for people</dt>
+          <dt>questions and reviews</dt>
           <dd>
-            <Link to="/">{plural(health.waiting_for_people, "matter")}</Link>
+            <Link to="/">{health.waiting_for_people.toLocaleString("en")} waiting</Link>
           </dd>
         </div>
       </dl>

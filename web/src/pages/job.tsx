@@ -3,9 +3,10 @@ import { useFresh, useRead } from "../api/hooks";
 import type { Job } from "../api/schema";
 import { path } from "../lifecycles";
 import { Link, linkTo } from "../router";
-import { plain, shortId, shown, words } from "../text";
+import { plain, shortId, shown } from "../text";
 import { Diagram, wayKey } from "../ui/diagram";
 import { Loading, Trouble } from "../ui/notes";
+import { Reasons } from "../ui/reasons";
 import { StateMark } from "../ui/state";
 import { useTable } from "../ui/tables";
 import { Value } from "../ui/value";
@@ -59,16 +60,7 @@ function Inside({ job }: { job: Job }) {
       {why.data && why.data.reasons.length > 0 && (
         <section aria-label="Why">
           <h2>Why it stands where it stands</h2>
-          <ul className="reasons">
-            {why.data.reasons.map((reason) => (
-              <li key={reason.reason}>
-                <strong>{words(reason.reason)}</strong>
-                <span>
-                  Cleared by {plain(reason.cleared_by)}: {plain(reason.how)}.
-                </span>
-              </li>
-            ))}
-          </ul>
+          <Reasons reasons={why.data.reasons} />
         </section>
       )}
       <section aria-label="Its way">

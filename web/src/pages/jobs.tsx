@@ -8,7 +8,7 @@ import { plain, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
 import { Choice } from "../ui/choice";
 import { Command, Empty } from "../ui/notes";
-import { type ColumnOf, More, Rows, usePages } from "../ui/rows";
+import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { StateMark } from "../ui/state";
 import { useTable } from "../ui/tables";
 import { When } from "../ui/when";
@@ -101,6 +101,7 @@ export default function Jobs() {
         noun="job"
         items={pages.items.filter((job) => chosen.has(job.id))}
         verbs={verbs(table.terminal)}
+        chooseAll={chooseAll(pages, setChosen)}
         onDone={() => setChosen(new Set())}
       />
       {pages.items.length === 0 && pages.data ? (

@@ -4,9 +4,9 @@ import { Link, linkTo } from "../router";
 import { dollars, plain, shortId, shown } from "../text";
 import { Evidence } from "../ui/evidence";
 import { Loading, Trouble } from "../ui/notes";
+import { RunOutput } from "../ui/output";
 import { StateMark } from "../ui/state";
 import { Took, When } from "../ui/when";
-import { RunOutput } from "./task/output";
 
 export default function RunPage({ id }: { id: string }) {
   const run = useRead("show_run", { run_id: id });

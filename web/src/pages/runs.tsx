@@ -8,7 +8,7 @@ import { dollars, plain, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
 import { Choice } from "../ui/choice";
 import { Empty } from "../ui/notes";
-import { type ColumnOf, More, Rows, usePages } from "../ui/rows";
+import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { StateMark } from "../ui/state";
 import { useTable } from "../ui/tables";
 import { Took, When } from "../ui/when";
@@ -111,6 +111,7 @@ export default function Runs() {
         noun="run"
         items={pages.items.filter((run) => chosen.has(run.id))}
         verbs={VERBS}
+        chooseAll={chooseAll(pages, setChosen)}
         onDone={() => setChosen(new Set())}
       />
       {pages.items.length === 0 && pages.data ? (

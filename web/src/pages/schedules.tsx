@@ -10,6 +10,8 @@ import { Mark } from "../ui/state";
 import { say } from "../ui/toast";
 import { When } from "../ui/when";
 
+const COMING = 5;
+
 export default function Schedules() {
   const schedules = useRead("list_schedules", {}, { everyMs: 10_000 });
   useFresh(["list_schedules"], (event) => event.actor === "schedule", 1_500);
@@ -46,7 +48,42 @@ export default function Schedules() {
           </table>
         </div>
       )}
+      {schedules.data && <Coming schedules={schedules.data.items.filter((each) => !each.paused)} />}
     </>
+  );
+}
+
+/** The next times of each, so that a mistake in a rule is seen before it happens. */
+function Coming({ schedules }: { schedules: Schedule[] }) {
+  if (!schedules.length) return null;
+  return (
+    <section aria-labelledby="coming">
+      <h2 id="coming">Coming up</h2>
+      <div className="tiles">
+        {schedules.map((each) => (
+          <Times key={each.name} name={each.name} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Times({ name }: { name: string }) {
+  const next = useRead("next_times", { name, count: COMING });
+  return (
+    <article className="tile" aria-label={plain(name)}>
+      <h3 className="cut">{plain(name)}</h3>
+      <ol className="plain-list">
+        {next.data?.times.map((at) => (
+          <li key={at} className="row spread">
+            <When at={at} exact />
+            <span className="faint">
+              <When at={at} />
+            </span>
+          </li>
+        ))}
+      </ol>
+    </article>
   );
 }
 

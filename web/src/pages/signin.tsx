@@ -2,6 +2,7 @@
 import { type FormEvent, useState } from "react";
 import type { Problem } from "../api/call";
 import { codeFrom } from "../session";
+import { Emblem } from "../ui/emblem";
 import { Command, Trouble } from "../ui/notes";
 
 export function SignIn({
@@ -21,7 +22,10 @@ export function SignIn({
   };
   return (
     <main className="alone">
-      <h1>detent</h1>
+      <h1>
+        <Emblem />
+        detent
+      </h1>
       {problem && <Trouble problem={problem} />}
       <p>
         This browser is not signed in. On the machine where detent runs, ask for a link that works
@@ -35,6 +39,7 @@ export function SignIn({
           value={text}
           onChange={(event) => setText(event.target.value)}
           aria-label="One-time link or code"
+          placeholder="http://…/#code=…"
           aria-invalid={wrong}
           autoComplete="off"
           spellCheck={false}

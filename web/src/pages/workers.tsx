@@ -48,11 +48,17 @@ export default function Workers() {
   );
 }
 
+/** How a worker looks, and the word for it. */
+function standing(worker: Worker): [look: string, word: string] {
+  if (!worker.alive) return ["bad", "not heard of"];
+  if (worker.draining) return ["attention", "draining"];
+  return worker.running.length > 0 ? ["active", "working"] : ["good", "idle"];
+}
+
 function WorkerTile({ worker }: { worker: Worker }) {
   const drain = useVerb("drain_worker");
   const undrain = useVerb("undrain_worker");
-  const look = !worker.alive ? "bad" : worker.draining ? "attention" : "good";
-  const word = !worker.alive ? "not heard of" : worker.draining ? "draining" : "working";
+  const [look, word] = standing(worker);
   return (
     <article className="tile" aria-label={plain(worker.name)}>
       <header className="row">

@@ -9,6 +9,7 @@ export interface Line {
 export interface Mark {
   value: number;
   name: string;
+  look: string;
 }
 interface Props {
   title: string;
@@ -47,8 +48,22 @@ export function Chart({ title, times, lines, marks = [], kind, say, most }: Prop
     <figure className="chart">
       <figcaption>
         <strong>{title}</strong>
-        <span className="faint">
-          {at === null ? legend(lines) : `${times[at]}: ${told(lines, at, say)}`}
+        <span className="legend">
+          {at !== null && <span>{times[at]}</span>}
+          {lines.map((line) => (
+            <span key={line.name} className="legend-entry" data-look={line.look}>
+              <span className="swatch" data-kind={kind} aria-hidden="true" />
+              {line.name}
+              {at !== null && <strong> {valueAt(line, at, say)}</strong>}
+            </span>
+          ))}
+          {marks.map((mark) => (
+            <span key={mark.name} className="legend-entry" data-look={mark.look}>
+              <span className="swatch" data-kind="limit" aria-hidden="true" />
+              {mark.name}
+              {mark.value > top && ", far above"}
+            </span>
+          ))}
         </span>
       </figcaption>
       <svg
@@ -74,12 +89,15 @@ export function Chart({ title, times, lines, marks = [], kind, say, most }: Prop
         {marks
           .filter((mark) => mark.value <= top)
           .map((mark) => (
-            <g key={mark.name} className="threshold">
-              <line x1={LEFT} x2={WIDTH} y1={y(mark.value)} y2={y(mark.value)} />
-              <text x={LEFT + 4} y={y(mark.value) - 4}>
-                {mark.name}
-              </text>
-            </g>
+            <line
+              key={mark.name}
+              className="threshold"
+              data-look={mark.look}
+              x1={LEFT}
+              x2={WIDTH}
+              y1={y(mark.value)}
+              y2={y(mark.value)}
+            />
           ))}
         {[0, Math.floor(times.length / 2), times.length - 1].map((index) => (
           <text
@@ -177,12 +195,9 @@ function Curve({
   );
 }
 
-const legend = (lines: Line[]) => lines.map((line) => line.name).join(", ");
-
-function told(lines: Line[], at: number, say: (value: number) => string): string {
-  return lines
-    .map((line) => `${line.name} ${line.values[at] == null ? "none" : say(line.values[at]!)}`)
-    .join(", ");
+function valueAt(line: Line, at: number, say: (value: number) => string): string {
+  const value = line.values[at];
+  return value == null ? "none" : say(value);
 }
 
 function summary(lines: Line[], say: (value: number) => string): string {

@@ -70,7 +70,7 @@ function Picture({ drawing, name, lit, way, counts }: Props & { drawing: Drawing
           <ArrowLabel
             key={`${arrow.source} ${arrow.target} ${arrow.extension}`}
             arrow={arrow}
-            taken={taken(arrow)}
+            way={way}
           />
         ))}
         {drawing.boxes.map((box) =>
@@ -97,12 +97,17 @@ function Picture({ drawing, name, lit, way, counts }: Props & { drawing: Drawing
   );
 }
 
-function ArrowLabel({ arrow, taken }: { arrow: DiagramArrow; taken: boolean }) {
+interface LabelProps {
+  arrow: DiagramArrow;
+  way: ReadonlySet<string> | undefined;
+}
+
+function ArrowLabel({ arrow, way }: LabelProps) {
   const texts = arrow.events;
   const wide = Math.max(...texts.map((text) => text.length)) * 6.1 + 6;
   const top = arrow.y - ((arrow.events.length - 1) * LINE) / 2;
   return (
-    <g className={`label ${arrow.extension ? "extension" : ""} ${taken ? "taken" : ""}`}>
+    <g className={`label ${arrow.extension ? "extension" : ""}`}>
       <rect
         x={arrow.x - wide / 2}
         y={arrow.y - (texts.length * LINE) / 2}
@@ -110,7 +115,13 @@ function ArrowLabel({ arrow, taken }: { arrow: DiagramArrow; taken: boolean }) {
         height={texts.length * LINE}
       />
       {texts.map((text, at) => (
-        <text key={text} x={arrow.x} y={top + at * LINE} dy="0.35em">
+        <text
+          key={text}
+          className={way?.has(wayKey(arrow.source, text)) ? "taken" : ""}
+          x={arrow.x}
+          y={top + at * LINE}
+          dy="0.35em"
+        >
           {text}
         </text>
       ))}

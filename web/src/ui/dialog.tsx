@@ -3,22 +3,27 @@ import { type FormEvent, type ReactNode, useEffect, useRef } from "react";
 
 interface Props {
   title: string;
-  action: string;
+  /** The word for doing it; without one there is only something to read. */
+  action?: string;
   danger?: boolean;
   busy?: boolean;
-  onDo: () => void;
+  /** The word for not doing it. */
+  leave?: string;
+  onDo?: () => void;
   onClose: () => void;
   children: ReactNode;
 }
 
-export function Dialog({ title, action, danger, busy, onDo, onClose, children }: Props) {
+export function Dialog(props: Props) {
+  const { title, action, danger, busy, onDo, onClose, children } = props;
+  const { leave = action ? "Leave it" : "Close" } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     dialog.current?.showModal();
   }, []);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    onDo();
+    onDo?.();
   };
   return (
     <dialog ref={dialog} onClose={onClose} aria-labelledby="dialog-title">
@@ -27,15 +32,17 @@ export function Dialog({ title, action, danger, busy, onDo, onClose, children }:
         {children}
         <div className="row end">
           <button type="button" className="button" onClick={() => dialog.current?.close()}>
-            Leave it
+            {leave}
           </button>
-          <button
-            type="submit"
-            className={`button ${danger ? "danger" : "primary"}`}
-            disabled={busy}
-          >
-            {action}
-          </button>
+          {action && (
+            <button
+              type="submit"
+              className={`button ${danger ? "danger" : "primary"}`}
+              disabled={busy}
+            >
+              {action}
+            </button>
+          )}
         </div>
       </form>
     </dialog>

@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 import { type Problem, request } from "../api/call";
 import type { Evidence as Item } from "../api/schema";
 import { useSearch } from "../router";
-import { bytes, plain, words } from "../text";
+import { bytes, plain, shortId, words } from "../text";
 import { Empty, Loading, Trouble } from "./notes";
 import { TextView } from "./value";
 import { When } from "./when";
@@ -25,35 +25,59 @@ export function Evidence({ items }: { items: Item[] }) {
       </Empty>
     );
   }
-  const several = new Set(items.map((item) => item.run_id)).size > 1;
+  const runs = byRun(items);
   const wanted = search.get("file");
   const open = items.find((item) => keyOf(item) === wanted) ?? first(items);
   return (
     <div className="evidence">
-      <ul aria-label="Files">
-        {items.map((item) => (
-          <li key={keyOf(item)}>
-            <button
-              type="button"
-              className="file"
-              aria-pressed={item === open}
-              onClick={() => change({ file: keyOf(item) })}
-            >
-              <span className="file-name">{plain(item.file)}</span>
-              <span className="faint">
-                {words(item.kind)} · {bytes(item.size)}
-                {several && ` · ${item.run_id.split("-").slice(-2).join(" ")}`}
-              </span>
-            </button>
-          </li>
+      <div className="files">
+        {[...runs].reverse().map(([run, files]) => (
+          <section key={run} aria-label={runName(run)}>
+            {runs.size > 1 && <h3>{runName(run)}</h3>}
+            <ul aria-label="Files">
+              {files.map((item) => (
+                <li key={keyOf(item)}>
+                  <button
+                    type="button"
+                    className="file"
+                    aria-pressed={item === open}
+                    onClick={() => change({ file: keyOf(item) })}
+                  >
+                    <span className="file-name">{plain(item.file)}</span>
+                    <span className="faint">
+                      {kindName(item)} · {bytes(item.size)}
+                    </span>
+                  </button>
+                </li>
+              ))}
+            </ul>
+          </section>
         ))}
-      </ul>
+      </div>
       <Viewer key={keyOf(open)} item={open} />
     </div>
   );
 }
 
 const keyOf = (item: Item) => `${item.run_id}/${item.file}`;
+
+function byRun(items: Item[]): Map<string, Item[]> {
+  const runs = new Map<string, Item[]>();
+  for (const item of items) runs.set(item.run_id, [...(runs.get(item.run_id) ?? []), item]);
+  return runs;
+}
+
+/** `…-j2-r1` reads `Job 2, run 1`. */
+function runName(id: string): string {
+  const found = /-j(\d+)-r(\d+)$/.exec(id);
+  return found ? `Job ${found[1]}, run ${found[2]}` : `Run ${shortId(id)}`;
+}
+
+/** The kind that its run gave it, else what its type says. */
+function kindName(item: Item): string {
+  if (item.kind !== "unknown") return words(item.kind);
+  return /\.(diff|patch)$/.test(item.file) ? "diff" : "file";
+}
 
 /** What a reviewer wants to see first: the last diff, else the newest file. */
 function first(items: Item[]): Item {

@@ -31,6 +31,31 @@ export function usePages<N extends Listing>(name: N, takes: Takes<N>) {
   return { ...pages, items };
 }
 
+/** The most rows that are read and drawn because somebody chose everything. */
+const MOST_ROWS = 2_000;
+
+interface Pages {
+  hasNextPage: boolean;
+  fetchNextPage: () => Promise<{
+    hasNextPage: boolean;
+    data?: { pages: { items: { id: string }[] }[] } | undefined;
+  }>;
+}
+
+/** Reads on to the end and chooses every row; null if everything is here already. */
+export function chooseAll(pages: Pages, choose: (chosen: Set<string>) => void) {
+  if (!pages.hasNextPage) return null;
+  return async () => {
+    let ids: string[] = [];
+    for (let more = true; more && ids.length < MOST_ROWS; ) {
+      const read = await pages.fetchNextPage();
+      ids = read.data?.pages.flatMap((page) => page.items.map((item) => item.id)) ?? [];
+      more = read.hasNextPage;
+    }
+    choose(new Set(ids));
+  };
+}
+
 interface Props<T> {
   label: string;
   items: readonly T[];
@@ -60,7 +85,7 @@ export function Rows<T>({
   const all = items.length > 0 && items.every((item) => chosen?.has(keyOf(item)));
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>
-      <table className="list" aria-label={label}>
+      <table className="list stacking" aria-label={label}>
         <thead>
           <tr>
             {onChoose && (
@@ -96,7 +121,9 @@ export function Rows<T>({
                 {columns.map((column) => (
                   <td
                     key={column.name}
+                    data-name={column.name}
                     className={`${column.wide ? "cut-cell" : ""} ${column.end ? "end" : ""}`}
+                    title={titleOf(column, item)}
                   >
                     {column.cell(item)}
                   </td>
@@ -108,6 +135,12 @@ export function Rows<T>({
       </table>
     </div>
   );
+}
+
+/** What is cut off can be read by pointing at it. */
+function titleOf<T>(column: ColumnOf<T>, item: T): string | undefined {
+  const shown = column.wide ? column.cell(item) : null;
+  return typeof shown === "string" ? shown : undefined;
 }
 
 interface HeadingProps<T> {

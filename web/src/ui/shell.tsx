@@ -12,6 +12,7 @@ import { useRead } from "../api/hooks";
 import { feed } from "../live/feed";
 import { go, Link, linkTo, usePath } from "../router";
 import { plain } from "../text";
+import { Emblem } from "./emblem";
 import { Icon } from "./icon";
 import { useTheme } from "./theme";
 import { say, Toast } from "./toast";
@@ -45,9 +46,7 @@ export function Shell({ waiting, children }: { waiting: number; children: ReactN
       </a>
       <header className="side">
         <Link to="/" className="brand" aria-label="detent, to the inbox">
-          <svg viewBox="0 0 32 32" aria-hidden="true">
-            <path d="M4 20h7l3.500-10L18 26l2.500-6H28" />
-          </svg>
+          <Emblem />
           detent
         </Link>
         <nav aria-label="Pages">

@@ -1,6 +1,6 @@
 // Moments: how long ago in words, the viewer's own time and the exact one in UTC on pointing.
 import { useEffect, useSyncExternalStore } from "react";
-import { duration, exactUtc, inZone, relative } from "../time";
+import { coarse, duration, exactUtc, inZone, relative } from "../time";
 
 let now = Date.now();
 const watchers = new Set<() => void>();
@@ -29,13 +29,21 @@ export function useNow(): number {
   return useSyncExternalStore(watch, () => now);
 }
 
-export function When({ at, exact = false }: { at: string | number; exact?: boolean }) {
+interface Props {
+  at: string | number;
+  /** The time itself, in the viewer's zone. */
+  exact?: boolean;
+  /** Only how long, where it is plain that it is past. */
+  brief?: boolean;
+}
+
+export function When({ at, exact = false, brief = false }: Props) {
   const time = typeof at === "number" ? at : Date.parse(at);
   const current = useNow();
   const here = inZone(time);
   return (
     <time dateTime={new Date(time).toISOString()} title={`${here}\n${exactUtc(time)}`}>
-      {exact ? here : relative(time, current)}
+      {exact ? here : brief ? coarse(Math.max(0, current - time)) : relative(time, current)}
     </time>
   );
 }

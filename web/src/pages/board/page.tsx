@@ -16,6 +16,7 @@ import { type Card, Cards, type Filter, MOST_ENDED } from "./cards";
 
 const FILTERS = ["project", "intent", "tag", "source", "priority"] as const;
 const PRIORITIES = ["P0", "P1", "P2", "P3"];
+/** Until a card has been measured: a title of one line. */
 const CARD_HEIGHT = 78;
 
 export default function Board() {
@@ -174,6 +175,8 @@ const Column = memo(function Column({ table, state, cards }: ColumnProps) {
           {virtual.getVirtualItems().map((item) => (
             <div
               key={item.key}
+              ref={virtual.measureElement}
+              data-index={item.index}
               className="slot"
               style={{ transform: `translateY(${item.start}px)` }}
             >
@@ -205,7 +208,7 @@ const CardLink = memo(function CardLink({ card }: { card: Card }) {
           </span>
         ))}
         <span className="age">
-          <When at={card.since} />
+          <When at={card.since} brief />
         </span>
       </span>
     </Link>

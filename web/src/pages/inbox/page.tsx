@@ -7,9 +7,9 @@ import { useKeys } from "../../ui/keys";
 import { Command, Empty, Loading, Trouble } from "../../ui/notes";
 import { useReveal } from "../../ui/reveal";
 import { When } from "../../ui/when";
-import { KIND_WORDS, kindOf, titleOf } from "./kinds";
+import { KIND_WORDS, type Kind, kindOf, titleOf } from "./kinds";
 import { Matter } from "./matter";
-import { useWaiting } from "./waiting";
+import { useFailures, useWaiting } from "./waiting";
 
 export function Inbox({ id }: { id?: string }) {
   const { items, problem, again } = useWaiting();
@@ -24,6 +24,7 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
   if (found >= 0) place.current = found;
   const at = found >= 0 ? found : Math.min(place.current, items.length - 1);
   const task = items[at];
+  const failures = useFailures(items);
   const move = (by: number) => {
     const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
     if (next) go(`/inbox/${encodeURIComponent(next.id)}`, { replace: true });
@@ -36,7 +37,7 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
     Enter: (event) => {
       if (event.target instanceof HTMLElement && event.target.closest("a, button")) return;
       event.preventDefault();
-      press("main");
+      press("main") || press("option", "focus");
     },
   });
   return (
@@ -46,16 +47,21 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
         <p className="faint">
           {items.length ? `${plural(items.length, "matter")} waiting, oldest first` : ""}
         </p>
-        <Hints />
+        {task && <Hints kind={kindOf(task, failures)} />}
       </div>
       {task ? (
         <div className="inbox">
           <ol className="matters" aria-label="Waiting for you">
             {items.map((each, index) => (
-              <Item key={each.id} task={each} current={index === at} />
+              <Item
+                key={each.id}
+                task={each}
+                kind={kindOf(each, failures)}
+                current={index === at}
+              />
             ))}
           </ol>
-          <Matter key={task.id} task={task} />
+          <Matter key={task.id} task={task} kind={kindOf(task, failures)} />
         </div>
       ) : (
         <Empty title="Nothing waits for you.">
@@ -70,28 +76,45 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
   );
 }
 
-/** Go to the control that does this; where it can simply be pressed, press it. */
-function press(what: string): void {
+/** Go to the control that does this; where it can simply be pressed, press it. Whether it exists. */
+function press(what: string, how?: "focus"): boolean {
   const control = document.querySelector<HTMLElement>(`[data-key="${what}"]`);
-  if (control instanceof HTMLButtonElement) control.click();
+  if (control instanceof HTMLButtonElement && how !== "focus") control.click();
   else control?.focus();
+  return control !== null;
 }
 
-function Hints() {
+/** What the keys do with the matter that is open. */
+const KEYS: Record<Kind, [string, string][]> = {
+  question: [["enter", "answer"]],
+  confirmation: [["enter", "answer"]],
+  review: [
+    ["a", "accept"],
+    ["r", "reject"],
+  ],
+  budget: [["enter", "change the budget"]],
+  failure: [["enter", "retry"]],
+  quarantine: [["enter", "retry"]],
+};
+
+function Hints({ kind }: { kind: Kind }) {
   return (
-    <p className="hints">
-      <kbd>j</kbd> <kbd>k</kbd> next, previous
-      <kbd>a</kbd> accept
-      <kbd>r</kbd> reject
-      <kbd>enter</kbd> answer
-    </p>
+    <ul className="hints" aria-label="Keys">
+      <li>
+        <kbd>j</kbd> <kbd>k</kbd> next, previous
+      </li>
+      {KEYS[kind].map(([key, does]) => (
+        <li key={key}>
+          <kbd>{key}</kbd> {does}
+        </li>
+      ))}
+    </ul>
   );
 }
 
-function Item({ task, current }: { task: Task; current: boolean }) {
+function Item({ task, kind, current }: { task: Task; kind: Kind; current: boolean }) {
   const link = useRef<HTMLLIElement>(null);
   useReveal(link, current);
-  const kind = kindOf(task);
   return (
     <li ref={link}>
       <Link

@@ -14,7 +14,8 @@ const DIRECT = {
   retry: ["Retry", "retry_task"],
   resume: ["Resume", "resume_task"],
 } as const;
-const IN_INBOX = ["answer", "accept", "reject"];
+/** Verbs that need to be seen with what they are about. */
+export const IN_INBOX = ["answer", "accept", "reject"];
 
 export function Actions({ task }: { task: Task }) {
   const why = useRead("why", { task_id: task.id });

@@ -112,7 +112,7 @@ function Legend({ rows }: { rows: Row[] }) {
     }
   }
   return (
-    <ul className="legend" aria-label="States in this timeline">
+    <ul className="gantt-legend" aria-label="States in this timeline">
       {[...shown].map(([key, [table, state]]) => (
         <li key={key}>
           <StateMark table={table} state={state} quiet />

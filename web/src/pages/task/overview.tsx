@@ -1,17 +1,19 @@
 // Where a task stands: its lifecycle with the way it took, why it is not moving, and its facts.
 import { useMemo } from "react";
 import { useRead } from "../../api/hooks";
-import type { Event, Reason, Task } from "../../api/schema";
+import type { Event, Task } from "../../api/schema";
 import { path } from "../../lifecycles";
 import { Link, linkTo } from "../../router";
-import { dollars, plain, plural, shortId, shown, words } from "../../text";
+import { dollars, plain, plural, shortId, words } from "../../text";
 import { Diagram, wayKey } from "../../ui/diagram";
 import { Meter } from "../../ui/meter";
 import { Trouble } from "../../ui/notes";
+import { Reasons } from "../../ui/reasons";
 import { StateMark } from "../../ui/state";
 import { useTable } from "../../ui/tables";
 import { Value } from "../../ui/value";
 import { Took, When } from "../../ui/when";
+import { IN_INBOX } from "./actions";
 
 export function Overview({ task }: { task: Task }) {
   const events = useRead("task_events", { task_id: task.id });
@@ -41,39 +43,14 @@ function Why({ task }: { task: Task }) {
     return <p className="faint">Nothing holds it up. It is {words(task.state)}.</p>;
   }
   return (
-    <ul className="reasons">
-      {reasons.map((reason) => (
-        <ReasonLine key={reason.reason} reason={reason} />
-      ))}
-    </ul>
-  );
-}
-
-function ReasonLine({ reason }: { reason: Reason }) {
-  const facts = Object.entries(reason.detail).filter(
-    ([name, value]) => value != null && !name.endsWith("_at"),
-  );
-  return (
-    <li>
-      <strong>{words(plain(reason.reason))}</strong>
-      <span>
-        Cleared by {plain(reason.cleared_by)}: {plain(reason.how)}.
-      </span>
-      <span className="faint">
-        Looked at again: {plain(reason.looks_again)}
-        {reason.looks_again_at && (
-          <>
-            , <When at={reason.looks_again_at} />
-          </>
-        )}
-        .
-      </span>
-      {facts.length > 0 && (
-        <span className="faint">
-          {facts.map(([name, value]) => `${words(name)}: ${shown(value)}`).join(" · ")}
-        </span>
+    <>
+      <Reasons reasons={reasons} />
+      {why.data!.actions.some((action) => IN_INBOX.includes(action)) && (
+        <p className="why-next">
+          <Link to={`/inbox/${encodeURIComponent(task.id)}`}>Deal with it in the inbox</Link>
+        </p>
       )}
-    </li>
+    </>
   );
 }
 
@@ -109,6 +86,7 @@ function Work({ task }: { task: Task }) {
   const subtasks = useRead("subtasks", { task_id: task.id }, { enabled: task.subtasks > 0 });
   const jobs = useRead("task_jobs", { task_id: task.id });
   const result = jobs.data?.items.at(-1)?.result;
+  const failed = runs.data?.items.some((run) => run.error);
   return (
     <section aria-labelledby="work-title">
       <h2 id="work-title">Work</h2>
@@ -123,7 +101,7 @@ function Work({ task }: { task: Task }) {
                 <th scope="col">Took</th>
                 <th scope="col">Cost</th>
                 <th scope="col">Worker</th>
-                <th scope="col">Error</th>
+                {failed && <th scope="col">Error</th>}
               </tr>
             </thead>
             <tbody>
@@ -144,7 +122,11 @@ function Work({ task }: { task: Task }) {
                   </td>
                   <td>{run.cost ? dollars(run.cost) : ""}</td>
                   <td>{plain(run.worker)}</td>
-                  <td className="cut-cell">{run.error && plain(run.error)}</td>
+                  {failed && (
+                    <td className="cut-cell" title={run.error ? plain(run.error) : undefined}>
+                      {run.error && plain(run.error)}
+                    </td>
+                  )}
                 </tr>
               ))}
             </tbody>

@@ -1,0 +1,127 @@
+// A review: what the work came to, its evidence, earlier rounds, and the verdict.
+import { type FormEvent, useState } from "react";
+import { useRead } from "../../api/hooks";
+import type { Task } from "../../api/schema";
+import { plain } from "../../text";
+import { Evidence } from "../../ui/evidence";
+import { Trouble } from "../../ui/notes";
+import { Value } from "../../ui/value";
+import { When } from "../../ui/when";
+import { useSettling } from "./settling";
+
+export function Review({ task }: { task: Task }) {
+  const accept = useSettling("accept_task", "Accepted", task);
+  const reject = useSettling("reject_task", "Rejected", task);
+  const [comment, setComment] = useState("");
+  const [again, setAgain] = useState(true);
+  const busy = accept.isPending || reject.isPending;
+  const seen = { task_id: task.id, seen: task.version };
+  const refuse = (event: FormEvent) => {
+    event.preventDefault();
+    reject.mutate({ ...seen, comment: comment || null, run: again });
+  };
+  return (
+    <>
+      <Work task={task} />
+      <Rounds task={task} />
+      {(accept.error ?? reject.error) && <Trouble problem={(accept.error ?? reject.error)!} />}
+      <form className="verdict" onSubmit={refuse}>
+        <label className="field grow">
+          <span>Comment, told to the next run first</span>
+          <textarea
+            className="input"
+            data-key="reject"
+            rows={2}
+            value={comment}
+            onChange={(event) => setComment(event.target.value)}
+          />
+        </label>
+        <div className="verdict-acts">
+          <label className="check">
+            <input
+              type="checkbox"
+              checked={again}
+              onChange={(event) => setAgain(event.target.checked)}
+            />
+            after a rejection, run again at once
+          </label>
+          <div className="row">
+            <button type="submit" className="button danger" disabled={busy}>
+              Reject
+            </button>
+            <button
+              type="button"
+              className="button primary"
+              data-key="accept"
+              disabled={busy}
+              onClick={() => accept.mutate({ ...seen, comment: comment || null })}
+            >
+              Accept
+            </button>
+          </div>
+        </div>
+      </form>
+    </>
+  );
+}
+
+/** What the work came to: its summary, its result, and the files that it left behind. */
+function Work({ task }: { task: Task }) {
+  const jobs = useRead("task_jobs", { task_id: task.id });
+  const evidence = useRead("task_evidence", { task_id: task.id });
+  const job = jobs.data?.items.at(-1);
+  const result = job?.result;
+  const summary = summaryOf(result);
+  // Earlier rounds left files of their own; what is judged is the last one.
+  const files = evidence.data?.items.filter((item) => !job || item.run_id.startsWith(`${job.id}-`));
+  return (
+    <>
+      {summary && (
+        <>
+          <h3>Summary</h3>
+          <p className="prose">{plain(summary)}</p>
+        </>
+      )}
+      {result != null && !summary && (
+        <>
+          <h3>Result</h3>
+          <Value value={result} />
+        </>
+      )}
+      <h3>Evidence</h3>
+      {evidence.error && <Trouble problem={evidence.error} />}
+      {files && <Evidence items={files} />}
+    </>
+  );
+}
+
+function summaryOf(result: unknown): string | null {
+  if (typeof result === "string") return result;
+  const { summary, text } = (result ?? {}) as { summary?: unknown; text?: unknown };
+  const said = summary ?? text;
+  return typeof said === "string" && said ? said : null;
+}
+
+function Rounds({ task }: { task: Task }) {
+  const events = useRead("task_events", { task_id: task.id }, { enabled: task.rounds > 0 });
+  const rounds = events.data?.events.filter((event) => event.name === "task_rejected") ?? [];
+  if (!rounds.length) return null;
+  return (
+    <>
+      <h3>Earlier rounds</h3>
+      <ol className="rounds">
+        {rounds.map((event) => {
+          const data = event.data as { round?: number; comment?: string | null };
+          return (
+            <li key={event.position}>
+              <span className="faint">
+                Round {data.round}, rejected by {plain(event.actor)} <When at={event.at} />
+              </span>
+              <p>{data.comment ? plain(data.comment) : "without a comment"}</p>
+            </li>
+          );
+        })}
+      </ol>
+    </>
+  );
+}

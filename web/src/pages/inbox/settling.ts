@@ -1,0 +1,15 @@
+// Verbs that settle a matter. What came of one is said even when the matter has left the page by
+// then: the feed is often quicker than the answer.
+import type { Name, Problem } from "../../api/call";
+import { useVerb } from "../../api/hooks";
+import type { Task } from "../../api/schema";
+import { plain } from "../../text";
+import { say } from "../../ui/toast";
+import { titleOf } from "./kinds";
+
+export function useSettling<N extends Name>(name: N, word: string, task: Task) {
+  return useVerb(name, {
+    onSuccess: () => say(`${word}: ${plain(titleOf(task))}`),
+    onError: (problem: Problem) => say(plain(problem.message), { bad: true }),
+  });
+}
