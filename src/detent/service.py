@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
@@ -92,30 +92,35 @@ class Service:
         self.state = state.StateWriter(core) if keeper else None
         self.outside = outside(core) if keeper else []
         self.directories = Directories(core, forget) if worker or keeper else None
+        self._started: list[Part] = []
 
     def start(self) -> None:
         """Start every part; the worker last, because agents that it starts ask the gateway."""
         keep_limits(self.core)
         for part in (self.keeper, self.state, self.metrics, *self.outside, self.directories):
-            if part is not None:
-                part.start()
+            self._start(part)
         if self.server is not None:
             ensure_token(self.core)
             port = self.server.start()
             self.url = f"http://{self.core.settings.gateway_host}:{port}"
             announce(self.core.settings.data_dir, self.url)
-        if self.worker is not None:
-            self.worker.start()
+        self._start(self.worker)
+
+    def _start(self, part: Part | None) -> None:
+        if part is not None:
+            part.start()
+            self._started.append(part)
 
     def stop(self) -> None:
-        """Stop taking work in, let running work end or hand it back, then let go."""
+        """Stop taking work in, let running work end or hand it back, then let go.
+
+        What did not start, because the gateway found no port for example, is left alone.
+        """
         if self.server is not None:
             self.server.stop()
             withdraw(self.core.settings.data_dir)
-        first = (self.worker, self.directories, *self.outside, self.metrics)
-        for part in (*first, self.state, self.keeper):
-            if part is not None:
-                part.stop()
+        while self._started:
+            self._started.pop().stop()
 
 
 def _worker(core: Core, apps: Sequence[str]) -> Worker:
@@ -227,4 +232,8 @@ def announce(data_dir: Path, url: str) -> None:
 
 
 def withdraw(data_dir: Path) -> None:
-    (data_dir / "server.json").unlink(missing_ok=True)
+    """Say so no more; a gateway that has announced itself since then keeps its announcement."""
+    file = data_dir / "server.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        if json.loads(file.read_text("utf-8"))["pid"] == os.getpid():
+            file.unlink()

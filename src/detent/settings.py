@@ -16,9 +16,17 @@ from detent.errors import Misconfigured
 FILE_NAME = "detent.toml"
 
 
-def setting(default: Any, meaning: str, unit: str = "") -> Any:
-    """One setting: its default, what it means, and in which unit it is."""
-    return field(default=default, metadata={"meaning": meaning, "unit": unit})
+#: What else a file may have: how work is done, by whom, and how much of it at once.
+TABLES = ("intents", "agents", "limits")
+
+
+def setting(
+    default: Any, meaning: str, unit: str = "", *, least: int = 0, most: int | None = None
+) -> Any:
+    """One setting: its default, what it means, in which unit it is, and how far a number goes."""
+    return field(
+        default=default, metadata={"meaning": meaning, "unit": unit, "range": (least, most)}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ class Settings:
     store_url: str = setting("", "Where the data is: a path or postgresql://…; empty: in data_dir")
     store_data_dir: str = setting("", "Directory for the database, token, runs and state.json")
     gateway_host: str = setting("127.0.0.1", "Address that the gateway listens on")
-    gateway_port: int = setting(5680, "Port that the gateway listens on")
+    gateway_port: int = setting(5680, "Port that the gateway listens on", most=65_535)
     gateway_public: bool = setting(False, "Allow an address beyond loopback")
     gateway_hosts: tuple[str, ...] = setting((), "Further Host names that the gateway answers to")
     gateway_metrics_open: bool = setting(False, "Serve /metrics without a token; on loopback only")
@@ -36,10 +44,16 @@ class Settings:
     gateway_depth_limit: int = setting(64, "Deepest nesting of a JSON body")
     gateway_text_limit: int = setting(1_048_576, "Longest string in a JSON body", "characters")
     worker_name: str = setting("", "Name of the worker; empty: host name and process id")
-    worker_concurrency: int = setting(8, "How many jobs one worker runs at once")
-    worker_lease_ms: int = setting(30_000, "How long a claim holds without a heartbeat", "ms")
-    worker_heartbeat_ms: int = setting(10_000, "How often a worker renews its leases", "ms")
-    worker_poll_ms: int = setting(1_000, "How often an idle worker looks without a ring", "ms")
+    worker_concurrency: int = setting(8, "How many jobs one worker runs at once", least=1)
+    worker_lease_ms: int = setting(
+        30_000, "How long a claim holds without a heartbeat", "ms", least=1
+    )
+    worker_heartbeat_ms: int = setting(
+        10_000, "How often a worker renews its leases", "ms", least=1
+    )
+    worker_poll_ms: int = setting(
+        1_000, "How often an idle worker looks without a ring", "ms", least=1
+    )
     worker_grace_ms: int = setting(10_000, "Time between SIGTERM and SIGKILL, and to drain", "ms")
     worker_environment: tuple[str, ...] = setting(
         ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"), "Variables that commands may see"
@@ -52,8 +66,10 @@ class Settings:
         (), "Paths that programs in the sandbox may write to, like ~/.claude"
     )
     worker_output_limit: int = setting(10_485_760, "Most output that is kept of one run", "bytes")
-    keeper_interval_ms: int = setting(1_000, "How often the keeper makes a pass", "ms")
-    keeper_blocked_ms: int = setting(300_000, "How often blocked tasks are looked at", "ms")
+    keeper_interval_ms: int = setting(1_000, "How often the keeper makes a pass", "ms", least=1)
+    keeper_blocked_ms: int = setting(
+        300_000, "How often blocked tasks are looked at", "ms", least=1
+    )
     retention_done_days: int = setting(30, "How long work that is done is kept", "days")
     retention_cancelled_days: int = setting(7, "How long cancelled work is kept", "days")
     retention_failed_days: int = setting(14, "How long work that failed for good is kept", "days")
@@ -92,7 +108,9 @@ class Settings:
     notion_token: str = setting("", "Notion's token as env:NAME or file:PATH; empty: no sync")
     notion_parent: str = setting("", "Id of the page in Notion that the databases stand on")
     notion_url: str = setting("https://api.notion.com", "Where Notion's API is")
-    notion_interval_ms: int = setting(30_000, "How often Notion is brought up to date", "ms")
+    notion_interval_ms: int = setting(
+        30_000, "How often Notion is brought up to date", "ms", least=1
+    )
     traces_enabled: bool = setting(False, "Export traces, to where the OTEL_* variables say")
     log_format: str = setting("text", "How the program logs to stderr: text or json")
     log_level: str = setting("info", "What it logs: debug, info, warning or error, and worse")
@@ -169,6 +187,8 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Misconfigured(f"{file} cannot be read: {error}", setting=str(file)) from None
     known = {name(each.name) for each in fields(Settings)}
+    for section in document.keys() - _sections() - {*TABLES}:
+        raise _unknown_section(file, section)
     for section in _sections() & document.keys():
         for key in document[section]:
             if f"{section}.{key}" not in known:
@@ -183,6 +203,18 @@ def _read(file: Path) -> dict[str, Any]:
     return document
 
 
+def _unknown_section(file: Path, section: str) -> Misconfigured:
+    from difflib import get_close_matches  # commands are quick to start, and few need it
+
+    listed = sorted(_sections() | {*TABLES})
+    meant = [f"Did you mean {each}?" for each in get_close_matches(section, listed, 1)]
+    return Misconfigured(
+        f"{file}: there is no section {section}",
+        setting=section,
+        hint=" ".join([*meant, f"Known sections: {', '.join(listed)}."]),
+    )
+
+
 def _value(
     each: Any,
     flags: Mapping[str, Any],
@@ -193,12 +225,23 @@ def _value(
     section, key = name(each.name).split(".")
     variable = f"DETENT_{each.name.upper()}"
     if flags.get(each.name) is not None:
-        return flags[each.name], "flag"
+        return _in_range(flags[each.name], each, name(each.name)), "flag"
     if variable in environment:
-        return _read_text(environment[variable], each.default, variable), f"environment {variable}"
+        value = _read_text(environment[variable], each.default, variable)
+        return _in_range(value, each, variable), f"environment {variable}"
     if key in document.get(section, {}):
-        return _checked(document[section][key], each.default, f"{section}.{key}"), str(file)
+        value = _checked(document[section][key], each.default, f"{section}.{key}")
+        return _in_range(value, each, f"{section}.{key}"), str(file)
     return each.default, "default"
+
+
+def _in_range(value: Any, each: Any, where: str) -> Any:
+    """The value; a number that makes no sense is refused before anything starts on it."""
+    least, most = each.metadata["range"]
+    if isinstance(value, int) and not (least <= value and (most is None or value <= most)):
+        wanted = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise Misconfigured(f"{where} must be {wanted}, not {value}", setting=name(each.name))
+    return value
 
 
 def _read_text(text: str, default: Any, where: str) -> Any:

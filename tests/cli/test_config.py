@@ -180,3 +180,26 @@ def test_text_is_cut_by_columns_not_letters() -> None:
     assert output.cut("任务任务", 5) == "任务…"
     assert output.cut("plain", 5) == "plain"
     assert output.cut("plainer", 5) == "plai…"
+
+
+# ---- what cannot be meant ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[gateway]\nport = 70000", "gateway.port must be from 0 to 65535, not 70000"),
+        ("[worker]\nconcurrency = 0", "worker.concurrency must be at least 1, not 0"),
+        ("[worker]\nlease_ms = 5000", "would end before it is renewed"),
+        ("[intent.hello]\ncommand = ['true']", "Did you mean intents?"),
+        ("intents = 5", "intents must be tables, [intents.NAME]"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(run: Run, text: str, said: str) -> None:
+    Path("detent.toml").write_text(text)
+    assert said in run("tasks", code=7).stderr
+
+
+def test_a_flag_that_cannot_be_meant_is_refused(run: Run) -> None:
+    done = run("worker", "--concurrency", "0", code=7)
+    assert "worker.concurrency must be at least 1" in done.stderr

@@ -26,6 +26,13 @@ def check(settings: Settings) -> None:
     """Refuse settings that contradict each other, before anything starts on them."""
     thresholds(settings)
     retention(settings)
+    if settings.worker_heartbeat_ms >= settings.worker_lease_ms:
+        raise Misconfigured(
+            f"worker.heartbeat_ms is {settings.worker_heartbeat_ms}, and a lease of "
+            f"{settings.worker_lease_ms} ms would end before it is renewed",
+            setting="worker.heartbeat_ms",
+            hint="Let a lease hold for three heartbeats: worker.lease_ms = 3 * heartbeat_ms.",
+        )
 
 
 def _of(kind: Callable[..., T], section: str, settings: Settings) -> T:
