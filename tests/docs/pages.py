@@ -50,15 +50,19 @@ def free_port() -> int:
 
 
 class Reader:
-    """Somebody with an empty home who does what a page says."""
+    """Somebody with an empty home who does what a page says, with the programs of `bin_dir`."""
 
-    def __init__(self, home: Path, replaced: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        replaced: Mapping[str, str] | None = None,
+        bin_dir: Path = Path(sys.executable).parent,
+    ) -> None:
         self.home = home
         self.place = home / "here"
         self.place.mkdir(parents=True)
         self.port = free_port()
         self.replaced = {"5680": str(self.port), **(replaced or {})}
-        bin_dir = str(Path(sys.executable).parent)
         self.environment = {
             "PATH": f"{bin_dir}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -76,7 +80,7 @@ class Reader:
             text = block.text
             for old, new in self.replaced.items():
                 text = text.replace(old, new)
-            done += self._do(block, text)
+            done += self.do(block, text)
         assert done, f"{page} has no commands"
         return "".join(self.said)
 
@@ -86,7 +90,7 @@ class Reader:
             if block.title and block.language != "sh":
                 self._write(block.title, block.text)
 
-    def _do(self, block: Block, text: str) -> bool:
+    def do(self, block: Block, text: str) -> bool:
         if block.language == "sh" and "terminal" in block.title:
             self.start(block.title, text)
         elif block.language == "sh":
