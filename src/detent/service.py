@@ -41,7 +41,6 @@ from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")
 
-DAY_MS = 86_400_000
 #: How often a running process looks whether it was asked to stop.
 LOOK_S = 0.2
 

@@ -71,7 +71,10 @@ def test_the_wheel_has_the_page_the_sql_and_its_types(wheel: Path) -> None:
     assert {"detent/py.typed", "detent/dashboard/index.html"} <= wanted
     assert "detent/store/sqlite/migrations/0001_first.sql" in wanted
     assert wanted <= names
-    assert {name.split("/")[0] for name in names} == {"detent", f"detent-{version('detent')}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {
+        "detent",
+        f"detent-{version('detent')}.dist-info",
+    }
 
 
 def test_the_sdist_has_what_a_wheel_and_the_tests_are_made_from(tmp_path: Path) -> None:
