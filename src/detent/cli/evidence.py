@@ -17,7 +17,8 @@ import click
 from detent.cli import output
 from detent.cli.connection import Connection, connect
 from detent.cli.gateway import Gateway
-from detent.errors import Broken, DetentError, Invalid, Refused
+from detent.cli.whichever import whichever
+from detent.errors import Broken, Invalid, Refused
 
 HEADINGS = ("RUN", "FILE", "TYPE", "SIZE", "SHA256", "AT")
 BYTES = "application/octet-stream"
@@ -83,12 +84,11 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _listed(detent: Connection, work_id: str) -> list[dict[str, Any]]:
     """Of a run, or else of a task."""
-    try:
-        found = detent.call("run_evidence", run_id=work_id)
-    except DetentError as error:
-        if error.code != "unknown_run":
-            raise
-        found = detent.call("task_evidence", task_id=work_id)
+    found = whichever(
+        work_id,
+        run=lambda: detent.call("run_evidence", run_id=work_id),
+        task=lambda: detent.call("task_evidence", task_id=work_id),
+    )
     items: list[dict[str, Any]] = found["items"]
     return items
 

@@ -9,13 +9,11 @@ import click
 from detent.cli import output
 from detent.cli.connection import Connection, connect
 from detent.cli.rows import event_cells
-from detent.errors import DetentError
+from detent.cli.whichever import whichever
 
 PAUSE_S = 0.2
 #: Task states in which more output may come.
 AT_WORK = ("todo", "doing", "queued", "running")
-#: Where output is found, by what an id may name.
-LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id"))
 
 
 @click.command()
@@ -47,12 +45,11 @@ def _read(
     if work_id is None:
         page = detent.call("list_events", after=after, limit=limit)
         return page["events"], page["cursor"]
-    try:
-        found = detent.call("task_events", task_id=work_id)["events"]
-    except DetentError as error:
-        if error.code != "unknown_task":
-            raise
-        found = detent.call("job_events", job_id=work_id)["events"]
+    found = whichever(
+        work_id,
+        task=lambda: detent.call("task_events", task_id=work_id),
+        job=lambda: detent.call("job_events", job_id=work_id),
+    )["events"]
     new = [event for event in found if event["position"] > after][:limit]
     return new, new[-1]["position"] if new else after
 
@@ -96,15 +93,17 @@ def logs(work_id: str, follow: bool, as_json: bool) -> None:
 
 def _way(detent: Connection, work_id: str) -> tuple[str, str]:
     """Whether the id is a task's, a job's or a run's."""
-    for way in LOGS[:-1]:
-        try:
-            detent.call(way[0], **{way[1]: work_id})
-        except DetentError as error:
-            if not error.code.startswith("unknown_"):
-                raise
-            continue
-        return way
-    return LOGS[-1]
+
+    def tried(operation: str, parameter: str) -> tuple[str, str]:
+        detent.call(operation, **{parameter: work_id})
+        return operation, parameter
+
+    return whichever(
+        work_id,
+        task=lambda: tried("task_logs", "task_id"),
+        job=lambda: tried("job_logs", "job_id"),
+        run=lambda: tried("run_output", "run_id"),
+    )
 
 
 def _over(detent: Connection, way: tuple[str, str], work_id: str, chunk: dict[str, Any]) -> bool:

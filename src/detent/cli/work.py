@@ -7,10 +7,10 @@ import click
 
 from detent.cli import output, rows
 from detent.cli.connection import Connection, connect
-from detent.errors import DetentError
+from detent.cli.whichever import whichever
 
-#: Codes that say: there is none of this kind with that id, look for another kind.
-UNKNOWN = ("unknown_task", "unknown_job", "unknown_run")
+#: Of why something waits: how the wait is called in the log, which `--json` has.
+UNTOLD = "wait"
 
 
 def page_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -64,7 +64,11 @@ def jobs(as_json: bool, **filters: Any) -> None:
 def steps(work_id: str, as_json: bool) -> None:
     """List the steps of a task's or a job's plans."""
     with connect() as detent:
-        page = _first(detent, work_id, ("task_steps", "task_id"), ("job_steps", "job_id"))
+        page = whichever(
+            work_id,
+            task=lambda: detent.call("task_steps", task_id=work_id),
+            job=lambda: detent.call("job_steps", job_id=work_id),
+        )
     empty = "It has no steps: its work has no plan, or none yet."
     show_page(page, as_json, rows.STEPS, rows.step_cells, empty, "")
 
@@ -75,32 +79,26 @@ def steps(work_id: str, as_json: bool) -> None:
 def why(work_id: str, as_json: bool) -> None:
     """Say why a task or job is not moving, and who can change that."""
     with connect() as detent:
-        answer = _first(detent, work_id, ("why", "task_id"), ("job_why", "job_id"))
+        answer = whichever(
+            work_id,
+            task=lambda: detent.call("why", task_id=work_id),
+            job=lambda: detent.call("job_why", job_id=work_id),
+        )
     if as_json:
         output.print_json(answer)
         return
     output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
-        detail = ", ".join(f"{name}: {value}" for name, value in reason["detail"].items())
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
         cleared += f" Looked at again: {reason['looks_again']}."
-        output.say(" ".join(f"- {reason['reason']}: {cleared} {detail}".split()))
+        output.say(f"- {reason['reason']}: {cleared}")
+        for name, value in reason["detail"].items():
+            if value is not None and name != UNTOLD:
+                output.say(f"  {name}: {value}")
     if not answer["reasons"]:
         output.say("Nothing holds it up.")
     if answer["actions"]:
         output.say(f"You can: {', '.join(answer['actions'])}.")
-
-
-def _first(detent: Connection, work_id: str, *ways: tuple[str, str]) -> Any:
-    """The answer about whatever has this id; a task's id is looked for before a job's."""
-    for operation, parameter in ways[:-1]:
-        try:
-            return detent.call(operation, **{parameter: work_id})
-        except DetentError as error:
-            if error.code not in UNKNOWN:
-                raise
-    operation, parameter = ways[-1]
-    return detent.call(operation, **{parameter: work_id})
 
 
 # ---- show ------------------------------------------------------------------------------------
@@ -112,15 +110,12 @@ def _first(detent: Connection, work_id: str, *ways: tuple[str, str]) -> Any:
 def show(work_id: str, as_json: bool) -> None:
     """Show one task, job or run: where it stands, and its history."""
     with connect() as detent:
-        for look in (_task, _job):
-            try:
-                found = look(detent, work_id)
-                break
-            except DetentError as error:
-                if error.code not in UNKNOWN:
-                    raise
-        else:
-            found = {"run": detent.call("show_run", run_id=work_id)}
+        found = whichever(
+            work_id,
+            task=lambda: _task(detent, work_id),
+            job=lambda: _job(detent, work_id),
+            run=lambda: {"run": detent.call("show_run", run_id=work_id)},
+        )
     if as_json:
         output.print_json(found)
     else:
