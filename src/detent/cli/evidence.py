@@ -24,7 +24,7 @@ HEADINGS = ("RUN", "FILE", "TYPE", "SIZE", "SHA256", "AT")
 BYTES = "application/octet-stream"
 
 
-class _ListsByDefault(click.Group):
+class _ListsByDefault(output.Group):
     """`detent evidence ID` is `detent evidence list ID`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -25,7 +25,9 @@ SORTS: Mapping[str, Mapping[str, type]] = {
     "runs": {"queued_at": int, "started_at": int, "ended_at": int, "id": str},
 }
 STATES: Mapping[str, tuple[str, ...]] = {
-    "tasks": (*LIFECYCLES["board"].state_names, *LIFECYCLES["review"].state_names),
+    "tasks": tuple(
+        dict.fromkeys((*LIFECYCLES["board"].state_names, *LIFECYCLES["review"].state_names))
+    ),
     "jobs": LIFECYCLES["job"].state_names,
     "runs": LIFECYCLES["run"].state_names,
 }
