@@ -142,6 +142,16 @@ def test_nobody_there(tmp_path: Path) -> None:
         gateway.call("x")
 
 
+def test_who_names_another_store_is_not_sent_to_it(
+    here: None, gateway: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("submit", "runQA", "--hold", "--title", "Of the gateway's store")
+    monkeypatch.setenv("DETENT_STORE_URL", str(tmp_path / "other.db"))
+    assert "There are no tasks here" in run("tasks").stdout
+    service.announce(gateway.core.settings.data_dir, gateway.url, str(tmp_path / "other.db"))
+    assert "Of the gateway's store" in run("tasks").stdout
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x"}', '{"pid": 999999999}'])
 def test_an_announcement_of_nobody_is_not_believed(tmp_path: Path, text: str) -> None:
     (tmp_path / "server.json").write_text(text)
