@@ -185,11 +185,19 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         document = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Misconfigured(f"{file} cannot be read: {error}", setting=str(file)) from None
+        raise Misconfigured(
+            f"{file} cannot be read: {error}",
+            setting=str(file),
+            hint="Correct it; it must be TOML, in a file that detent may read.",
+        ) from None
     known = {name(each.name) for each in fields(Settings)}
     for section in document.keys() - _sections() - {*TABLES}:
         raise _unknown_section(file, section)
     for section in _sections() & document.keys():
+        if not isinstance(document[section], dict):
+            raise Misconfigured(
+                f"{file}: {section} must be a section, [{section}]", setting=section
+            )
         for key in document[section]:
             if f"{section}.{key}" not in known:
                 allowed = ", ".join(

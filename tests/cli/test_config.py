@@ -221,6 +221,8 @@ def test_text_is_cut_by_columns_not_letters() -> None:
         ("[worker]\nlease_ms = 5000", "would end before it is renewed"),
         ("[intent.hello]\ncommand = ['true']", "Did you mean intents?"),
         ("intents = 5", "intents must be tables, [intents.NAME]"),
+        ("store = 5", "store must be a section, [store]"),
+        ("[store", "it must be TOML"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(run: Run, text: str, said: str) -> None:
@@ -231,3 +233,17 @@ def test_a_file_that_cannot_be_meant_is_refused(run: Run, text: str, said: str) 
 def test_a_flag_that_cannot_be_meant_is_refused(run: Run) -> None:
     done = run("worker", "--concurrency", "0", code=7)
     assert "worker.concurrency must be at least 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("retrys = 3", "intents.dig.retrys is not known"),
+        ("retry = { retires = 3 }", "retry.retires is not known"),
+        ("timeout_s = 'a'", "timeout_s must be a number of seconds"),
+        ("model = 'large'", "intents.dig.model is not known"),
+    ],
+)
+def test_a_worker_refuses_an_intent_that_cannot_be_meant(run: Run, text: str, said: str) -> None:
+    Path("detent.toml").write_text(f"[intents.dig]\ncommand = ['true']\n{text}")
+    assert said in run("worker", "--once", code=7).stderr

@@ -18,6 +18,7 @@ from detent.operations.limits import limits_from
 from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings, load, name
 from detent.worker import sandbox
+from detent.worker.app import App
 from detent.worker.runners.agent.config import agent_from
 
 #: Sections whose variables nobody else uses; `DETENT_RUN_ID` and its like are a run's own.
@@ -30,7 +31,7 @@ def configured() -> tuple[Loaded | None, list[Finding]]:
         loaded = load()
         checks: tuple[Callable[[], object], ...] = (
             lambda: check(loaded.settings),
-            lambda: intents_from(loaded.tables),
+            lambda: App.from_config(_unstarted(loaded), agents_from(loaded.tables)),
             lambda: limits_from(loaded.tables),
         )
         for each in checks:
@@ -45,6 +46,12 @@ def configured() -> tuple[Loaded | None, list[Finding]]:
         *extras(loaded.settings),
         *reachable(loaded.settings),
     ]
+
+
+def _unstarted(loaded: Loaded) -> dict[str, Mapping[str, Any]]:
+    """The intents, without those whose code would have to be imported."""
+    rows = intents_from(loaded.tables)
+    return {intent: row for intent, row in rows.items() if "app" not in row}
 
 
 def variables(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -62,11 +69,8 @@ def programs(loaded: Loaded) -> Iterator[Finding]:
     wanted: dict[str, list[str]] = defaultdict(list)
     agents = agents_from(loaded.tables)
     for intent, row in intents_from(loaded.tables).items() if "intents" in loaded.tables else ():
-        try:
-            for program in _started(row, agents):
-                wanted[program].append(intent)
-        except DetentError as error:
-            yield Finding("programs", False, f"intents.{intent}: {error.message}", error.hint)
+        for program in _started(row, agents):
+            wanted[program].append(intent)
     for program, intents in sorted(wanted.items()):
         found = shutil.which(program)
         what = f"{program} is at {found}" if found else f"{program} is not found on PATH"

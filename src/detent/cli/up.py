@@ -14,7 +14,9 @@ from detent.cli.dashboard import link_to
 from detent.errors import Misconfigured, Refused
 from detent.settings import FILE_NAME, load
 
-EXAMPLE = '{"source":"api","intent":"runQA","priority":"P0","payload":{"project":"demo"}}'
+EXAMPLE = '{{"source":"api","intent":"{intent}","priority":"P0","payload":{{"project":"demo"}}}}'
+#: The intent of the example, where it is one.
+LIKELY = "runQA"
 STARTER_FILE = """\
 # detent's configuration. `detent config show` says where each value comes from.
 
@@ -199,9 +201,19 @@ def _say_ready(service: Any, data_dir: Path, as_json: bool) -> None:
         f"Ready: {service.url}  (Ctrl-C stops)\n"
         f"Page:  {link_to(service.url, Direct(service.core))}\n"
         "       (signs in once, within a minute; `detent dashboard` makes another link)\n"
-        f"Token: {data_dir / 'token'}\n\n"
-        f"Try:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
-        f'         -H "Authorization: Bearer $(cat {data_dir / "token"})" \\\n'
-        f"         -d '{EXAMPLE}'\n"
+        f"Token: {data_dir / 'token'}"
+    )
+    if service.core.intents:
+        output.say(_example(service, data_dir / "token"))
+
+
+def _example(service: Any, token: Path) -> str:
+    """Something to try, with an intent that there is."""
+    intents = service.core.intents
+    body = EXAMPLE.format(intent=LIKELY if LIKELY in intents else next(iter(intents)))
+    return (
+        f"\nTry:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
+        f'         -H "Authorization: Bearer $(cat {token})" \\\n'
+        f"         -d '{body}'\n"
         "       detent tasks"
     )
