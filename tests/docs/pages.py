@@ -5,6 +5,7 @@ runs there until it says that it is ready, or until a later block needs that ter
 whose title is a file name is that file. Anything else is for reading only.
 """
 
+import importlib.util
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import NamedTuple, Self
 
 from tests.e2e.installation import wait_until
@@ -40,6 +41,18 @@ def blocks(page: str) -> Iterator[Block]:
         language, _, rest = found["info"].partition(" ")
         title = TITLE.search(rest)
         yield Block(language, title[1] if title else "", found["text"])
+
+
+def imported(block: Block, place: Path) -> ModuleType:
+    """The module that a block is, written to a file of its name and imported from there."""
+    file = place / block.title
+    file.write_text(block.text)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def free_port() -> int:

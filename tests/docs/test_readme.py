@@ -1,13 +1,12 @@
 """The README's handler works as printed: it asks, uploads, survives a crash, is accepted."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
 from detent.kernel import commands as c
 from detent.testing.inline import Harness
-from tests.docs.pages import ROOT, Block, Reader, blocks
+from tests.docs.pages import ROOT, Block, Reader, blocks, imported
 
 README = (ROOT / "README.md").read_text("utf-8")
 #: What a person would see before typing the next line.
@@ -47,14 +46,7 @@ def test_the_handler_of_the_readme_survives_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: Block
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path(handler.title).write_text(handler.text)
-    spec = importlib.util.spec_from_file_location("readme", handler.title)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
-    harness = Harness(module.app)
+    harness = Harness(imported(handler, tmp_path).app)
     harness.crash(after="build")
     handle = harness.submit("release", {"version": "1.4.0"}, lifecycle="review")
     harness.drain(advance=True)

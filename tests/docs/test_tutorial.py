@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, Reader
+from detent.kernel import commands as c
+from detent.testing.inline import Harness
+from tests.docs.pages import ROOT, Reader, blocks, imported
 from tests.plugins.wheel import Installed
 
 TUTORIAL = ROOT / "docs" / "tutorial"
@@ -37,6 +39,26 @@ def test_a_durable_handler(home: Path, installed: Installed) -> None:
         "testing",
         "uploading",
     ]
+
+
+@pytest.mark.parametrize("write", range(8))
+def test_the_durable_handler_uploads_wherever_it_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
+) -> None:
+    page = (TUTORIAL / "durable-handler.md").read_text("utf-8")
+    module = imported(next(each for each in blocks(page) if each.title == "work.py"), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    harness = Harness(module.app)
+    handle = harness.submit("release", {"version": "1.4.0"}, lifecycle="review")
+    harness.drain()
+    task = handle.task()
+    assert task is not None
+    harness.engine.do(c.AnswerTask(task.id, "yes"), c.Actor("person"))
+    harness.crash_at(write)
+    harness.drain(advance=True)
+    assert handle.result(timeout=0) == "shop-1.4.0 is out"
+    assert Path("notes.txt").read_text().count("uploading") == 1
 
 
 def test_an_agent_under_review(home: Path, installed: Installed) -> None:
