@@ -11,7 +11,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.plugins.postgres"]
+pytest_plugins = ["tests.plugins.postgres", "tests.plugins.wheel"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("COLUMNS", None)

@@ -162,11 +162,11 @@ def lock_flaws(root: Path = ROOT) -> list[str]:
 
 
 def texts(root: Path) -> Iterator[tuple[Path, str]]:
-    """Every text file of the tree except below directories that .gitignore names."""
+    """Every text file of the tree except git's own and those below directories of .gitignore."""
     ignored = {".git", *_ignored_directories(root)}
     for directory, folders, names in os.walk(root):
         folders[:] = sorted(set(folders) - ignored)
-        for path in (Path(directory, name) for name in sorted(names)):
+        for path in (Path(directory, name) for name in sorted(set(names) - {".git"})):
             try:
                 yield path, path.read_text(encoding="utf-8")
             except (UnicodeDecodeError, OSError):

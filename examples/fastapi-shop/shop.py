@@ -30,8 +30,10 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service = Service(core, gateway=False, apps=["work:app"])
         service.start()
         print("Ready", flush=True)
-        yield
-        service.stop()  # running work ends, or is handed back
+        try:
+            yield
+        finally:
+            service.stop()  # running work ends, or is handed back
 
 
 api = FastAPI(lifespan=lifespan)

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from detent import App, ResourceFailed, Run
-from detent.worker.plans import PlanRequest
+from detent import App, PlanRequest, ResourceFailed, Run
 
 app = App()
 

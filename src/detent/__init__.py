@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from detent.enlisting import intake_row
     from detent.errors import JobFailed
     from detent.worker.app import App
+    from detent.worker.effects import NOT_DONE
     from detent.worker.failures import Failure, NeedsUser, NetworkError, RateLimited, ResourceFailed
+    from detent.worker.history import StepResult
+    from detent.worker.plans import PlanRequest
     from detent.worker.run import AsyncRun, Run
 
 __all__ = [
+    "NOT_DONE",
     "App",
     "AsyncClient",
     "AsyncRun",
@@ -23,13 +27,16 @@ __all__ = [
     "JobFailed",
     "NeedsUser",
     "NetworkError",
+    "PlanRequest",
     "RateLimited",
     "ResourceFailed",
     "Run",
+    "StepResult",
     "intake_row",
 ]
 
 _PLACES = {
+    "NOT_DONE": "detent.worker.effects",
     "App": "detent.worker.app",
     "AsyncClient": "detent.client",
     "AsyncRun": "detent.worker.run",
@@ -38,9 +45,11 @@ _PLACES = {
     "JobFailed": "detent.errors",
     "NeedsUser": "detent.worker.failures",
     "NetworkError": "detent.worker.failures",
+    "PlanRequest": "detent.worker.plans",
     "RateLimited": "detent.worker.failures",
     "ResourceFailed": "detent.worker.failures",
     "Run": "detent.worker.run",
+    "StepResult": "detent.worker.history",
     "intake_row": "detent.enlisting",
 }
 

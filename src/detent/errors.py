@@ -161,7 +161,12 @@ class Misconfigured(DetentError):
 
     def __init__(self, message: str, *, setting: str, hint: str | None = None) -> None:
         self.setting = setting
-        super().__init__(message, hint=hint or f"Set {setting}.", details={"setting": setting})
+        super().__init__(
+            message,
+            hint=hint
+            or f"Correct {setting}; `detent config show` says where a setting comes from.",
+            details={"setting": setting},
+        )
 
 
 class Broken(DetentError):

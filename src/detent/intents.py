@@ -20,7 +20,7 @@ KINDS = ("command", "agent", "app")
 
 def intents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The intents that a configuration file names, each with exactly one way to be done."""
-    named = tables.get("intents", STARTER)
+    named = _tables(tables, "intents", STARTER)
     for name, intent in named.items():
         ways = [kind for kind in KINDS if kind in intent]
         if len(ways) != 1:
@@ -38,10 +38,18 @@ def intents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def agents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The agent command lines that a configuration file describes, `[agents.NAME]`."""
-    named = tables.get("agents", {})
-    if not isinstance(named, dict) or not all(isinstance(each, dict) for each in named.values()):
-        raise Misconfigured("agents must be tables, [agents.NAME]", setting="agents")
-    return dict(named)
+    return dict(_tables(tables, "agents", {}))
+
+
+def _tables(
+    tables: Mapping[str, Any], section: str, otherwise: Mapping[str, Any]
+) -> Mapping[str, Mapping[str, Any]]:
+    named = tables.get(section, otherwise)
+    if not isinstance(named, Mapping) or not all(
+        isinstance(each, Mapping) for each in named.values()
+    ):
+        raise Misconfigured(f"{section} must be tables, [{section}.NAME]", setting=section)
+    return named
 
 
 def _is_argv(value: object) -> bool:

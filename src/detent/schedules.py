@@ -61,7 +61,7 @@ def schedule_from(name: str, row: Mapping[str, Any]) -> Schedule:
     if schedule.missed not in MISSED:
         raise _wrong("missed", schedule.missed, MISSED)
     if schedule.every_s is not None and not _is_interval(schedule.every_s):
-        raise _wrong("every_s", schedule.every_s, ("1 to 31536000 seconds",))
+        raise _wrong("every_s", schedule.every_s, (), "it must be 1 to 31536000 seconds")
     if schedule.cron is not None:
         next(_cron(schedule, 0))
     return schedule
@@ -94,7 +94,8 @@ def _cron(schedule: Schedule, after: int) -> Iterator[int]:
     except CronSimError as error:
         raise _wrong("cron", schedule.cron, (), str(error)) from None
     except (ZoneInfoNotFoundError, ValueError):
-        raise _wrong("timezone", schedule.timezone, ("a name like Europe/Berlin",)) from None
+        wanted = "it must be a name like Europe/Berlin"
+        raise _wrong("timezone", schedule.timezone, (), wanted) from None
     for moment in moments:
         yield int(moment.timestamp()) * S_US
 
@@ -120,6 +121,5 @@ def due_times(schedule: Schedule, now: int) -> list[int]:
 def _wrong(name: str, given: object, allowed: object, why: str = "") -> Invalid:
     listed = tuple(map(str, allowed)) if isinstance(allowed, (tuple, list)) else ()
     reason = why or f"it must be one of {', '.join(listed)}"
-    return Invalid(
-        f"schedule.{name}: {reason}, not {given!r}.", field=name, given=given, allowed=listed
-    )
+    instead = "" if given is None else f", not {given!r}"
+    return Invalid(f"schedule.{name}: {reason}{instead}.", field=name, given=given, allowed=listed)

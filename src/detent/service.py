@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Protocol
+from zlib import crc32
 
 import psutil
 
@@ -41,7 +42,6 @@ from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")
 
-DAY_MS = 86_400_000
 #: How often a running process looks whether it was asked to stop.
 LOOK_S = 0.2
 
@@ -103,7 +103,7 @@ class Service:
             ensure_token(self.core)
             port = self.server.start()
             self.url = f"http://{self.core.settings.gateway_host}:{port}"
-            announce(self.core.settings.data_dir, self.url)
+            announce(self.core.settings.data_dir, self.url, self.core.settings.url)
         self._start(self.worker)
 
     def _start(self, part: Part | None) -> None:
@@ -218,13 +218,15 @@ def run_until_stopped(
         service.stop()
 
 
-def announce(data_dir: Path, url: str) -> None:
+def announce(data_dir: Path, url: str, store_url: str = "") -> None:
     """Say on disk which process serves this data directory, so that commands go through it."""
     process = psutil.Process()
     server = {
         "url": url,
         "pid": process.pid,
         "started": process.create_time(),
+        # Enough to tell one store from another; the address itself may hold a password.
+        "store": crc32(store_url.encode()),
         # With these a command asks without having to import all that an operation stands on.
         "routes": {each.name: (each.method, each.path, each.whole) for each in OPERATIONS.values()},
     }
@@ -232,8 +234,8 @@ def announce(data_dir: Path, url: str) -> None:
 
 
 def withdraw(data_dir: Path) -> None:
-    """Take the announcement back, unless another process has announced itself since."""
+    """Say so no more; a gateway that has announced itself since then keeps its announcement."""
     file = data_dir / "server.json"
-    with suppress(FileNotFoundError, ValueError):
+    with suppress(OSError, ValueError, KeyError, TypeError):
         if json.loads(file.read_text("utf-8"))["pid"] == os.getpid():
             file.unlink()

@@ -14,6 +14,8 @@ from typing import Any
 from detent.errors import Misconfigured
 
 FILE_NAME = "detent.toml"
+#: What else a file may have: how work is done, by whom, and how much of it at once.
+TABLES = ("intents", "agents", "limits")
 
 
 def setting(
@@ -109,7 +111,9 @@ class Settings:
     notion_token: str = setting("", "Notion's token as env:NAME or file:PATH; empty: no sync")
     notion_parent: str = setting("", "Id of the page in Notion that the databases stand on")
     notion_url: str = setting("https://api.notion.com", "Where Notion's API is")
-    notion_interval_ms: int = setting(30_000, "How often Notion is brought up to date", "ms")
+    notion_interval_ms: int = setting(
+        30_000, "How often Notion is brought up to date", "ms", least=1
+    )
     traces_enabled: bool = setting(False, "Export traces, to where the OTEL_* variables say")
     log_format: str = setting("text", "How the program logs to stderr: text or json")
     log_level: str = setting("info", "What it logs: debug, info, warning or error, and worse")
@@ -153,7 +157,6 @@ def load(
         values[each.name], origins[each.name] = _value(
             each, flags or {}, environment, document, file
         )
-        _check_bounds(each, values[each.name])
     if not values["store_data_dir"]:
         values["store_data_dir"] = str(default_data_dir(file))
     tables = {key: value for key, value in document.items() if key not in _sections()}
@@ -185,9 +188,19 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         document = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Misconfigured(f"{file} cannot be read: {error}", setting=str(file)) from None
+        raise Misconfigured(
+            f"{file} cannot be read: {error}",
+            setting=str(file),
+            hint="Correct it; it must be TOML, in a file that detent may read.",
+        ) from None
     known = {name(each.name) for each in fields(Settings)}
+    for section in document.keys() - _sections() - {*TABLES}:
+        raise _unknown_section(file, section)
     for section in _sections() & document.keys():
+        if not isinstance(document[section], dict):
+            raise Misconfigured(
+                f"{file}: {section} must be a section, [{section}]", setting=section
+            )
         for key in document[section]:
             if f"{section}.{key}" not in known:
                 allowed = ", ".join(
@@ -201,6 +214,18 @@ def _read(file: Path) -> dict[str, Any]:
     return document
 
 
+def _unknown_section(file: Path, section: str) -> Misconfigured:
+    from difflib import get_close_matches  # commands are quick to start, and few need it
+
+    listed = sorted(_sections() | {*TABLES})
+    meant = [f"Did you mean {each}?" for each in get_close_matches(section, listed, 1)]
+    return Misconfigured(
+        f"{file}: there is no section {section}",
+        setting=section,
+        hint=" ".join([*meant, f"Known sections: {', '.join(listed)}."]),
+    )
+
+
 def _value(
     each: Any,
     flags: Mapping[str, Any],
@@ -211,23 +236,23 @@ def _value(
     section, key = name(each.name).split(".")
     variable = f"DETENT_{each.name.upper()}"
     if flags.get(each.name) is not None:
-        return flags[each.name], "flag"
+        return _in_range(flags[each.name], each, name(each.name)), "flag"
     if variable in environment:
-        return _read_text(environment[variable], each.default, variable), f"environment {variable}"
+        value = _read_text(environment[variable], each.default, variable)
+        return _in_range(value, each, variable), f"environment {variable}"
     if key in document.get(section, {}):
-        return _checked(document[section][key], each.default, f"{section}.{key}"), str(file)
+        value = _checked(document[section][key], each.default, f"{section}.{key}")
+        return _in_range(value, each, f"{section}.{key}"), str(file)
     return each.default, "default"
 
 
-def _check_bounds(each: Any, value: Any) -> None:
-    """Refuse at the start a number with which detent would stand still or forget too much."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return
+def _in_range(value: Any, each: Any, where: str) -> Any:
+    """The value; a number with which detent would stand still or forget too much is refused."""
     least, most = each.metadata["least"], each.metadata["most"]
-    if value < least or (most is not None and value > most):
-        allowed = f"at least {least}" if most is None else f"between {least} and {most}"
-        where = name(each.name)
-        raise Misconfigured(f"{where} must be {allowed}, not {value}.", setting=where)
+    if type(value) is int and not (least <= value and (most is None or value <= most)):
+        wanted = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise Misconfigured(f"{where} must be {wanted}, not {value}.", setting=name(each.name))
+    return value
 
 
 def _read_text(text: str, default: Any, where: str) -> Any:

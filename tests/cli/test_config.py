@@ -49,6 +49,34 @@ def test_secrets_are_hidden(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
     assert found["intents.x.command"]["value"] == ["true"]
 
 
+#: What bash does when somebody presses the tabulator: words as typed, the last one unfinished.
+TABULATOR = """
+eval "$(detent completion bash)"
+function=$(complete -p detent | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+$function detent "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("subm", "submit"), ("db ba", "backup"), ("submit --prio", "--priority")],
+)
+def test_bash_completes(tmp_path: Path, typed: str, offered: str) -> None:
+    (tmp_path / "detent").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m detent "$@"\n')
+    (tmp_path / "detent").chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", TABULATOR, "bash", "detent", *typed.split()],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [offered]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_completion_script_names_the_program(run: Run, shell: str) -> None:
     script = run("completion", shell).stdout
@@ -219,3 +247,42 @@ def test_text_is_cut_by_columns_not_letters() -> None:
     assert output.cut("任务任务", 5) == "任务…"
     assert output.cut("plain", 5) == "plain"
     assert output.cut("plainer", 5) == "plai…"
+
+
+# ---- what cannot be meant ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[gateway]\nport = 70000", "gateway.port must be from 0 to 65535, not 70000"),
+        ("[worker]\nconcurrency = 0", "worker.concurrency must be at least 1, not 0"),
+        ("[worker]\nlease_ms = 5000", "would end before it is renewed"),
+        ("[intent.hello]\ncommand = ['true']", "Did you mean intents?"),
+        ("intents = 5", "intents must be tables, [intents.NAME]"),
+        ("store = 5", "store must be a section, [store]"),
+        ("[store", "it must be TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(run: Run, text: str, said: str) -> None:
+    Path("detent.toml").write_text(text)
+    assert said in run("tasks", code=7).stderr
+
+
+def test_a_flag_that_cannot_be_meant_is_refused(run: Run) -> None:
+    done = run("worker", "--concurrency", "0", code=7)
+    assert "worker.concurrency must be at least 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("retrys = 3", "intents.dig.retrys is not known"),
+        ("retry = { retires = 3 }", "retry.retires is not known"),
+        ("timeout_s = 'a'", "timeout_s must be a number of seconds"),
+        ("model = 'large'", "intents.dig.model is not known"),
+    ],
+)
+def test_a_worker_refuses_an_intent_that_cannot_be_meant(run: Run, text: str, said: str) -> None:
+    Path("detent.toml").write_text(f"[intents.dig]\ncommand = ['true']\n{text}")
+    assert said in run("worker", "--once", code=7).stderr

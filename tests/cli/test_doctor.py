@@ -12,9 +12,10 @@ import apsw
 import pytest
 from click.testing import Result
 
-from detent.cli import findings
+from detent.cli import configured, findings
 from detent.cli.findings import Finding, examine
 from detent.engine import Engine
+from detent.operations.offices import TERM_US
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
 from detent.testing.conformance.work import submit_job
@@ -126,11 +127,13 @@ def test_a_clock_that_went_back(data: Path, store: SqliteStore) -> None:
     assert not clocks(data, 1_000_000)[0].well
 
 
-def with_worker(data: Path, **fields: Any) -> None:
+def with_worker(data: Path, keeper: bool = True, **fields: Any) -> None:
     again = SqliteStore(data / "detent.db")
+    term_us = TERM_US if keeper else -1
     with again.write() as tx:
         known = {"host": socket.gethostname(), "pid": os.getpid(), "seen_at": tx.now()}
         tx.put_rows("workers", {"w1": {**known, "intents": ["dig"], **fields}})
+        tx.put_rows("system_state", {"keeper": {"name": "k1", "until": tx.now() + term_us}})
     submit_job(Engine(again), intent="dig")
     again.close()
 
@@ -156,3 +159,79 @@ def test_a_worker_that_is_gone_is_missed_for_a_day(
     seen_at = time.time_ns() // 1_000 - ago_s * 1_000_000
     with_worker(data, host="elsewhere", seen_at=seen_at, intents=["fill"])
     assert set(ills(run)) == wrong
+
+
+def test_workers_without_a_keeper(run: Run, data: Path, store: SqliteStore) -> None:
+    with_worker(data, keeper=False)
+    assert list(ills(run)) == ["keeper"]
+
+
+# ---- the configuration -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("[gateway]\nhost = 5", "configuration", "gateway.host must be of type str"),
+        ("[gatway]\nport = 1", "configuration", "there is no section gatway"),
+        ("[intents.dig]", "configuration", "exactly one of command, agent, app"),
+        ("[limits.dig]\nrunning = 1", "configuration", "limits.dig"),
+        ("[worker]\nlease_ms = 9000", "configuration", "would end before it is renewed"),
+        ("[intents.dig]\ncommand = ['no-such-spade']", "programs", "no-such-spade is not found"),
+        ("[intents.dig]\nagent = 'nobody'", "configuration", "there is no agent 'nobody'"),
+        ("[intents.dig]\ncommand = ['sh']\nx = 1", "configuration", "intents.dig.x is not known"),
+        ("[worker]\nsandbox = 'cage'", "programs", "worker.sandbox must be one of"),
+        ("[gateway]\npublic = true", "hosts", "names no host"),
+    ],
+)
+def test_a_mistake_in_the_file(
+    run: Run, store: SqliteStore, text: str, name: str, said: str
+) -> None:
+    Path("detent.toml").write_text(text)
+    wrong = ills(run)
+    assert list(wrong) == [name]
+    assert said in wrong[name]["what"]
+
+
+def test_a_program_that_is_there(run: Run, store: SqliteStore) -> None:
+    Path("detent.toml").write_text("[intents.dig]\ncommand = ['sh', '-c', 'true']")
+    assert "ok     programs: sh is at /" in run("doctor").stdout
+
+
+def test_git_is_missed_where_worktrees_are_wanted(
+    run: Run, store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "claude").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    Path("detent.toml").write_text(
+        "[intents.dig]\nagent = 'claude'\nprompt = 'dig'\nworkspace = 'worktree'"
+    )
+    assert ills(run)["programs"]["what"] == "git is not found on PATH"
+
+
+def test_a_variable_that_is_misspelt(
+    run: Run, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DETENT_RUN_ID", "a run's own")
+    monkeypatch.setenv("DETENT_STORE_ADDRESS", "postgresql://localhost/x")
+    wrong = ills(run)
+    assert list(wrong) == ["variables"]
+    assert "DETENT_STORE_ADDRESS" in wrong["variables"]["what"]
+
+
+def test_an_extra_that_is_missing(
+    run: Run, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DETENT_TRACES_ENABLED", "true")
+    run("doctor")
+    monkeypatch.setattr(configured, "find_spec", lambda _: None)
+    assert ills(run)["extras"]["remedy"] == "pip install 'detent[otel]'"
+
+
+def test_a_server_that_does_not_answer(
+    run: Run, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "DETENT_STORE_URL", f"postgresql://localhost:{free_port}/x?connect_timeout=1"
+    )
+    assert list(ills(run)) == ["database"]

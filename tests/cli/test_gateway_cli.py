@@ -67,7 +67,7 @@ def test_a_command_goes_through_it(here: None, gateway: Installation) -> None:
 
 def test_a_refusal_is_the_error_that_it_is(here: None) -> None:
     unknown = run("show", "nobody")
-    assert (unknown.exit_code, unknown.stderr.count("unknown_run")) == (3, 1)
+    assert (unknown.exit_code, unknown.stderr.count("no task, job or run")) == (3, 1)
     wrong = run("submit", "unheardOf")
     assert (wrong.exit_code, "[unknown_intent]" in wrong.stderr) == (2, True)
     assert "runQA" in wrong.stderr
@@ -140,6 +140,16 @@ def test_nobody_there(tmp_path: Path) -> None:
     gateway = Gateway(Announced(f"http://127.0.0.1:{port}", {"x": Route("GET", "/x")}), "t")
     with pytest.raises(Unavailable, match="does not answer"):
         gateway.call("x")
+
+
+def test_who_names_another_store_is_not_sent_to_it(
+    here: None, gateway: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("submit", "runQA", "--hold", "--title", "Of the gateway's store")
+    monkeypatch.setenv("DETENT_STORE_URL", str(tmp_path / "other.db"))
+    assert "There are no tasks here" in run("tasks").stdout
+    service.announce(gateway.core.settings.data_dir, gateway.url, str(tmp_path / "other.db"))
+    assert "Of the gateway's store" in run("tasks").stdout
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x"}', '{"pid": 999999999}'])

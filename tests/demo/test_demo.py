@@ -2,17 +2,23 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import psutil
 import pytest
 from click.testing import CliRunner
 
-from detent.cli.main import cli
+from detent.cli.main import INTERRUPTED, cli
+from detent.demo import story
 from detent.demo.claims import CLAIMS, Claim, Event, holds
-from detent.demo.story import Story
+from detent.demo.stage import Stage
+from detent.demo.story import REVIEW_S, Manner, Story
+from detent.errors import Refused
 
 
 def test_the_whole_story_is_true_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -30,6 +36,69 @@ def test_the_whole_story_is_true_and_leaves_nothing_behind(tmp_path: Path) -> No
     assert "Killed. Parts sent so far: 1, 2, 3" in done.stderr
     assert list(tmp_path.iterdir()) == []
     assert [each for each in psutil.process_iter() if str(tmp_path) in _cwd(each)] == []
+
+
+def test_ctrl_c_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "detent", "demo", "--terminal", "--quick"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert demo.stdout is not None
+    with demo, demo.stdout as said:
+        assert any("It listens on" in line for line in said)
+        os.killpg(demo.pid, signal.SIGINT)  # a terminal tells the whole group
+        assert "Stopped. What it started has ended, and nothing is left." in said.read()
+    assert demo.returncode == INTERRUPTED
+    assert list(tmp_path.iterdir()) == []
+    assert [each for each in psutil.process_iter() if str(tmp_path) in _cwd(each)] == []
+
+
+class Onlooker:
+    """A stage on which a person may accept, at a look of the demo's own choice."""
+
+    directory = Path("demo")
+
+    def __init__(self, accepts_at: float) -> None:
+        self.looks = 0
+        self.accepts_at = accepts_at
+        self.typed: list[str] = []
+
+    def events(self, _: str) -> list[Event]:
+        self.looks += 1
+        accepted = self.looks >= self.accepts_at or self.typed
+        return [{"name": "task_accepted"}] if accepted else []
+
+    def within(self, look: Callable[[], bool], seconds: float) -> bool:
+        assert seconds == REVIEW_S
+        return look()
+
+    def detent(self, *arguments: str) -> str:
+        if self.looks >= self.accepts_at - 1:
+            raise Refused("It was accepted a moment ago.")
+        self.typed.append(arguments[0])
+        return ""
+
+    until = Stage.until
+    processes: ClassVar[dict[str, Any]] = {}
+
+
+@pytest.mark.parametrize(
+    ("accepts_at", "typed", "thanked"), [(1, [], True), (2, [], False), (99, ["accept"], False)]
+)
+def test_a_person_may_accept_before_the_demo_does(
+    monkeypatch: pytest.MonkeyPatch, accepts_at: int, typed: list[str], thanked: bool
+) -> None:
+    monkeypatch.setattr(story, "PAUSE_S", 0)
+    said: list[str] = []
+    stage = Onlooker(accepts_at)
+    told = Story(cast(Stage, stage), Manner(said.append, open_page=said.append))
+    told.tasks["fix"] = "t"
+    told._person("Accept it", "accept", "t", event="task_accepted", patience_s=REVIEW_S)
+    assert stage.typed == typed
+    assert ("You did. Thank you." in said) is thanked
 
 
 def _cwd(process: psutil.Process) -> str:

@@ -5,6 +5,7 @@ runs there until it says that it is ready, or until a later block needs that ter
 whose title is a file name is that file. Anything else is for reading only.
 """
 
+import importlib.util
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import NamedTuple, Self
 
 from tests.e2e.installation import wait_until
@@ -42,6 +43,18 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(language, title[1] if title else "", found["text"])
 
 
+def imported(block: Block, place: Path) -> ModuleType:
+    """The module that a block is, written to a file of its name and imported from there."""
+    file = place / block.title
+    file.write_text(block.text)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -50,15 +63,19 @@ def free_port() -> int:
 
 
 class Reader:
-    """Somebody with an empty home who does what a page says."""
+    """Somebody with an empty home who does what a page says, with the programs of `bin_dir`."""
 
-    def __init__(self, home: Path, replaced: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        replaced: Mapping[str, str] | None = None,
+        bin_dir: Path = Path(sys.executable).parent,
+    ) -> None:
         self.home = home
         self.place = home / "here"
         self.place.mkdir(parents=True)
         self.port = free_port()
         self.replaced = {"5680": str(self.port), **(replaced or {})}
-        bin_dir = str(Path(sys.executable).parent)
         self.environment = {
             "PATH": f"{bin_dir}:{os.environ['PATH']}",
             "HOME": str(home),
@@ -76,7 +93,7 @@ class Reader:
             text = block.text
             for old, new in self.replaced.items():
                 text = text.replace(old, new)
-            done += self._do(block, text)
+            done += self.do(block, text)
         assert done, f"{page} has no commands"
         return "".join(self.said)
 
@@ -86,7 +103,7 @@ class Reader:
             if block.title and block.language != "sh":
                 self._write(block.title, block.text)
 
-    def _do(self, block: Block, text: str) -> bool:
+    def do(self, block: Block, text: str) -> bool:
         if block.language == "sh" and "terminal" in block.title:
             self.start(block.title, text)
         elif block.language == "sh":

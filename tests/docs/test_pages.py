@@ -61,3 +61,10 @@ def test_every_error_code_is_explained(code: str) -> None:
     assert f"**What happened.** {row.meaning}" in page
     assert f"**Why.** {row.why}" in page
     assert f"**What to do.** {row.remedy}" in page
+
+
+def test_the_places_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Where to look")[2]
+    places = re.findall(r"`([\w/]+(?:/|\.py))`", text)
+    assert len(places) > 10
+    assert [place for place in places if not (ROOT / "src" / "detent" / place).exists()] == []

@@ -1,39 +1,52 @@
-"""The README's handler is one that works: it asks, survives a crash, uploads once, and returns."""
+"""The README's handler works as printed: it asks, uploads, survives a crash, is accepted."""
 
-import importlib.util
 from pathlib import Path
+
+import pytest
 
 from detent.kernel import commands as c
 from detent.testing.inline import Harness
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import ROOT, Block, Reader, blocks, imported
 
-#: What the README leaves to the reader.
-REST = """
-uploads = []
-
-def make_build(version):
-    return f"shop-{version}"
-
-def upload(build):
-    uploads.append(build)
-
-def is_uploaded(key):
-    return bool(uploads)
-"""
+README = (ROOT / "README.md").read_text("utf-8")
+#: What a person would see before typing the next line.
+SEEN = {
+    "detent inbox": '"blocked_by": "question"',
+    "detent accept": '"state": "ready"',
+}
 
 
-def test_the_handler_of_the_readme(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    (code,) = (block.text for block in blocks(readme) if block.language == "python")
-    file = tmp_path / "readme.py"
-    file.write_text(code + REST)
-    spec = importlib.util.spec_from_file_location("readme", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def section(title: str) -> list[Block]:
+    _, _, rest = README.partition(f"## {title}\n")
+    return list(blocks(rest.partition("\n## ")[0]))
 
-    harness = Harness(module.app)
+
+@pytest.fixture
+def handler() -> Block:
+    return next(block for block in section("A durable handler") if block.title == "work.py")
+
+
+def test_the_handler_of_the_readme_is_typed_as_printed(tmp_path: Path) -> None:
+    with Reader(tmp_path / "home") as reader:
+        *_, commands = printed = section("A durable handler")
+        for block in printed[:-1]:
+            reader.do(block, block.text)
+        for line in commands.text.splitlines():
+            for begin in (begin for begin in SEEN if line.startswith(begin)):
+                look = f"detent show $ID --json | grep -q '{SEEN[begin]}'"
+                reader.enter(f"until {look}; do sleep 0.1; done")
+            reader.enter(line)
+        said = "".join(reader.said)
+    assert "Ship 1.4.0? (yes, no)" in said
+    assert "completed" in said
+    assert (reader.place / "uploaded-shop-1.4.0.zip").read_text()
+
+
+def test_the_handler_of_the_readme_survives_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: Block
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    harness = Harness(imported(handler, tmp_path).app)
     harness.crash(after="build")
     handle = harness.submit("release", {"version": "1.4.0"}, lifecycle="review")
     harness.drain(advance=True)
@@ -42,6 +55,6 @@ def test_the_handler_of_the_readme(tmp_path: Path) -> None:
     assert (task.state, task.blocked_by) == ("blocked", "question")
     harness.engine.do(c.AnswerTask(task.id, "yes"), c.Actor("person"))
     harness.drain(advance=True)
-    assert handle.result(timeout=0) == "shop-1.4.0"
+    assert handle.result(timeout=0) == "shop-1.4.0.zip"
     assert handle.state() == "ready"
-    assert module.uploads == ["shop-1.4.0"]
+    assert Path("uploaded-shop-1.4.0.zip").read_text()

@@ -1,10 +1,13 @@
-"""The tutorial's own words, typed by somebody with an empty home."""
+"""The tutorial's own words, typed by somebody with an empty home who has installed the wheel."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, Reader
+from detent.kernel import commands as c
+from detent.testing.inline import Harness
+from tests.docs.pages import ROOT, Reader, blocks, imported
+from tests.plugins.wheel import Installed
 
 TUTORIAL = ROOT / "docs" / "tutorial"
 #: Many real processes, each of which takes its time on a busy machine.
@@ -16,16 +19,16 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_first_task(home: Path) -> None:
-    with Reader(home) as reader:
+def test_first_task(home: Path, installed: Installed) -> None:
+    with Reader(home, bin_dir=installed()) as reader:
         said = reader.follow(TUTORIAL / "first-task.md")
     assert "hello, Grace" in said
     assert "ended with 10" in said
     assert "Clean: the log" in said
 
 
-def test_a_durable_handler(home: Path) -> None:
-    with Reader(home) as reader:
+def test_a_durable_handler(home: Path, installed: Installed) -> None:
+    with Reader(home, bin_dir=installed()) as reader:
         said = reader.follow(TUTORIAL / "durable-handler.md")
     assert "run_cancelled" in said
     assert "task_accepted" in said
@@ -38,16 +41,37 @@ def test_a_durable_handler(home: Path) -> None:
     ]
 
 
-def test_an_agent_under_review(home: Path) -> None:
-    with Reader(home) as reader:
+@pytest.mark.parametrize("write", range(8))
+def test_the_durable_handler_uploads_wherever_it_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
+) -> None:
+    page = (TUTORIAL / "durable-handler.md").read_text("utf-8")
+    module = imported(next(each for each in blocks(page) if each.title == "work.py"), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    harness = Harness(module.app)
+    handle = harness.submit("release", {"version": "1.4.0"}, lifecycle="review")
+    harness.drain()
+    task = handle.task()
+    assert task is not None
+    harness.engine.do(c.AnswerTask(task.id, "yes"), c.Actor("person"))
+    harness.crash_at(write)
+    harness.drain(advance=True)
+    assert handle.result(timeout=0) == "shop-1.4.0 is out"
+    assert Path("notes.txt").read_text().count("uploading") == 1
+
+
+def test_an_agent_under_review(home: Path, installed: Installed) -> None:
+    with Reader(home, bin_dir=installed()) as reader:
         said = reader.follow(TUTORIAL / "agent-under-review.md")
     assert "+    assert min(prices) >= 0" in said
     assert "raise ValueError('negative price')" in said
     assert "raise ValueError" in (reader.place / "shop" / "shop.py").read_text()
 
 
-def test_many_machines(home: Path, postgres_url: str) -> None:
-    with Reader(home, {"postgresql://localhost/detent": postgres_url}) as reader:
+def test_many_machines(home: Path, installed: Installed, postgres_url: str) -> None:
+    replaced = {"postgresql://localhost/detent": postgres_url}
+    with Reader(home, replaced, installed("postgres")) as reader:
         said = reader.follow(TUTORIAL / "many-machines.md")
     assert "Clean: the log" in said
     assert "cancelled" in said

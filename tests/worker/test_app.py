@@ -274,7 +274,7 @@ def test_intents_of_a_configuration_are_commands_or_come_from_an_app(
     }
     app = App.from_config(config)
     assert run_inline(app, "fix", None) == "fixed"
-    with pytest.raises(Invalid, match="has no intent 'brew'"):
+    with pytest.raises(Misconfigured, match="has no intent 'brew'"):
         App.from_config({"brew": {"app": "own_app:app"}})
 
 

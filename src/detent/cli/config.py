@@ -15,7 +15,7 @@ _SECRET = re.compile(r"token|secret|password|passwd|api_?key|credential", re.IGN
 _IN_URL = re.compile(r"(?<=://)([^/@:]*):[^/@]*(?=@)")
 
 
-@click.group()
+@click.group(cls=output.Group)
 def config() -> None:
     """Show each setting and where its value comes from."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
+from zlib import crc32
 
 from detent.cli.gateway import SERVER_FILE, Gateway, announced, read_token
 from detent.settings import Loaded, load
@@ -32,10 +33,14 @@ class Direct:
 
 @contextmanager
 def connect(loaded: Loaded | None = None) -> Iterator[Connection]:
-    """The live gateway of this data directory if there is one, else its store."""
+    """The live gateway of this data directory if there is one, else its store.
+
+    Who names a store gets that store: a gateway that serves another one is passed by.
+    """
     loaded = loaded or load()
+    named = loaded.settings.store_url
     server = announced(loaded.settings.data_dir)
-    if server is not None:
+    if server is not None and (not named or server.store == crc32(named.encode())):
         yield Gateway(server, read_token(loaded.settings.data_dir))
         return
     from detent.service import open_core

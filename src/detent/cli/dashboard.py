@@ -1,5 +1,6 @@
 """`detent dashboard`: a link that signs a browser in, once."""
 
+import os
 import sys
 import webbrowser
 
@@ -34,5 +35,12 @@ def dashboard(opens: bool, as_json: bool) -> None:
         output.print_json({"url": link})
         return
     output.say(f"{link}\nIt works once, within a minute.")
-    if opens and sys.stdout.isatty():
+    if opens:
+        open_page(link)
+
+
+def open_page(link: str) -> None:
+    """In a browser with windows, if somebody looks: one for terminals would cover what is said."""
+    windows = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    if windows and sys.stdout.isatty():
         webbrowser.open(link)

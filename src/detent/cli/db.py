@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _file = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=output.Group)
 def db() -> None:
     """Look after the database: schema, backup, restore, move, trim."""
 

@@ -4,13 +4,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import webbrowser
 from pathlib import Path
 from typing import Any
 
 import click
 
 from detent.cli import output
+from detent.cli.dashboard import open_page
 
 
 @click.command()
@@ -31,11 +31,14 @@ def demo(terminal: bool, manual: bool, quick: bool, keep: bool, as_json: bool) -
 
     say = output.note if as_json else output.say
     before = signal.signal(signal.SIGTERM, _leave)
-    manner = Manner(say, None if terminal else _open_page, quick, manual)
+    manner = Manner(say, None if terminal else open_page, quick, manual)
     directory = Path(tempfile.mkdtemp(prefix="detent-demo-"))
     try:
         with Stage(directory) as stage:
             found = Story(stage, manner).tell()
+    except KeyboardInterrupt:
+        say("\nStopped. What it started has ended" + ("." if keep else ", and nothing is left."))
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
         if keep:
@@ -52,8 +55,3 @@ def demo(terminal: bool, manual: bool, quick: bool, keep: bool, as_json: bool) -
 def _leave(number: int, _: Any) -> None:
     """As an exception, so that the children are ended on the way out."""
     sys.exit(128 + number)
-
-
-def _open_page(link: str) -> None:
-    if sys.stdout.isatty():
-        webbrowser.open(link)

@@ -5,7 +5,6 @@ import sys
 import click
 
 from detent.cli import output
-from detent.settings import load
 
 
 @click.command()
@@ -15,9 +14,12 @@ def doctor(as_json: bool) -> None:
 
     Ends with 1 if something is. Changes nothing; `detent verify` looks at the data itself.
     """
+    from detent.cli.configured import configured
     from detent.cli.findings import examine
 
-    found = examine(load().settings)
+    loaded, found = configured()
+    if loaded is not None:
+        found += examine(loaded.settings)
     if as_json:
         output.print_json({"findings": [each._asdict() for each in found]})
     else:

@@ -17,13 +17,14 @@ import click
 from detent.cli import output
 from detent.cli.connection import Connection, connect
 from detent.cli.gateway import Gateway
-from detent.errors import Broken, DetentError, Invalid, Refused
+from detent.cli.naming import first_known
+from detent.errors import Broken, Invalid, Refused
 
 HEADINGS = ("RUN", "FILE", "TYPE", "SIZE", "SHA256", "AT")
 BYTES = "application/octet-stream"
 
 
-class _ListsByDefault(click.Group):
+class _ListsByDefault(output.Group):
     """`detent evidence ID` is `detent evidence list ID`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -83,12 +84,8 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _listed(detent: Connection, work_id: str) -> list[dict[str, Any]]:
     """Of a run, or else of a task."""
-    try:
-        found = detent.call("run_evidence", run_id=work_id)
-    except DetentError as error:
-        if error.code != "unknown_run":
-            raise
-        found = detent.call("task_evidence", task_id=work_id)
+    ways = (("run_evidence", "run_id"), ("task_evidence", "task_id"))
+    found = first_known(detent, work_id, *ways)
     items: list[dict[str, Any]] = found["items"]
     return items
 

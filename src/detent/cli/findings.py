@@ -1,6 +1,6 @@
-"""What the doctor looks at, each thing by one function that says what it found and what to do.
+"""What the doctor looks at besides the configuration, each thing by a function of its own.
 
-Looks only: no file is made, no database is brought up.
+It says what was found and what to do. Looks only: no file is made, no database is brought up.
 """
 
 import json
@@ -172,7 +172,12 @@ def inside(settings: Settings, now: int) -> list[Finding]:
     store = open_store(settings.url)  # refuses a server that may lose what it acknowledged
     try:
         with store.read() as view:
-            return [*store_clock(view, now), *workers(view, settings), *work(view, settings)]
+            return [
+                *store_clock(view, now),
+                *workers(view, settings),
+                *keeper(view, settings),
+                *work(view, settings),
+            ]
     finally:
         store.close()
 
@@ -199,6 +204,16 @@ def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
         what = f"gone without a word: {', '.join(lost)}"
         remedy = "Look at their logs; start them again: detent up, or detent worker."
         yield Finding("workers", False, what, remedy)
+
+
+def keeper(view: Reading, settings: Settings) -> Iterator[Finding]:
+    """Workers without a keeper go on, and nobody sees to what is due."""
+    row = view.rows("system_state").get("keeper") or {}
+    if row.get("until", 0) > view.now():
+        yield Finding("keeper", True, f"it is {row['name']}")
+    elif _living(view, settings):
+        what = "workers are there and no keeper: schedules, lost workers' jobs and seals wait"
+        yield Finding("keeper", False, what, "Start one: detent keeper, or detent up.")
 
 
 def work(view: Reading, settings: Settings) -> Iterator[Finding]:

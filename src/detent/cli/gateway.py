@@ -29,6 +29,8 @@ class Announced(NamedTuple):
 
     url: str
     routes: Mapping[str, Route]
+    #: A check sum of its store's address.
+    store: int | None = None
 
 
 def announced(data_dir: Path) -> Announced | None:
@@ -38,7 +40,7 @@ def announced(data_dir: Path) -> Announced | None:
         if abs(_began(int(server["pid"])) - server["started"]) > TOLERANCE_S:
             return None
         routes = {name: Route(*place) for name, place in server.get("routes", {}).items()}
-        return Announced(str(server["url"]), routes)
+        return Announced(str(server["url"]), routes, server.get("store"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -93,7 +93,7 @@ def _seconds(value: float | None) -> str:
 # ---- state -----------------------------------------------------------------------------------
 
 
-@click.group()
+@click.group(cls=output.Group)
 def state() -> None:
     """Read and set the values of the installation's state."""
 

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from detent.cli.output import Cell, Styled, json_option, print_json, say, shown_state, table
+from detent.cli.output import Cell, Group, Styled, json_option, print_json, say, shown_state, table
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import exchange
 from detent.kernel.diagram import Format, diagram
@@ -23,7 +23,7 @@ REFUSED = "refused"
 IGNORED = "ignored"
 
 
-@click.group()
+@click.group(cls=Group)
 def lifecycle() -> None:
     """Show, draw, export, check and simulate the lifecycles."""
 

@@ -9,7 +9,7 @@ from detent.errors import Refused
 from detent.settings import load
 
 
-@click.group()
+@click.group(cls=output.Group)
 def notion() -> None:
     """Show tasks, runs and system state in Notion."""
 

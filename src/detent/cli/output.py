@@ -95,6 +95,20 @@ def complain(error: DetentError) -> None:
     note(f"detent: {error.message} [{error.code}]\n  {error.hint}")
 
 
+class Group(click.Group):
+    """Commands of one noun; each says in its help what it does, to the end of the sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        named = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, _sentence(command)) for name, command in named if command is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _sentence(command: click.Command) -> str:
+    return " ".join((command.help or "").partition("\n\n")[0].split())
+
+
 # ---- tables ----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from detent.cli import output
 from detent.cli.connection import connect
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=output.Group, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def projects(ctx: click.Context, as_json: bool) -> None:

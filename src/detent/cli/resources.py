@@ -11,7 +11,7 @@ from detent.cli.named import add_verb
 from detent.cli.values import pairs_from
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=output.Group, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def resources(ctx: click.Context, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from detent.cli.work import page_options, show_page
 from detent.errors import DetentError
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=output.Group, invoke_without_command=True)
 @click.option("--task", "task_id", help="Only runs of this task.")
 @click.option("--job", "job_id", help="Only runs of this job.")
 @click.option("--worker", help="Only runs of this worker.")

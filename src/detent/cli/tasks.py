@@ -11,7 +11,7 @@ from detent.cli.values import payload_from
 from detent.cli.work import page_options, show_page
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=output.Group, invoke_without_command=True)
 @click.option("--active", is_flag=True, help="Only tasks that have not ended.")
 @click.option("--lifecycle", help="Only this lifecycle: board or review.")
 @click.option("--project", help="Only this project.")

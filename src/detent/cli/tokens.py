@@ -7,7 +7,7 @@ from detent.cli.connection import connect
 from detent.cli.values import seconds_from
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=output.Group, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def tokens(ctx: click.Context, as_json: bool) -> None:

@@ -14,10 +14,9 @@ from detent.cli.dashboard import link_to
 from detent.errors import Misconfigured, Refused
 from detent.settings import FILE_NAME, load
 
-EXAMPLE = (
-    '{"source":"cloudcode","intent":"runQA","priority":"P0",'
-    '"payload":{"project":"cecelia-quality"}}'
-)
+EXAMPLE = '{{"source":"api","intent":"{intent}","priority":"P0","payload":{{"project":"demo"}}}}'
+#: The intent of the example, where it is one.
+LIKELY = "runQA"
 STARTER_FILE = """\
 # detent's configuration. `detent config show` says where each value comes from.
 
@@ -69,44 +68,58 @@ def init(directory: Path, as_json: bool) -> None:
         output.say(f"Wrote {file}. Start with: detent up")
 
 
-def _options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (
-        output.json_option,
-        click.option("--data-dir", "store_data_dir", help="Directory for the data."),
-        click.option("--store", "store_url", help="A path, or postgresql://…"),
-        click.option("--host", "gateway_host", help="Address to listen on."),
-        click.option("--port", "gateway_port", type=int, help="Port to listen on."),
-        click.option(
-            "--public",
-            "gateway_public",
-            is_flag=True,
-            default=None,
-            help="Allow an address beyond loopback.",
-        ),
-        click.option("--concurrency", "worker_concurrency", type=int, help="Jobs to run at once."),
-    ):
-        command = option(command)
-    return command
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
-_apps = click.option(
-    "--app", "apps", multiple=True, metavar="MODULE:APP", help="Python intents to work on."
+def _options(*options: Decorator) -> Decorator:
+    """Several options as one decorator; help lists them in this order."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_of_all = _options(
+    click.option("--data-dir", "store_data_dir", help="Directory for the data."),
+    click.option("--store", "store_url", help="A path, or postgresql://…"),
+    output.json_option,
+)
+_of_a_gateway = _options(
+    click.option("--host", "gateway_host", help="Address to listen on."),
+    click.option("--port", "gateway_port", type=int, help="Port to listen on."),
+    click.option(
+        "--public",
+        "gateway_public",
+        is_flag=True,
+        default=None,
+        help="Allow an address beyond loopback.",
+    ),
+)
+_of_a_worker = _options(
+    click.option(
+        "--app", "apps", multiple=True, metavar="MODULE:APP", help="Python intents to work on."
+    ),
+    click.option("--concurrency", "worker_concurrency", type=int, help="Jobs to run at once."),
 )
 
 
 @click.command()
-@_options
-@_apps
+@_of_a_worker
+@_of_a_gateway
+@_of_all
 def up(apps: tuple[str, ...], **flags: Any) -> None:
     """Run gateway, worker and keeper in one process."""
     _run(flags, gateway=True, worker=True, keeper=True, apps=apps)
 
 
 @click.command()
-@_options
-@_apps
+@_of_a_worker
 @click.option("--once", is_flag=True, help="Do what is there to do, then end.")
 @click.option("--reload", is_flag=True, help="Start anew when a source file of the app changes.")
+@_of_all
 def worker(apps: tuple[str, ...], once: bool, reload: bool, **flags: Any) -> None:
     """Run a worker alone; any number may run, on any machine."""
     if once and reload:
@@ -143,14 +156,15 @@ def _run_reloading(flags: dict[str, Any], apps: tuple[str, ...]) -> None:
 
 
 @click.command()
-@_options
+@_of_a_gateway
+@_of_all
 def serve(**flags: Any) -> None:
     """Run a gateway alone."""
     _run(flags, gateway=True, worker=False, keeper=False)
 
 
 @click.command()
-@_options
+@_of_all
 def keeper(**flags: Any) -> None:
     """Run a keeper alone; any number may stand by."""
     _run(flags, gateway=False, worker=False, keeper=True)
@@ -187,9 +201,19 @@ def _say_ready(service: Any, data_dir: Path, as_json: bool) -> None:
         f"Ready: {service.url}  (Ctrl-C stops)\n"
         f"Page:  {link_to(service.url, Direct(service.core))}\n"
         "       (signs in once, within a minute; `detent dashboard` makes another link)\n"
-        f"Token: {data_dir / 'token'}\n\n"
-        f"Try:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
-        f'         -H "Authorization: Bearer $(cat {data_dir / "token"})" \\\n'
-        f"         -d '{EXAMPLE}'\n"
+        f"Token: {data_dir / 'token'}"
+    )
+    if service.core.intents:
+        output.say(_example(service, data_dir / "token"))
+
+
+def _example(service: Any, token: Path) -> str:
+    """Something to try, with an intent that there is."""
+    intents = service.core.intents
+    body = EXAMPLE.format(intent=LIKELY if LIKELY in intents else next(iter(intents)))
+    return (
+        f"\nTry:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
+        f'         -H "Authorization: Bearer $(cat {token})" \\\n'
+        f"         -d '{body}'\n"
         "       detent tasks"
     )

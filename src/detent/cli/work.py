@@ -9,6 +9,9 @@ from detent.cli import output, rows
 from detent.cli.connection import Connection, connect
 from detent.cli.naming import first_known, way_to
 
+#: Of why something waits: how the wait is called in the log, which `--json` has.
+UNTOLD = "wait"
+
 
 def page_options(command: Callable[..., None]) -> Callable[..., None]:
     """What every list takes."""
@@ -78,14 +81,12 @@ def why(work_id: str, as_json: bool) -> None:
         return
     output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
-        detail = ", ".join(
-            f"{name}: {output.text_of(value)}"
-            for name, value in reason["detail"].items()
-            if value not in (None, [], {})
-        )
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
         cleared += f" Looked at again: {reason['looks_again']}."
-        output.say(" ".join(f"- {reason['reason']}: {cleared} {detail}".split()))
+        output.say(f"- {reason['reason']}: {cleared}")
+        for name, value in reason["detail"].items():
+            if value not in (None, [], {}) and name != UNTOLD:
+                output.say(f"  {name}: {output.text_of(value)}")
     if not answer["reasons"]:
         output.say("Nothing holds it up.")
     if answer["actions"]:

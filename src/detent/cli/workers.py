@@ -10,7 +10,7 @@ from detent.cli.connection import connect
 from detent.cli.named import add_verb
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=output.Group, invoke_without_command=True)
 @output.json_option
 @click.pass_context
 def workers(ctx: click.Context, as_json: bool) -> None:

@@ -133,6 +133,18 @@ class Stage:
             time.sleep(LOOK_S)
         return found
 
+    def within(self, look: Callable[[], bool], seconds: float) -> bool:
+        """Whether it becomes so in that time."""
+        end_s = time.monotonic() + seconds
+        while not (found := look()) and time.monotonic() < end_s:
+            time.sleep(LOOK_S)
+        return found
+
+    def link(self, path: str = "/") -> str:
+        """A page of the dashboard, by a link that signs in once."""
+        code = self.client.call("create_login_code")["code"]
+        return f"{self.url}{path}#code={code}"
+
     def knows_intent(self, intent: str) -> bool:
         return any(each["name"] == intent for each in self.client.call("list_intents")["items"])
 

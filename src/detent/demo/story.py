@@ -11,8 +11,11 @@ from typing import Any
 from detent.demo import scene, work
 from detent.demo.claims import CLAIMS, holds
 from detent.demo.stage import Stage
+from detent.errors import Refused
 
 PAUSE_S = 5.0
+#: How long the work waits in the browser for somebody to accept it.
+REVIEW_S = 30.0
 BAR = "-" * 72
 #: How many parts are remembered before the worker is killed.
 SOME_PARTS = 3
@@ -62,10 +65,10 @@ class Story:
         self.say(f"It listens on {stage.url}. To look from another terminal:")
         self.say(f"  cd {stage.directory} && detent watch")
         if self.manner.open_page is not None:
-            code = stage.client.call("create_login_code")["code"]
-            link = f"{stage.url}/#code={code}"
+            link = stage.link()
             self.say(f"The dashboard, by a link that works once, within a minute:\n  {link}")
             self.manner.open_page(link)
+            self.say("Keep it beside this terminal: the inbox shows what waits for you.")
         self._pause()
 
     def question(self) -> None:
@@ -81,8 +84,7 @@ class Story:
         self._blocked(task, "question")
         self.say("It is not sure, so it asks. The task is blocked; its worker is free meanwhile.")
         self._show("inbox", "--list")
-        self._person("Answer it", lambda: self._show("answer", task, scene.OPTIONS[0]))
-        self._happened(task, "task_answered", "the question is not answered")
+        self._person("Answer it", "answer", task, scene.OPTIONS[0], event="task_answered")
 
     def budget(self) -> None:
         task = self.tasks["fix"]
@@ -94,8 +96,7 @@ class Story:
         self._blocked(task, "budget")
         self._show("why", task)
         amount = str(scene.RAISED_USD)
-        self._person("Raise the budget", lambda: self._show("raise", task, amount), "raise", amount)
-        self._happened(task, "budget_raised", "the budget is not raised")
+        self._person("Raise the budget", "raise", task, amount, event="budget_raised")
         self._happened(task, "task_ready", "the agent does not finish")
         self.say("Done: a commit on a branch of its own. It waits for review, in nobody's way.")
         self._show("costs", task)
@@ -140,8 +141,10 @@ class Story:
             "6. A person decides", "All the while the agent's work has waited to be looked at."
         )
         self._show("evidence", task)
-        self._person("Accept it", lambda: self._show("accept", task), "accept")
-        self._happened(task, "task_accepted", "the work is not accepted")
+        if self.manner.open_page is not None:
+            page = self.stage.link(f"/inbox/{task}")
+            self.say(f"In the browser you see the change and what it cost:\n  {page}")
+        self._person("Accept it", "accept", task, event="task_accepted", patience_s=REVIEW_S)
 
     def check(self) -> dict[str, bool]:
         self._act("7. Is it true?", "What this demo has said, compared with the log:")
@@ -169,16 +172,39 @@ class Story:
                 self.say(f"  {line}")
         self._pause()
 
-    def _person(self, what: str, act: Callable[[], None], *command: str) -> None:
-        """What a person does, or the demo in a person's place."""
-        if not self.manner.manual:
-            self.say(f"{what}: the demo does it for you now (with --manual you do).")
-            act()
-            return
+    def _person(self, what: str, *command: str, event: str, patience_s: float = 0.0) -> None:
+        """What a person does, or the demo in a person's place once its patience is over."""
         task = self.tasks["fix"]
-        verb, *rest = command or ("answer", "'refuse it'")
-        self.say(f"{what}, in the browser or in another terminal. The demo waits for you:")
-        self.say(f"  cd {self.stage.directory} && detent {' '.join([verb, task, *rest])}")
+
+        def done() -> bool:
+            return any(each["name"] == event for each in self.stage.events(task))
+
+        if self.manner.manual:
+            typed = " ".join(_quoted(each) for each in command)
+            self.say(f"{what}, in the browser or in another terminal. The demo waits for you:")
+            self.say(f"  cd {self.stage.directory} && detent {typed}")
+        elif self._watched() and patience_s:
+            self.say(f"{what} there. In {patience_s:.0f} s the demo does it for you.")
+            if self.stage.within(done, patience_s):
+                self.say("You did. Thank you.")
+                return
+            self._in_place_of(done, *command)
+        else:
+            self.say(f"{what}: the demo does it for you now (with --manual you do).")
+            self._in_place_of(done, *command)
+        self._happened(task, event, f"nobody did: {what.lower()}")
+
+    def _in_place_of(self, done: Callable[[], bool], *command: str) -> None:
+        """The command; that a person came first by a moment is as well."""
+        try:
+            self._show(*command)
+        except Refused:
+            if not done():
+                raise
+
+    def _watched(self) -> bool:
+        """Whether somebody may be looking at the browser, and has the time."""
+        return self.manner.open_page is not None and not self.manner.quick
 
     def _worker(self, name: str) -> None:
         self.stage.start(name, "worker", "--app", "detent.demo.work:app")

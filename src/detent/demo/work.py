@@ -11,7 +11,7 @@ from detent.worker.failures import ResourceFailed
 from detent.worker.run import Run
 
 BROKEN = "phone-1"
-PARTS = 12
+PARTS = 8
 PART_S = 0.4
 #: Every part that was sent, in the order of sending. What is sent twice stands here twice.
 SENT = Path("sent.txt")

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from detent.engine import Ask, Engine
 from detent.errors import DetentError, Invalid, Misconfigured
+from detent.intents import KINDS
 from detent.kernel import commands as c
 from detent.kernel import fields
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
@@ -16,6 +17,7 @@ from detent.kernel.planned import plan_from
 from detent.kernel.priority import priority_from
 from detent.operations.agents import issue_run_token
 from detent.operations.core import Core
+from detent.operations.options import OPTIONS
 from detent.operations.requests import DEFAULT_PROJECT, options_for, options_from
 from detent.settings import Settings
 from detent.store.open import open_store
@@ -39,6 +41,10 @@ R = TypeVar("R")
 PLAN = "plan"
 #: What an intent may say otherwise than its agent does.
 AGENT_OPTIONS = ("model", "max_turns", "args")
+COMMAND_OPTIONS = ("environment", "directory")
+#: What a configured intent may have besides what every intent may declare.
+OF_KINDS = {"command": COMMAND_OPTIONS, "agent": ("prompt", *AGENT_OPTIONS), "app": ()}
+OF_TASKS = ("max_budget_usd",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,7 @@ class App:
 
     def command(self, name: str, argv: Sequence[str], **options: Any) -> Intent[..., Any]:
         """Register a command for an intent: an argv list, never a shell. See `runners.command`."""
-        own = {key: options.pop(key) for key in ("environment", "directory") if key in options}
+        own = {key: options.pop(key) for key in COMMAND_OPTIONS if key in options}
         return self._add(name, None, options, runner=CommandRunner(argv, **own))
 
     def agent(
@@ -303,13 +309,29 @@ class App:
         app = cls()
         app.agents = agents or {}
         for name, row in intents.items():
-            if "command" in row:
-                app.command(name, row["command"], **_command_options(row))
-            elif "agent" in row:
-                app.agent(name, row["agent"], row.get("prompt", DEFAULT_PROMPT), **_agent_own(row))
-            elif "app" in row:
-                app.include(load_app(row["app"]), [name])
+            try:
+                app._add_configured(name, row)
+            except Invalid as error:
+                raise Misconfigured(error.message, setting=f"intents.{name}") from None
         return app
+
+    def _add_configured(self, name: str, row: Mapping[str, Any]) -> None:
+        kind = next(each for each in KINDS if each in row)
+        declared = {*inspect.signature(declare).parameters} - {"name"}
+        known = {kind, *OF_KINDS[kind], *declared, *OPTIONS, *OF_TASKS}
+        if unknown := sorted(row.keys() - known):
+            raise Misconfigured(
+                f"intents.{name}.{unknown[0]} is not known",
+                setting=f"intents.{name}.{unknown[0]}",
+                hint=f"Known: {', '.join(sorted(known))}.",
+            )
+        options = {key: row[key] for key in row if key in {*declared, *OF_KINDS[kind]}}
+        if kind == "command":
+            self.command(name, row["command"], **options)
+        elif kind == "agent":
+            self.agent(name, row["agent"], options.pop("prompt", DEFAULT_PROMPT), **options)
+        else:
+            self.include(load_app(row["app"]), [name])
 
 
 def load_app(reference: str) -> App:
@@ -344,15 +366,3 @@ def _declared(name: str, options: Mapping[str, Any]) -> Any:
             given=unknown[0],
             allowed=known,
         ) from error
-
-
-def _agent_own(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A configured agent's options, by the names that `App.agent` has for them."""
-    known = {*inspect.signature(declare).parameters, *AGENT_OPTIONS} - {"name"}
-    return {key: value for key, value in row.items() if key in known}
-
-
-def _command_options(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A configured command's options, by the names that `App.command` has for them."""
-    known = {*inspect.signature(declare).parameters, "environment", "directory"} - {"name"}
-    return {key: value for key, value in row.items() if key in known}

@@ -1,1 +1,1 @@
-"""How an intent is carried out: a function, a command."""
+"""How an intent is carried out: a function, a command, an agent."""

@@ -1,0 +1,149 @@
+"""The wheel and the sdist have all that is needed, and work where there is nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import urllib.request
+import zipfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from detent import codes
+from tests.e2e.installation import wait_until
+from tests.plugins.wheel import ROOT, Installed, build
+
+EXTRAS = {"postgres": "psycopg", "mcp": "mcp", "otel": "opentelemetry.sdk"}
+MISCONFIGURED = codes.CODES["misconfigured"].exit_code
+
+#: What somebody writes who uses the package, with one mistake that a type checker finds.
+CONSUMER = """
+from detent import App, Client, Run
+
+app = App()
+
+
+@app.intent("greet")
+def greet(run: Run, name: str) -> str:
+    length: int = run.step("measure", len, name)
+    wrong: str = run.step("measure-again", len, name)
+    return f"{name} has {length} letters"
+
+
+def ask(url: str, token: str) -> None:
+    with Client(url, token) as client:
+        client.call("list_tasks")
+"""
+
+
+def package_files() -> set[str]:
+    """Whatever the package has that is no Python: the page, the SQL, the mark that it is typed."""
+    found = (ROOT / "src" / "detent").rglob("*")
+    return {
+        str(each.relative_to(ROOT / "src"))
+        for each in found
+        if each.is_file() and each.suffix not in (".py", ".pyc")
+    }
+
+
+def python(bin_dir: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Python of an environment, in an empty place and with an empty home."""
+    place = bin_dir.parent / "place"
+    place.mkdir(exist_ok=True)
+    return subprocess.run(
+        [str(bin_dir / "python"), *arguments],
+        cwd=place,
+        env={"PATH": os.environ["PATH"], "HOME": str(place), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_wheel_has_the_page_the_sql_and_its_types(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    wanted = package_files()
+    assert {"detent/py.typed", "detent/dashboard/index.html"} <= wanted
+    assert "detent/store/sqlite/migrations/0001_first.sql" in wanted
+    assert wanted <= names
+    assert {name.split("/")[0] for name in names} == {
+        "detent",
+        f"detent-{version('detent')}.dist-info",
+    }
+
+
+def test_the_sdist_has_what_a_wheel_and_the_tests_are_made_from(tmp_path: Path) -> None:
+    with tarfile.open(build("sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"src/{name}" for name in package_files()} <= names
+    assert {"README.md", "LICENSE", "dev", "hatch_build.py", "tools/web.py", "uv.lock"} <= names
+    assert {"tests/packaging/test_wheel.py", "examples/README.md", "web/package.json"} <= names
+    assert not [name for name in names if "node_modules" in name or ".venv" in name]
+
+
+def test_the_wheel_alone_runs_detent(installed: Installed, tmp_path: Path) -> None:
+    bin_dir = installed()
+    assert python(bin_dir, "-m", "detent", "--version").stdout.startswith("detent, version ")
+    up = subprocess.Popen(
+        [str(bin_dir / "detent"), "up", "--port", "0"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        server = tmp_path / ".local" / "share" / "detent" / "server.json"
+        wait_until(server.exists, "it serves")
+        with urllib.request.urlopen(json.loads(server.read_text())["url"]) as page:
+            assert b"<title>" in page.read()
+    finally:
+        up.terminate()
+        assert up.wait(60) == 0
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_each_extra_brings_its_library(installed: Installed, extra: str) -> None:
+    done = python(installed(extra), "-c", f"import detent.cli.main, {EXTRAS[extra]}")
+    assert done.returncode == 0, done.stderr
+    others = [module for name, module in EXTRAS.items() if name != extra]
+    for module in others:
+        assert "ModuleNotFoundError" in python(installed(extra), "-c", f"import {module}").stderr
+
+
+@pytest.mark.parametrize(
+    ("extra", "arguments", "variables"),
+    [
+        ("postgres", ["tasks"], {"DETENT_STORE_URL": "postgresql://localhost/none"}),
+        ("mcp", ["mcp"], {}),
+        ("otel", ["keeper"], {"DETENT_TRACES_ENABLED": "true"}),
+    ],
+)
+def test_without_its_extra_a_command_says_which_is_missing(
+    installed: Installed, extra: str, arguments: list[str], variables: Mapping[str, str]
+) -> None:
+    done = python(installed(), "-m", "detent", *arguments, **variables)
+    assert done.returncode == MISCONFIGURED
+    assert f"pip install 'detent[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_consumer_is_checked_against_the_package_s_types(
+    installed: Installed, tmp_path: Path
+) -> None:
+    (tmp_path / "consumer.py").write_text(CONSUMER)
+    other = str(installed() / "python")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--python-executable", other, "consumer.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines()[:-1] == [
+        "consumer.py:10: error: Incompatible types in assignment "
+        '(expression has type "int", variable has type "str")  [assignment]'
+    ]
