@@ -6,13 +6,13 @@ from random import Random
 import pytest
 
 from detent.testing import power
-from detent.testing.torture.matrix import directory
+from detent.testing.memory import directory_in_memory
 
 IMAGES = 2_000
 
 
 def test_every_acknowledged_commit_is_in_every_image(tmp_path: Path) -> None:
-    with directory() as where:
+    with directory_in_memory("detent-power-") as where:
         found = power.try_images(power.record(where / "recorded.db", 30), where, IMAGES)
         power.audit_image(where / "image.db")
     assert found.problems == []
@@ -21,7 +21,7 @@ def test_every_acknowledged_commit_is_in_every_image(tmp_path: Path) -> None:
 
 def test_images_show_what_a_lesser_setting_would_lose(tmp_path: Path) -> None:
     """The same images with `synchronous = NORMAL`: acknowledged commits are gone."""
-    with directory() as where:
+    with directory_in_memory("detent-power-") as where:
         trace = power.record(where / "recorded.db", 20, synchronous="NORMAL")
         found = power.try_images(trace, where, 200)
     assert any(each.startswith("P1") for each in found.problems)
@@ -30,7 +30,7 @@ def test_images_show_what_a_lesser_setting_would_lose(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", power.FAULTS)
 def test_a_failing_disk_loses_nothing_and_heals(fault: str) -> None:
     raised = 0
-    with directory() as where:
+    with directory_in_memory("detent-power-") as where:
         for nth in range(1, 25):
             count, found = power.try_fault(where / f"{nth}.db", fault, nth, times=1 + nth % 3)
             assert found == [], f"{fault} at {nth}"

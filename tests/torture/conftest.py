@@ -1,14 +1,14 @@
 """What tortures share: a nursery for each test process, and a PostgreSQL server in memory."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from detent.testing.memory import directory_in_memory
 from detent.testing.postgres import VARIABLE, Cluster, Server
-from detent.testing.torture.matrix import Databases, directory
+from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
 
 
@@ -21,17 +21,15 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture
 def where() -> Iterator[Path]:
     """A directory in memory."""
-    with directory() as made:
+    with directory_in_memory("detent-torture-") as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def databases() -> Iterator[Databases]:
     with (
-        tempfile.TemporaryDirectory(prefix="detent-pg-", dir="/dev/shm") as place,
-        Cluster(os.environ[VARIABLE])
-        if VARIABLE in os.environ
-        else Server.start(Path(place)) as up,
+        directory_in_memory("detent-pg-") as place,
+        Cluster(os.environ[VARIABLE]) if VARIABLE in os.environ else Server.start(place) as up,
     ):
         made = Databases(up)
         yield made

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MEMORY = Path("/dev/shm")
+_SHARED = Path("/dev/shm")
+#: The place, or None where the machine has none: then it is where temporary files are.
+MEMORY = _SHARED if _SHARED.is_dir() else None
 
 
 @contextmanager
@@ -14,6 +16,5 @@ def directory_in_memory(prefix: str) -> Iterator[Path]:
 
     What a disk keeps after a loss of power is tried elsewhere.
     """
-    place = MEMORY if MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as made:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=MEMORY) as made:
         yield Path(made)

@@ -6,9 +6,7 @@ transactions, and others may have turns of their own in between.
 """
 
 import random
-import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +15,7 @@ from detent.errors import DetentError
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
+from detent.testing.memory import directory_in_memory
 from detent.testing.simulation.auditor import Auditor
 from detent.testing.simulation.books import LEASE_US
 from detent.testing.simulation.client import Client
@@ -148,7 +147,7 @@ class Run:
 def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
     """Run one seed; a broken promise is in the outcome, with what was counted until then."""
     outcome = Outcome(seed, steps, mutant=mutant)
-    with mutated(mutant), _directory() as directory:
+    with mutated(mutant), directory_in_memory("detent-simulation-") as directory:
         run = Run(seed, directory / "simulation.db")
         try:
             run.go(outcome)
@@ -160,14 +159,3 @@ def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
             outcome.digest = sha256(repr(run.auditor.log).encode()).hexdigest()
             run.close()
     return outcome
-
-
-@contextmanager
-def _directory() -> Iterator[Path]:
-    """In memory where the machine has such a place: every setting stays as it is in earnest, and
-    waiting for the disk, which tells nothing here, costs nothing.
-    """
-    memory = Path("/dev/shm")
-    place = memory if memory.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="detent-simulation-", dir=place) as made:
-        yield Path(made)

@@ -3,7 +3,6 @@
 Each cell has a store, a directory and processes of its own; most of a cell is waiting.
 """
 
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,16 +22,6 @@ from detent.testing.torture.place import Place
 SIDE_BY_SIDE = 6
 
 Told = Callable[[Outcome], None]
-
-
-@contextmanager
-def directory() -> Iterator[Path]:
-    """In memory where the machine has such a place: what a disk keeps is tried elsewhere."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(
-        prefix="detent-torture-", dir=memory if memory.is_dir() else None
-    ) as made:
-        yield Path(made)
 
 
 class Databases:

@@ -17,6 +17,7 @@ from pathlib import Path
 from detent.failpoints import Action
 from detent.store.open import open_store
 from detent.testing import power
+from detent.testing.memory import MEMORY
 from detent.testing.postgres import Server
 from detent.testing.simulation import FLOORS, simulate
 from detent.testing.torture import cells, matrix, races, soak
@@ -118,7 +119,7 @@ def run(part: str, order: Order, nursery: Nursery, say: Say) -> Result:
     """One part on one store; what it leaves behind is kept if it failed, or if asked for."""
     result = Result(part, order.store, replay=order.command(part))
     begun_s = time.monotonic()
-    where = _directory()
+    where = Path(tempfile.mkdtemp(prefix="detent-torture-", dir=MEMORY))
     try:
         PARTS[part](Session(order, nursery, where, say, result))
     finally:
@@ -128,12 +129,6 @@ def run(part: str, order: Order, nursery: Nursery, say: Say) -> Result:
         else:
             shutil.rmtree(where, ignore_errors=True)
     return result
-
-
-def _directory() -> Path:
-    memory = Path("/dev/shm")
-    base = memory if memory.is_dir() else None
-    return Path(tempfile.mkdtemp(prefix="detent-torture-", dir=base))
 
 
 # ---- the parts -------------------------------------------------------------------------------
