@@ -44,7 +44,7 @@ AGENT_OPTIONS = ("model", "max_turns", "args")
 COMMAND_OPTIONS = ("environment", "directory")
 #: What a configured intent may have besides what every intent may declare.
 OF_KINDS = {"command": COMMAND_OPTIONS, "agent": ("prompt", *AGENT_OPTIONS), "app": ()}
-OF_TASKS = ("max_budget_usd",)
+OF_TASKS = ("max_budget_usd", "subtask_intents")
 
 
 @dataclass(frozen=True, slots=True)
