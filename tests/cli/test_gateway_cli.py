@@ -67,7 +67,7 @@ def test_a_command_goes_through_it(here: None, gateway: Installation) -> None:
 
 def test_a_refusal_is_the_error_that_it_is(here: None) -> None:
     unknown = run("show", "nobody")
-    assert (unknown.exit_code, unknown.stderr.count("unknown_run")) == (3, 1)
+    assert (unknown.exit_code, unknown.stderr.count("unknown_task")) == (3, 1)
     wrong = run("submit", "unheardOf")
     assert (wrong.exit_code, "[unknown_intent]" in wrong.stderr) == (2, True)
     assert "runQA" in wrong.stderr
