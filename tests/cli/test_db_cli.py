@@ -186,6 +186,7 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
     assert json.loads(run("db", "status", "--json", code=1).stdout)["waiting"] == [
         "0001_first",
         "0002_lists",
+        "0003_tags",
     ]
     assert not (data / "detent.db").exists()
     assert "Made" in run("db", "init").stdout

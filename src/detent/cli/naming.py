@@ -26,9 +26,9 @@ def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tu
                 raise
         else:
             return (operation, parameter), answer
-    kinds = [parameter.removesuffix("_id") for _, parameter in ways]
+    *others, last = kinds = [parameter.removesuffix("_id") for _, parameter in ways]
     raise NotFound(
-        f"There is no {' or '.join(kinds)} {work_id!r}.",
+        f"There is no {', '.join(others)} or {last} {work_id!r}.",
         code=f"unknown_{kinds[0]}",
         hint=f"Check the id with {' or '.join(f'`detent {kind}s`' for kind in kinds)}.",
     )
