@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import arithmetic, goals
-from bench.figures import Figures
+from bench.figures import SECTIONS, Figures
 from bench.harness import Result, shown
 from bench.peers import ROOT
 from bench.race import report
@@ -61,6 +61,18 @@ def charts(figures: Figures) -> dict[str, str]:
 
 def _picture(name: str) -> str:
     return f"race-{name.replace(' ', '-')}.svg"
+
+
+def took(figures: Figures) -> Iterator[str]:
+    """How long the last run was, section by section."""
+    sections = {name: figures.section(name) for name in SECTIONS}
+    minutes = [
+        f"{name} {section['took_s'] / 60:.0f}"
+        for name, section in sections.items()
+        if section is not None and "took_s" in section
+    ]
+    if minutes:
+        yield f"The runs that these figures are from took, in minutes: {', '.join(minutes)}."
 
 
 # ---- the race --------------------------------------------------------------------------------
@@ -198,6 +210,7 @@ def _part(result: Result, name: str) -> str:
 
 
 TABLES: Mapping[str, Callable[[Figures], Iterable[str]]] = {
+    "took": took,
     "race-machine": race_machine,
     "race-tables": race_tables,
     "race-charts": race_charts,

@@ -21,7 +21,7 @@ from bench.figures import Figures
 from bench.harness import Benchmark, Result, Scale
 
 #: How often a workload is measured at most, while the race is run as often as was asked for: here
-#: nobody is held against anybody else, and all of it is to be over in half an hour.
+#: nobody is held against anybody else, and all of it is to be over soon.
 WORKLOADS = 3
 #: Those that look at lists and at the feed, and take long to set up.
 ONCE = ("http.page", "feed.")

@@ -68,6 +68,11 @@ def test_a_page_is_written_between_its_markers_and_nowhere_else() -> None:
     assert pages.written(new, figures) == new
 
 
+def test_how_long_it_took_is_told_by_section() -> None:
+    figures = Figures({"race": {"took_s": 600}, "beyond": {"took_s": 150}})
+    assert told("took", figures).endswith("in minutes: race 10, beyond 2.")
+
+
 def test_what_was_not_measured_says_so() -> None:
     text = "<!-- figures: budget -->\n<!-- /figures -->"
     assert pages.NOT_YET in pages.written(text, Figures({}))
