@@ -167,10 +167,10 @@ def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
 @pytest.mark.parametrize(
     ("command", "kinds"),
     [
-        ("show", "task or job or run"),
+        ("show", "task, job or run"),
         ("why", "task or job"),
         ("steps", "task or job"),
-        ("logs", "task or job or run"),
+        ("logs", "task, job or run"),
         ("events", "task or job"),
     ],
 )
