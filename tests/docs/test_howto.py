@@ -54,8 +54,8 @@ def test_a_backup_is_restored(reader: Reader) -> None:
     assert "kept" in reader.enter("detent tasks")
 
 
-def test_everything_moves_to_postgresql(reader: Reader, postgres_url: str) -> None:
-    reader.replaced["postgresql://localhost/detent"] = postgres_url
+def test_everything_moves_to_postgresql(reader: Reader, empty_postgres_url: str) -> None:
+    reader.replaced["postgresql://localhost/detent"] = empty_postgres_url
     reader.enter("detent submit sweep --hold --title kept")
     reader.follow(HOWTO / "move-to-postgresql.md")
     assert "kept" in reader.enter("detent tasks")

@@ -69,8 +69,8 @@ def test_an_agent_under_review(home: Path, installed: Installed) -> None:
     assert "raise ValueError" in (reader.place / "shop" / "shop.py").read_text()
 
 
-def test_many_machines(home: Path, installed: Installed, postgres_url: str) -> None:
-    replaced = {"postgresql://localhost/detent": postgres_url}
+def test_many_machines(home: Path, installed: Installed, empty_postgres_url: str) -> None:
+    replaced = {"postgresql://localhost/detent": empty_postgres_url}
     with Reader(home, replaced, installed("postgres")) as reader:
         said = reader.follow(TUTORIAL / "many-machines.md")
     assert "Clean: the log" in said

@@ -56,8 +56,11 @@ def test_the_pipeline_switches(home: Path) -> None:
     assert "drained" in said
 
 
-def test_the_shop_submits_in_its_own_transaction(home: Path, postgres_url: str) -> None:
-    replaced = {"postgresql://localhost/shop": postgres_url, "8000": (port := str(free_port()))}
+def test_the_shop_submits_in_its_own_transaction(home: Path, empty_postgres_url: str) -> None:
+    replaced = {
+        "postgresql://localhost/shop": empty_postgres_url,
+        "8000": (port := str(free_port())),
+    }
     replaced["export SHOP_DATABASE"] = f"export SHOP_PORT={port} SHOP_DATABASE"
     with reader_of("fastapi-shop", home, replaced) as reader:
         said = reader.follow(EXAMPLES / "fastapi-shop" / "README.md")
