@@ -20,7 +20,8 @@ import apsw
 import psutil
 import psycopg
 
-from detent.testing.torture import evidence
+from detent.store.port import Store
+from detent.testing.audit import audit
 from detent.testing.torture.asking import ask
 from detent.testing.torture.cluster import Cluster
 from detent.testing.torture.history import OK
@@ -88,12 +89,21 @@ def run(nursery: Nursery, where: Path, url: str, minutes: float, say: Say) -> Re
             until(lambda: at_rest(core), "all work has ended")
         report.problems += place.end()
         with place.core() as core:
-            report.problems += evidence.judge(core.store, place.ledger)
+            report.problems += _differences(core.store)
     finally:
         place.end()
     if minutes >= LEAST_MINUTES:
         report.problems += [*grown(report.samples), *too_little(report, minutes)]
     return report
+
+
+def _differences(store: Store) -> list[str]:
+    """Of most work the log has kept the names of events alone: only the rows can be checked."""
+    try:
+        audit(store)
+    except AssertionError as error:
+        return [f"P8: {error}"]
+    return []
 
 
 @contextmanager
