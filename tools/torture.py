@@ -31,7 +31,7 @@ LEDGER = ROOT / "docs/explanation/torture-ledger.md"
 ON_BOTH = ("soak", "storm", "failpoints", "stops", "races")
 ON_FILES = ("simulation", "images", "disk")
 #: About this repository, not about an installation.
-OF_THE_CLONE = ("mutants", "unit-tests-of-mutants", "dependencies")
+OF_THE_CLONE = ("mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
 PARTS = (*ON_BOTH, *ON_FILES, *OF_THE_CLONE)
 STORES = ("sqlite", "postgres")
 #: The simulation is cut into runs of so many steps, so that both lanes have something to do.
@@ -42,6 +42,7 @@ CATCHERS = (
     "tests/torture/test_mutants.py",
 )
 LEAST_MUTANTS = 20
+FUZZ, TEXTS = "tests/faults/test_fuzz.py", 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +135,31 @@ def _run(part: str, store: str, seed: str, command: Sequence[str]) -> Line:
 
 def _caught() -> Line:
     """Every mutant is caught by its layer, each within its time."""
+    line = _tests("mutants", "--timeout", "60", *CATCHERS)
+    return replace(line, seen=f"{len(mutants.mutants())} mutants: {line.seen}")
+
+
+def _fuzzing() -> Line:
+    """Every parser with many more texts than a build tries."""
+    line = _tests("fuzzing", "--timeout", "1800", FUZZ, DETENT_FUZZ_EXAMPLES=str(TEXTS))
+    return replace(line, seen=f"{TEXTS} texts for each parser: {line.seen}")
+
+
+def _tests(part: str, *arguments: str, **environment: str) -> Line:
     begun_s = time.monotonic()
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--timeout", "60", "--no-header", *CATCHERS],
+        [sys.executable, "-m", "pytest", "-q", "--no-header", *arguments],
         cwd=ROOT,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
     )
     last = (ended.stdout.strip().splitlines() or ["it said nothing"])[-1]
     problems = [] if ended.returncode == 0 else [last]
-    command = f"python -m pytest --timeout 60 {' '.join(CATCHERS)}"
-    seen = f"{len(mutants.mutants())} mutants: {last.partition(' in ')[0]}"
-    return Line("mutants", "both", "-", seen, problems, command, time.monotonic() - begun_s)
+    command = f"python -m pytest {' '.join(arguments)}"
+    seconds = time.monotonic() - begun_s
+    return Line(part, "-", "-", last.partition(" in ")[0], problems, command, seconds)
 
 
 def _unseen_by_unit_tests() -> Line:
@@ -177,6 +190,7 @@ def _dependencies() -> Line:
 OWN: Mapping[str, Job] = {
     "mutants": _caught,
     "unit-tests-of-mutants": _unseen_by_unit_tests,
+    "fuzzing": _fuzzing,
     "dependencies": _dependencies,
 }
 

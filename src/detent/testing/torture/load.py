@@ -81,11 +81,14 @@ class Client:
             self.counts["repeated"] += 1
             self._post(key, waiting[key])
 
-    def settle(self, until_s: float) -> None:
-        """Every submission without an answer again, until there is none."""
+    def settle(self, patience_s: float) -> None:
+        """Every submission without an answer again, until there is none, or no answer comes."""
+        until_s = time.monotonic() + patience_s
         while self.unknown and time.monotonic() < until_s:
             for key, body in list(self.unknown.items()):
                 self._post(key, body)
+                if key not in self.unknown:
+                    until_s = time.monotonic() + patience_s
 
     def _post(self, key: str, body: dict[str, Any]) -> None:
         noun = "tasks" if "lifecycle" in body else "jobs"

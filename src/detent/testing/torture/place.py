@@ -169,6 +169,11 @@ def ended(core: Core, *job_ids: str) -> bool:
 
 def at_rest(core: Core) -> bool:
     """Whether all work has ended, subtasks that nobody waits for too."""
+    return live(core) == 0
+
+
+def live(core: Core) -> int:
+    """How many jobs have not ended."""
     with core.store.read() as view:
         states = view.count_by(Query("jobs"), "state")
-    return all(state in ENDED_JOB for state, count in states.items() if count)
+    return sum(count for state, count in states.items() if state not in ENDED_JOB)

@@ -20,7 +20,8 @@ import apsw
 import psutil
 import psycopg
 
-from detent.testing.torture import evidence
+from detent.store.port import Store
+from detent.testing.audit import audit
 from detent.testing.torture.asking import ask
 from detent.testing.torture.cluster import Cluster
 from detent.testing.torture.history import OK
@@ -52,7 +53,16 @@ SAMPLE_S = 5.0
 LEAST_MINUTES = 5.0
 #: What may differ between the second quarter and the last: a share, and so many bytes or rows.
 SHARE = 1.15
-SLACK: Mapping[str, int] = {"memory": 8 << 20, "file": 4 << 20, "wal": 8 << 20, "dead rows": 2_000}
+SLACK: Mapping[str, int] = {
+    "memory": 8 << 20,
+    "file": 4 << 20,
+    "wal": 8 << 20,
+    # PostgreSQL keeps old segments for later, by its own measure.
+    "segments": 64 << 20,
+    "dead rows": 2_000,
+}
+#: Of the log, which only grows, PostgreSQL cleans up when this share of it is dead, and a bit later.
+DEAD_SHARE = 0.3
 MEGABYTE = 1 << 20
 
 
@@ -88,12 +98,21 @@ def run(nursery: Nursery, where: Path, url: str, minutes: float, say: Say) -> Re
             until(lambda: at_rest(core), "all work has ended")
         report.problems += place.end()
         with place.core() as core:
-            report.problems += evidence.judge(core.store, place.ledger)
+            report.problems += _differences(core.store)
     finally:
         place.end()
     if minutes >= LEAST_MINUTES:
         report.problems += [*grown(report.samples), *too_little(report, minutes)]
     return report
+
+
+def _differences(store: Store) -> list[str]:
+    """Of most work the log has kept the names of events alone: only the rows can be checked."""
+    try:
+        audit(store)
+    except AssertionError as error:
+        return [f"P8: {error}"]
+    return []
 
 
 @contextmanager
@@ -183,7 +202,8 @@ IN_SERVER = """
     SELECT pg_total_relation_size('events'),
            pg_database_size(current_database()) - pg_total_relation_size('events'),
            (SELECT sum(size) FROM pg_ls_waldir()),
-           (SELECT sum(n_dead_tup) FROM pg_stat_user_tables),
+           (SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname <> 'events'),
+           (SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'events'),
            (SELECT count(*) FROM events)
 """
 
@@ -191,8 +211,13 @@ IN_SERVER = """
 def _look_at_server(connection: psycopg.Connection[Any]) -> Sample:
     row = connection.execute(IN_SERVER).fetchone()
     assert row is not None
-    names = ("bytes of the log", "file without the log", "wal", "dead rows", "events")
-    return {name: int(value or 0) for name, value in zip(names, row, strict=True)}
+    return {name: int(value or 0) for name, value in zip(OF_A_SERVER, row, strict=True)}
+
+
+OF_A_SERVER = (
+    *("bytes of the log", "file without the log", "segments of the wal"),
+    *("dead rows", "events that were changed", "events"),
+)
 
 
 # ---- what is wrong ---------------------------------------------------------------------------
@@ -213,6 +238,9 @@ def grown(samples: list[Sample]) -> Iterator[str]:
         early, late = quarters([each[name] for each in samples])
         if late > early * SHARE + slack:
             yield f"grown: {name} from {_size(name, early)} to {_size(name, late)}"
+    dead, events = samples[-1].get("events that were changed", 0), samples[-1].get("events", 0)
+    if dead > events * DEAD_SHARE + SLACK["dead rows"]:
+        yield f"grown: {dead} rows of the log are dead, of {events}"
 
 
 def too_little(report: Report, minutes: float) -> Iterator[str]:
@@ -224,5 +252,5 @@ def too_little(report: Report, minutes: float) -> Iterator[str]:
 
 
 def _size(name: str, value: float) -> str:
-    is_count = name in ("dead rows", "events")
+    is_count = name == "dead rows" or name.startswith("events")
     return f"{value:.0f}" if is_count else f"{value / MEGABYTE:.1f} MB"
