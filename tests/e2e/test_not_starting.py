@@ -41,7 +41,7 @@ def test_an_address_beyond_loopback(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("pid", "stays"), [(os.getpid(), False), (1, True)])
+@pytest.mark.parametrize(("pid", "stays"), [(os.getpid(), False), (1, True)], ids=["own", "other"])
 def test_a_gateway_withdraws_its_own_announcement_only(
     tmp_path: Path, pid: int, stays: bool
 ) -> None:
