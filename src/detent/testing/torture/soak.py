@@ -61,7 +61,7 @@ SLACK: Mapping[str, int] = {
     "segments": 64 << 20,
     "dead rows": 2_000,
 }
-#: Of the log, which only grows, PostgreSQL cleans up when this share of it is dead, and a bit later.
+#: Of the log, which only grows, PostgreSQL cleans up when a fifth is dead, and a little later.
 DEAD_SHARE = 0.3
 MEGABYTE = 1 << 20
 
