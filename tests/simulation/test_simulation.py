@@ -9,7 +9,7 @@ from detent.testing.simulation.__main__ import main
 #: Together 300,000 steps; a new seed is worth more than a longer run, and each has its end to pay.
 SEEDS, STEPS = range(25), 12_000
 #: What a mutant is caught with; the first of those above, which pass without it.
-MUTANT_SEEDS, MUTANT_STEPS = SEEDS[:6], 1_000
+MUTANT_SEEDS, MUTANT_STEPS = SEEDS[:20], 1_500
 
 
 @pytest.mark.parametrize("seed", SEEDS)

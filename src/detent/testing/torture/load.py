@@ -5,7 +5,7 @@ Jobs, plans, waits, subtasks, questions, reviews, cancels, and the same key agai
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -38,6 +38,8 @@ class Client:
         self.cluster, self.history, self.rng, self.name = cluster, history, rng, name
         self.counts: Counter[str] = Counter()
         self.made: list[tuple[str, str]] = []
+        #: Tasks that will want a verdict, those first that have waited longest.
+        self.reviews: deque[str] = deque()
         #: Submissions whose end is not known, by key, and some that are, to be repeated.
         self.unknown: dict[str, dict[str, Any]] = {}
         self.known: dict[str, dict[str, Any]] = {}
@@ -55,6 +57,7 @@ class Client:
         acts: list[Callable[[], None]] = [
             *[self.submit] * 6,
             *[self.verb] * 3,
+            self.accept,
             self.repeat,
             self.repeat,
         ]
@@ -104,6 +107,8 @@ class Client:
         if made and key not in self.known:
             self.known[key] = body
             self.made.append((noun, made))
+            if body.get("lifecycle") == "review":
+                self.reviews.append(made)
 
     def verb(self) -> None:
         """Something about a piece of work that exists."""
@@ -114,12 +119,23 @@ class Client:
         if noun == "tasks":
             verbs |= {"accept": {}, "reject": {"comment": "again", "run": True}}
             verbs |= {"answer": {"answer": "yes"}}
-        verb = self.rng.choice([*verbs, "accept"] if noun == "tasks" else [*verbs])
+        verb = self.rng.choice([*verbs])
+        self._say(verb, noun, about, verbs[verb])
+
+    def accept(self) -> None:
+        """What was submitted long ago is likely to be ready; what is not has another turn."""
+        if self.reviews:
+            about = self.reviews.popleft()
+            if self._say("accept", "tasks", about, {}) != OK:
+                self.reviews.append(about)
+
+    def _say(self, verb: str, noun: str, about: str, body: dict[str, Any]) -> str:
         number = self.history.invoke(verb, id=about)
-        answered = self._ask("POST", f"/api/{noun}/{about}/{verb}", verbs[verb])
+        answered = self._ask("POST", f"/api/{noun}/{about}/{verb}", body)
         said = answered.document.get("outcome") if answered.outcome == OK else answered.code
         self.history.end(number, answered.outcome, answer=str(said))
         self.counts[f"{verb} {answered.outcome}"] += 1
+        return answered.outcome
 
     def _ask(self, method: str, path: str, body: dict[str, Any], key: str = "") -> Answered:
         url = self.cluster.address(self.rng)
