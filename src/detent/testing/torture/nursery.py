@@ -72,8 +72,9 @@ class Child:
         return self.code
 
     def send(self, number: signal.Signals) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        """By the nursery, which alone knows that the number is still this process's."""
+        if self.code is None:
+            self.nursery.ask({"signal": self.pid, "number": int(number)})
 
     def wait(self, seconds: float) -> int:
         until_s = time.monotonic() + seconds
@@ -103,6 +104,8 @@ class Child:
             return self.wait(seconds)
 
     def is_stopped(self) -> bool:
+        if self.poll() is not None:
+            return False
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:
@@ -183,30 +186,38 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # the children's collectors leave alone, and so do not copy, what is here
     children: set[int] = set()
+    ended: dict[int, int] = {}
     for line in sys.stdin:
         request = json.loads(line)
+        answer: dict[str, Any] = {}
         if "start" in request:
             pid = os.fork()
             if pid == 0:
                 _live(roles.play, request["start"])
             children.add(pid)
-            answer: dict[str, Any] = {"pid": pid}
+            ended.pop(pid, None)
+            answer = {"pid": pid}
+        elif "signal" in request:
+            # One that has ended and was not asked for keeps its number: nobody else is hit.
+            if request["signal"] in children:
+                os.kill(request["signal"], request["number"])
         else:
-            answer = {"code": _code(request["poll"], children)}
+            answer = {"code": _code(request["poll"], children, ended)}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
     for pid in children:
         os.kill(pid, signal.SIGKILL)
 
 
-def _code(pid: int, children: set[int]) -> int | None:
-    if pid not in children:
-        return None
-    found, status = os.waitpid(pid, os.WNOHANG)
-    if found == 0:
-        return None
-    children.discard(pid)
-    return os.waitstatus_to_exitcode(status)
+def _code(pid: int, children: set[int], ended: dict[int, int]) -> int | None:
+    """How a child ended; who asks a second time is told the same."""
+    if pid in children:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found == 0:
+            return None
+        children.discard(pid)
+        ended[pid] = os.waitstatus_to_exitcode(status)
+    return ended[pid]
 
 
 def _live(play: Any, request: Mapping[str, Any]) -> None:

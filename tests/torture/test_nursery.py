@@ -1,0 +1,23 @@
+"""A nursery tells of its children, and signals them alone: numbers of processes are used again."""
+
+import signal
+from pathlib import Path
+
+from detent.testing.torture.nursery import Birth, Child, Nursery
+from detent.testing.torture.place import SETTINGS
+
+
+def test_who_asks_twice_is_told_the_same_and_the_dead_get_no_signals(
+    nursery: Nursery, where: Path
+) -> None:
+    data = where / "data"
+    data.mkdir()
+    settings = {**SETTINGS, "store_data_dir": str(data), "store_url": ""}
+    child = nursery.start(Birth("opener", "one", where, settings))
+    child.send(signal.SIGKILL)
+    assert child.wait(30) == -signal.SIGKILL
+    # Another who knows the number but has not heard yet, as a second thread has not.
+    other = Child(nursery, child.birth, child.pid)
+    other.send(signal.SIGKILL)
+    assert other.poll() == -signal.SIGKILL
+    assert not other.is_stopped()
