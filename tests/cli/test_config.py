@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
     [
         ("DETENT_GATEWAY_PORT", "99999", "DETENT_GATEWAY_PORT must be from 0 to 65535, not 99999."),
         ("DETENT_WORKER_CONCURRENCY", "0", "DETENT_WORKER_CONCURRENCY must be at least 1, not 0."),
-        ("DETENT_KEEPER_INTERVAL_MS", "-5", "DETENT_KEEPER_INTERVAL_MS must be at least 1, not -5."),
+        ("DETENT_KEEPER_INTERVAL_MS", "-5", "KEEPER_INTERVAL_MS must be at least 1, not -5."),
         ("DETENT_WORKER_HEARTBEAT_MS", "30000", "every lease would end before it is renewed."),
     ],
 )
