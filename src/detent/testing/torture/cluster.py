@@ -58,7 +58,3 @@ class Cluster:
         with self._guard:
             up = [child for child in self.members["gateway"] if child.ready.exists()]
             return rng.choice(up).ready.read_text() if up else None
-
-    def everybody(self) -> list[Child]:
-        with self._guard:
-            return [child for members in self.members.values() for child in members]

@@ -28,7 +28,6 @@ INTENTS: Mapping[str, int] = {
     "command": 1,
 }
 LIFECYCLES = ("", "", "board", "review")
-RUN_REQUESTS = ("accept", "reject", "cancel")
 
 
 class Client:
