@@ -29,6 +29,7 @@ def slow(run: detent.Run, marks: str) -> str:
             file.write("first\\n")
 
     run.step("first", first)
+    Path(marks + ".kept").touch()
     while not Path(marks + ".go").exists():
         run.progress(0.5, "waiting")
     return "done"
@@ -113,7 +114,7 @@ def test_a_kill_in_mid_run_loses_nothing(detent: Installation, tmp_path: Path) -
     detent.data = detent.project / ".detent"
     detent.start("--app", "own:app")
     task_id = detent.json("submit", "slow", "--set", f"marks={marks}")["id"]
-    wait_until(marks.exists, "the first step")
+    wait_until((tmp_path / "marks.kept").exists, "the end of the first step")
     detent.kill()
     (tmp_path / "marks.go").touch()
     detent.start("--app", "own:app")
