@@ -16,7 +16,7 @@ from detent.engine import Engine
 from detent.errors import Broken, Refused, Unavailable
 from detent.kernel.events import JobParked, Record
 from detent.store.port import Changes, Entry
-from detent.store.sqlite import SqliteStore, connection
+from detent.store.sqlite import SqliteStore, connection, doorbell, growth
 from detent.store.sqlite.connection import Turn
 from detent.testing.audit import audit
 from detent.testing.clock import START, VirtualClock
@@ -249,7 +249,15 @@ def test_time_never_goes_back(path: Path) -> None:
     other.close()
 
 
-def test_a_commit_elsewhere_rings(path: Path, store: SqliteStore) -> None:
+@pytest.mark.parametrize("heard", [True, False], ids=["heard", "looked for"])
+def test_a_commit_elsewhere_rings(
+    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, heard: bool
+) -> None:
+    if heard:  # nobody looks without having heard of it
+        for pause in ("LOOK_EVERY_S", "LOOK_ANYWAY_S", "SOON_S"):
+            monkeypatch.setattr(doorbell, pause, DEADLINE_S)
+    else:
+        monkeypatch.setattr(growth, "watch", lambda _: None)
     other = SqliteStore(path)
     woken: list[bool] = []
     waiters = [
@@ -276,6 +284,10 @@ def test_closing_wakes_whoever_waits(path: Path) -> None:
     store.close()
     waiter.join(DEADLINE_S)
     assert woken == [False]
+
+
+def test_a_file_that_cannot_be_watched_is_looked_at(tmp_path: Path) -> None:
+    assert growth.watch(tmp_path / "missing") is None
 
 
 # ---- size ------------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ class SqliteStore:
             checks.check_file_system(self.path)
         self._lock = checks.write_lock(self.path)
         self._writer: Connection | None = self._first_connection()
-        self._doorbell = Doorbell(Connection(self.path, reads_only=True))
+        write_ahead = self.path.with_name(self.path.name + "-wal")
+        self._doorbell = Doorbell(Connection(self.path, reads_only=True), write_ahead)
         self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._clock)
 
     def _first_connection(self) -> Connection:
