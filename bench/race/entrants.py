@@ -10,8 +10,8 @@ from bench.race.environments import Environment
 
 SQLITE = "detent, SQLite"
 POSTGRES = "detent, PostgreSQL"
-#: Of the jobs: for who does less than about 3,000 a second, and for who does less than 1,000.
-HALF, SLOW = 0.5, 0.1
+#: Of the work: for who does less than about 3,000 a second, and for who does less than 1,000.
+SOME, FEW = 0.25, 0.05
 
 
 class Entrant(NamedTuple):
@@ -30,7 +30,7 @@ class Entrant(NamedTuple):
     source: str
     #: Whether it has durable steps.
     workflows: bool = False
-    #: Its share of the jobs: who is slow is measured with fewer, or everybody would wait for it.
+    #: Its share of the work: who is slow is measured with fewer, or everybody would wait for it.
     share: float = 1.0
 
 
@@ -95,7 +95,7 @@ ENTRANTS = (
         against=SQLITE,
         source=DBOS,
         workflows=True,
-        share=SLOW,
+        share=FEW,
     ),
     Entrant(
         name="Huey, fsync",
@@ -106,7 +106,7 @@ ENTRANTS = (
         settings="fsync=True, one thread, looks every 1 ms",
         against=SQLITE,
         source=HUEY,
-        share=HALF,
+        share=SOME,
     ),
     Entrant(
         name="Huey, no fsync",
@@ -117,7 +117,7 @@ ENTRANTS = (
         settings="fsync=False: not durable; one thread, looks every 1 ms",
         against=SQLITE,
         source=HUEY,
-        share=HALF,
+        share=SOME,
     ),
     Entrant(
         name="DBOS, PostgreSQL",
@@ -129,7 +129,7 @@ ENTRANTS = (
         against=POSTGRES,
         source=DBOS,
         workflows=True,
-        share=SLOW,
+        share=FEW,
     ),
     Entrant(
         name="absurd",
@@ -141,7 +141,7 @@ ENTRANTS = (
         against=POSTGRES,
         source="https://github.com/earendil-works/absurd",
         workflows=True,
-        share=SLOW,
+        share=FEW,
     ),
     Entrant(
         name="Procrastinate",
@@ -152,7 +152,7 @@ ENTRANTS = (
         settings="20 at once, a pool of 25 connections",
         against=POSTGRES,
         source="https://procrastinate.readthedocs.io/en/stable/howto/basics/worker.html",
-        share=SLOW,
+        share=FEW,
     ),
     Entrant(
         name="pgqueuer",
@@ -163,7 +163,7 @@ ENTRANTS = (
         settings="as it comes",
         against=POSTGRES,
         source=PGQUEUER,
-        share=HALF,
+        share=SOME,
     ),
     Entrant(
         name="pgqueuer, batches",
@@ -184,7 +184,7 @@ ENTRANTS = (
         settings="100 at once",
         against=POSTGRES,
         source="https://oban.pro/docs/py/",
-        share=HALF,
+        share=SOME,
     ),
     Entrant(
         name="graphile-worker",
@@ -195,7 +195,7 @@ ENTRANTS = (
         settings="24 at once, no local queue",
         against=POSTGRES,
         source=GRAPHILE,
-        share=HALF,
+        share=SOME,
     ),
     Entrant(
         name="graphile-worker, batches",
@@ -226,7 +226,7 @@ ENTRANTS = (
         settings="appendfsync always, 8 threads, acks late, prefetch 800",
         against=POSTGRES,
         source="https://docs.celeryq.dev/en/stable/userguide/optimizing.html",
-        share=SLOW,
+        share=FEW,
     ),
     Entrant(
         name="Dramatiq, Redis",
@@ -237,7 +237,7 @@ ENTRANTS = (
         settings="appendfsync always, 8 threads",
         against=POSTGRES,
         source="https://dramatiq.io/guide.html",
-        share=HALF,
+        share=SOME,
     ),
 )
 

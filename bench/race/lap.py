@@ -29,14 +29,17 @@ WITHIN_S = 300
 class Size(NamedTuple):
     """How much there is to do."""
 
-    jobs: int = 6_000
+    jobs: int = 12_000
     singles: int = 200
     pick_ups: int = 100
-    workflows: int = 100
+    workflows: int = 2_000
 
     def of(self, entrant: Entrant) -> "Size":
         """What this one does of it."""
-        return self._replace(jobs=max(1, round(self.jobs * entrant.share)))
+        jobs, workflows = (
+            max(1, round(whole * entrant.share)) for whole in (self.jobs, self.workflows)
+        )
+        return self._replace(jobs=jobs, workflows=workflows)
 
 
 def once(entrant: Entrant, whole: Size) -> dict[str, float]:
