@@ -49,7 +49,7 @@ async def guest(gateway: Installation, *scopes: Scope, mode: str = "auto") -> As
 @asynccontextmanager
 async def holder_of(gateway: Installation, token: str, mode: str = "auto") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(f"{gateway.url}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
