@@ -239,7 +239,7 @@ class Scene(Installation):
             found: list[dict[str, Any]] = [each for each in events if each["name"] == name]
             return found[-1] if found else None
 
-        return wait_until(look, f"{name} in the log of {task_id}", 20)
+        return wait_until(look, f"{name} in the log of {task_id}")
 
     def link(self) -> str:
         """A one-time link."""
