@@ -27,7 +27,7 @@ detent logs -f $ID
 #: Pages that are tried while detent runs, one after another on one installation.
 LIVE = ("schedule", "many-at-once", "pause", "resources", "rotate-tokens", "audit", "upgrade")
 #: Many real processes, each of which takes its time on a busy machine.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.plugins.wheel import Installed
 
 TUTORIAL = ROOT / "docs" / "tutorial"
 #: Many real processes, each of which takes its time on a busy machine.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
