@@ -17,7 +17,7 @@ from detent.testing.torture.storm import Plan, Storm
 MINUTES = 1 / 3
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_a_cluster_keeps_its_promises_in_a_storm(store: str, nursery: Nursery, where: Path) -> None:
     report = Storm(Plan(1, MINUTES, store), nursery, where, lambda _: None).run()
