@@ -27,7 +27,7 @@ def test_the_whole_story_is_true_and_leaves_nothing_behind(tmp_path: Path) -> No
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr
