@@ -208,7 +208,7 @@ class Scene(Installation):
     @contextmanager
     def doomed(self, count: int) -> Iterator[None]:
         """Worker processes that know the work that kills them; their claims soon run out."""
-        short = {"LEASE_MS": "400", "HEARTBEAT_MS": "100", "POLL_MS": "50"}
+        short = {"LEASE_MS": "1000", "HEARTBEAT_MS": "100", "POLL_MS": "50"}
         known = {f"DETENT_WORKER_{name}": value for name, value in short.items()}
         workers = [
             subprocess.Popen(

@@ -67,7 +67,7 @@ def test_a_plan_whose_worker_meets_a_fault_is_taken_up_again(
     app.register("part", lambda: 1, {})
     app.plan("planned", [{"name": "only", "intent": "part"}])
     with (
-        installation(tmp_path, lease_ms=300, worker_heartbeat_ms=50, worker_poll_ms=20) as core,
+        installation(tmp_path, lease_ms=1_500, worker_heartbeat_ms=50, worker_poll_ms=20) as core,
         working(core, app),
     ):
         handle = app.submit("planned")

@@ -192,7 +192,9 @@ def test_a_function_that_does_not_hear_a_cancel_is_cancelled_at_the_end_of_its_l
 ) -> None:
     app, gate = App(), Gate()
     app.intent("deaf")(gate.pass_through)
-    with installation(tmp_path, lease_ms=600, worker_heartbeat_ms=100, worker_grace_ms=100) as core:
+    with installation(
+        tmp_path, lease_ms=1_500, worker_heartbeat_ms=100, worker_grace_ms=100
+    ) as core:
         with working(core, app, concurrency=1):
             handle = app.submit("deaf")
             until(lambda: gate.inside)
