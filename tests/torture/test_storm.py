@@ -24,7 +24,7 @@ def test_a_cluster_keeps_its_promises_in_a_storm(store: str, nursery: Nursery, w
     assert report.problems == [], "\n".join([*report.lines(), report.plan.command()])
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_accept_reject_and_cancel_have_one_winner(stores: Databases | None, where: Path) -> None:
     if stores is None:
         found = races.run(lambda: open_store(str(where / "races.db")), 1_000)

@@ -37,8 +37,9 @@ BOTH, FILE = frozenset({SQLITE, POSTGRES}), frozenset({SQLITE})
 FAR = 1 << 62
 #: A client does not wait for ever for a gateway that may be dead.
 PATIENCE_S = 1.0
-#: How long others get to finish the work of a process that is stopped.
-UNBLOCKED_S = 10.0
+#: How long others get to finish the work of a process that is stopped; on a slow machine so many
+#: times as long as that process took to come there.
+UNBLOCKED_S, UNBLOCKED_TIMES = 10.0, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,8 @@ class Outcome:
     unmet: bool = False
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    #: How long it took until the failpoint was met.
+    met_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -173,7 +176,9 @@ def _meet(
     over: Callable[[], bool] = lambda: False,
 ) -> None:
     """Wait until the victim has met its failpoint, and for what that does to it."""
+    begun_s = time.monotonic()
     until(lambda: place.was_hit(armed) or victim.poll() is not None or over(), f"{armed} is passed")
+    outcome.met_s = time.monotonic() - begun_s
     outcome.missed = place.missed(armed)
     outcome.hit = not outcome.missed
     outcome.unmet = not outcome.hit
@@ -194,7 +199,7 @@ def _heal(
     """Others put it right; a stopped process goes on only after its lease is over."""
     if outcome.action is Action.STOP and outcome.hit:
         past_the_lease()
-        outcome.blocked = outcome.store in outcome.scene.blocks or not _heals(healed)
+        outcome.blocked = outcome.store in outcome.scene.blocks or not _heals(healed, outcome)
         if not victim.is_stopped():
             outcome.problems.append("it did not stay stopped")
         look()
@@ -202,10 +207,11 @@ def _heal(
     until(healed, "everything is done")
 
 
-def _heals(healed: Callable[[], Any]) -> bool:
+def _heals(healed: Callable[[], Any], outcome: Outcome) -> bool:
     """Whether others finish the work. Not if another thread was stopped within a transaction."""
+    patience_s = max(UNBLOCKED_S, UNBLOCKED_TIMES * outcome.met_s)
     try:
-        until(healed, "others finish the work of a stopped process", UNBLOCKED_S)
+        until(healed, "others finish the work of a stopped process", patience_s)
     except Failed:
         return False
     return True
@@ -242,10 +248,7 @@ def _play_worker(place: Place, armed: str, outcome: Outcome) -> None:
 
 def _wake_midway(place: Place, victim: Child, outcome: Outcome, taken: Callable[[], Any]) -> None:
     """It goes on and says what it has to say while another holds the job, and only then ends it."""
-    try:
-        until(taken, "another works on the job of a stopped process", UNBLOCKED_S)
-    except Failed:
-        outcome.blocked = True
+    outcome.blocked = not _heals(taken, outcome)
     victim.send(signal.SIGCONT)
     victim.end()
     place.ledger.hold.unlink()
