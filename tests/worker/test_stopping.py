@@ -160,6 +160,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(core: Core, write: str) ->
         assert states(core, "other") == {}
     assert after == before
     frozen.watch.stop()
+    frozen.keeping.stop()
 
 
 def test_the_heartbeat_tells_a_run_that_its_lease_is_lost(tmp_path: Path) -> None:
