@@ -9,14 +9,21 @@ import os
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.plugins.postgres", "tests.plugins.wheel"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("COLUMNS", None)
 
-settings.register_profile("detent", derandomize=True, deadline=None, print_blob=True)
+# No limit of time: what takes long on a busy machine is no fault of what is tried.
+settings.register_profile(
+    "detent",
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("detent")
 
 

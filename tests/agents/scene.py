@@ -30,7 +30,7 @@ PROGRAM = [sys.executable, "-S", "-E", stand_in.__file__]
 AT_REST = ("ready", "blocked", "failed", "timed_out", "completed", "cancelled", "budget_exceeded")
 
 #: How long a task may stay in a state that was not expected.
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 Step = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ class Scene:
     def __init__(self, core: Core, directory: Path) -> None:
         self.core, self.directory = core, directory
         self.app = App()
-        self.agent: dict[str, Any] = {"preset": "claude", "argv": claude_argv(), "linger_s": 5.0}
+        self.agent: dict[str, Any] = {"preset": "claude", "argv": claude_argv(), "linger_s": 60.0}
         self.handle: Handle[Any] | None = None
 
     # -- setting up ------------------------------------------------------------------------

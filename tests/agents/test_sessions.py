@@ -12,7 +12,7 @@ import pytest
 from detent.kernel import commands as c
 from detent.worker.workspaces import Workspaces
 from tests.agents.scene import Scene, scene
-from tests.worker.waiting import until
+from tests.worker.waiting import DEADLINE_S, let_pass, until
 
 QUESTION = {"text": "Which branch?", "options": ["main", "next"]}
 
@@ -134,12 +134,16 @@ def test_a_rejection_is_the_first_thing_that_is_told(s: Scene) -> None:
 
 
 def test_a_timed_out_task_is_resumed_or_begun_anew(s: Scene) -> None:
-    s.script([{"cost": 0.1}, {"hang": 60}], [{"hang": 60}], [{"say": "done"}])
-    s.intent(timeout_s=0.8)
+    s.script([{"cost": 0.1}, {"hang": 600}], [{"hang": 600}], [{"say": "done"}])
+    s.intent(timeout_s=3_600)
     task_id = s.submit()
-    with s.working():
+    with s.working() as worker:
+        until(lambda: s.sessions() and s.task().spent, "the agent works")
+        let_pass(worker, 3_600)
         s.rests("timed_out")
         s.do(c.ResumeTask(task_id))
+        until(lambda: len(s.told()) == 2, "the agent goes on")
+        let_pass(worker, 3_600)
         until(lambda: len(s.runs()) == 2 and s.task().state == "timed_out", "it timed out again")
         s.do(c.RetryTask(task_id))
         s.rests("ready")
@@ -244,7 +248,7 @@ def test_a_job_alone_has_a_session_too(s: Scene) -> None:
     with s.working():
         until(lambda: s.runs() and s.run()["state"] == "succeeded", "it asked")
         s.do(c.AnswerJob(handle.job_id, "main"))
-        assert handle.result(timeout=30)["text"] == "fine"
+        assert handle.result(timeout=DEADLINE_S)["text"] == "fine"
     assert len(s.sessions()) == 1
     assert [run["cost"] for run in s.runs()] == [200_000, 100_000]
 

@@ -13,8 +13,8 @@ from tests.e2e.installation import Installation, wait_until
 
 CONFIG = """
 [worker]
-lease_ms = 1500
-heartbeat_ms = 300
+lease_ms = 5000
+heartbeat_ms = 500
 
 [agents.claude]
 argv = {argv}

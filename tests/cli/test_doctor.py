@@ -19,15 +19,14 @@ from detent.operations.offices import TERM_US
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
 from detent.testing.conformance.work import submit_job
+from tests import ports
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture
 def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
-    with socket.socket() as trying:
-        trying.bind(("127.0.0.1", 0))
-        port: int = trying.getsockname()[1]
+    port = ports.free_port()
     monkeypatch.setenv("DETENT_GATEWAY_PORT", str(port))
     return port
 

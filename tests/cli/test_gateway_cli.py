@@ -21,7 +21,8 @@ from detent.cli.main import cli
 from detent.errors import DetentError, Unavailable
 from detent.operations import OPERATIONS
 from detent.routes import Route, request_for
-from tests.gateway.installation import Installation, installed
+from tests.gateway.installation import DEADLINE_S, Installation, installed
+from tests.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -131,13 +132,12 @@ def test_half_an_answer_is_none(answer: bytes) -> None:
     gateway, thread = _answering(answer)
     with pytest.raises(Unavailable):
         gateway.call("x")
-    thread.join(10)
+    thread.join(DEADLINE_S)
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    gateway = Gateway(Announced(f"http://127.0.0.1:{port}", {"x": Route("GET", "/x")}), "t")
+    url = f"http://127.0.0.1:{free_port()}"
+    gateway = Gateway(Announced(url, {"x": Route("GET", "/x")}), "t")
     with pytest.raises(Unavailable, match="does not answer"):
         gateway.call("x")
 
@@ -232,7 +232,7 @@ def test_followed_events_come_as_they_happen(gateway: Installation, tmp_path: Pa
         event = json.loads(following.stdout.readline())
         assert (event["name"], event["stream"]) == ("task_created", made)
         following.send_signal(2)
-        assert following.wait(20) == 130
+        assert following.wait(DEADLINE_S) == 130
 
 
 def test_logs_follow_a_task_to_its_end(gateway: Installation, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_logs_follow_a_task_to_its_end(gateway: Installation, tmp_path: Path) ->
 
         gateway.report(c.CompleteRun(claimed.grant, str(claimed.job.run_id), None, 0))
         assert following.stdout.read() == ""
-        assert following.wait(20) == 0
+        assert following.wait(DEADLINE_S) == 0
 
 
 def test_the_times_of_processes_are_read_as_others_read_them() -> None:

@@ -180,5 +180,5 @@ def test_on_a_terminal_it_is_drawn_until_ctrl_c(data: Path, tmp_path: Path) -> N
             assert readable, shown
             shown += os.read(ours, 65_536)
         process.send_signal(2)
-        assert process.wait(20) in (0, 130)
+        assert process.wait(60) in (0, 130)
     os.close(ours)

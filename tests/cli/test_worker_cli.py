@@ -46,7 +46,7 @@ def results(run: Run) -> list[object]:
     return [row["result"] for row in items]
 
 
-def wait_for(condition: Callable[[], object], what: str, deadline_s: float = 30) -> None:
+def wait_for(condition: Callable[[], object], what: str, deadline_s: float = 90) -> None:
     end_s = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end_s, what
@@ -125,7 +125,7 @@ def test_a_changed_file_is_taken_over_and_a_broken_one_is_not(
             assert greeting() == "v2 you"
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(90)
 
 
 def _ended(run: Run, task_id: str) -> bool:
@@ -151,7 +151,7 @@ def test_an_app_that_cannot_be_imported_waits_to_be_put_right(
             wait_for(lambda: "Ready" in log.read_text(), "it did not start")
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(90)
     assert "Traceback" not in log.read_text()
 
 

@@ -16,7 +16,8 @@ from detent.kernel import commands as c
 from detent.operations import OPERATIONS
 from detent.operations.registry import Scope
 from detent.routes_table import ROUTES
-from tests.gateway.installation import WORKER, Installation, installed
+from tests.gateway.installation import DEADLINE_S, WORKER, Installation, installed
+from tests.ports import free_port
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_a_job_from_submission_to_result(gateway: Installation, client: Client) 
     handle = client.submit("runQA", {"n": 1}, priority="P0")
     assert handle.state() == "queued"
     threading.Thread(target=work, args=(gateway, handle.id, {"sum": 3})).start()
-    assert handle.result(timeout=20) == {"sum": 3}
+    assert handle.result(timeout=DEADLINE_S) == {"sum": 3}
     assert client.job(handle.id).show()["payload"] == {"n": 1}
 
 
@@ -96,7 +97,7 @@ def test_a_task_from_submission_to_acceptance(gateway: Installation, client: Cli
     assert handle.show()["blocked_by"] == "question"
     handle.answer("yes")
     gateway.complete(handle.id, "done")
-    assert handle.result(timeout=20) == "done"
+    assert handle.result(timeout=DEADLINE_S) == "done"
     assert handle.call("accept", comment="good")["state"] == "completed"
 
 
@@ -125,7 +126,7 @@ def test_work_that_did_not_end_well(gateway: Installation, client: Client) -> No
     handle = client.submit("runQA")
     handle.cancel("not wanted")
     with pytest.raises(JobFailed, match="not wanted") as raised:
-        handle.result(timeout=20)
+        handle.result(timeout=DEADLINE_S)
     assert (raised.value.job_id, raised.value.state) == (handle.id, "cancelled")
 
 
@@ -189,8 +190,9 @@ def test_the_feed_from_a_cursor(gateway: Installation, client: Client) -> None:
 
 
 def test_the_feed_goes_on_over_a_restart_of_the_gateway(tmp_path: Path) -> None:
-    with installed(tmp_path) as first:
-        port, token = first.port, first.token
+    port = free_port()
+    with installed(tmp_path, port=port) as first:
+        token = first.token
         client = Client(first.url, token)
         feed = client.follow(0)
         client.call("submit_task", intent="runQA")
@@ -213,11 +215,11 @@ async def test_the_same_for_coroutines(gateway: Installation) -> None:
         handle = await client.submit("runQA", {"n": 2})
         assert await handle.state() == "queued"
         threading.Thread(target=work, args=(gateway, handle.id, [1, 2])).start()
-        assert await handle.result(timeout=20) == [1, 2]
+        assert await handle.result(timeout=DEADLINE_S) == [1, 2]
         task = await client.submit("runQA", lifecycle="review")
         assert (await task.cancel("enough"))["state"] == "cancelled"
         with pytest.raises(JobFailed, match="enough"):
-            await task.result(timeout=20)
+            await task.result(timeout=DEADLINE_S)
         with pytest.raises(errors.NotFound):
             await client.task("none").show()
         with pytest.raises(errors.Refused):

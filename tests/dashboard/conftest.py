@@ -23,6 +23,8 @@ ARGUMENTS = (
     "--no-first-run",
     "--no-pings",
 )
+#: How long a page may take on a machine that is busy with other things.
+PATIENCE_MS = 60_000
 MISSING = "Chromium is missing. On Debian: apt-get install chromium. Else set CHROMIUM to its path."
 
 
@@ -37,7 +39,7 @@ def chromium() -> str:
 def browser() -> Iterator[Browser]:
     """Not for the whole session: while it is open an event loop runs in this thread, and tests of
     coroutines elsewhere could not have theirs."""
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium(), args=list(ARGUMENTS))
         yield started
@@ -71,7 +73,7 @@ def context(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
 
 def _context(browser: Browser) -> BrowserContext:
     made = browser.new_context(viewport={"width": 1280, "height": 860})
-    made.set_default_timeout(20_000)
+    made.set_default_timeout(PATIENCE_MS)
     return made
 
 

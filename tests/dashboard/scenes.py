@@ -208,7 +208,7 @@ class Scene(Installation):
     @contextmanager
     def doomed(self, count: int) -> Iterator[None]:
         """Worker processes that know the work that kills them; their claims soon run out."""
-        short = {"LEASE_MS": "400", "HEARTBEAT_MS": "100", "POLL_MS": "50"}
+        short = {"LEASE_MS": "1000", "HEARTBEAT_MS": "100", "POLL_MS": "50"}
         known = {f"DETENT_WORKER_{name}": value for name, value in short.items()}
         workers = [
             subprocess.Popen(
@@ -239,7 +239,7 @@ class Scene(Installation):
             found: list[dict[str, Any]] = [each for each in events if each["name"] == name]
             return found[-1] if found else None
 
-        return wait_until(look, f"{name} in the log of {task_id}", 20)
+        return wait_until(look, f"{name} in the log of {task_id}")
 
     def link(self) -> str:
         """A one-time link."""

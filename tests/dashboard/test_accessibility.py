@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.dashboard.conftest import sign_in
+from tests.dashboard.conftest import PATIENCE_MS, sign_in
 from tests.dashboard.scenes import Scene
 from tools.web import MODULES
 
@@ -58,6 +58,7 @@ def ids(detent: Scene) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def reader(browser: Browser, detent: Scene) -> Iterator[Page]:
     context = browser.new_context(reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE_MS)
     yield sign_in(context.new_page(), detent)
     context.close()
 

@@ -8,12 +8,13 @@ from playwright.sync_api import BrowserContext, expect
 
 from tests.dashboard.conftest import sign_in
 from tests.dashboard.scenes import Scene, scene
+from tests.ports import free_port
 
 
 @pytest.fixture
 def detent(tmp_path: Path) -> Iterator[Scene]:
     made = scene(tmp_path)
-    made.up()
+    made.up("--port", str(free_port()))
     yield made
     made.kill()
 
@@ -28,7 +29,7 @@ def test_lose_and_regain_the_connection(stranger: BrowserContext, detent: Scene)
     expect(page.get_by_text("Not live")).to_be_visible()
     detent.up("--port", port)
     task_id = detent.submit("ask", {"text": "Back?"}, "blocked", title="While you were away")
-    expect(page.get_by_text("Connected again.")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("Connected again.")).to_be_visible()
     expect(page.get_by_role("alert")).to_have_count(0)
     expect(page.get_by_text("While you were away")).to_be_visible()
     page.get_by_role("link", name="Inbox 1 waiting").click()

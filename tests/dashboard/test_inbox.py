@@ -77,6 +77,7 @@ def test_keys_move_and_judge(page: Page, detent: Scene) -> None:
     open_matter(page, detent, first)
     place = [each["id"] for each in detent.get("/api/inbox")["items"]]
     assert place.index(second) == place.index(first) + 1
+    expect(page.get_by_role("link", name="Newer work")).to_be_visible()
     page.keyboard.press("j")
     expect(page.locator("#matter-title")).to_have_text("Newer work")
     page.keyboard.press("k")

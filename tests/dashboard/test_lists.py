@@ -1,22 +1,23 @@
 """Board, jobs, runs, workers, schedules, health, lifecycles: what they show and what they do."""
 
+import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
-from playwright.sync_api import CDPSession, Page, expect
+from playwright.sync_api import Browser, CDPSession, Page, expect
 
 from tests.dashboard.scenes import Scene
-from tests.e2e.installation import wait_until
+from tests.e2e.installation import DEADLINE_S, wait_until
 
 
 def test_cards_move_as_it_happens(page: Page, detent: Scene) -> None:
-    detent.submit("change", {}, "ready", title="Bystander")
-    page.goto(f"{detent.url}/board")
+    detent.submit("change", {}, "ready", title="Bystander", project="moves")
+    page.goto(f"{detent.url}/board?project=moves")
     expect(page.locator(".column")).to_have_count(10)
     expect(page.locator(".card")).to_have_count(1)
-    task_id = detent.submit("hold", {"until": detent.let("go")}, "running", title="Mover")
+    held = {"until": detent.let("go")}
+    task_id = detent.submit("hold", held, "running", title="Mover", project="moves")
     expect(page.locator('[data-state="running"]').get_by_text("Mover")).to_be_visible()
     (detent.project / "go").touch()
     expect(page.locator('[data-state="ready"]').get_by_text("Mover")).to_be_visible()
@@ -67,7 +68,8 @@ def test_bulk_says_what_was_refused_and_why(page: Page, detent: Scene) -> None:
     page.get_by_role("button", name="Retry 2").click()
     # Somebody else deletes one of them meanwhile.
     headers = {"Authorization": f"Bearer {detent.token}"}
-    httpx2.delete(f"{detent.url}/api/tasks/{first}", headers=headers).raise_for_status()
+    url = f"{detent.url}/api/tasks/{first}"
+    httpx2.delete(url, headers=headers, timeout=DEADLINE_S).raise_for_status()
     page.get_by_role("dialog").get_by_role("button", name="Retry 2").click()
     refused = page.get_by_role("dialog", name="Retry: 1 of 2 jobs").get_by_role("listitem")
     expect(refused).to_have_count(1)
@@ -159,7 +161,8 @@ def test_drain_a_worker(page: Page, detent: Scene) -> None:
 def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
     body = {"intent": "change", "cron": "0 3 * * *", "lifecycle": "review"}
     headers = {"Authorization": f"Bearer {detent.token}"}
-    httpx2.put(f"{detent.url}/api/schedules/nightly", json=body, headers=headers).raise_for_status()
+    url = f"{detent.url}/api/schedules/nightly"
+    httpx2.put(url, json=body, headers=headers, timeout=DEADLINE_S).raise_for_status()
     page.goto(f"{detent.url}/schedules")
     row = page.locator('tr[data-id="nightly"]')
     row.get_by_role("button", name="Pause").click()
@@ -167,7 +170,7 @@ def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
     row.get_by_role("button", name="Trigger now").click()
     expect(page).to_have_url(re.compile("/tasks/"))
     task_id = page.url.rpartition("/")[2]
-    detent.last_event(task_id, "task_created")
+    detent.wait_for(task_id, "ready")  # so that others count what stands still
 
 
 def test_health_gives_its_reasons_and_its_charts(page: Page, detent: Scene) -> None:
@@ -197,52 +200,65 @@ def test_lifecycles_count_live_and_mark_extensions(page: Page, detent: Scene) ->
         expect(page.locator(".diagram .box").first).to_be_visible()
 
 
-def test_ten_thousand_cards_stay_responsive(page: Page, detent: Scene) -> None:
+def test_ten_thousand_cards_stay_responsive(page: Page, browser: Browser, detent: Scene) -> None:
+    """Judged in processor time, which other work on the machine does not change."""
     many = {"intent": "hold", "project": "crowd", "payload": {"until": detent.let("never")}}
     ids = detent.bulk(10_000, **many)
     page.goto(f"{detent.url}/board?project=crowd")
     pending = page.locator('.column[data-state="pending"]')
-    expect(pending.locator(".count")).to_have_text("10,000", timeout=60_000)
+    expect(pending.locator(".count")).to_have_text("10,000")
     assert page.locator(".card").count() < 60, "only what can be seen is drawn"
-    page.evaluate(WATCH_LONG_TASKS)
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
-    began, busy = time.monotonic(), busy_s(session)
+    browser.start_tracing(page=page, categories=["toplevel"])
+    busy = busy_s(session)
     for _ in range(5):
         detent.bulk(200, **many)
-    rate = 1_000 / (time.monotonic() - began)
-    assert rate > 200, f"only {rate:.0f} events came in a second"
     cancel_all(detent, ids[:100])
     expect(pending.locator(".count")).to_have_text("10,900")
     pending.locator(".column-cards").evaluate("cards => cards.scrollTo(0, 300000)")
-    wait_until(lambda: pending.locator(".card").count() > 5, "cards further down", 10)
-    busy, took = busy_s(session) - busy, time.monotonic() - began
-    longest = page.evaluate("() => Math.max(0, ...window.longTasks)")
-    assert busy < took / 2, f"the page was busy for {busy:.1f} of {took:.1f} s"
+    wait_until(lambda: pending.locator(".card").count() > 5, "cards further down")
+    each = (busy_s(session) - busy) * 1_000 / 1_100
+    longest = longest_ms(browser.stop_tracing())
+    assert each < MOST_MS, f"the page was busy for {each:.2f} ms for each event"
     assert longest < LONGEST_MS, f"nothing could be pressed for {longest:.0f} ms"
 
 
 def cancel_all(detent: Scene, ids: list[str]) -> None:
     headers = {"Authorization": f"Bearer {detent.token}"}
     with (
-        httpx2.Client(base_url=detent.url, headers=headers) as client,
+        httpx2.Client(base_url=detent.url, headers=headers, timeout=DEADLINE_S) as client,
         ThreadPoolExecutor(8) as pool,
     ):
         for answer in pool.map(lambda each: client.post(f"/api/tasks/{each}/cancel"), ids):
             answer.raise_for_status()
 
 
-#: Beyond this a person notices that a page does not answer, even on a machine that is busy.
+#: With two hundred events in a second, half of the page's time is left for who uses it.
+MOST_MS = 2.5
+#: Beyond this a person notices that a page does not answer.
 LONGEST_MS = 500
-WATCH_LONG_TASKS = """() => {
-  window.longTasks = [];
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) window.longTasks.push(entry.duration);
-  }).observe({ type: "longtask" });
-}"""
+
+
+def longest_ms(trace: bytes) -> float:
+    """The longest time that the main thread of a page was at one thing."""
+    events = json.loads(trace)["traceEvents"]
+    main = {
+        (each["pid"], each["tid"])
+        for each in events
+        if each["name"] == "thread_name" and each["args"]["name"] == "CrRendererMain"
+    }
+    tasks = [
+        each["tdur"]
+        for each in events
+        if each["name"] == "ThreadControllerImpl::RunTask"
+        and (each["pid"], each["tid"]) in main
+        and "tdur" in each
+    ]
+    return float(max(tasks)) / 1_000
 
 
 def busy_s(session: CDPSession) -> float:
-    """Processor time of the page's main thread, which other work on the machine does not change."""
+    """Processor time of the page's main thread."""
     metrics = session.send("Performance.getMetrics")["metrics"]
     return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")

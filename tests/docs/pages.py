@@ -9,7 +9,6 @@ import importlib.util
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,12 +18,13 @@ from types import ModuleType, TracebackType
 from typing import NamedTuple, Self
 
 from tests.e2e.installation import wait_until
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r'title="([^"]*)"')
 #: How long one block may take.
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 END = "== end of block"
 
 
@@ -53,13 +53,6 @@ def imported(block: Block, place: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 class Reader:

@@ -24,10 +24,14 @@ detent cancel $(detent submit sweep --project demo --hold)
 ID=$(detent submit sweep)
 detent logs -f $ID
 """
+#: What one page has set in motion is not in the way of the next.
+AT_REST = """
+until [ $(detent jobs --state queued,running --json | grep -c '"id"') = 0 ]; do sleep 0.2; done
+"""
 #: Pages that are tried while detent runs, one after another on one installation.
 LIVE = ("schedule", "many-at-once", "pause", "resources", "rotate-tokens", "audit", "upgrade")
 #: Many real processes, each of which takes its time on a busy machine.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -42,6 +46,7 @@ def test_pages_about_an_installation_that_runs(reader: Reader) -> None:
     reader.enter(WORK)
     for page in LIVE:
         reader.follow(HOWTO / f"{page}.md")
+        reader.enter(AT_REST)
     reader.follow(HOWTO / "from-queue-jsonl.md")
     said = reader.enter("detent tasks --source chat")
     assert said.count("sweep") == 3

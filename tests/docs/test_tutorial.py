@@ -11,7 +11,21 @@ from tests.plugins.wheel import Installed
 
 TUTORIAL = ROOT / "docs" / "tutorial"
 #: Many real processes, each of which takes its time on a busy machine.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
+
+
+#: What takes its time on a page is held up here until the kill, however slow the machine is.
+HELD = 'while not Path("go").exists():\n        time.sleep(0.05)'
+COUNTED = """import time
+from pathlib import Path
+
+
+def held(seconds: float) -> None:
+    time.sleep(seconds)
+    while not Path("go").exists():
+        time.sleep(0.05)
+
+"""
 
 
 @pytest.fixture
@@ -28,17 +42,15 @@ def test_first_task(home: Path, installed: Installed) -> None:
 
 
 def test_a_durable_handler(home: Path, installed: Installed) -> None:
-    with Reader(home, bin_dir=installed()) as reader:
+    replaced = {"time.sleep(4)": HELD, "cat notes.txt": "touch go && cat notes.txt"}
+    with Reader(home, replaced, bin_dir=installed()) as reader:
         said = reader.follow(TUTORIAL / "durable-handler.md")
     assert "run_cancelled" in said
     assert "task_accepted" in said
-    notes = (reader.place / "notes.txt").read_text().split("\n")
-    assert [note.split()[0] for note in notes if note] == [
-        "building",
-        "testing",
-        "testing",
-        "uploading",
-    ]
+    notes = [note.split()[0] for note in (reader.place / "notes.txt").read_text().splitlines()]
+    # A test that takes longer than its lease on a busy machine is made once more.
+    assert notes == ["building", "testing", *["testing"] * notes[2:].count("testing"), "uploading"]
+    assert notes.count("testing") >= 2
 
 
 @pytest.mark.parametrize("write", range(8))
@@ -70,7 +82,12 @@ def test_an_agent_under_review(home: Path, installed: Installed) -> None:
 
 
 def test_many_machines(home: Path, installed: Installed, empty_postgres_url: str) -> None:
-    replaced = {"postgresql://localhost/detent": empty_postgres_url}
+    replaced = {
+        "postgresql://localhost/detent": empty_postgres_url,
+        "import time\n": COUNTED,
+        "time.sleep, 0.3": "held, 0.05",
+        "kill -9 $(cat machine-2.pid)": "kill -9 $(cat machine-2.pid) && touch go",
+    }
     with Reader(home, replaced, installed("postgres")) as reader:
         said = reader.follow(TUTORIAL / "many-machines.md")
     assert "Clean: the log" in said

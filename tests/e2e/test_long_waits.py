@@ -1,6 +1,5 @@
 """Days pass between processes that are killed and started again, on SQLite and on PostgreSQL."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,13 +7,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.e2e.installation import DEADLINE_S, Installation, wait_until
-from tests.e2e.shifted import CLOCK
+from tests.e2e.installation import DEADLINE_S, wait_until
+from tests.e2e.moved import Moved
 
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
 PHONES = ("phone-1", "phone-2", "phone-3")
-ROOT = Path(__file__).parents[2]
 
 APP = """
 from pathlib import Path
@@ -53,32 +51,21 @@ def dial(run: detent.Run, ledger: str) -> str:
 """
 
 
-class Moved(Installation):
-    """An installation whose clock this test sets."""
+class Waiting(Moved):
+    """With the app above, on a store of this test's."""
 
     def __init__(self, root: Path, url: str) -> None:
         super().__init__(root)
         self.store = url
-        self.clock = root / "clock"
-        self.clock.write_text("0")
         (self.project / "own.py").write_text(APP)
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {CLOCK: str(self.clock), "PYTHONPATH": str(ROOT)}
-        own |= {"DETENT_STORE_URL": self.store, "DETENT_KEEPER_INTERVAL_MS": "100"}
+        own = {"DETENT_STORE_URL": self.store, "DETENT_KEEPER_INTERVAL_MS": "100"}
         return super().environment | own
-
-    def _program(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "tests.e2e.shifted", *arguments]
 
     def up(self) -> None:
         self.start("--app", "own:app")
-
-    def pass_time(self, seconds: int) -> None:
-        draft = self.clock.with_suffix(".part")
-        draft.write_text(str(int(self.clock.read_text()) + seconds * 1_000_000))
-        draft.replace(self.clock)
 
     def submit(self, intent: str) -> str:
         body = {"intent": intent, "payload": {"ledger": str(self.ledger(intent))}, "run": True}
@@ -120,9 +107,9 @@ class Moved(Installation):
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def detent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Moved]:
+def detent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Waiting]:
     url = "" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    made = Moved(tmp_path, url)
+    made = Waiting(tmp_path, url)
     made.up()
     yield made
     made.stop()
@@ -131,7 +118,7 @@ def detent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Moved]:
 SWITCH = ("step_failed_resource", "step_switching_resource", "step_leased", "step_running")
 
 
-def test_a_week_of_sleep_an_answer_after_days_and_a_resource_that_fails(detent: Moved) -> None:
+def test_a_week_of_sleep_an_answer_after_days_and_a_resource_that_fails(detent: Waiting) -> None:
     """One story for all three: starting a process is what takes its time here."""
     for name in PHONES:
         detent.put(f"/api/resources/{name}", {"capabilities": ["phone"]})

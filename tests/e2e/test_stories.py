@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.installation import Installation, wait_until
+from tests.e2e.moved import Moved
 
 APP = """
 from pathlib import Path
@@ -15,10 +16,10 @@ from pathlib import Path
 import detent
 
 app = detent.App()
-SOON = {"classes": {"network": {"delay_ms": 1500}}}
+LATER = {"classes": {"network": {"delay_ms": 60_000}}}
 
 
-@app.intent("checkQA", retry=SOON)
+@app.intent("checkQA", retry=LATER)
 def check(run: detent.Run, project: str, flag: str) -> str:
     if not Path(flag).exists():
         raise detent.NetworkError("the registry does not answer")
@@ -60,8 +61,8 @@ QUICK = "[worker]\nlease_ms = 2000\nheartbeat_ms = 500\n"
 
 
 @pytest.fixture
-def detent(tmp_path: Path) -> Iterator[Installation]:
-    installation = Installation(tmp_path)
+def detent(tmp_path: Path) -> Iterator[Moved]:
+    installation = Moved(tmp_path)
     (installation.project / "own.py").write_text(APP)
     (installation.project / "detent.toml").write_text(QUICK)
     installation.data = installation.project / ".detent"
@@ -87,7 +88,7 @@ def restarted(detent: Installation) -> None:
 
 
 def test_a_network_failure_blocks_a_board_task_until_its_retry(
-    detent: Installation, tmp_path: Path
+    detent: Moved, tmp_path: Path
 ) -> None:
     flag = tmp_path / "up"
     body = {"source": "cloudcode", "intent": "checkQA", "priority": "P0"}
@@ -97,6 +98,7 @@ def test_a_network_failure_blocks_a_board_task_until_its_retry(
     assert (blocked["blocked_by"], blocked["priority"]) == ("retry", "P0")
     wait_until(lambda: (state_file(detent)["lastRun"] or {}).get("state") == "failed", "the file")
     flag.touch()
+    detent.pass_time(61)
     detent.wait_for(task_id, "done")
     assert detent.events(task_id) == [
         *("task_created", "task_queued", "job_created"),

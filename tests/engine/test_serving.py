@@ -28,7 +28,8 @@ class Watched(Engine):
 
     def _run(self, orders: Any) -> None:
         mine = threading.get_ident()
-        self.own.append(any(self.asker[order.future] == mine for order in orders))
+        # Of others it may not be noted yet that they asked; of what this thread asked, it is.
+        self.own.append(any(self.asker.get(order.future) == mine for order in orders))
         super()._run(orders)
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from detent.testing.notion_server import NotionServer, serving
-from tests.docs.pages import ROOT, Reader, free_port
+from tests.docs.pages import ROOT, Reader
+from tests.ports import free_port
 
 EXAMPLES = ROOT / "examples"
 #: Many real processes, each of which takes its time on a busy machine.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def reader_of(name: str, home: Path, replaced: Mapping[str, str] | None = None) -> Reader:

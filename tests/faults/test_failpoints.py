@@ -97,7 +97,7 @@ def test_stop_stops_until_it_is_continued(tmp_path: Path) -> None:
     _, status = os.waitpid(process.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status)
     process.send_signal(signal.SIGCONT)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
 
 
 def test_the_actions_are_four() -> None:

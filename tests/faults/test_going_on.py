@@ -15,7 +15,7 @@ from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.store.memory import MemoryStore
 from detent.worker.app import App
-from tests.worker.waiting import installation, until, working
+from tests.worker.waiting import DEADLINE_S, installation, until, working
 
 
 def test_callers_of_a_batch_that_fails_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,11 +67,11 @@ def test_a_plan_whose_worker_meets_a_fault_is_taken_up_again(
     app.register("part", lambda: 1, {})
     app.plan("planned", [{"name": "only", "intent": "part"}])
     with (
-        installation(tmp_path, lease_ms=300, worker_heartbeat_ms=50, worker_poll_ms=20) as core,
+        installation(tmp_path, lease_ms=1_500, worker_heartbeat_ms=50, worker_poll_ms=20) as core,
         working(core, app),
     ):
         handle = app.submit("planned")
-        assert handle.result(timeout=30) == {"only": 1}
+        assert handle.result(timeout=DEADLINE_S) == {"only": 1}
     assert failed.is_set()
 
 
@@ -80,7 +80,7 @@ def test_an_included_app_is_connected_with_the_one_that_includes_it(tmp_path: Pa
     inner.command("say", [sys.executable, "-S", "-c", "pass"])
     outer.include(inner)
     with installation(tmp_path) as core, working(core, outer):
-        assert outer.submit("say").result(timeout=30) is None
+        assert outer.submit("say").result(timeout=DEADLINE_S) is None
 
 
 SERVE = """
@@ -97,4 +97,4 @@ def test_a_stop_that_comes_while_it_is_stopped_is_heard(tmp_path: Path) -> None:
     until((tmp_path / "one.ready").exists, "it is up")
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGCONT):
         process.send_signal(number)
-    assert process.wait(30) == 0
+    assert process.wait(DEADLINE_S) == 0

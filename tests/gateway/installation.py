@@ -24,6 +24,8 @@ from detent.store.open import open_store
 
 INTENTS: Mapping[str, Mapping[str, Any]] = {"runQA": {"command": ["true"]}, "review": {}}
 WORKER = c.Actor("worker:by-hand")
+#: How long anything may take on a machine that is busy with other things.
+DEADLINE_S = 60.0
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Installation:
         bearer = self.token if token == "" else token
         if bearer is not None:
             headers["Authorization"] = f"Bearer {bearer}"
-        made = httpx2.Client(base_url=self.url, headers=headers, timeout=20)
+        made = httpx2.Client(base_url=self.url, headers=headers, timeout=DEADLINE_S)
         self.clients.append(made)
         return made
 
@@ -114,7 +116,7 @@ class Installation:
         )
 
 
-def until(condition: Callable[[], bool], deadline_s: float = 20) -> None:
+def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
     """Wait for a condition, looking often; one that does not come is a failure."""
     end = time.monotonic() + deadline_s
     while not condition():

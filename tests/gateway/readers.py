@@ -10,7 +10,7 @@ import httpx2
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.gateway.installation import Installation
+from tests.gateway.installation import DEADLINE_S, Installation
 
 Message = dict[str, Any]
 
@@ -26,18 +26,23 @@ def socket_to(
     headers = {"Authorization": f"Bearer {token or gateway.token}"}
     url = f"ws://{host}:{gateway.port}/api/feed{query}"
     options.setdefault("additional_headers", headers)
-    with connect(url, compression=None, close_timeout=1, **options) as connection:
+    patience: dict[str, Any] = {
+        "open_timeout": DEADLINE_S,
+        "close_timeout": 1,
+        "ping_interval": None,
+    }
+    with connect(url, compression=None, **patience, **options) as connection:
         yield connection
 
 
 def raw_socket(gateway: Installation) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
+    return socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S)
 
 
 def messages(connection: ClientConnection) -> Iterator[Message]:
     """Messages one by one, as long as some come in time."""
     while True:
-        yield from json.loads(connection.recv(timeout=20))
+        yield from json.loads(connection.recv(timeout=DEADLINE_S))
 
 
 def read_to(connection: ClientConnection, position: int) -> list[Message]:
@@ -67,6 +72,6 @@ def until_closed(connection: ClientConnection) -> list[Message]:
     found: list[Message] = []
     try:
         while True:
-            found.extend(json.loads(connection.recv(timeout=20)))
+            found.extend(json.loads(connection.recv(timeout=DEADLINE_S)))
     except ConnectionClosed:
         return found

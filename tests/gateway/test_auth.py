@@ -15,7 +15,7 @@ from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
-from tests.gateway.installation import Installation
+from tests.gateway.installation import DEADLINE_S, Installation
 
 
 def core_in(directory: Path, **settings: object) -> Core:
@@ -277,8 +277,10 @@ def test_listening_everywhere_answers_only_to_named_hosts(tmp_path: Path) -> Non
     url = f"http://127.0.0.1:{server.start()}/status"
     headers = {"Authorization": f"Bearer {token}"}
     try:
-        named = httpx2.get(url, headers={**headers, "Host": "tasks.example.org"})
-        other = httpx2.get(url, headers={**headers, "Host": "192.0.2.1"})
+        named = httpx2.get(
+            url, headers={**headers, "Host": "tasks.example.org"}, timeout=DEADLINE_S
+        )
+        other = httpx2.get(url, headers={**headers, "Host": "192.0.2.1"}, timeout=DEADLINE_S)
     finally:
         server.stop()
     assert (named.status_code, other.status_code) == (200, 421)

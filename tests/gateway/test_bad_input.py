@@ -8,7 +8,7 @@ import pytest
 
 from detent.codes import CODES
 from detent.gateway.problems import EXPLAINED
-from tests.gateway.installation import Installation
+from tests.gateway.installation import DEADLINE_S, Installation
 
 TASK = b'{"intent": "runQA"}'
 JSON = {"Content-Type": "application/json"}
@@ -188,7 +188,7 @@ def test_a_body_that_declares_too_much_is_not_read(
         f"Authorization: Bearer {gateway.token}\r\nContent-Type: application/json\r\n"
         "Content-Length: 10485761\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S) as raw:
         raw.sendall(head.encode())
         answer = raw.recv(65_536)
     assert answer.startswith(b"HTTP/1.1 413 ")

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from tests.gateway.installation import Installation, until
+from tests.gateway.installation import DEADLINE_S, Installation, until
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -146,7 +146,7 @@ def test_a_chunk_is_answered_while_the_upload_goes_on(gateway: Installation) -> 
         f"Authorization: Bearer {gateway.token}\r\nContent-Type: application/x-ndjson\r\n"
         "Transfer-Encoding: chunked\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=20) as raw:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S) as raw:
         raw.sendall(head.encode() + b"%x\r\n%b\r\n" % (len(body), body))
         found = b""
         while b'"accepted":500' not in found:

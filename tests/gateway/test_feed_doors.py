@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from detent.operations.registry import Scope
-from tests.gateway.installation import Installation
+from tests.gateway.installation import DEADLINE_S, Installation
 from tests.gateway.readers import Message, positions, raw_socket, socket_to, submit
 
 # ---- being refused ---------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def test_a_socket_with_a_cookie_needs_our_own_origin(
     cookie = {"Cookie": f"detent={browser.cookies['detent']}"}
     assert refusal(gateway, additional_headers=cookie) == (403, "wrong_origin")
     with socket_to(gateway, additional_headers=cookie, origin=gateway.url) as connection:
-        assert json.loads(connection.recv(timeout=20))[0]["type"] == "hello"
+        assert json.loads(connection.recv(timeout=DEADLINE_S))[0]["type"] == "hello"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,11 @@ def test_an_unknown_socket(gateway: Installation) -> None:
     headers = {"Authorization": f"Bearer {gateway.token}"}
     with (
         pytest.raises(InvalidStatus) as raised,
-        connect(f"ws://127.0.0.1:{gateway.port}/api/nothing", additional_headers=headers),
+        connect(
+            f"ws://127.0.0.1:{gateway.port}/api/nothing",
+            additional_headers=headers,
+            open_timeout=DEADLINE_S,
+        ),
     ):
         pass
     assert raised.value.response.status_code == 404

@@ -11,7 +11,7 @@ import pytest
 
 from detent.errors import Unavailable
 from detent.store.port import Writing
-from tests.gateway.installation import Installation, installed, until
+from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 
 
 class Gate:
@@ -27,7 +27,7 @@ class Gate:
     def write(self) -> Iterator[Writing]:
         self.writes += 1
         self.entered.set()
-        assert self.open.wait(20)
+        assert self.open.wait(DEADLINE_S)
         with self._write() as tx:
             yield tx
 
@@ -52,7 +52,7 @@ def test_requests_that_wait_together_are_written_together(
     gateway, gate = gated
     with ThreadPoolExecutor(41) as pool:
         first = pool.submit(submit, gateway)
-        assert gate.entered.wait(20)
+        assert gate.entered.wait(DEADLINE_S)
         others = [pool.submit(submit, gateway) for _ in range(40)]
         orders = gateway.server.gateway.dispatcher._orders
         until(lambda: orders.qsize() == 40)
@@ -67,7 +67,7 @@ def test_a_refusal_in_a_batch_is_its_own_alone(gated: tuple[Installation, Gate])
     gateway, gate = gated
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(submit, gateway, id="same")
-        assert gate.entered.wait(20)
+        assert gate.entered.wait(DEADLINE_S)
         twice = pool.submit(submit, gateway, id="same")
         unknown = pool.submit(submit, gateway, intent="fly")
         fine = pool.submit(submit, gateway, id="other")
@@ -82,7 +82,7 @@ def test_two_submissions_with_one_key_make_one_task(gated: tuple[Installation, G
     gateway, gate = gated
     with ThreadPoolExecutor(9) as pool:
         pool.submit(submit, gateway)
-        assert gate.entered.wait(20)
+        assert gate.entered.wait(DEADLINE_S)
         made = [pool.submit(submit, gateway, idempotency_key="one") for _ in range(8)]
         until(lambda: gateway.server.gateway.dispatcher._orders.qsize() == 8)
         gate.open.set()

@@ -23,7 +23,7 @@ from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
 from detent.integrations.metrics import Metrics
-from tests.gateway.installation import Installation, installed
+from tests.gateway.installation import DEADLINE_S, Installation, installed
 from tests.gateway.schema_material import Wanted, fill, owner_of, run_token, wanted
 
 #: The routes are dealt out, so that several processes can share the work.
@@ -76,7 +76,7 @@ class Attack:
         config.projects.default.generation.update(with_security_parameters=False)
         self.schema = schemathesis.openapi.from_dict(document, config=config)
         self.agent = run_token(gateway)
-        self._line = HTTPConnection("127.0.0.1", gateway.port, timeout=20)
+        self._line = HTTPConnection("127.0.0.1", gateway.port, timeout=DEADLINE_S)
         self.sent = 0
         self.well = 0
 

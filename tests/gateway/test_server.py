@@ -14,7 +14,7 @@ from detent.gateway import server as server_module
 from detent.gateway.server import Server
 from detent.operations.core import Core
 from detent.settings import Settings
-from tests.gateway.installation import Installation, installed, until
+from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 from tests.gateway.readers import raw_socket, socket_to, until_closed
 
 
@@ -41,7 +41,7 @@ def test_stopping_waits_for_the_request_under_way(
 
     def slow(*_: object, **__: object) -> dict[str, str]:
         entered.set()
-        assert go_on.wait(20)
+        assert go_on.wait(DEADLINE_S)
         return {"done": "yes"}
 
     with installed(tmp_path) as gateway:
@@ -49,7 +49,7 @@ def test_stopping_waits_for_the_request_under_way(
         answers: list[httpx2.Response] = []
         asking = threading.Thread(target=lambda: answers.append(gateway.client().get("/status")))
         asking.start()
-        assert entered.wait(20)
+        assert entered.wait(DEADLINE_S)
         stopping = threading.Thread(target=gateway.server.stop)
         stopping.start()
         until(lambda: refused(gateway))
@@ -79,11 +79,14 @@ def test_stopping_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
         gateway.client().get("/health")
         before = time.monotonic()
         gateway.server.stop()
-        assert time.monotonic() - before < 10
+        assert time.monotonic() - before < DEADLINE_S
 
 
-def test_stopping_does_not_wait_for_readers(tmp_path: Path) -> None:
+def test_stopping_does_not_wait_for_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sockets, a stream and one that reads nothing: each would stay open for ever by itself."""
+    monkeypatch.setattr(server_module, "GRACE_S", DEADLINE_S)
     with installed(tmp_path) as gateway, ExitStack() as open_ones:
         sockets = [open_ones.enter_context(socket_to(gateway)) for _ in range(20)]
         stream = open_ones.enter_context(gateway.client().stream("GET", "/api/events"))

@@ -23,7 +23,7 @@ from detent.worker import outcome
 from detent.worker.app import App
 from detent.worker.files import RunFiles
 from detent.worker.run import Run
-from tests.gateway.installation import Installation, installed
+from tests.gateway.installation import DEADLINE_S, Installation, installed
 
 SECRET = "hunter2-and-more"
 
@@ -145,7 +145,7 @@ def test_a_request_has_one_id_in_the_answer_the_problem_and_the_log(
     logging.getLogger("detent.gateway").addHandler(handler)
     broken = "detent.gateway.app.Gateway._look"
     monkeypatch.setattr(broken, lambda _: 1 / 0)
-    answer = httpx2.get(f"{gateway.url}/ready")
+    answer = httpx2.get(f"{gateway.url}/ready", timeout=DEADLINE_S)
     logging.getLogger("detent.gateway").removeHandler(handler)
     assert answer.status_code == 500
     request_id = answer.headers["x-request-id"]

@@ -21,7 +21,7 @@ from detent.operations import registry
 from detent.operations.agents import issue_run_token
 from detent.operations.registry import OPERATIONS, Scope
 from detent.service import mcp_tools
-from tests.gateway.installation import Installation, installed, until
+from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 
 pytestmark = pytest.mark.anyio
 LEGACY, MODERN = "legacy", "2026-07-28"
@@ -49,7 +49,7 @@ async def guest(gateway: Installation, *scopes: Scope, mode: str = "auto") -> As
 @asynccontextmanager
 async def holder_of(gateway: Installation, token: str, mode: str = "auto") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=20) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=DEADLINE_S) as http:
         transport = streamable_http_client(f"{gateway.url}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
@@ -198,6 +198,7 @@ async def test_a_stop_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return registry.call(name, *rest, **arguments)
 
     monkeypatch.setattr("detent.gateway.posting.call", looked)
+    monkeypatch.setattr("detent.gateway.server.GRACE_S", DEADLINE_S)
     states: list[str] = []
     with installed(tmp_path, mcp_tools) as gateway:
         async with guest(gateway) as client:
@@ -207,7 +208,7 @@ async def test_a_stop_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 task = await call(client, "wait_task", task_id=task_id, timeout_s=300)
                 states.append(task["state"])
 
-            with anyio.fail_after(20):
+            with anyio.fail_after(2 * DEADLINE_S):
                 async with anyio.create_task_group() as group:
                     group.start_soon(wait)
                     await anyio.to_thread.run_sync(until, lambda: looks.count("show_task") > 1)

@@ -31,7 +31,7 @@ from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import NetworkError
 from detent.worker.run import Run
-from tests.gateway.installation import until
+from tests.gateway.installation import DEADLINE_S, until
 
 SOMEBODY = c.Actor("person")
 ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
@@ -274,12 +274,12 @@ def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Cor
 
 def test_the_page_needs_a_token_and_follows_the_feed(served: tuple[Core, str, str]) -> None:
     core, url, token = served
-    assert httpx2.get(f"{url}/metrics").status_code == 401
+    assert httpx2.get(f"{url}/metrics", timeout=DEADLINE_S).status_code == 401
     submit(core)
     headers = {"Authorization": f"Bearer {token}"}
 
     def page() -> str:
-        answer = httpx2.get(f"{url}/metrics", headers=headers)
+        answer = httpx2.get(f"{url}/metrics", headers=headers, timeout=DEADLINE_S)
         assert answer.headers["content-type"].startswith("text/plain")
         return answer.text
 
@@ -295,15 +295,15 @@ def test_a_token_of_one_project_does_not_see_all(served: tuple[Core, str, str]) 
     theirs = Caller("them", frozenset({Scope.READ}), "q")
     token = core.engine.within(lambda tx: issue(tx, theirs))
     headers = {"Authorization": f"Bearer {token}"}
-    assert httpx2.get(f"{url}/metrics", headers=headers).status_code == 403
-    assert httpx2.get(f"{url}/api/tasks", headers=headers).status_code == 200
+    assert httpx2.get(f"{url}/metrics", headers=headers, timeout=DEADLINE_S).status_code == 403
+    assert httpx2.get(f"{url}/api/tasks", headers=headers, timeout=DEADLINE_S).status_code == 200
 
 
 @pytest.mark.parametrize("served", [True], indirect=True)
 def test_by_setting_it_is_open_on_loopback(served: tuple[Core, str, str]) -> None:
     _, url, _ = served
-    assert httpx2.get(f"{url}/metrics").status_code == 200
-    assert httpx2.get(f"{url}/api/tasks").status_code == 401
+    assert httpx2.get(f"{url}/metrics", timeout=DEADLINE_S).status_code == 200
+    assert httpx2.get(f"{url}/api/tasks", timeout=DEADLINE_S).status_code == 401
 
 
 def test_it_is_never_open_beyond_loopback(core: Core) -> None:

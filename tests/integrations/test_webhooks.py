@@ -24,7 +24,7 @@ from detent.operations.registry import OWNER
 from detent.store.memory import MemoryStore
 from detent.store.open import open_store
 from detent.testing.clock import VirtualClock
-from tests.gateway.installation import until
+from tests.gateway.installation import DEADLINE_S, until
 from tests.integrations.hooks import SETTINGS, SOMEBODY, listed, put, said, submit
 from tests.integrations.receiver import Receiver
 
@@ -273,14 +273,14 @@ def test_a_process_that_is_really_killed_leaves_it_to_the_next(
     submit(core, "t")
     first = keeper_of(tmp_path)
     receiver.meanwhile = first.kill
-    first.wait(20)
+    first.wait(DEADLINE_S)
     receiver.meanwhile = lambda: None
     # The term of the dead one has run out.
     core.engine.within(lambda tx: tx.put_rows("system_state", {"webhooks": None}))
     second = keeper_of(tmp_path)
     until(lambda: listed(core)["delivered"] == 1)
     second.terminate()
-    second.wait(20)
+    second.wait(DEADLINE_S)
     assert said(receiver) == ["task_created t"] * 2
     assert len(set(receiver.ids)) == 1
     store.close()

@@ -9,7 +9,7 @@ import psycopg
 from detent.engine import Engine
 from detent.store.postgres import PostgresStore
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @contextmanager

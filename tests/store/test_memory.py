@@ -12,10 +12,10 @@ def test_a_ring_wakes_whoever_waits_on_the_same_database() -> None:
     database = Database()
     writer, reader = (MemoryStore(database=database) for _ in range(2))
     woken: list[bool] = []
-    waiting = threading.Thread(target=lambda: woken.append(reader.wait(0, 30)))
+    waiting = threading.Thread(target=lambda: woken.append(reader.wait(0, 60)))
     waiting.start()
     submit_job(Engine(writer))
-    waiting.join(30)
+    waiting.join(60)
     assert woken == [True]
 
 

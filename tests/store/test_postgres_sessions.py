@@ -133,7 +133,10 @@ def test_only_deleted_work_is_blanked(runtime_url: str) -> None:
 
 def sessions(connection: psycopg.Connection) -> int:
     """How many sessions the database has beside this one."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    query = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend'
+    """
     (count,) = connection.execute(query).fetchone() or (0,)
     return int(count) - 1
 

@@ -81,7 +81,8 @@ def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Can
 
 
 @settings(
-    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(works=works, abilities=able, limit=st.integers(2, 6), looked_past=st.integers(0, 3))
 def test_a_claim_finds_what_a_look_at_all_work_would(

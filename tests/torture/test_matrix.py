@@ -11,7 +11,7 @@ from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("action", Action)
 def test_every_failpoint_is_met_and_survived(
     action: Action, stores: Databases | None, nursery: Nursery, where: Path
@@ -29,7 +29,7 @@ def test_every_failpoint_has_a_scene() -> None:
     assert matrix.unplayed() == set()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_worker_that_wakes_while_another_holds_its_job_changes_nothing(
     stores: Databases | None, nursery: Nursery, where: Path
 ) -> None:

@@ -15,7 +15,7 @@ def test_who_asks_twice_is_told_the_same_and_the_dead_get_no_signals(
     settings = {**SETTINGS, "store_data_dir": str(data), "store_url": ""}
     child = nursery.start(Birth("opener", "one", where, settings))
     child.send(signal.SIGKILL)
-    assert child.wait(30) == -signal.SIGKILL
+    assert child.wait(60) == -signal.SIGKILL
     # Another who knows the number but has not heard yet, as a second thread has not.
     other = Child(nursery, child.birth, child.pid)
     other.send(signal.SIGKILL)

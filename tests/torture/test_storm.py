@@ -17,14 +17,14 @@ from detent.testing.torture.storm import Plan, Storm
 MINUTES = 1 / 3
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_a_cluster_keeps_its_promises_in_a_storm(store: str, nursery: Nursery, where: Path) -> None:
     report = Storm(Plan(1, MINUTES, store), nursery, where, lambda _: None).run()
     assert report.problems == [], "\n".join([*report.lines(), report.plan.command()])
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_accept_reject_and_cancel_have_one_winner(stores: Databases | None, where: Path) -> None:
     if stores is None:
         found = races.run(lambda: open_store(str(where / "races.db")), 1_000)

@@ -16,7 +16,7 @@ from typing import Any
 from detent.worker.app import App
 from detent.worker.loop import Worker
 from detent.worker.run import Run
-from tests.worker.waiting import installation
+from tests.worker.waiting import DEADLINE_S, installation
 
 SETTINGS: dict[str, Any] = {
     "worker_heartbeat_ms": 100,
@@ -24,6 +24,8 @@ SETTINGS: dict[str, Any] = {
     "worker_grace_ms": 500,
 }
 LEDGER = "ledger"
+#: The file that lets every step end; with the name of a step, that one.
+GO = "go"
 
 
 def mark(directory: Path, *words: str) -> None:
@@ -45,8 +47,7 @@ def thirty_steps() -> list[dict[str, Any]]:
         for branch in range(3):
             needs = [f"s{layer - 1}-{(branch + more) % 3}" for more in (0, 1)] if layer else []
             name = f"s{layer}-{branch}"
-            work = {"name": name, "seconds": 0.06 + 0.05 * branch}
-            rows.append({"name": name, "intent": "step", "needs": needs, "input": work})
+            rows.append({"name": name, "intent": "step", "needs": needs, "input": {"name": name}})
     return rows
 
 
@@ -54,9 +55,10 @@ def app_of(directory: Path) -> App:
     app = App()
 
     @app.intent("step")
-    def step(run: Run, name: str, seconds: float) -> str:
+    def step(run: Run, name: str) -> str:
         mark(directory, "begin", name)
-        time.sleep(seconds)
+        while not any((directory / each).exists() for each in (f"{GO}-{name}", GO)):
+            time.sleep(0.005)
         mark(directory, "end", name)
         return name
 
@@ -110,7 +112,7 @@ class Fleet:
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
-            process.wait(30)
+            process.wait(DEADLINE_S)
 
     def begun(self) -> Counter[str]:
         return Counter(words[1] for words in marks(self.directory) if words[0] == "begin")

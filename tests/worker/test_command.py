@@ -14,12 +14,13 @@ import pytest
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.operations.core import Core
+from detent.worker import loop
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
 from detent.worker.loop import Worker
 from detent.worker.runners.command import checked, filled
 from detent.worker.runners.processes import Group, Records, start_ticks
-from tests.worker.waiting import installation, until, working
+from tests.worker.waiting import DEADLINE_S, installation, let_pass, until, working
 
 ONCE = {"retry": {"retries": 0, "classes": {"timeout": {"retries": 0}}}}
 
@@ -115,7 +116,7 @@ def test_a_command_runs_apart_and_leaves_output_result_and_evidence(
     app.command("report", python(REPORTER, "{payload.name}"), environment=["PATH", "HOME"])
     with working(core, app):
         handle = app.submit("report", {"name": "a b; rm -rf /"})
-        result = handle.result(timeout=30)
+        result = handle.result(timeout=DEADLINE_S)
     run_id = f"{handle.job_id}-r1"
     assert result["argument"] == "a b; rm -rf /"
     assert result["payload"] == {"name": "a b; rm -rf /"}
@@ -144,7 +145,7 @@ def test_an_exit_code_other_than_zero_is_a_failure(core: Core, code: str, text: 
     app = App()
     app.command("work", python(code))
     with working(core, app), pytest.raises(JobFailed, match=text):
-        app.submit("work", options=ONCE).result(timeout=30)
+        app.submit("work", options=ONCE).result(timeout=DEADLINE_S)
     with core.store.read() as view:
         failed = next(e for e in view.events(0, 100) if e.name == "run_failed")
     assert json.loads(failed.data)["exit_code"] in (3, -9)
@@ -154,7 +155,7 @@ def test_a_program_that_is_not_there_is_a_clear_failure(core: Core) -> None:
     app = App()
     app.command("work", ["no-such-program-anywhere"])
     with working(core, app), pytest.raises(JobFailed, match="no-such-program-anywhere"):
-        app.submit("work", options=ONCE).result(timeout=30)
+        app.submit("work", options=ONCE).result(timeout=DEADLINE_S)
 
 
 def test_output_is_capped(tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_output_is_capped(tmp_path: Path) -> None:
         with working(core, app):
             handle = app.submit("talk")
             run_id = f"{handle.job_id}-r1"
-            handle.result(timeout=30)
+            handle.result(timeout=DEADLINE_S)
         output = output_of(core, run_id)
     assert output.startswith("first\n")
     assert len(output) < 6_200
@@ -183,7 +184,7 @@ def test_output_is_there_while_the_command_runs(core: Core) -> None:
         log = core.settings.data_dir / "runs" / f"{handle.job_id}-r1" / "output.log"
         until(lambda: log.exists() and log.read_text() == "first\n", "the first line")
         (log.parent / "work" / "go").touch()
-        handle.result(timeout=30)
+        handle.result(timeout=DEADLINE_S)
 
 
 # ---- ending a whole group ------------------------------------------------------------------
@@ -230,12 +231,13 @@ def test_a_cancel_ends_a_group_that_ignores_sigterm_with_its_grandchildren(core:
 
 def test_a_command_over_its_time_limit_is_ended(core: Core) -> None:
     app = App()
-    app.command("stubborn", python(STUBBORN), timeout_s=1.0)
-    with working(core, app):
+    app.command("stubborn", python(STUBBORN), timeout_s=3_600)
+    with working(core, app) as worker:
         handle = app.submit("stubborn", options=ONCE)
         pids = until(lambda: pids_of(core, f"{handle.job_id}-r1"), "three processes")
-        with pytest.raises(JobFailed, match=r"ran longer than 1\.0 s"):
-            handle.result(timeout=30)
+        let_pass(worker, 3_600)
+        with pytest.raises(JobFailed, match=r"ran longer than 3600\.0 s"):
+            handle.result(timeout=DEADLINE_S)
         assert all(is_gone(pid) for pid in pids)
 
 
@@ -247,7 +249,7 @@ def test_a_silent_command_is_ended_as_idle(core: Core) -> None:
         idle_timeout_s=0.5,
     )
     with working(core, app), pytest.raises(JobFailed, match=r"gave no sign of life for 0\.5 s"):
-        app.submit("silent", options=ONCE).result(timeout=30)
+        app.submit("silent", options=ONCE).result(timeout=DEADLINE_S)
 
 
 def test_what_a_command_leaves_running_is_ended_with_it(core: Core) -> None:
@@ -259,17 +261,20 @@ def test_what_a_command_leaves_running_is_ended_with_it(core: Core) -> None:
     app.command("leaver", python(leave))
     with working(core, app):
         handle = app.submit("leaver")
-        handle.result(timeout=30)
+        handle.result(timeout=DEADLINE_S)
     assert is_gone(int(output_of(core, f"{handle.job_id}-r1")))
 
 
-def test_a_stopping_worker_ends_commands_and_hands_them_back(core: Core) -> None:
+def test_a_stopping_worker_ends_commands_and_hands_them_back(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = App()
     app.command("stubborn", python(STUBBORN))
     worker = Worker(core, app)
     worker.start()
     handle = app.submit("stubborn")
     pids = until(lambda: pids_of(core, f"{handle.job_id}-r1"), "three processes")
+    monkeypatch.setattr(loop, "ENDING_S", DEADLINE_S)
     worker.stop(grace_s=0)
     assert handle.state() == "queued"
     assert all(is_gone(pid) for pid in pids)
@@ -356,7 +361,7 @@ def test_commands_are_steps_of_plans_like_any_other_intent(core: Core) -> None:
 
     app.plan("both", [{"name": "make"}, {"name": "use", "needs": ["make"]}])
     with working(core, app):
-        assert app.submit("both").result(timeout=30) == {"make": {"n": 20}, "use": 21}
+        assert app.submit("both").result(timeout=DEADLINE_S) == {"make": {"n": 20}, "use": 21}
 
 
 def test_a_lost_lease_ends_the_processes(core: Core) -> None:

@@ -18,7 +18,7 @@ from detent.worker.app import App
 from detent.worker.files import RunFiles
 from detent.worker.keeping import Keeping
 from detent.worker.run import AsyncRun, Run
-from tests.worker.waiting import until, working
+from tests.worker.waiting import DEADLINE_S, until, working
 
 
 def python(code: str) -> list[str]:
@@ -58,7 +58,7 @@ def test_evidence_of_a_command_is_archived_and_summed_up(core: Core) -> None:
     app.command("leave", python(LEAVES))
     with working(core, app):
         handle = app.submit("leave", lifecycle="board")
-        handle.result(timeout=60)
+        handle.result(timeout=DEADLINE_S)
         found = summary_of(core, f"{handle.job_id}-r1")
     assert found["state"] == "succeeded"
     assert (found["job"], found["task"]) == (handle.job_id, handle.task_id)
@@ -102,7 +102,7 @@ def test_a_run_that_left_nothing_has_no_directory(core: Core) -> None:
 
     with working(core, app):
         handle = app.submit("idle")
-        handle.result(timeout=60)
+        handle.result(timeout=DEADLINE_S)
     assert not (core.settings.data_dir / "runs" / f"{handle.job_id}-r1").exists()
 
 
@@ -123,7 +123,7 @@ def test_the_end_is_never_told_before_all_of_the_output(core: Core) -> None:
     with working(core, app):
         for intent in ("chatty", "chatty-too"):
             handle = app.submit(intent, {"lines": 500})
-            handle.result(timeout=60)
+            handle.result(timeout=DEADLINE_S)
             assert all_output(core, f"{handle.job_id}-r1") == wanted
 
 

@@ -3,6 +3,8 @@
 import os
 import threading
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from detent.worker.isolation import PATIENCE_S, Isolation, is_suspect
 from detent.worker.line import Line
 from detent.worker.pools import Pace, Threads
 from detent.worker.reporter import Outcome, Reporter
-from tests.worker.waiting import until
+from tests.worker.waiting import DEADLINE_S, until
 
 ACTOR = c.Actor("test")
 S = 1_000_000
@@ -59,7 +61,7 @@ USED = Refused("used", code="name_used_twice")
 
 def test_a_run_waits_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("detent.worker.line.time.sleep", pauses.append)
+    monkeypatch.setattr(line, "time", SimpleNamespace(monotonic=monotonic, sleep=pauses.append))
     engine: Any = Flaky(AWAY, AWAY, "done")
     assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) == "done"
     assert pauses == [0.05, 0.1]
@@ -68,7 +70,7 @@ def test_a_run_waits_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -
 def test_a_name_recorded_by_a_try_whose_answer_was_lost_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("detent.worker.line.time.sleep", lambda _: None)
+    monkeypatch.setattr(line, "time", SimpleNamespace(monotonic=monotonic, sleep=lambda _: None))
     engine: Any = Flaky(AWAY, USED)
     assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) is None
     first: Any = Flaky(USED)
@@ -286,7 +288,7 @@ def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:
         item()
 
     def stuck() -> None:
-        release.wait(30)
+        release.wait(DEADLINE_S)
 
     pool = Threads(1, carry, lambda: None)
     pool.put([stuck])

@@ -16,7 +16,7 @@ from detent.worker import sandbox
 from detent.worker.app import App
 from detent.worker.runners.processes import Group
 from detent.worker.sandbox import ALONE, confined, words
-from tests.worker.waiting import installation, until, working
+from tests.worker.waiting import DEADLINE_S, installation, until, working
 
 DATA, RUN = Path("/srv/app/.detent"), Path("/srv/app/.detent/runs/t-j1-r1")
 
@@ -137,7 +137,7 @@ def test_a_command_runs_in_it_with_its_own_files_only(core: Core) -> None:
     app.command("look", [sys.executable, "-c", READ])
     with working(core, app):
         handle = app.submit("look", {"n": 1})
-        assert handle.result(timeout=30) == [{"n": 1}, ["runs"]]
+        assert handle.result(timeout=DEADLINE_S) == [{"n": 1}, ["runs"]]
 
 
 def test_a_run_in_it_is_stopped_with_everything_that_it_started(core: Core) -> None:

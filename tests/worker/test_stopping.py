@@ -14,7 +14,7 @@ from detent.worker.app import App
 from detent.worker.attempt import Stop
 from detent.worker.loop import Worker
 from detent.worker.run import Run
-from tests.worker.waiting import Gate, installation, states, submit_many, until, working
+from tests.worker.waiting import DEADLINE_S, Gate, installation, states, submit_many, until, working
 
 # ---- stopping -------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ def test_a_graceful_stop_lets_running_work_end_and_claims_nothing_more(core: Cor
     stopping.start()
     until(lambda: worker.draining)
     gate.open.set()
-    stopping.join(30)
+    stopping.join(DEADLINE_S)
     assert states(core) == {"completed": 2, "queued": 3}
     with core.store.read() as view:
         assert dict(view.rows("workers")) == {}
@@ -54,7 +54,7 @@ def test_what_cannot_finish_is_handed_back_at_once_without_penalty(core: Core) -
     assert handle.state() == "queued"
     gate.open.set()  # the abandoned function goes on, but nothing that it says lands
     with working(core, app):
-        assert handle.result(timeout=30) == "done"
+        assert handle.result(timeout=DEADLINE_S) == "done"
     assert tries == [(1, 1), (1, 2)]
     with core.store.read() as view:
         events = view.events(0, 100, stream=handle.job_id)
@@ -73,7 +73,7 @@ def test_a_second_stop_does_not_wait(core: Core) -> None:
     stopping.start()
     until(lambda: worker.draining)
     worker.stop()
-    stopping.join(30)
+    stopping.join(DEADLINE_S)
     assert not stopping.is_alive()
     assert handle.state() == "queued"
     gate.open.set()
@@ -102,10 +102,10 @@ def test_a_plan_is_handed_back_between_its_steps(core: Core) -> None:
     stopping.start()
     until(lambda: worker.draining)
     gate.open.set()
-    stopping.join(30)
+    stopping.join(DEADLINE_S)
     assert (handle.state(), ran) == ("queued", ["first"])
     with working(core, app):
-        assert handle.result(timeout=30) == {"first": "1", "second": "2"}
+        assert handle.result(timeout=DEADLINE_S) == {"first": "1", "second": "2"}
     assert ran == ["first", "second"]
 
 
@@ -149,7 +149,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(core: Core, write: str) ->
     frozen.claimer.stop()
     core.engine.do(c.ReclaimJob(handle.job_id, 1), c.Actor("clock"))
     with working(core, app, name="fresh"):
-        assert handle.result(timeout=30) == "fresh"
+        assert handle.result(timeout=DEADLINE_S) == "fresh"
     with core.store.read() as view:
         before = view.events(0, 1_000)
     gate.open.set()
@@ -160,6 +160,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(core: Core, write: str) ->
         assert states(core, "other") == {}
     assert after == before
     frozen.watch.stop()
+    frozen.keeping.stop()
 
 
 def test_the_heartbeat_tells_a_run_that_its_lease_is_lost(tmp_path: Path) -> None:

@@ -4,20 +4,31 @@ import asyncio
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from detent.engine import Ask
+from detent.engine import Ask, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.core import Core
+from detent.worker import pools
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
 from detent.worker.loop import Worker
 from detent.worker.run import AsyncRun, Run
-from tests.worker.waiting import Gate, installation, states, submit_many, until, working
+from tests.worker.waiting import (
+    DEADLINE_S,
+    Gate,
+    installation,
+    let_pass,
+    states,
+    submit_many,
+    until,
+    working,
+)
 
 # ---- side by side ---------------------------------------------------------------------------
 
@@ -28,7 +39,7 @@ def test_functions_and_coroutines_run_side_by_side(core: Core) -> None:
 
     @app.intent("plain")
     def plain() -> str:
-        both.wait(30)
+        both.wait(DEADLINE_S)
         return "plain"
 
     @app.intent("waited")
@@ -39,21 +50,41 @@ def test_functions_and_coroutines_run_side_by_side(core: Core) -> None:
 
     with working(core, app, concurrency=2):
         handles = [plain.submit(), plain.submit(), waited.submit()]
-        assert [each.result(timeout=30) for each in handles] == ["plain", "plain", "waited"]
+        assert [each.result(timeout=DEADLINE_S) for each in handles] == ["plain", "plain", "waited"]
     assert states(core) == {"completed": 3}
 
 
-def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(core: Core) -> None:
+class Held:
+    """An engine that takes reports once it is let."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.open = engine, threading.Event()
+
+    def ask(self, asks: Sequence[Ask]) -> Any:
+        assert self.open.wait(DEADLINE_S)
+        return self.engine.ask(asks)
+
+
+def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow the machine is, these jobs are tiny; reports come while one is being taken.
+    monkeypatch.setattr(pools, "TINY_S", 1.0)
+    monkeypatch.setattr(pools, "AHEAD_S", 1_000.0)
     app, done = App(), []
     app.intent("tiny")(lambda: done.append(1))
-    submit_many(core, "tiny", 1_000)
     with working(core, app, concurrency=4) as worker:
-        until(lambda: states(core)["completed"] == 1_000 and not len(worker.holds), "all done")
+        worker.reporter.engine = held = Held(core.engine)  # type: ignore[assignment]
+        submit_many(core, "tiny", 1_000)
+        until(lambda: len(done) == 1_000, "all done")
+        held.open.set()
+        until(lambda: states(core)["completed"] == 1_000 and not len(worker.holds), "all reported")
     assert len(done) == 1_000
     with core.store.read() as view:
         events = view.events(0, 100_000)
-    ends = Counter(event.at for event in events if event.name == "job_completed")
-    assert len(ends) < 200  # a transaction has one time
+    for name in ("job_running", "job_completed"):
+        times = Counter(event.at for event in events if event.name == name)
+        assert len(times) < 30, name  # a transaction has one time
 
 
 def test_long_jobs_are_not_hoarded(core: Core) -> None:
@@ -80,8 +111,8 @@ def test_claims_that_nobody_gets_to_start_go_back_and_are_not_claimed_again(core
     with working(core, app, concurrency=1) as worker:
         submit_many(core, "mixed", 300)
         until(lambda: len(small) == 300, "the small ones")
-        assert worker.threads.pace.tiny
         until(lambda: not len(worker.holds))
+        worker.threads.pace.mean_s = 0.0001  # tiny, however slow the machine is
         long = [c.SubmitJob(new_id(), "default", "mixed", payload={"n": 1})]
         rest = [c.SubmitJob(new_id(), "default", "mixed") for _ in range(50)]
         core.engine.ask([Ask(each, c.Actor("test"), fresh=True) for each in long + rest])
@@ -102,7 +133,7 @@ def test_claims_that_nobody_gets_to_start_go_back_and_are_not_claimed_again(core
 # ---- cancelling and limits ------------------------------------------------------------------
 
 
-def test_a_cancel_ends_a_function_at_its_next_word(core: Core) -> None:
+def test_a_cancel_ends_a_function_at_its_next_word(tmp_path: Path, url: str) -> None:
     app, cleaned = App(), []
 
     @app.intent("long")
@@ -114,13 +145,15 @@ def test_a_cancel_ends_a_function_at_its_next_word(core: Core) -> None:
         finally:
             cleaned.append(True)
 
-    with working(core, app):
+    # The lease does not run out here: whoever is cancelled has heard it.
+    with (
+        installation(tmp_path, url, lease_ms=3_600_000, worker_grace_ms=60_000) as core,
+        working(core, app),
+    ):
         handle = long.submit()
         until(lambda: handle.state() == "running")
-        asked_s = time.monotonic()
         assert handle.cancel() == "requested"
         until(lambda: handle.state() == "cancelled", "the cancel")
-        assert time.monotonic() - asked_s < 5
     assert cleaned == [True]
 
 
@@ -159,16 +192,18 @@ def test_a_function_that_does_not_hear_a_cancel_is_cancelled_at_the_end_of_its_l
 ) -> None:
     app, gate = App(), Gate()
     app.intent("deaf")(gate.pass_through)
-    with installation(tmp_path, lease_ms=600, worker_heartbeat_ms=100, worker_grace_ms=100) as core:
+    with installation(
+        tmp_path, lease_ms=1_500, worker_heartbeat_ms=100, worker_grace_ms=100
+    ) as core:
         with working(core, app, concurrency=1):
             handle = app.submit("deaf")
             until(lambda: gate.inside)
             handle.cancel()
             until(lambda: handle.state() == "cancelled", "the lease's end")
             other = app.submit("deaf")
-            until(lambda: len(gate.inside) == 2, "its thread was replaced")
+            until(lambda: len(gate.inside) >= 2, "its thread was replaced")
             gate.open.set()
-            other.result(timeout=30)
+            other.result(timeout=DEADLINE_S)
         assert handle.state() == "cancelled"
 
 
@@ -179,7 +214,7 @@ def test_a_run_over_its_time_limit_is_timed_out_and_fenced(core: Core, kind: str
 
     @app.intent("plain", timeout_s=0.2, retry={"classes": {"timeout": {"retries": 0}}})
     def plain(run: Run) -> None:
-        go_on.wait(30)
+        go_on.wait(DEADLINE_S)
         try:
             run.step("late", lambda: 1)
         except BaseException as error:
@@ -197,7 +232,7 @@ def test_a_run_over_its_time_limit_is_timed_out_and_fenced(core: Core, kind: str
     with working(core, app):
         handle = app.submit(kind)
         with pytest.raises(JobFailed, match=r"ran longer than 0\.2 s") as raised:
-            handle.result(timeout=30)
+            handle.result(timeout=DEADLINE_S)
         assert raised.value.error_class == "timeout"
         go_on.set()
         until(lambda: refused, "the late word")
@@ -209,22 +244,30 @@ def test_a_run_over_its_time_limit_is_timed_out_and_fenced(core: Core, kind: str
 
 def test_a_run_without_a_sign_of_life_is_timed_out_as_idle(core: Core) -> None:
     app, go_on = App(), threading.Event()
+    said: list[int] = []
 
-    @app.intent("talker", idle_timeout_s=0.5, retry={"classes": {"timeout": {"retries": 0}}})
+    @app.intent("talker", idle_timeout_s=3_600, retry={"classes": {"timeout": {"retries": 0}}})
     def talker(run: Run, silent: bool) -> str:
-        for index in range(20):
-            run.log(str(index))
-            time.sleep(0.05)
-        if silent:
-            go_on.wait(30)
+        run.log("here")
+        said.append(0)
+        while not silent and not go_on.is_set():
+            time.sleep(0.01)
+            run.log("still here")
+            said.append(1)
+        go_on.wait(DEADLINE_S)
         return "done"
 
-    with working(core, app):
+    with working(core, app) as worker:
         quiet, lively = talker.submit(silent=True), talker.submit(silent=False)
-        assert lively.result(timeout=30) == "done"
+        until(lambda: said.count(0) == 2, "both have begun")
+        for _ in range(2):  # an hour in all, of which one of them is never silent for long
+            let_pass(worker, 2_000)
+            words = len(said)
+            until(lambda words=words: len(said) > words + 1, "it speaks again")  # type: ignore[misc]
         with pytest.raises(JobFailed, match="gave no sign of life"):
-            quiet.result(timeout=30)
+            quiet.result(timeout=DEADLINE_S)
         go_on.set()
+        assert lively.result(timeout=DEADLINE_S) == "done"
     with core.store.read() as view:
         events = view.events(0, 100, stream=quiet.job_id)
     assert next(e.data for e in events if e.name == "run_timed_out").startswith('{"limit":"idle"')
@@ -266,8 +309,8 @@ def test_waits_and_retries_come_due_by_themselves(core: Core) -> None:
 
     with working(core, app):
         handles = [nap.submit(), flaky.submit()]
-        assert [handle.result(timeout=30) for handle in handles] == ["rested", "through"]
-    assert 0.29 < tries[1] - tries[0] < 5
+        assert [handle.result(timeout=DEADLINE_S) for handle in handles] == ["rested", "through"]
+    assert tries[1] - tries[0] > 0.29
 
 
 def test_a_plan_runs_its_branches_at_the_same_time(core: Core) -> None:
@@ -276,12 +319,12 @@ def test_a_plan_runs_its_branches_at_the_same_time(core: Core) -> None:
 
     @app.intent("plain")
     def plain(n: int) -> int:
-        together.wait(30)
+        together.wait(DEADLINE_S)
         return n
 
     @app.intent("waited")
     async def waited() -> str:
-        await asyncio.to_thread(together.wait, 30)
+        await asyncio.to_thread(together.wait, DEADLINE_S)
         return "w"
 
     @app.intent("sum")
@@ -298,7 +341,7 @@ def test_a_plan_runs_its_branches_at_the_same_time(core: Core) -> None:
         ],
     )
     with working(core, app, concurrency=4):
-        result = app.submit("wide").result(timeout=30)
+        result = app.submit("wide").result(timeout=DEADLINE_S)
     assert result["d"] == ["1", "2", "w"]
 
 
@@ -318,7 +361,7 @@ def test_a_sleeping_step_goes_on_while_its_sibling_still_runs(core: Core) -> Non
 
     app.plan("both", [{"name": "nap"}, {"name": "long"}])
     with working(core, app):
-        assert app.submit("both").result(timeout=30) == {"nap": "rested", "long": "long"}
+        assert app.submit("both").result(timeout=DEADLINE_S) == {"nap": "rested", "long": "long"}
 
 
 def test_a_planner_and_a_replan_on_a_real_store(core: Core) -> None:
@@ -335,7 +378,7 @@ def test_a_planner_and_a_replan_on_a_real_store(core: Core) -> None:
         return [{"name": "go", "intent": "try", "input": {"way": request.version}}]
 
     with working(core, app):
-        assert app.submit("solve").result(timeout=30) == {"go": 2}
+        assert app.submit("solve").result(timeout=DEADLINE_S) == {"go": 2}
 
 
 def test_a_worker_registers_its_intents_for_intake(core: Core) -> None:
@@ -358,6 +401,6 @@ def test_a_worker_inside_somebodys_own_event_loop(core: Core) -> None:
 
     async def serve() -> int:
         async with Worker(core, app):
-            return await work.submit(n=1).aresult(timeout=30)
+            return await work.submit(n=1).aresult(timeout=DEADLINE_S)
 
     assert asyncio.run(serve()) == 2

@@ -48,6 +48,8 @@ COROUTINES_PER_THREAD = 16
 MOST_HELD = 2_000
 #: How often a stopping worker looks whether it is done.
 LOOK_S = 0.02
+#: How long, beyond their grace, what was told to stop may take to end.
+ENDING_S = 1.0
 
 
 class WorkerLine(Line):
@@ -191,7 +193,7 @@ class Worker:
         self.hand_back_unstarted()
         self._wait(grace_s, lambda: self._stopping > 1)
         self._hand_back_all()
-        self._wait(self.grace_s + 1.0, lambda: False)
+        self._wait(self.grace_s + ENDING_S, lambda: False)
         self._leave_behind()
         for part in (self.watch, self.reporter, self.keeping, self.heartbeat):
             part.stop()

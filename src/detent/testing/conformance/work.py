@@ -117,7 +117,7 @@ def names(view: Reading, stream: str) -> list[str]:
 # ---- at the same time ------------------------------------------------------------------------
 
 
-def together(*work: Callable[[], T], deadline_s: float = 60) -> list[T]:
+def together(*work: Callable[[], T], deadline_s: float = 180) -> list[T]:
     """Start all at the same moment, each on a thread, and wait; whoever hangs fails the check."""
     start = threading.Barrier(len(work))
     results: dict[int, T] = {}

@@ -26,6 +26,11 @@ def gather(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> Evidence:
         )
 
 
+def log_of(store: Store) -> list[Seen]:
+    with store.read() as view:
+        return list(_log(view))
+
+
 def judge(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> list[str]:
     """Every broken promise, P8 among them: the rows are what the log says."""
     found = problems(gather(store, ledger, told))

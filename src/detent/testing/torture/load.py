@@ -145,4 +145,5 @@ class Client:
 
 
 def total(clients: list[Client]) -> Counter[str]:
-    return sum((each.counts for each in clients), Counter())
+    """Also while they count."""
+    return sum((Counter(dict(each.counts)) for each in clients), Counter())

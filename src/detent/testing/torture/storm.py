@@ -29,6 +29,10 @@ from detent.testing.torture.place import SQLITE, Failed, Place, live, until
 Say = Callable[[str], None]
 #: How often the person who watches hears something.
 SAY_EVERY_S = 5.0
+#: A slow machine gets up to so many times the time that was asked for, until enough was seen.
+MOST_TIMES = 8
+#: How often it is looked whether that is so.
+LOOK_EVERY_S = 1.0
 #: After the faults: how long until one more answer has come, or one more piece of work has ended.
 PEACE_S = 90.0
 
@@ -121,6 +125,9 @@ class Storm:
         while (left_s := ends_s - time.monotonic()) > 0:
             never.wait(min(left_s, SAY_EVERY_S))
             self.say(self._progress(ends_s - time.monotonic()))
+        last_s = ends_s + (MOST_TIMES - 1) * self.plan.minutes * 60
+        while time.monotonic() < last_s and self._shows_too_little():
+            never.wait(LOOK_EVERY_S)
         self.injector.end()
         for client in self.clients:
             client.end()
@@ -129,9 +136,22 @@ class Storm:
     def _progress(self, left_s: float) -> str:
         counts = total(self.clients)
         told = {end: sum(counts[each] for each in counts if each.endswith(end)) for end in ENDS}
-        faults = sum(self.injector.done.values())
+        faults = sum(dict(self.injector.done).values())
         said = ", ".join(f"{count} {end}" for end, count in told.items())
         return f"{max(left_s, 0):5.0f} s left: asked {said}; {faults} faults"
+
+    def _shows_too_little(self) -> bool:
+        """Whether it would prove nothing if it ended now."""
+        try:
+            with self.place.core() as core:
+                seen = counted(Evidence(evidence.log_of(core.store)))
+        except DetentError:  # away, as it is now and then
+            return True
+        seen["marks"] = self.place.ledger.size()
+        seen["stale writes refused"] = self.place.refused()
+        faults = Counter(dict(self.injector.done))
+        now = Report(self.plan, counts=total(self.clients) + seen, faults=faults)
+        return bool(too_little(now))
 
     def _calm(self) -> None:
         """Nobody is hurt any more: answers come, work ends, everybody leaves."""
