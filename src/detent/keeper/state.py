@@ -92,13 +92,6 @@ def _values(core: Core) -> dict[str, Any]:
 # ---- counting runs ---------------------------------------------------------------------------
 
 
-def recount(core: Core) -> dict[str, int]:
-    """Count the runs that are kept, whatever was counted before."""
-    core.engine.within(lambda tx: tx.put_rows("system_state", {COUNTED: None}))
-    stats: dict[str, int] = refresh(core)["stats"]
-    return stats
-
-
 def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
     """The last count as it is stored, and the count now."""
     with core.store.read() as view:
