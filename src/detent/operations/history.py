@@ -12,6 +12,7 @@ from detent.errors import Invalid, NotFound, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.derived import jobs_of_task
 from detent.kernel.plan import SUCCEEDED, Plan
 from detent.kernel.planned import document_of
 from detent.kernel.state import Checkpoint, Job, Task
@@ -59,7 +60,7 @@ def task_at(
         raise Invalid("Name a position or a time, not both.", field="position", given=position)
     until_us = None if time is None else _time(time)
     task, _ = core.task(caller, task_id)
-    streams = [task_id, *(f"{task_id}-j{number}" for number in range(1, task.jobs + 1))]
+    streams = [task_id, *jobs_of_task(task_id, task.jobs)]
     with core.store.read() as view:
         found = sorted(pair for name in streams for pair in _before(view, name, position, until_us))
     if not found:
