@@ -22,25 +22,20 @@ from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import own_id
-from detent.store.codec import read_event
+from detent.store.codec import read_record
 from detent.store.port import Logged, Reading
+from detent.store.walking import events_of
 
-CHUNK = 10_000
 #: What a task has that the kernel does not look at.
 WORDS = ("title", "payload", "tags")
 
 
 def stream_events(view: Reading, stream: str) -> Iterator[tuple[Logged, e.Record]]:
     """A stream's events in order, as the kernel knows them."""
-    after = 0
-    while found := view.events(after, CHUNK, stream=stream):
-        for logged in found:
-            if not logged.data:
-                raise Refused(f"The history of {stream} was removed.", code="history_removed")
-            event = read_event(logged.name, logged.schema, logged.data)
-            record = e.Record(logged.stream, logged.subject, event, logged.at, logged.actor)
-            yield logged, record
-        after = found[-1].position
+    for logged in events_of(view, stream):
+        if not logged.data:
+            raise Refused(f"The history of {stream} was removed.", code="history_removed")
+        yield logged, read_record(logged)
 
 
 # ---- as of -----------------------------------------------------------------------------------
