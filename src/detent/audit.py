@@ -13,11 +13,19 @@ from detent.kernel import invariants
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.codec import read_event
-from detent.store.port import LISTED, TRIMMED, Logged, Query, QueueRow, Reading, Writing
+from detent.store.codec import read_record
+from detent.store.port import (
+    LISTED,
+    TOMBSTONES,
+    TRIMMED,
+    Logged,
+    Query,
+    QueueRow,
+    Reading,
+    Writing,
+)
+from detent.store.walking import BATCH, batches, events_of
 
-BATCH = 1_000
-TOMBSTONES = (e.TaskDeleted.name, e.JobDeleted.name)
 #: Later than anything that can be due.
 FAR = 1 << 62
 
@@ -83,13 +91,11 @@ def fold(view: Reading, progress: Callable[[str, int], None] | None = None) -> F
     Some events at a time are in memory; what grows is what the rows would be.
     """
     folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
-    after = 0
-    while events := view.events(after, BATCH):
+    for events in batches(view):
         for logged in events:
             _fold_event(folded, logged)
-        after = events[-1].position
         if progress is not None:
-            progress("fold", after)
+            progress("fold", events[-1].position)
     return folded
 
 
@@ -109,8 +115,7 @@ def _fold_event(folded: Folded, logged: Logged) -> None:
     if stream in folded.unread:
         return
     try:
-        event = read_event(logged.name, logged.schema, logged.data)
-        record = e.Record(stream, logged.subject, event, logged.at, logged.actor)
+        record = read_record(logged)
         folded.world.apply(record)
     except (DetentError, LookupError, TypeError, ValueError) as error:
         folded.unread.add(stream)
@@ -294,7 +299,7 @@ def offences(view: Reading, folded: Folded) -> Iterator[Difference]:
     for job in folded.world.jobs.values():
         if job.id in folded.deleted or job.task_id in folded.deleted:
             continue
-        stream = list(_stream(view, job.id))
+        stream = list(events_of(view, job.id))
         row = job if job.id in folds else None
         for number, at, what in invariants.offences([_item(each) for each in stream], row):
             where, name = stream[at].position, f"invariant {number}"
@@ -304,17 +309,9 @@ def offences(view: Reading, folded: Folded) -> Iterator[Difference]:
 def _item(logged: Logged) -> invariants.Item:
     """The event as a record, or its name alone if nothing more can be read."""
     try:
-        event = read_event(logged.name, logged.schema, logged.data)
+        return read_record(logged)
     except (DetentError, ValueError):
         return logged.name
-    return e.Record(logged.stream, logged.subject, event, logged.at, logged.actor)
-
-
-def _stream(view: Reading, stream: str) -> Iterator[Logged]:
-    after = 0
-    while events := view.events(after, BATCH, stream=stream):
-        yield from events
-        after = events[-1].position
 
 
 # ---- timers ----------------------------------------------------------------------------------

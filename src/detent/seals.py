@@ -10,16 +10,14 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from detent.errors import Refused
-from detent.kernel.events import JobDeleted, TaskDeleted
 from detent.store.codec import event_digest
-from detent.store.port import TRIMMED, Logged, Reading, Seal, Store
+from detent.store.port import TOMBSTONES, TRIMMED, Logged, Reading, Seal, Store
+from detent.store.walking import BATCH, batches
 
 #: The value of the chain before the first event.
 START = bytes(32)
-#: Events in one seal at most, and those that are read at once.
+#: Events in one seal at most.
 MOST = 10_000
-BATCH = 1_000
-TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 
 Progress = Callable[[str, int], None]
 
@@ -112,7 +110,7 @@ def check(view: Reading, progress: Progress | None = None) -> Chain:
         position, value = _begin_after(view, base, found)
     for seal in _seals(view, position):
         range_count, range_value, first = 0, value, 0
-        for events in _ranges(view, position, seal.to_position):
+        for events in batches(view, position, upto=seal.to_position):
             first = first or events[0].position
             range_count += len(events)
             range_value = chained(range_value, events)
@@ -146,13 +144,6 @@ def _seals(view: Reading, after: int) -> Iterator[Seal]:
     while seals := view.seals(after, BATCH):
         yield from seals
         after = seals[-1].to_position
-
-
-def _ranges(view: Reading, after: int, upto: int) -> Iterator[list[Logged]]:
-    """The events of a range, some at a time."""
-    while events := list(view.events(after, BATCH, upto=upto)):
-        yield events
-        after = events[-1].position
 
 
 def compare(view: Reading, anchor: Anchor) -> list[Break]:
@@ -191,12 +182,11 @@ def can_trim(view: Reading) -> int:
 
 def _first_live(view: Reading) -> int:
     """The first event that was neither blanked nor is a tombstone, or else the last one."""
-    head, after = view.head(), 0
-    while events := view.events(after, BATCH):
+    head = view.head()
+    for events in batches(view):
         for event in events:
             if event.position == head or (event.data and event.name not in TOMBSTONES):
                 return event.position
-        after = events[-1].position
     return 0
 
 

@@ -37,17 +37,17 @@ from detent.kernel.retry import FailureClass
     ],
 )
 def test_what_a_running_step_becomes(answer: object, retries: int, state: str) -> None:
-    assert next_state(answer, retries, max_retries=3) == state
+    assert next_state(answer, 3 - retries) == state
 
 
 def test_without_retries_a_retry_fails() -> None:
-    assert next_state(Decision.RETRY, 0, max_retries=0) == "failed_fatal"
+    assert next_state(Decision.RETRY, 0) == "failed_fatal"
 
 
 @pytest.mark.parametrize("decision", Decision)
 @pytest.mark.parametrize("retries", [0, 3])
 def test_every_decision_is_a_legal_move_of_a_running_step(decision: Decision, retries: int) -> None:
-    state = next_state(decision, retries, max_retries=3)
+    state = next_state(decision, 3 - retries)
     assert STEP.next("running", f"step_{state}") == state
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.errors import Invalid
-from detent.kernel.priority import DEFAULT_PRIORITY, Priority, priority_from, rank
+from detent.kernel.priority import Priority, priority_from, rank
 
 MINUTE = 60_000_000
 HOUR = 3_600_000_000
@@ -34,10 +34,6 @@ def test_anything_else_is_answered_with_what_is_allowed(wrong: object) -> None:
         priority_from(wrong, "tasks[3].priority")
     assert caught.value.field == "tasks[3].priority"
     assert caught.value.allowed == ("P0", "P1", "P2", "P3", "high", "normal", "low")
-
-
-def test_the_default_is_normal() -> None:
-    assert DEFAULT_PRIORITY == priority_from("normal") == "P2"
 
 
 @pytest.mark.parametrize(

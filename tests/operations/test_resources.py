@@ -113,6 +113,7 @@ def test_a_wait_for_one_that_is_too_long_ends_the_job(place: Place) -> None:
     [
         ({"capacity": 0}, "capacity"),
         ({"capabilities": [""]}, "capabilities"),
+        ({"capabilities": [f"c{number}" for number in range(101)]}, "capabilities"),
         ({"labels": {"os": "x" * 101}}, "labels"),
     ],
 )

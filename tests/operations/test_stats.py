@@ -7,6 +7,7 @@ import pytest
 
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.operations.offices import CURSORS, OFFICES
 from tests.operations.installation import OURS, Place, placed
 
 
@@ -54,10 +55,26 @@ def test_figures_are_those_of_the_window(place: Place) -> None:
 def test_the_look_is_bounded_and_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
         end_one(place, 1)
-    monkeypatch.setattr("detent.operations.stats.PAGE", 2)
-    monkeypatch.setattr("detent.operations.stats.MOST_RUNS", 4)
+    monkeypatch.setattr("detent.operations.lately.PAGE", 2)
+    monkeypatch.setattr("detent.operations.lately.MOST_RUNS", 4)
     found = place.call("stats")
     assert (found["looked_at"], found["partial"]) == (4, True)
+
+
+def test_a_chart_says_that_there_were_more_also_if_some_only_paused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        end_one(place, 1)
+    assert place.call("stats_series")["partial"] is False
+    place.submit()
+    (claimed,) = place.claim()
+    run_id = str(claimed.job.run_id)
+    place.report(c.SuspendRun(claimed.grant, run_id, "ask", "question", detail={"text": "?"}))
+    monkeypatch.setattr("detent.operations.lately.MOST_RUNS", 3)
+    found = place.call("stats_series")
+    assert found["partial"] is True
+    assert sum(span["succeeded"] for span in found["spans"]) == 2
 
 
 def test_a_project_has_figures_of_its_own(place: Place) -> None:
@@ -85,7 +102,9 @@ def test_values_are_set_read_and_removed(place: Place) -> None:
     assert "release" not in place.call("show_state")["values"]
 
 
-@pytest.mark.parametrize("name", ["keeper", "trimmed", "rate:intent:x"])
+@pytest.mark.parametrize(
+    "name", [*OFFICES, *CURSORS, "trimmed", "run_counts", "retention_cursors", "rate:intent:x"]
+)
 def test_detents_own_values_are_not_set_by_hand(place: Place, name: str) -> None:
     with pytest.raises(DetentError) as caught:
         place.call("set_state", name=name, value=1)

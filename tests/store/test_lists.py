@@ -13,6 +13,7 @@ from detent.store.port import Query
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import numbered
 from detent.store.sqlite import SqliteStore
+from detent.store.sqlite.reading import TAG_IN_JSON_EACH
 from detent.store.statements import statement
 from detent.testing.postgres import Cluster
 
@@ -78,7 +79,7 @@ def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apsw.Connection
 @pytest.mark.parametrize("name", ASKED)
 def test_sqlite_walks_an_index_in_order(sqlite: apsw.Connection, name: str) -> None:
     query, index = ASKED[name]
-    text, values = asked(query, paging.TAG_IN_JSON_EACH)
+    text, values = asked(query, TAG_IN_JSON_EACH)
     plan = "\n".join(row[3] for row in sqlite.execute(f"EXPLAIN QUERY PLAN {text}", values))
     assert f"INDEX {index}" in plan or f"SEARCH {index} USING PRIMARY KEY" in plan, plan
     if query.after is not None:  # it begins where the last page ended

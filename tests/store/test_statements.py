@@ -1,8 +1,13 @@
 """SQL from files: what a statement takes and gives is read off its own text."""
 
+from importlib import resources
+
 import pytest
 
 from detent.store.statements import for_tables, load, parse, statement
+
+SHARED = "detent.store.sql"
+OWN = ("detent.store.sqlite.sql", "detent.store.postgres.sql")
 
 FILE = """-- About these.
 
@@ -44,9 +49,22 @@ def test_one_statement_for_each_table() -> None:
     assert list(made) == ["tokens", "limits"]
 
 
-@pytest.mark.parametrize("package", ["detent.store.sql", "detent.store.sqlite.sql"])
+@pytest.mark.parametrize("package", [SHARED, *OWN])
 def test_every_file_can_be_read(package: str) -> None:
     assert load(package)
+
+
+@pytest.mark.parametrize("package", OWN)
+def test_a_statement_of_one_database_says_why_it_differs(package: str) -> None:
+    for file in resources.files(package).iterdir():
+        text = file.read_text(encoding="utf-8") if file.name.endswith(".sql") else ""
+        assert not list(parse(text)) or text.startswith("-- Differs because: "), file.name
+
+
+def test_what_both_databases_understand_stands_once() -> None:
+    sqlite, postgres = map(load, OWN)
+    same = [name for name in sqlite if name in postgres if sqlite[name] == postgres[name]]
+    assert same == []
 
 
 def test_a_name_stands_in_one_place() -> None:

@@ -345,3 +345,16 @@ def test_a_handle_says_what_became_of_the_work() -> None:
         failed.result()
     with pytest.raises(JobFailed, match="is cancelled"):
         waiting.result()
+
+
+@pytest.mark.parametrize("url", ["{home}/a/x.db", "sqlite://{home}/a/x.db", "~/a/x.db"])
+def test_run_directories_go_beside_the_database_however_it_is_named(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    core = App().connect(url.format(home=tmp_path)).installation()
+    core.store.close()
+    assert core.settings.data_dir == tmp_path / "a"
+    assert (tmp_path / "a" / "x.db").exists()

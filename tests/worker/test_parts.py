@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -15,12 +17,15 @@ from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
 from detent.kernel.state import Job
 from detent.store.memory import MemoryStore
+from detent.store.port import Logged
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
+from detent.upkeep.archive import History
 from detent.worker import files, line
 from detent.worker.attempt import Hold
 from detent.worker.claiming import Alarms
 from detent.worker.files import RunFiles
+from detent.worker.history import tried
 from detent.worker.holding import Holds
 from detent.worker.isolation import PATIENCE_S, Isolation, is_suspect
 from detent.worker.line import Line
@@ -298,3 +303,31 @@ def test_a_pool_goes_on_without_a_thread_that_was_abandoned() -> None:
     until(lambda: done)
     release.set()
     pool.stop()
+
+
+# ---- what a critic is shown ----------------------------------------------------------------
+
+
+class Told:
+    """A line to a log that is only read."""
+
+    def __init__(self, rows: list[tuple[str, str, str]]) -> None:
+        self._log = History(
+            [
+                Logged(at, "job", at, "p", name, 1, subject, 0, "worker:w", data, None)
+                for at, (name, subject, data) in enumerate(rows, 1)
+            ]
+        )
+
+    @contextmanager
+    def read(self) -> Iterator[Any]:
+        yield self._log
+
+
+def test_a_critic_is_shown_every_earlier_run_however_long_the_history_is() -> None:
+    begun = '{"worker": "w", "fence": 1, "attempt": 1, "step": "build"}'
+    between = [("checkpoint_recorded", f"c{number}", "{}") for number in range(10_000)]
+    ended = ("run_failed", "r1", '{"error_class": "error", "error": "no"}')
+    told: Any = Told([("run_queued", "r1", begun), *between, ended])
+    (only,) = tried(told, "job", "build")
+    assert (only.run_id, only.state, only.error) == ("r1", "failed", "no")

@@ -181,8 +181,8 @@ def restore(file: Path, as_json: bool) -> None:
     log: whoever follows it starts anew. The old database stays beside the new one.
     """
     from detent.cli.progress import bar
+    from detent.store.open import is_postgres, sqlite_path
     from detent.store.sqlite.backup import restore as put_back
-    from detent.store.status import is_postgres, sqlite_path
     from detent.upkeep.blobs import copy_blobs
 
     settings = load().settings
@@ -257,7 +257,7 @@ def move(url: str, as_json: bool) -> None:
     """
     from detent.cli.quiet import require_quiet
     from detent.service import open_core
-    from detent.store.status import is_postgres
+    from detent.store.open import is_postgres
 
     loaded = load()
     schema = _sqlite_only(loaded.settings, "pg_dump and pg_restore")

@@ -7,7 +7,7 @@ from detent import failpoints
 from detent.engine.asking import Claimed
 from detent.engine.batch import Limits
 from detent.engine.ledger import Ledger
-from detent.engine.loading import Wanted, load, task_of
+from detent.engine.loading import Wanted, load
 from detent.engine.room import Room
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -111,4 +111,5 @@ def _decide(ledger: Ledger, commands: Iterable[c.ClaimJob], actor: c.Actor) -> I
 
 def _claimed(ledger: Ledger, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:
     job = ledger.world.jobs[grant.job_id]
-    return Claimed(grant, job, task_of(ledger.world, job), payloads.get(job.id), ledger.lease_until)
+    task = None if job.task_id is None else ledger.world.tasks.get(job.task_id)
+    return Claimed(grant, job, task, payloads.get(job.id), ledger.lease_until)

@@ -1,8 +1,7 @@
 """What time has brought, in one bounded pass that is safe to repeat.
 
 Lost leases, ended waits, passed limits, resources kept too long. Workers run it before they claim,
-the keeper besides.
-Retries that are due need no pass: a claim takes them itself.
+the keeper besides. Retries that are due need no pass: a claim takes them itself.
 """
 
 from collections.abc import Iterable

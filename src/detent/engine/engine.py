@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
 from detent.engine import batch, claims
-from detent.engine.asking import Answer, Ask, Claimed
+from detent.engine.asking import Ask, Claimed
 from detent.engine.batch import Limits
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError, Refused, Unavailable
@@ -63,7 +63,7 @@ class Engine:
     def ask(self, asks: Sequence[Ask], *, bulk: bool = False) -> list[batch.Result]:
         """Ask for several commands in one transaction; each is answered or refused alone."""
         future = self.post(asks, bulk=bulk)
-        self._serve(future)
+        self.serve(future)
         return future.result()
 
     def post(self, asks: Sequence[Ask], *, bulk: bool = False) -> "Future[list[batch.Result]]":
@@ -71,10 +71,6 @@ class Engine:
         order = _Order(asks, Future())
         (self._bulk if bulk else self._interactive).append(order)
         return order.future
-
-    def serve(self, future: "Future[Any]") -> None:
-        """Work off what is queued until this one is answered."""
-        self._serve(future)
 
     def claim(self, ask: ClaimAsk) -> list[Claimed]:
         """Take up to n jobs for a worker."""
@@ -99,7 +95,7 @@ class Engine:
 
     # -- serving ---------------------------------------------------------------------------
 
-    def _serve(self, future: "Future[Any]") -> None:
+    def serve(self, future: "Future[Any]") -> None:
         """Wait for the answer, or for the turn to get it together with everybody else's.
 
         Who was answered by another's batch leaves without a turn: if the turn went through all of
@@ -191,6 +187,3 @@ def _explained(error: Exception, ask: Ask) -> DetentError:
             details={"deleted": True},
         )
     return error if isinstance(error, DetentError) else Unavailable(str(error), retry_after_s=1)
-
-
-__all__ = ["Answer", "Engine"]

@@ -4,6 +4,7 @@ from typing import Any
 
 from detent.engine.asking import Ask
 from detent.kernel import events as e
+from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job
@@ -51,6 +52,13 @@ class Ledger:
         for key, names in draft.parts.items():
             self.parts.setdefault(key, {}).update(dict.fromkeys(names))
 
+    def replay(self, record: e.Record) -> None:
+        """An event that has happened, without what it pulled along: that stands in the log too."""
+        draft = Draft(self.world, {}, record.at, Actor(record.actor))
+        draft.apply(record)
+        draft.records.append(record)
+        self.take(draft)
+
     def remember(self, ask: Ask, value: Any, lifetime_us: int) -> None:
         if ask.key is not None:
             project, key, digest = ask.key
@@ -82,7 +90,7 @@ class Ledger:
             queue=queue,
             leases=leases,
             unqueued=unqueued,
-            deadlines=[(job.id, self._deadline(job)) for job in jobs if self._limited(job)],
+            deadlines=[(job.id, _deadline(job)) for job in jobs if _limited(job)],
             ended_jobs=[job.id for job in jobs if job.waited and job.state in ENDED_JOB],
             keys=self.keys,
             plans=self.plans,
@@ -137,16 +145,16 @@ class Ledger:
         task = None if job.task_id is None else self.world.tasks[job.task_id]
         return task is not None and task.open_dependencies > 0
 
-    def _limited(self, job: Job) -> bool:
-        return job.id in self.jobs and (
-            "queue_timeout_ms" in job.options or "job_timeout_ms" in job.options
-        )
 
-    def _deadline(self, job: Job) -> int | None:
-        """The next limit on its time, None once it has ended or was asked to stop."""
-        if job.state in ENDED_JOB or job.cancel_reason is not None:
-            return None
-        return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)
+def _limited(job: Job) -> bool:
+    return "queue_timeout_ms" in job.options or "job_timeout_ms" in job.options
+
+
+def _deadline(job: Job) -> int | None:
+    """The next limit on its time, None once it has ended or was asked to stop."""
+    if job.state in ENDED_JOB or job.cancel_reason is not None:
+        return None
+    return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)
 
 
 def _queue_row(job: Job) -> QueueRow:

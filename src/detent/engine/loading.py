@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job, Task
+from detent.kernel.state import Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import Query, Reading
 
@@ -233,7 +233,3 @@ def _take_plans(tx: Reading, world: World, planned: list[str], wanted: Wanted) -
     for resource in tx.resources():
         world.resources[resource.id] = resource
         world.usage[resource.id] = resource.in_use
-
-
-def task_of(world: World, job: Job) -> Task | None:
-    return None if job.task_id is None else world.tasks.get(job.task_id)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detent import views
-from detent.operations.system import FOR_PEOPLE
+from detent.kernel.waits import PEOPLE
 from detent.operations.webhooks import KEY_PREFIX, TEST, Webhook, message_id
 from detent.store.codec import to_json
 from detent.store.port import Delivery, Logged
@@ -19,7 +19,7 @@ SOURCE = "/detent"
 LONGEST_BODY = 65_536
 LONGEST_LINE = 3_000
 #: Reasons of a block that only a person can clear.
-ASKING = (*FOR_PEOPLE, "budget", "error")
+ASKING = (*PEOPLE, "budget", "error")
 #: Events after which a person must look, whatever they say.
 ENDED_BADLY = ("task_failed", "task_timed_out", "task_budget_exceeded")
 
@@ -105,7 +105,7 @@ def line(event: Row, work: Row | None) -> str:
 def _blocked(data: Row) -> str:
     detail = data.get("detail") or {}
     asked = detail.get("text")
-    if data.get("reason") in FOR_PEOPLE and asked:
+    if data.get("reason") in PEOPLE and asked:
         options = ", ".join(map(str, detail.get("options") or ()))
         return f"asks: {asked}" + (f" [{options}]" if options else "")
     return f"is blocked: {data.get('reason')}"

@@ -14,12 +14,7 @@ from typing import NamedTuple
 
 from detent.errors import DetentError
 from detent.keeper.retention import live_runs
-from detent.kernel.retention import (
-    DAY_US,
-    Retention,
-    output_expires_at,
-    run_directory_expires_at,
-)
+from detent.kernel.retention import DAY_US, Retention, is_over
 from detent.kernel.state import Run
 from detent.operations import output, summaries, thresholds
 from detent.operations.core import Core
@@ -86,13 +81,10 @@ class Sweep:
     def _is_over(self, path: Path, run: Run | None, live: bool, now: int) -> bool:
         if run is None:
             return _untouched(path, now)
-        keep = self.retention
-        until = run_directory_expires_at(run.ended_at, task_live=live, retention=keep)
-        return until is not None and until <= now
+        return is_over(run.ended_at, self.retention.run_directory_days, now, task_live=live)
 
     def _output_is_over(self, run: Run, live: bool, now: int) -> bool:
-        until = output_expires_at(run.ended_at, task_live=live, retention=self.retention)
-        return until is not None and until <= now
+        return is_over(run.ended_at, self.retention.output_days, now, task_live=live)
 
     def _sweep_workspaces(self, names: list[str]) -> None:
         """A task's workspace stays as long as the task; what is no task's is a job's own."""

@@ -14,9 +14,6 @@ from detent.operations.offices import Office
 
 log = logging.getLogger("detent.keeper")
 
-#: A keeper that has not said anything for this long is replaced.
-TERM_US = 15_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class Duty:
@@ -34,7 +31,7 @@ class Keeper:
 
     def __init__(self, core: Core, name: str, duties: Sequence[Duty]) -> None:
         self.core = core
-        self.office = Office(core, "keeper", name, TERM_US)
+        self.office = Office(core, "keeper", name)
         self.duties = duties
         self.next_at = dict.fromkeys((duty.name for duty in duties), 0)
         #: How often each duty was done; for whoever watches.

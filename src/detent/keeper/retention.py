@@ -4,14 +4,14 @@ Work goes by commands, which leave a tombstone. Then what nothing refers to any 
 idempotency keys, output of runs, blobs without evidence. Files are swept by `directories`.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from detent.engine import Answer, Ask
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, output_expires_at
+from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
 from detent.kernel.state import Run
 from detent.operations import thresholds
 from detent.operations.core import Core
@@ -94,36 +94,33 @@ def forget_work(
     gone = 0
     for _ in range(rounds):
         with core.store.read() as view:
-            asks = [Ask(each, ACTOR) for each in _expired(view, retention)]
-        if dry_run or not asks:
-            return len(asks)
-        results = core.engine.ask(asks[:MOST], bulk=True)
+            expired = list(_expired(view.now(), retention))
+            if dry_run:
+                return sum(sum(view.count_by(each, "state").values()) for each, _ in expired)
+            ids = [(row["id"], delete) for each, delete in expired for row in view.page(each)]
+        asks = [Ask(delete(each, "retention"), ACTOR) for each, delete in ids[:MOST]]
+        results = core.engine.ask(asks, bulk=True) if asks else []
         done = sum(1 for each in results if isinstance(each, Answer))
         gone += done
-        if not done or len(asks) < MOST:
+        if not done or len(ids) < MOST:
             break
     return gone
 
 
-def _expired(view: Reading, retention: Retention) -> Iterator[Command]:
-    now = view.now()
+def _expired(now: int, retention: Retention) -> Iterator[tuple[Query, Callable[..., Command]]]:
+    """Where the work stands whose time is over, and the command that deletes it."""
     for (lifecycle, state), how in ENDINGS.items():
         before = ("<", now - retention.days(how) * DAY_US)
+        where = {"state": state, "state_at": before}
         if lifecycle == "job":
-            where = {"state": state, "task_id": None, "parent_job_id": None, "state_at": before}
-            for row in view.page(Query("jobs", where, "state_at", limit=MOST)):
-                yield DeleteJob(row["id"], "retention")
-            continue
-        roots = {"lifecycle": lifecycle, "state": state, "parent_id": None, "state_at": before}
-        yield from _tasks(view, roots)
+            alone = {**where, "task_id": None, "parent_job_id": None}
+            yield Query("jobs", alone, "state_at", limit=MOST), DeleteJob
+        else:
+            roots = {**where, "lifecycle": lifecycle, "parent_id": None}
+            yield Query("tasks", roots, "state_at", limit=MOST), DeleteTask
     stuck = ("<", now - retention.days(Ending.FAILED) * DAY_US)
     failed = {"lifecycle": "board", "state": "blocked", "retries_left": 0, "state_at": stuck}
-    yield from _tasks(view, failed)
-
-
-def _tasks(view: Reading, where: Mapping[str, object]) -> Iterator[Command]:
-    for row in view.page(Query("tasks", where, "state_at", limit=MOST)):
-        yield DeleteTask(row["id"], "retention")
+    yield Query("tasks", failed, "state_at", limit=MOST), DeleteTask
 
 
 # ---- what nothing refers to ------------------------------------------------------------------
@@ -154,17 +151,15 @@ def forget_outputs(
     with core.store.read() as view:
         runs = {run.id: run for run in view.runs(run_ids)}
         live, now = live_runs(view, runs.values()), view.now()
+    days = retention.output_days
     old = [
-        each for each in run_ids if each not in runs or _is_old(runs[each], live, retention, now)
+        each
+        for each in run_ids
+        if each not in runs or is_over(runs[each].ended_at, days, now, task_live=each in live)
     ]
     if old and not dry_run:
         outputs.remove(old)
     return len(old), run_ids[-1] if len(run_ids) == MOST_OUTPUTS else ""
-
-
-def _is_old(run: Run, live: Collection[str], retention: Retention, now: int) -> bool:
-    until = output_expires_at(run.ended_at, task_live=run.id in live, retention=retention)
-    return until is not None and until <= now
 
 
 def forget_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int, int, str]:

@@ -20,6 +20,7 @@ from detent.operations.registry import OWNER
 from detent.operations.system import status, verdict
 from detent.seals import trimmed
 from detent.store.port import Logged, Query, Reading, Writing
+from detent.store.walking import batches
 
 log = logging.getLogger("detent.state")
 
@@ -92,13 +93,6 @@ def _values(core: Core) -> dict[str, Any]:
 # ---- counting runs ---------------------------------------------------------------------------
 
 
-def recount(core: Core) -> dict[str, int]:
-    """Count the runs that are kept, whatever was counted before."""
-    core.engine.within(lambda tx: tx.put_rows("system_state", {COUNTED: None}))
-    stats: dict[str, int] = refresh(core)["stats"]
-    return stats
-
-
 def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
     """The last count as it is stored, and the count now."""
     with core.store.read() as view:
@@ -118,7 +112,7 @@ def _count_all(view: Reading) -> dict[str, int]:
 def _count_on(view: Reading, before: Mapping[str, Any]) -> Mapping[str, Any]:
     """What has ended since; what retention has deleted meanwhile stays counted."""
     position, runs = before["position"], Counter(before["runs"])
-    while batch := view.events(position, feed.BATCH):
+    for batch in batches(view, position):
         runs.update(ENDED[event.name] for event in batch if event.name in ENDED and _counts(event))
         position = batch[-1].position
     return {"position": position, "runs": dict(runs)}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from detent.kernel import events as e
+from detent.kernel.derived import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.predicates import (
     ENDED_JOB,
@@ -23,11 +24,11 @@ from detent.kernel.world import SIGNALS, WAITS
 
 def end_attempt(draft: Draft, job: Job, kind: FailureClass, error: str) -> None:
     """An attempt that no run stood for is over: the next one now, later, or never."""
-    said = judge_attempt(draft, job, kind)
-    if isinstance(said, Again):
-        try_again(draft, job, kind, error, said)
-    else:
+    again = judge_attempt(draft, job, kind)
+    if again is None:
         fail_job(draft, job, kind, error)
+    else:
+        try_again(draft, job, kind, error, again)
 
 
 def try_again(draft: Draft, job: Job, kind: FailureClass, error: str, again: Again) -> None:
@@ -109,7 +110,7 @@ def new_job(draft: Draft, task: Task) -> str | None:
     """The id of the job to make, or None if the task's last job can be taken up again."""
     last = draft.job_of(task)
     if last is None or last.state in ("completed", "cancelled"):
-        return f"{task.id}-j{task.jobs + 1}"
+        return job_of_task(task.id, task.jobs + 1)
     return None
 
 

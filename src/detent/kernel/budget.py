@@ -1,15 +1,14 @@
-"""Money that agents spend: reading amounts, settling reports, limits on a task and its tree.
+"""Money that agents spend: reading amounts, settling reports, what a run may reserve.
 
 All amounts are whole micro-dollars, so that sums are exact. A purse is one limit with what was
 spent and reserved under it; a run draws on its task's purse and on each ancestor's. Pure.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from enum import StrEnum
 
-from detent.errors import Invalid
 from detent.kernel import fields
 
 MICRO_USD = 1_000_000
@@ -23,9 +22,6 @@ class OnExceeded(StrEnum):
 
     STOP = "stop"
     ASK = "ask"
-
-
-DEFAULT_ON_EXCEEDED = OnExceeded.STOP
 
 
 def on_exceeded_from(given: object, where: str = "on_budget_exceeded") -> OnExceeded:
@@ -107,16 +103,6 @@ class Purse:
         """All of the limit was spent: nothing comes back to it."""
         return self.limit is not None and self.spent >= self.limit
 
-    @property
-    def exceeded(self) -> bool:
-        """More was spent than the limit; spending exactly the limit is allowed."""
-        return self.limit is not None and self.spent > self.limit
-
-    @property
-    def overshoot(self) -> int:
-        """How much more: agents look at their budget after a call, so the last one may pass it."""
-        return 0 if self.limit is None else max(0, self.spent - self.limit)
-
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
@@ -143,44 +129,9 @@ def reserve(purses: Iterable[Purse]) -> Reserved | Short:
     return Reserved(least) if least else Short(purse.name, purse.used_up)
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """The purses after a cost, the names of those just warned about, and of those exceeded."""
-
-    purses: tuple[Purse, ...]
-    warned: tuple[str, ...]
-    exceeded: tuple[str, ...]
-
-
-def spend(purses: Sequence[Purse], added: int, reservation: int = 0) -> Spent:
-    """Charge a cost to every purse of the line; it first uses up the run's own reservation."""
-    freed = min(added, reservation)
-    after = tuple(
-        replace(purse, spent=purse.spent + added, reserved=purse.reserved - freed)
-        for purse in purses
-    )
-    pairs = zip(purses, after, strict=True)
-    return Spent(
-        after,
-        warned=tuple(new.name for old, new in pairs if crosses_warning(old, new.spent)),
-        exceeded=tuple(purse.name for purse in after if purse.exceeded),
-    )
-
-
-def crosses_warning(purse: Purse, spent: int) -> bool:
-    """Whether going from the purse's spending to `spent` reaches 80 % of the limit."""
-    if purse.limit is None:
-        return False
-    return 100 * purse.spent < WARN_AT_PERCENT * purse.limit <= 100 * spent
-
-
-def raise_limit(purse: Purse, limit: int, where: str = "max_budget_usd") -> Purse:
-    """The purse with a higher limit; one that what was spent has used up would help nobody."""
-    least = max(purse.spent, purse.limit or 0)
-    if limit <= least:
-        message = f"{where} must be raised over {dollars(least)}, not to {dollars(limit)}."
-        raise Invalid(message, field=where, given=dollars(limit), allowed=(f"> {dollars(least)}",))
-    return replace(purse, limit=limit)
+def is_warned(budget: int | None, spent: int) -> bool:
+    """Eighty percent of the budget is spent."""
+    return budget is not None and spent * 100 >= budget * WARN_AT_PERCENT
 
 
 def dollars(amount: int) -> str:

@@ -59,10 +59,10 @@ def decision_from(answer: object) -> Decision | None:
         return None
 
 
-def next_state(answer: object, retries: int, max_retries: int) -> str:
+def next_state(answer: object, retries_left: int) -> str:
     """The state that a running step enters on a critic's answer."""
     decision = decision_from(answer)
-    if decision is None or (decision is Decision.RETRY and retries >= max_retries):
+    if decision is None or (decision is Decision.RETRY and retries_left <= 0):
         return OTHERWISE
     return NEXT_STATES[decision]
 

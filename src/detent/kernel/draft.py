@@ -67,16 +67,6 @@ class Draft(World):
         runs = self.parts_of(RUNS, job_id).values()
         return [run for run in runs if run.state in ("queued", "running")]
 
-    def ancestors(self, task: Task) -> list[Task]:
-        """Its parent, its parent's parent, up to the root."""
-        found = []
-        parent_id = task.parent_id
-        while parent_id is not None:
-            parent = self.task(parent_id)
-            found.append(parent)
-            parent_id = parent.parent_id
-        return found
-
     def subtasks(self, task_id: str) -> list[Task]:
         """Its direct subtasks, in the order in which they were made."""
         found = (self.find_task(child) for child in self.children.get(task_id, ()))

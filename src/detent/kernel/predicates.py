@@ -5,14 +5,7 @@ from typing import cast
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.retry import (
-    Again,
-    Exhausted,
-    FailureClass,
-    RetryPolicy,
-    policy_from,
-    verdict,
-)
+from detent.kernel.retry import Again, FailureClass, RetryPolicy, policy_from, verdict
 from detent.kernel.state import Job, Run, Task
 from detent.kernel.world import RUNS
 
@@ -40,11 +33,11 @@ def suspended_alone(draft: Draft, record: e.Record) -> bool:
 
 
 def attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return goes_on(draft, record) and isinstance(judged(draft, record), Again)
+    return goes_on(draft, record) and judged(draft, record) is not None
 
 
 def no_attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return goes_on(draft, record) and isinstance(judged(draft, record), Exhausted)
+    return goes_on(draft, record) and judged(draft, record) is None
 
 
 def goes_on(draft: Draft, record: e.Record) -> bool:
@@ -59,8 +52,8 @@ def failure_class(event: e.RunFailed | e.RunTimedOut) -> FailureClass:
     return FailureClass(event.error_class)
 
 
-def judged(draft: Draft, record: e.Record) -> Again | Exhausted:
-    """What the retry rules say to the failure in this record."""
+def judged(draft: Draft, record: e.Record) -> Again | None:
+    """What the retry rules say to the failure in this record; None: no attempt is left."""
     event = cast(e.RunFailed | e.RunTimedOut, record.event)
     reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
     return judge_attempt(draft, draft.job(record.stream), failure_class(event), reset_at)
@@ -68,7 +61,7 @@ def judged(draft: Draft, record: e.Record) -> Again | Exhausted:
 
 def judge_attempt(
     draft: Draft, job: Job, kind: FailureClass, reset_at: int | None = None
-) -> Again | Exhausted:
+) -> Again | None:
     policy = policy_of(draft, job)
     return verdict(policy, kind, job.failures, job.lost, draft.now, reset_at)
 

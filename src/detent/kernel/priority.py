@@ -23,8 +23,6 @@ class Priority(StrEnum):
     P3 = "P3"
 
 
-DEFAULT_PRIORITY = Priority.P2
-
 ALIASES: Mapping[str, Priority] = MappingProxyType(
     {"high": Priority.P0, "normal": Priority.P2, "low": Priority.P3}
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent.kernel import events as e
+from detent.kernel.derived import jobs_of_task
 from detent.kernel.plan import validate
 from detent.kernel.state import Checkpoint, Run, Signal, Step, Wait
 from detent.kernel.waits import POLLS
@@ -204,7 +205,7 @@ def _task_deleted(world: "World", record: e.Record, event: e.TaskDeleted) -> Non
     """Its jobs go with it."""
     jobs = world.tasks[record.stream].jobs
     world.gone[record.stream] = None
-    world.gone.update({f"{record.stream}-j{number}": None for number in range(1, jobs + 1)})
+    world.gone.update(dict.fromkeys(jobs_of_task(record.stream, jobs)))
 
 
 def _job_deleted(world: "World", record: e.Record, event: e.JobDeleted) -> None:

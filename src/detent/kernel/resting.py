@@ -10,7 +10,7 @@ from detent.kernel.budget import Short
 from detent.kernel.consequences import rest
 from detent.kernel.draft import Draft
 from detent.kernel.predicates import judge_attempt
-from detent.kernel.retry import Exhausted, FailureClass
+from detent.kernel.retry import FailureClass
 from detent.kernel.spending import allowance
 from detent.kernel.state import Job, Step, Wait
 from detent.kernel.steps import (
@@ -61,7 +61,7 @@ def give_up(draft: Draft, job: Job, reason: str) -> str:
 def _unwind(draft: Draft, job: Job, at_work: list[Step], reason: str) -> None:
     """What the claim leaves behind. Work that was handed back stays as it is, for the next one."""
     lost = reason == "worker_lost"
-    last = lost and isinstance(judge_attempt(draft, job, FailureClass.LOST), Exhausted)
+    last = lost and judge_attempt(draft, job, FailureClass.LOST) is None
     for step in at_work if lost else ():
         if last:
             fail(draft, step, FailureClass.LOST.value, "its worker was lost too often", reason)
@@ -175,8 +175,10 @@ def lacks_funds(draft: Draft, job: Job, fence: int, run_id: str | None) -> bool:
 def wake(draft: Draft, job: Job, wait: Wait) -> None:
     """A wait's time has come: a timer is due, a question takes its default, others expire."""
     if _still_lacks(draft, job, wait):
-        late = overdue(draft, job, wait.detail.get("steps", ()), draft.now)
-        complete_wait(draft, wait, "expired") if late else _postpone(draft, job, wait)
+        if overdue(draft, job, wait.detail.get("steps", ()), draft.now) is None:
+            _postpone(draft, job, wait)
+        else:
+            complete_wait(draft, wait, "expired")
     elif wait.kind in ("resource", "funds"):
         complete_wait(draft, wait, "available")
     elif wait.kind in ("timer", "retry"):
@@ -190,16 +192,17 @@ def wake(draft: Draft, job: Job, wait: Wait) -> None:
 def _still_lacks(draft: Draft, job: Job, wait: Wait) -> bool:
     """It waits for a resource or for money, and there is still none."""
     if wait.kind == "resource":
-        return not any(_could_start(draft, job, wait))
+        return not _could_start(draft, job, wait)
     task = draft.task_of(job) if wait.kind == "funds" else None
     return task is not None and isinstance(allowance(draft, task), Short)
 
 
-def _could_start(draft: Draft, job: Job, wait: Wait) -> list[bool]:
+def _could_start(draft: Draft, job: Job, wait: Wait) -> bool:
+    """One of the steps that wait for a resource would get one now."""
     plan, steps = draft.plan(job.id), steps_of(draft, job.id)
-    return [
+    return any(
         available(draft, plan.step(name), steps[name]) is not None for name in wait.detail["steps"]
-    ]
+    )
 
 
 def _look_again_at(draft: Draft, job: Job, names: Iterable[str], pause_us: int) -> int:

@@ -1,6 +1,6 @@
 """How long ended work is kept, by lifecycle and state, counted from entering the state.
 
-Pure: the keeper asks `expires_at` and deletes. What has no row here is live and never expires.
+Pure: the keeper asks what is over and deletes. What has no row here is live and never expires.
 """
 
 from collections.abc import Mapping
@@ -48,8 +48,6 @@ class Retention:
         }[ending]
 
 
-DEFAULT_RETENTION = Retention()
-
 # `job` is for jobs without a task; a task's jobs go with their task.
 ENDINGS: Mapping[tuple[str, str], Ending] = MappingProxyType(
     {
@@ -77,31 +75,8 @@ def ending(lifecycle: str, state: str, retries_left: int | None = None) -> Endin
     return ENDINGS.get((lifecycle, state))
 
 
-def expires_at(
-    lifecycle: str,
-    state: str,
-    entered_at: int,
-    retries_left: int | None = None,
-    retention: Retention = DEFAULT_RETENTION,
-) -> int | None:
-    """When retention may remove a task or a job without a task; None while it is live."""
-    ended = ending(lifecycle, state, retries_left)
-    return None if ended is None else entered_at + retention.days(ended) * DAY_US
-
-
-def run_directory_expires_at(
-    run_ended_at: int | None, *, task_live: bool, retention: Retention = DEFAULT_RETENTION
-) -> int | None:
-    """When a run's directory may go; None while the run has not ended or its task is live."""
+def is_over(run_ended_at: int | None, kept_days: int, now: int, *, task_live: bool) -> bool:
+    """Whether what a run left behind may go: never before its end, nor while its task is live."""
     if run_ended_at is None or task_live:
-        return None
-    return run_ended_at + retention.run_directory_days * DAY_US
-
-
-def output_expires_at(
-    run_ended_at: int | None, *, task_live: bool, retention: Retention = DEFAULT_RETENTION
-) -> int | None:
-    """When what a run has written may go; None while the run has not ended or its task is live."""
-    if run_ended_at is None or task_live:
-        return None
-    return run_ended_at + retention.output_days * DAY_US
+        return False
+    return run_ended_at + kept_days * DAY_US <= now

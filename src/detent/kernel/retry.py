@@ -138,22 +138,6 @@ class Again:
     counted: bool
 
 
-class Why(StrEnum):
-    """Why there is no further attempt."""
-
-    NOT_RETRIED = "not_retried"
-    RETRIES_USED = "retries_used"
-    ATTEMPTS_USED = "attempts_used"
-    QUARANTINED = "quarantined"
-
-
-@dataclass(frozen=True, slots=True)
-class Exhausted:
-    """No attempt is left."""
-
-    reason: Why
-
-
 def failure_class_from(given: object, where: str = "error_class") -> FailureClass:
     """The class named by `given`, in any letter case."""
     return fields.choice(given, where, FailureClass)
@@ -166,14 +150,17 @@ def verdict(
     lost: int,
     now: int,
     reset_at: int | None = None,
-) -> Again | Exhausted:
-    """Judge one failure. `failures` by class and `lost` (since progress) do not include it yet."""
+) -> Again | None:
+    """Judge one failure; None: no attempt is left.
+
+    `failures` by class and `lost` (since progress) do not include it yet.
+    """
     rule = policy.rules[failure_class]
     if failure_class == FailureClass.RATE_LIMIT:
         stated = now + rule.delay_us(0) if reset_at is None else reset_at
         return Again(max(stated, now + LEAST_RATE_LIMIT_WAIT_US), immediate=False, counted=False)
     if retries_left(policy, failure_class, failures, lost) == 0:
-        return Exhausted(_why(rule, failure_class, failures))
+        return None
     delay = rule.delay_us(_used(failure_class, failures, lost))
     return Again(now + delay, immediate=delay == 0, counted=True)
 
@@ -194,15 +181,6 @@ def retries_left(
 
 def _used(failure_class: FailureClass, failures: Mapping[str, int], lost: int) -> int:
     return lost if failure_class == FailureClass.LOST else failures.get(failure_class, 0)
-
-
-def _why(rule: RetryRule, failure_class: FailureClass, failures: Mapping[str, int]) -> Why:
-    if failure_class == FailureClass.LOST:
-        return Why.QUARANTINED
-    if rule.retries == 0:
-        return Why.NOT_RETRIED
-    used = failures.get(failure_class, 0)
-    return Why.RETRIES_USED if used >= (rule.retries or 0) else Why.ATTEMPTS_USED
 
 
 # ---- reading a policy from configuration or from a task's options ----------------------------

@@ -6,7 +6,7 @@ is then left, in equal parts: those at work, and the siblings that are still to 
 this is stored: it follows from who is at work. Pure.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
 from detent.kernel.budget import Purse, Reserved, Short, reserve
@@ -14,17 +14,9 @@ from detent.kernel.state import Task
 from detent.kernel.world import World
 
 
-def line_of(world: World, task: Task) -> list[Task]:
-    """The task and the tasks above it, the root last."""
-    line = [task]
-    while (parent_id := line[-1].parent_id) is not None:
-        line.append(world.task(parent_id))
-    return line
-
-
 def allowance(world: World, task: Task) -> Reserved | Short:
     """What a run of the task may spend now, or whose money is gone."""
-    line = line_of(world, task)
+    line = [task, *world.ancestors(task)]
     limited = [each for each in line if each.budget is not None]
     if not limited:
         return Reserved(None)
@@ -56,9 +48,14 @@ def _still_to_come(world: World, task: Task, others: Collection[Task]) -> int:
 
 def used_up(world: World, task: Task) -> bool:
     """It, or a task above it, has nothing left to spend."""
-    return any(
-        each.budget is not None and each.spent >= each.budget for each in line_of(world, task)
-    )
+    line = (task, *world.ancestors(task))
+    return any(each.budget is not None and each.spent >= each.budget for each in line)
+
+
+def over_budget(world: World, task: Task) -> bool:
+    """It, or a task above it, has spent more than it may; exactly its budget it may."""
+    line = (task, *world.ancestors(task))
+    return any(each.budget is not None and each.spent > each.budget for each in line)
 
 
 def _at_work(world: World, root_id: str, line: Collection[str]) -> list[Task]:
@@ -81,13 +78,9 @@ def _held(world: World, above: Task, holders: dict[str, Task]) -> int:
 
 def _holds(world: World, task: Task, above: str, holders: Collection[str]) -> bool:
     """It stands below, with no other holder between, whose hold would count for it as well."""
-    for each in _above(world, task):
+    for each in world.ancestors(task):
         if each.id == above:
             return True
         if each.id in holders:
             return False
     return False
-
-
-def _above(world: World, task: Task) -> Iterator[Task]:
-    yield from line_of(world, task)[1:]

@@ -101,7 +101,7 @@ class Job(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One attempt, leased once and ended once."""
+    """One execution under one lease, ended once; an attempt that waits has several."""
 
     id: str
     job_id: str

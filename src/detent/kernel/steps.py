@@ -5,6 +5,7 @@ from typing import Any, cast
 from detent.errors import Refused
 from detent.kernel import events as e
 from detent.kernel.critic import asks_for_plan, decision_from, default_decision, next_state
+from detent.kernel.derived import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.plan import PlanStep, frontier
 from detent.kernel.resources import candidates, choose
@@ -78,7 +79,7 @@ def start(draft: Draft, job: Job, name: str) -> str | None:
 
 
 def _begin_run(draft: Draft, job: Job, step: Step, resource: Resource) -> str:
-    run_id = f"{job.id}-r{job.runs + 1}"
+    run_id = run_of_job(job.id, job.runs + 1)
     attempt = step.retries + step.lost + 1
     queued = e.RunQueued(cast(str, job.worker), job.fence, attempt, step.name, resource.id)
     draft.emit(job.id, queued, run_id)
@@ -125,7 +126,7 @@ def judge(
     kind = None if failure is None else FailureClass(failure.error_class)
     error = "the critic did not accept the result" if failure is None else failure.error
     word = answer if answer is not None else default_decision(kind)
-    target = next_state(word, 0, retries_left(planned, step, kind))
+    target = next_state(word, retries_left(planned, step, kind))
     if target == "succeeded":
         draft.emit(job.id, e.StepSucceeded(result), step.name)
     elif target == "failed_retryable":

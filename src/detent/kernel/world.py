@@ -5,7 +5,7 @@ command's changes and is dropped if the command is refused. The same `apply` fol
 rows are rebuilt.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from detent.errors import NotFound
@@ -13,11 +13,9 @@ from detent.kernel import events as e
 from detent.kernel.evolve import evolve_job, evolve_run, evolve_step, evolve_task
 from detent.kernel.plan import Plan
 from detent.kernel.projections import ALSO, CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
-from detent.kernel.state import Job, Resource, Step, Task
+from detent.kernel.state import NOTHING, Job, Resource, Step, Task
 
 __all__ = ["CHECKPOINTS", "RUNS", "SIGNALS", "STEPS", "WAITS", "World"]
-
-NONE: Mapping[str, Any] = {}
 
 
 class World:
@@ -82,17 +80,27 @@ class World:
             raise NotFound(f"there is no job {job_id}", code="unknown_job")
         return job
 
+    def ancestors(self, task: Task) -> list[Task]:
+        """Its parent, its parent's parent, up to the root."""
+        found = []
+        parent_id = task.parent_id
+        while parent_id is not None:
+            parent = self.task(parent_id)
+            found.append(parent)
+            parent_id = parent.parent_id
+        return found
+
     def part(self, kind: str, job_id: str, name: str) -> Any:
         key = (kind, job_id)
         own = self.parts.get(key)
         if own is not None and name in own:
             return own[name]
-        return None if self.base is None else self.base.parts.get(key, NONE).get(name)
+        return None if self.base is None else self.base.parts.get(key, NOTHING).get(name)
 
     def parts_of(self, kind: str, job_id: str) -> dict[str, Any]:
         key = (kind, job_id)
-        below = NONE if self.base is None else self.base.parts.get(key, NONE)
-        own = self.parts.get(key, NONE)
+        below = NOTHING if self.base is None else self.base.parts.get(key, NOTHING)
+        own = self.parts.get(key, NOTHING)
         if not below and not own:
             return {}
         return {name: part for name, part in {**below, **own}.items() if part is not None}

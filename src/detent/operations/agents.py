@@ -13,6 +13,7 @@ from detent import views
 from detent.errors import Refused, TooMany, Unauthorized
 from detent.kernel import commands as c
 from detent.kernel.state import Job, Task
+from detent.kernel.waits import PEOPLE
 from detent.operations import shapes
 from detent.operations.budgets import left, line
 from detent.operations.core import Core
@@ -160,7 +161,7 @@ def _answers(said: Iterable[Logged]) -> Iterator[shapes.OwnAnswer]:
         data = msgspec.json.decode(each.data) if each.data else {}
         if each.name == "task_answered":
             question, answer = data["question"], data["answer"]
-        elif each.name == "task_unblocked" and data.get("reason") in ("question", "needs_user"):
+        elif each.name == "task_unblocked" and data.get("reason") in PEOPLE:
             question, answer = data.get("wait"), data.get("value")
         else:
             continue
@@ -204,8 +205,8 @@ def counted(core: Core, caller: Caller, what: str, most: int) -> None:
         if window["count"] >= most:
             wait_s = 1 + (window["from"] + MINUTE_US - now) // SECOND_US
             raise TooMany(f"At most {most} {what} a minute for one run.", retry_after_s=wait_s)
-        counted = {**window, "count": window["count"] + 1}
-        counts = {**row.get("counts", {}), what: counted}
+        more = {**window, "count": window["count"] + 1}
+        counts = {**row.get("counts", {}), what: more}
         tx.put_rows("tokens", {key: {**row, "counts": counts}})
 
     core.engine.within(write)

@@ -1,27 +1,22 @@
 """What charts are drawn from: how many stand in each state, and a window of time piece by piece."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from detent import views
 from detent.kernel.health import Thresholds
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations import shapes
+from detent.operations import lately, shapes
 from detent.operations.core import Core
+from detent.operations.lately import Run, at_percent
 from detent.operations.pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.thresholds import thresholds
-from detent.store.port import Query, Reading
+from detent.store.port import Query
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600 * SECOND_US
-PAGE = 1_000
-#: At most so many runs are looked at, newest first.
-MOST_RUNS = 10_000
 #: A window has about so many pieces.
 PIECES = 24
-
-Run = Mapping[str, Any]
 
 
 @operation(Scope.READ, "GET", "/api/counts")
@@ -50,45 +45,25 @@ def stats_series(
     with core.store.read() as view:
         now = view.now()
         first = (now - hours * HOUR_US) // span * span
-        runs = _runs(view, first)
-        queued = _queued_at(view, runs, of.get("project"))
-    looked_at = len(runs)
+        found = lately.ended_since(view, first)
+        runs = [run for run in found if run["outcome"] != "suspended"]
+        jobs = list(lately.jobs_of(view, runs))
     if of:
-        runs = [run for run in runs if run["job_id"] in queued]
+        jobs = [job for job in jobs if job.project == of["project"]]
+        own = {job.id for job in jobs}
+        runs = [run for run in runs if run["job_id"] in own]
+    queued = {job.id: job.queued_at for job in jobs}
     spans = [_span(start, span, runs, queued) for start in range(first, now + 1, span)]
     return {
         "span_s": span // SECOND_US,
         "spans": spans,
         "thresholds": _thresholds(thresholds(core.settings)),
-        "partial": looked_at >= MOST_RUNS,
+        "partial": len(found) >= lately.MOST_RUNS,
     }
 
 
-def _runs(view: Reading, since: int) -> list[Run]:
-    """Runs that ended since then and did not only pause, newest first, up to the bound."""
-    found: list[Run] = []
-    after = None
-    while len(found) < MOST_RUNS:
-        query = Query("runs", {"ended_at": (">=", since)}, "ended_at", True, after, PAGE)
-        page = view.page(query)
-        found += page
-        if len(page) < PAGE:
-            break
-        after = (page[-1]["ended_at"], page[-1]["id"])
-    return [run for run in found if run["outcome"] != "suspended"]
-
-
-def _queued_at(view: Reading, runs: Sequence[Run], project: str | None) -> dict[str, int]:
-    """By job, when it was last put into the queue."""
-    ids = sorted({run["job_id"] for run in runs})
-    found: dict[str, int] = {}
-    for at in range(0, len(ids), PAGE):
-        jobs = view.jobs(ids[at : at + PAGE])
-        found.update((job.id, job.queued_at) for job, _ in jobs if project in (None, job.project))
-    return found
-
-
 def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int]) -> shapes.Span:
+    """`queued` says by job when it was last put into the queue."""
     inside = [run for run in runs if start <= run["ended_at"] < start + span]
     by_state = {
         state: sum(run["state"] == state for run in inside)
@@ -109,24 +84,16 @@ def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int])
         "timed_out": by_state["timeout"],
         "cancelled": by_state["cancelled"],
         "success_rate": round(by_state["succeeded"] / judged, 4) if judged else None,
-        "p50_s": _at(lasted, 50),
-        "p95_s": _at(lasted, 95),
-        "queue_p50_s": _at(waited, 50),
-        "queue_max_s": _at(waited, 100),
+        "p50_s": at_percent(lasted, 50),
+        "p95_s": at_percent(lasted, 95),
+        "queue_p50_s": at_percent(waited, 50),
+        "queue_max_s": at_percent(waited, 100),
         "cost": sum(run["cost"] for run in inside) / 1_000_000,
     }
 
 
 def _seconds(spans_us: Iterable[int]) -> list[float]:
     return sorted(each / SECOND_US for each in spans_us)
-
-
-def _at(ordered: Sequence[float], percent: int) -> float | None:
-    """The smallest value that so many per cent do not exceed."""
-    if not ordered:
-        return None
-    rank = -(-len(ordered) * percent // 100)
-    return round(ordered[max(rank, 1) - 1], 3)
 
 
 def _thresholds(marks: Thresholds) -> list[shapes.Threshold]:

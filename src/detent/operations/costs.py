@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from detent import views
-from detent.kernel.budget import WARN_AT_PERCENT
+from detent.kernel.budget import is_warned
+from detent.kernel.derived import jobs_of_task
 from detent.kernel.mapping import seen
 from detent.operations import shapes
 from detent.operations.budgets import left, line
@@ -72,7 +73,7 @@ def _below(pairs: Iterable[tuple[str, str]], tops: Iterable[str]) -> dict[str, l
 
 
 def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
-    owner = {f"{name}-j{at}": name for name, most in jobs.items() for at in range(1, most + 1)}
+    owner = {each: name for name, count in jobs.items() for each in jobs_of_task(name, count)}
     found = dict.fromkeys(jobs, Sum())
     names = list(owner)
     for start in range(0, len(names), SLICE):
@@ -106,11 +107,6 @@ def _usage(found: Trees, row: Row) -> shapes.Usage:
         "tree": tree.shown(),
         "warned": is_warned(row["budget"], row["spent"]),
     }
-
-
-def is_warned(budget: int | None, spent: int) -> bool:
-    """Eighty percent of the budget is spent."""
-    return budget is not None and spent * 100 >= budget * WARN_AT_PERCENT
 
 
 def _elsewhere(row: Row) -> shapes.Elsewhere:
@@ -154,7 +150,7 @@ def _money(row: Row) -> dict[str, Any]:
 
 
 def _runs(view: Reading, rows: Mapping[str, Row]) -> list[shapes.RunCost]:
-    jobs = [f"{name}-j{at}" for name, row in rows.items() for at in range(1, row["jobs"] + 1)]
+    jobs = [each for name, row in rows.items() for each in jobs_of_task(name, row["jobs"])]
     names = ("id", "job_id", "state", "started_at", "ended_at", "cost", "tokens_in", "tokens_out")
     found = []
     for start in range(0, len(jobs), SLICE):

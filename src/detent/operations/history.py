@@ -12,6 +12,7 @@ from detent.errors import Invalid, NotFound, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.derived import jobs_of_task
 from detent.kernel.plan import SUCCEEDED, Plan
 from detent.kernel.planned import document_of
 from detent.kernel.state import Checkpoint, Job, Task
@@ -21,25 +22,20 @@ from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import own_id
-from detent.store.codec import read_event
+from detent.store.codec import read_record
 from detent.store.port import Logged, Reading
+from detent.store.walking import events_of
 
-CHUNK = 10_000
 #: What a task has that the kernel does not look at.
 WORDS = ("title", "payload", "tags")
 
 
 def stream_events(view: Reading, stream: str) -> Iterator[tuple[Logged, e.Record]]:
     """A stream's events in order, as the kernel knows them."""
-    after = 0
-    while found := view.events(after, CHUNK, stream=stream):
-        for logged in found:
-            if not logged.data:
-                raise Refused(f"The history of {stream} was removed.", code="history_removed")
-            event = read_event(logged.name, logged.schema, logged.data)
-            record = e.Record(logged.stream, logged.subject, event, logged.at, logged.actor)
-            yield logged, record
-        after = found[-1].position
+    for logged in events_of(view, stream):
+        if not logged.data:
+            raise Refused(f"The history of {stream} was removed.", code="history_removed")
+        yield logged, read_record(logged)
 
 
 # ---- as of -----------------------------------------------------------------------------------
@@ -59,7 +55,7 @@ def task_at(
         raise Invalid("Name a position or a time, not both.", field="position", given=position)
     until_us = None if time is None else _time(time)
     task, _ = core.task(caller, task_id)
-    streams = [task_id, *(f"{task_id}-j{number}" for number in range(1, task.jobs + 1))]
+    streams = [task_id, *jobs_of_task(task_id, task.jobs)]
     with core.store.read() as view:
         found = sorted(pair for name in streams for pair in _before(view, name, position, until_us))
     if not found:

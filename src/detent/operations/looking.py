@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
+from detent.kernel.derived import jobs_of_task
+from detent.kernel.mapping import WAITS_FOR_PERSON
 from detent.kernel.priority import priority_from
 from detent.operations import reasons, shapes
 from detent.operations.core import Core, known
@@ -67,7 +69,7 @@ def show_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Task:
 def task_events(core: Core, caller: Caller, *, task_id: str) -> shapes.Events:
     """The task's whole history and its jobs', in the order in which it happened."""
     task, _ = core.task(caller, task_id)
-    streams = [task_id, *(f"{task_id}-j{number}" for number in range(1, task.jobs + 1))]
+    streams = [task_id, *jobs_of_task(task_id, task.jobs)]
     return {"events": _events(core, streams)}
 
 
@@ -103,7 +105,7 @@ def why(core: Core, caller: Caller, *, task_id: str) -> shapes.Why:
 @operation(Scope.READ, "GET", "/api/inbox")
 def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Tasks:
     """Everything that waits for a person, oldest first: questions, reviews, failures."""
-    asking = {"state": "blocked", "blocked_by": ["question", "needs_user", "budget", "error"]}
+    asking = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
     failed = {"state": ["failed", "timed_out"], "lifecycle": "review"}
     items: list[shapes.Task] = []
     for where in (asking, failed, {"state": "ready"}):

@@ -3,6 +3,9 @@
 from detent.operations.core import Core
 from detent.store.port import Writing
 
+#: The offices there are, and where those that follow the log keep how far they are.
+OFFICES = ("keeper", "webhooks", "notion", "traces")
+CURSORS = ("notion_cursor", "traces_cursor")
 #: A holder that has not said anything for this long is replaced.
 TERM_US = 15_000_000
 

@@ -103,8 +103,8 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "queue_timeout_ms": Option("Longest wait for its first start", 3_600_000, _time_ms),
     "job_timeout_ms": Option("Longest time from queueing to its end", 86_400_000, _time_ms),
-    "run_timeout_ms": Option("Longest time of one attempt", 1_800_000, _time_ms),
-    "idle_timeout_ms": Option("Longest time of one attempt without output", 300_000, _time_ms),
+    "run_timeout_ms": Option("Longest time of one run", 1_800_000, _time_ms),
+    "idle_timeout_ms": Option("Longest time of one run without output", 300_000, _time_ms),
     "confirm_timeout_ms": Option(
         "How long a person has to confirm a step; after that it is refused", 86_400_000, _time_ms
     ),

@@ -6,9 +6,9 @@ A reason of the queue is looked for where the claim looks: pauses, limits, rates
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detent.kernel.budget import WARN_AT_PERCENT
+from detent.kernel.budget import is_warned
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.predicates import has_failed
+from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.kernel.state import Job, Task, Wait
 from detent.operations.actions import actions_on, actions_on_job
 from detent.operations.budgets import line
@@ -146,7 +146,7 @@ def _blocked(look: Look, task: Task) -> Reason:
 
 def _dependencies(look: Look, task: Task) -> Reason:
     found = [each for each, _ in look.view.tasks(task.depends_on)]
-    waiting = [each for each in found if each.state not in ("completed", "done")]
+    waiting = [each for each in found if each.state not in DONE_TASK]
     failed = [each.id for each in waiting if has_failed(each)]
     who = "a person" if failed else "what it depends on"
     how = f"run {', '.join(failed)} again, or cancel" if failed else "wait"
@@ -156,7 +156,7 @@ def _dependencies(look: Look, task: Task) -> Reason:
 
 def _open_subtasks(view: Reading, task: Task) -> list[dict[str, str]]:
     rows = view.page(Query("tasks", {"parent_id": task.id}, "created_at", limit=1_000))
-    waiting = [row for row in rows if row["state"] not in ("completed", "done")]
+    waiting = [row for row in rows if row["state"] not in DONE_TASK]
     return [{"id": row["id"], "state": row["state"]} for row in waiting[:MOST_NAMED]]
 
 
@@ -171,7 +171,7 @@ def _failure(job: Job | None) -> dict[str, Any]:
 def _warnings(look: Look, task: Task) -> Iterator[Reason]:
     """Budgets of which most is spent; what is blocked by one says so already."""
     for each in line(look.view, task) if task.blocked_by != "budget" else ():
-        if each.budget is not None and each.spent * 100 >= each.budget * WARN_AT_PERCENT:
+        if is_warned(each.budget, each.spent):
             detail = {"task": each.id, "budget": each.budget, "spent": each.spent}
             yield Reason("budget_warning", "a person", "raise the budget", NOBODY, detail)
 

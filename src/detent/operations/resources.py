@@ -138,7 +138,8 @@ def _checked(
     if capabilities is not None:
         given["capabilities"] = _names(capabilities, "capabilities")
     if labels is not None:
-        _names([*labels, *labels.values()], "labels")
+        _names(list(labels), "labels")
+        _names(list(labels.values()), "labels")
         given["labels"] = dict(labels)
     if capacity is not None:
         if not 1 <= capacity <= MOST_CAPACITY:
@@ -151,7 +152,7 @@ def _checked(
 
 def _names(given: Sequence[str], field: str) -> list[str]:
     """Texts as plans may name them."""
-    if len(given) > MOST_NAMES * 2 or not all(
+    if len(given) > MOST_NAMES or not all(
         isinstance(each, str) and 1 <= len(each) <= LONGEST_NAME for each in given
     ):
         wanted = f"at most {MOST_NAMES} texts of 1 to {LONGEST_NAME} characters"

@@ -46,7 +46,7 @@ def _own_jobs(core: Core, caller: Caller, rows: Any) -> set[str]:
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}")
 def show_run(core: Core, caller: Caller, *, run_id: str) -> shapes.Run:
-    """One attempt and how it ended."""
+    """One run and how it ended."""
     return run_from(core.run(caller, run_id))
 
 

@@ -5,25 +5,22 @@ from typing import Any
 
 from detent import views
 from detent.errors import Invalid, Refused
-from detent.operations import shapes
+from detent.operations import lately, shapes
 from detent.operations.core import Core
+from detent.operations.lately import Run, at_percent
+from detent.operations.offices import CURSORS, OFFICES
 from detent.operations.pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
-from detent.store.port import TRIMMED, Query, Reading, Writing
+from detent.store.port import TRIMMED, Query, Writing
 
 HOUR_US = 3_600_000_000
 S_US = 1_000_000
 MOST_HOURS = 31 * 24
-#: At most so many runs are looked at, newest first.
-MOST_RUNS = 10_000
-PAGE = 1_000
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
-OWN_ROWS = ("keeper", TRIMMED, "run_counts", "retention_cursors")
+OWN_ROWS = (*OFFICES, *CURSORS, TRIMMED, "run_counts", "retention_cursors")
 OWN_PREFIXES = ("rate:",)
-
-Run = Mapping[str, Any]
 
 
 @operation(Scope.READ, "GET", "/api/stats")
@@ -36,10 +33,12 @@ def stats(
     of = of_project(caller, {}, project)
     with core.store.read() as view:
         now = view.now()
-        runs = _runs(view, now - hours * HOUR_US)
+        runs = lately.ended_since(view, now - hours * HOUR_US)
         looked_at = len(runs)
         if of:
-            runs = _only(view, runs, of["project"])
+            jobs = lately.jobs_of(view, runs)
+            own = {job.id for job in jobs if job.project == of["project"]}
+            runs = [run for run in runs if run["job_id"] in own]
         waiting = view.count_by(Query("jobs", {**of, "state": "queued"}), "state")
         oldest = view.page(Query("jobs", {**of, "state": "queued"}, "queued_at", limit=1))
     counted = [run for run in runs if run["outcome"] != "suspended"]
@@ -55,31 +54,8 @@ def stats(
         "queued": sum(waiting.values()),
         "oldest_queued_s": (now - oldest[0]["queued_at"]) / S_US if oldest else None,
         "looked_at": looked_at,
-        "partial": looked_at >= MOST_RUNS,
+        "partial": looked_at >= lately.MOST_RUNS,
     }
-
-
-def _runs(view: Reading, since: int) -> list[Run]:
-    """The runs that ended in the window, newest first, up to the bound."""
-    found: list[Run] = []
-    after = None
-    while len(found) < MOST_RUNS:
-        where = {"ended_at": (">=", since)}
-        page = view.page(Query("runs", where, "ended_at", True, after, PAGE))
-        found += page
-        if len(page) < PAGE:
-            break
-        after = (page[-1]["ended_at"], page[-1]["id"])
-    return found
-
-
-def _only(view: Reading, runs: Sequence[Run], project: str) -> list[Run]:
-    ids = sorted({run["job_id"] for run in runs})
-    own: set[str] = set()
-    for at in range(0, len(ids), PAGE):
-        jobs = view.jobs(ids[at : at + PAGE])
-        own.update(job.id for job, _ in jobs if job.project == project)
-    return [run for run in runs if run["job_id"] in own]
 
 
 def _success_rate(by_state: Mapping[str, int]) -> float | None:
@@ -94,19 +70,11 @@ def _durations(runs: Sequence[Run]) -> shapes.Durations:
         for run in runs
         if run["started_at"] is not None
     )
-    if not lasted:
-        return {"p50_s": None, "p95_s": None, "mean_s": None}
     return {
-        "p50_s": round(_at(lasted, 50), 3),
-        "p95_s": round(_at(lasted, 95), 3),
-        "mean_s": round(sum(lasted) / len(lasted), 3),
+        "p50_s": at_percent(lasted, 50),
+        "p95_s": at_percent(lasted, 95),
+        "mean_s": round(sum(lasted) / len(lasted), 3) if lasted else None,
     }
-
-
-def _at(ordered: Sequence[float], percent: int) -> float:
-    """The smallest value that so many per cent do not exceed."""
-    rank = -(-len(ordered) * percent // 100)
-    return ordered[max(rank, 1) - 1]
 
 
 def _costs(runs: Sequence[Run]) -> list[shapes.DayCost]:

@@ -10,6 +10,8 @@ from detent.kernel.health import Figures, Health, judge
 from detent.kernel.lifecycles import LIFECYCLES, lifecycle
 from detent.kernel.look import APPEARANCES
 from detent.kernel.mapping import mapped
+from detent.kernel.priority import Priority
+from detent.kernel.waits import PEOPLE
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.pages import of_project
@@ -20,8 +22,6 @@ from detent.store.port import Query
 DAY_US = 86_400_000_000
 #: The mean duration is that of the newest runs of a day, at most so many.
 MOST_RUNS = 200
-#: What blocks a task until a person speaks: shown apart, not counted as trouble.
-FOR_PEOPLE = ("question", "needs_user")
 
 
 @operation(Scope.READ, "GET", "/status")
@@ -32,7 +32,7 @@ def status(core: Core, caller: Caller) -> shapes.Queue:
     with core.store.read() as view:
         tasks = view.count_by(Query("tasks", queued), "priority")
         jobs = view.count_by(Query("jobs", alone), "priority")
-    by_priority = {f"P{level}": 0 for level in range(4)}
+    by_priority = {each.value: 0 for each in Priority}
     for counts in (tasks, jobs):
         for priority, count in counts.items():
             by_priority[priority] += count
@@ -61,7 +61,8 @@ def figures(core: Core) -> Figures:
         blocked = view.count_by(Query("tasks", {"state": "blocked"}), "blocked_by")
         ready = view.count_by(Query("tasks", {"state": "ready"}), "state")
         last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MOST_RUNS))
-    asking = sum(blocked.get(reason, 0) for reason in FOR_PEOPLE)
+    # What waits for a person's word is shown apart, not counted as trouble.
+    asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
     return Figures(
         succeeded=ended.get("succeeded", 0) - suspended.get("succeeded", 0),
         failed=ended.get("failed", 0),

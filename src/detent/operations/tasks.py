@@ -6,13 +6,12 @@ from typing import Any
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
+from detent.kernel.decide.changing import EDITABLE
 from detent.kernel.priority import priority_from
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import LONGEST_TITLE, MOST_TAGS, options_from, text, texts
-
-EDITABLE = ("title", "payload", "tags", "priority", "options")
 
 
 def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:

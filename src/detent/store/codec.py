@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from detent.errors import Broken, Invalid
-from detent.kernel.events import EVENTS, Event
+from detent.kernel.events import EVENTS, Event, Record
 from detent.store.port import Entry, Logged
 
 _encode = msgspec.json.Encoder().encode
@@ -86,6 +86,12 @@ def read_event(name: str, schema: int, data: str) -> Event:
     for older in range(schema, kind.version):
         document = UPCASTS[name, older](document)
     return msgspec.convert(document, kind)
+
+
+def read_record(logged: Logged) -> Record:
+    """The event of a row of the log, in its envelope."""
+    event = read_event(logged.name, logged.schema, logged.data)
+    return Record(logged.stream, logged.subject, event, logged.at, logged.actor)
 
 
 def event_digest(event: Logged) -> bytes:

@@ -63,7 +63,7 @@ class Blobs(Protocol):
 class Outputs(Protocol):
     """Output of runs that other machines read. A store that lives on one disk has none."""
 
-    def append(self, pieces: Sequence["Piece"]) -> None:
+    def append(self, pieces: Sequence[Piece]) -> None:
         """Keep pieces of the output of runs; one that is said twice is kept once."""
 
     def read(self, run_id: str, offset: int, limit: int) -> bytes:

@@ -18,26 +18,36 @@ def open_store(url: str | Path, clock: Clock | None = None) -> Store:
         from detent.store.memory import MemoryStore
 
         return MemoryStore(clock)
-    scheme = urlsplit(text).scheme if "://" in text else ""
-    if scheme in ("postgresql", "postgres"):
+    if is_postgres(text):
         return _postgres(text, clock)
+    scheme = urlsplit(text).scheme if "://" in text else ""
     if scheme in ("", "sqlite"):
         return _sqlite(text, clock)
     raise _misconfigured(f"{scheme}:// is no store that detent knows")
 
 
+def is_postgres(url: str) -> bool:
+    return urlsplit(url).scheme in ("postgresql", "postgres") and "://" in url
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that a path or a SQLite URL names."""
+    text = unquote(urlsplit(url).path) if "://" in url else url
+    return Path(text).expanduser().absolute()
+
+
 def _sqlite(text: str, clock: Clock | None) -> Store:
     from detent.store.sqlite import SqliteStore
 
-    if "://" not in text:
-        return SqliteStore(Path(text).expanduser(), clock)
-    parts = urlsplit(text)
-    if parts.netloc or len(parts.path) < 2:
-        raise _misconfigured(
-            f"{text} has no path: a SQLite URL is like sqlite:///var/lib/detent.db"
-        )
-    local = parse_qs(parts.query).get("local") == ["yes"]
-    return SqliteStore(unquote(parts.path), clock, local=local)
+    local = False
+    if "://" in text:
+        parts = urlsplit(text)
+        if parts.netloc or len(parts.path) < 2:
+            raise _misconfigured(
+                f"{text} has no path: a SQLite URL is like sqlite:///var/lib/detent.db"
+            )
+        local = parse_qs(parts.query).get("local") == ["yes"]
+    return SqliteStore(sqlite_path(text), clock, local=local)
 
 
 def _postgres(url: str, clock: Clock | None) -> Store:

@@ -57,8 +57,6 @@ NEVER_MISSING = frozenset({"created_at", "state_at", "queued_at", "priority", "r
 #: Tasks with one tag, and where their list in the order of creation comes from instead.
 TAGGED = "task_tags JOIN tasks ON tasks.id = task_tags.task_id"
 HAS_TAG = "tag = :{value}"
-#: How SQLite asks whether a JSON list has a value.
-TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{value})"
 
 
 def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from detent.kernel.events import Record
+from detent.kernel.events import JobDeleted, Record, TaskDeleted
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.files import Blobs, Outputs
@@ -43,6 +43,9 @@ REBUILT = (
     "queue",
     "deadlines",
 )
+
+#: Events that keep what they say when the work that they are about is deleted.
+TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 
 #: The row of `system_state` that says up to which position the log was trimmed.
 TRIMMED = "trimmed"
@@ -213,7 +216,7 @@ class Due(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A page of rows for people. Columns and tables are checked against `LISTED`.
+    """A page of rows for people, of one of the tables of `LISTED`; columns are checked too.
 
     `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
     (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
@@ -307,10 +310,10 @@ class Reading(Protocol):
     ) -> Sequence[Logged]:
         """The log in commit order after a position; nothing that could still change is shown."""
 
-    def page(self, query: "Query") -> Sequence[Mapping[str, Any]]:
+    def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
         """Rows of a listed table that match, column to value, JSON decoded, in order."""
 
-    def count_by(self, query: "Query", column: str) -> Mapping[Any, int]:
+    def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
         """How many matching rows have each value of a column, whatever order and limit say."""
 
     def rows(self, table: str) -> Mapping[str, Any]:
@@ -370,8 +373,8 @@ class Writing(Reading, Protocol):
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         """Write named JSON values; None removes a name."""
 
-    def save(self, changes: Changes) -> int:
-        """Append the events and write the rows. The answer is the last event's position.
+    def save(self, changes: Changes) -> None:
+        """Append the events and write the rows.
 
         A stream that has moved on since it was loaded is refused with `version_conflict`.
         """

@@ -5,15 +5,21 @@ free values are JSON text, and flags may come back as 0 and 1. In most rows all 
 so that one comparison settles them together.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.kernel.plan import Plan, validate
+from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
+from detent.store.port import Entry
 
 E = TypeVar("E")
 Row = tuple[Any, ...]
+
+#: Greater than every position.
+END_OF_LOG = (1 << 63) - 1
 
 
 class Kind(NamedTuple):
@@ -122,3 +128,33 @@ def _picker(entity: type[Any], names: Sequence[str]) -> Callable[[Any], Row]:
         return lambda given: (given[place],)
     pick: Callable[[Any], Row] = itemgetter(*places)
     return pick
+
+
+# ---- what is no entity, or not only one ------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def read_plan(document: str) -> Plan:
+    """A plan is checked once, though every command of its job loads it."""
+    return validate(from_json(document))
+
+
+def resource_from(name: str, row: Mapping[str, Any], in_use: int) -> Resource:
+    """A resource as operators keep it, with how many steps hold it."""
+    known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
+    return Resource(name, tuple(row.get("capabilities", ())), **known, in_use=in_use)
+
+
+def edited(changes: Mapping[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """Title, payload and tags, which the kernel does not look at; None for what stays."""
+    payload = to_json(changes["payload"]) if "payload" in changes else None
+    tags = to_json(changes["tags"]) if "tags" in changes else None
+    return changes.get("title"), payload, tags
+
+
+def evidence_row(entry: Entry) -> Row:
+    """The columns of a piece of evidence: its run, what was added, and when."""
+    record = entry.record
+    added: Any = record.event
+    named = (added.file, added.kind, added.sha256, added.size, added.media_type)
+    return (record.subject, *named, record.at)

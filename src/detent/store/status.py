@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from detent.store.migrate import Applied, Migration, pending
-from detent.store.open import require_psycopg
+from detent.store.open import is_postgres, require_psycopg, sqlite_path
 
 
 class SchemaStatus(NamedTuple):
@@ -17,16 +16,6 @@ class SchemaStatus(NamedTuple):
     exists: bool
     applied: Sequence[Applied]
     waiting: Sequence[Migration]
-
-
-def is_postgres(url: str) -> bool:
-    return urlsplit(url).scheme in ("postgresql", "postgres")
-
-
-def sqlite_path(url: str) -> Path:
-    """The file that a path or a SQLite URL names."""
-    text = unquote(urlsplit(url).path) if "://" in url else url
-    return Path(text).expanduser().absolute()
 
 
 def schema_status(url: str) -> SchemaStatus:

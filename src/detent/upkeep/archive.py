@@ -20,11 +20,10 @@ import msgspec
 
 from detent import audit, seals
 from detent.errors import Refused, TooLarge
-from detent.kernel import events as e
 from detent.kernel.world import RUNS
 from detent.store.codec import from_json
 from detent.store.files import CHUNK_BYTES
-from detent.store.port import Logged
+from detent.store.port import TOMBSTONES, Logged
 
 FORMAT, VERSION = "detent task", 1
 MANIFEST, EVENTS, TREE = "manifest.json", "events.jsonl", "tree.json"
@@ -311,7 +310,7 @@ def _wrong_events(events: Sequence[Logged], manifest: Manifest) -> Iterator[str]
         if event.position <= before:
             yield f"event {event.position} is out of order"
         before = event.position
-        if event.name in (e.TaskDeleted.name, e.JobDeleted.name):
+        if event.name in TOMBSTONES:
             yield f"{event.stream} was deleted"
     if counts != manifest.streams:
         yield "its streams have other events than the manifest says"

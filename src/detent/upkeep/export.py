@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from detent import seals
-from detent.errors import DetentError, NotFound, Refused
+from detent.errors import Broken, NotFound, Refused
 from detent.store.files import CHUNK_BYTES
 from detent.store.port import Logged, Query, Reading, Store
+from detent.store.walking import events_of
 from detent.upkeep.archive import (
     EVENTS,
     FORMAT,
@@ -134,13 +135,7 @@ def _rows(
 
 def _events(view: Reading, streams: Sequence[str]) -> list[Logged]:
     """Of all streams, in the order of the log."""
-    found: list[Logged] = []
-    for stream in streams:
-        after = 0
-        while batch := view.events(after, BATCH, stream=stream):
-            found += batch
-            after = batch[-1].position
-    return sorted(found)
+    return sorted(event for stream in streams for event in events_of(view, stream))
 
 
 def _add_evidence(writer: Writer, store: Store, tree: Tree) -> list[str]:
@@ -153,7 +148,7 @@ def _add_evidence(writer: Writer, store: Store, tree: Tree) -> list[str]:
             missing.append(digest)
             continue
         if writer.add(f"evidence/{digest}", pieces).sha256 != digest:
-            raise DetentError(f"The blob {digest} is damaged.", code="broken")
+            raise Broken(f"The blob {digest} is damaged: its bytes are others.")
     return missing
 
 

@@ -17,10 +17,9 @@ from detent.engine.ledger import Ledger
 from detent.errors import Refused
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
-from detent.kernel.draft import Draft
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import World
-from detent.store.codec import read_event
+from detent.store.codec import read_record
 from detent.store.port import Logged, Reading, Writing
 from detent.upkeep.archive import Archive, History, opened
 
@@ -108,24 +107,13 @@ def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
 
 def _append(tx: Writing, archive: Archive, events: list[Logged], actor: Actor) -> bool:
     _must_be_new(tx, archive, events)
-    world = World()
-    ledger = Ledger(world, 0, tx.now())
+    ledger = Ledger(World(), 0, tx.now())
     for logged in events:
-        event = read_event(logged.name, logged.schema, logged.data)
-        record = e.Record(logged.stream, logged.subject, event, logged.at, logged.actor)
-        ledger.take(_draft(world, record))
+        ledger.replay(read_record(logged))
     chain = archive.manifest.chain
     mark = e.TaskImported(archive.digest, chain.position, chain.value)
     root = archive.manifest.task
-    ledger.take(_draft(world, e.Record(root, None, mark, tx.now(), actor.name)))
+    ledger.replay(e.Record(root, None, mark, tx.now(), actor.name))
     changes = ledger.changes()
     tx.save(changes._replace(queue=(), leases=(), unqueued=()))
     return True
-
-
-def _draft(world: World, record: e.Record) -> Draft:
-    """One event that has happened, without what it pulled along: that stands in the history too."""
-    draft = Draft(world, {}, record.at, Actor(record.actor))
-    draft.apply(record)
-    draft.records.append(record)
-    return draft

@@ -3,7 +3,7 @@
 Evidence comes along out of its directory, and output out of the files of the runs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from detent.audit import Difference
@@ -16,6 +16,7 @@ from detent.store.postgres.copying import Table, copy_into
 from detent.store.sqlite import SqliteStore, copying
 from detent.store.sqlite.reading import SqliteReading
 from detent.upkeep.blobs import copy_blobs
+from detent.upkeep.export import ReadOutput
 from detent.upkeep.rebuild import rebuild
 from detent.upkeep.verify import verify
 
@@ -25,9 +26,6 @@ COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", *TABLES)
 #: A column with few values, by table, where it is not the state.
 FEW = {"waits": "kind", "checkpoints": "kind", "evidence": "kind", "queue": "intent"}
 
-
-#: At most so many bytes of a run's output from an offset on.
-ReadOutput = Callable[[str, int, int], bytes]
 BATCH = 1_000
 PIECE_BYTES = 131_072
 

@@ -3,20 +3,14 @@
 The rows come out of the same ledger that wrote them first, event by event.
 """
 
-from collections.abc import Iterator
-
 from detent import audit
-from detent.audit import BATCH, Folded
+from detent.audit import Folded
 from detent.engine.ledger import Ledger
 from detent.errors import Broken
-from detent.kernel import events as e
-from detent.kernel.commands import Actor
-from detent.kernel.draft import Draft
 from detent.kernel.world import World
-from detent.store.codec import read_event
-from detent.store.port import Changes, LeaseRow, Logged, QueueRow, Store, Writing
-
-ACTOR = Actor("rebuild")
+from detent.store.codec import read_record
+from detent.store.port import Changes, LeaseRow, QueueRow, Store, Writing
+from detent.store.walking import batches
 
 
 def rebuild(store: Store, lease_us: int) -> int:
@@ -39,32 +33,15 @@ def _replay(tx: Writing, folded: Folded) -> int:
     """All rows but those of the queue, which follow from how each job stands at the end."""
     kept = {*(task.id for task in folded.tasks()), *(job.id for job in folded.jobs())}
     world, count = World(), 0
-    for events in _batches(tx):
+    for events in batches(tx):
         ledger = Ledger(world, 0, tx.now())
         for logged in events:
             if logged.stream in kept:
-                ledger.take(_draft(world, logged))
+                ledger.replay(read_record(logged))
                 count += 1
         changes = ledger.changes()
         tx.save(changes._replace(entries=(), queue=(), leases=(), unqueued=()))
     return count
-
-
-def _batches(tx: Writing) -> Iterator[list[Logged]]:
-    after = 0
-    while events := list(tx.events(after, BATCH)):
-        yield events
-        after = events[-1].position
-
-
-def _draft(world: World, logged: Logged) -> Draft:
-    """One event that has happened, without what it pulled along: that stands in the log too."""
-    event = read_event(logged.name, logged.schema, logged.data)
-    record = e.Record(logged.stream, logged.subject, event, logged.at, logged.actor)
-    draft = Draft(world, {}, logged.at, ACTOR)
-    draft.apply(record)
-    draft.records.append(record)
-    return draft
 
 
 def _queue(tx: Writing, folded: Folded, lease_until: int) -> None:

@@ -12,6 +12,7 @@ from detent.errors import DetentError, Invalid, Misconfigured
 from detent.intents import KINDS
 from detent.kernel import commands as c
 from detent.kernel import fields
+from detent.kernel.derived import job_of_task
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.priority import priority_from
@@ -284,7 +285,7 @@ class App:
         if isinstance(answer[0], DetentError):
             raise answer[0]
         made = answer[0].value
-        job_id, task_id = (made, None) if lifecycle is None else (f"{made}-j1", made)
+        job_id, task_id = (made, None) if lifecycle is None else (job_of_task(made, 1), made)
         return Handle(core.engine, job_id, task_id, order.returns, actor)
 
     def installation(self) -> Core:

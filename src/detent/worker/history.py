@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from detent.kernel import commands as c
+from detent.store.walking import events_of
 from detent.worker.attempt import Attempt
 from detent.worker.line import Line
 
@@ -15,7 +16,6 @@ ENDS = {
     "run_timed_out": "timeout",
     "run_cancelled": "cancelled",
 }
-MOST_EVENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,7 @@ class StepResult:
     @classmethod
     def of(cls, attempt: Attempt, report: c.Report) -> "StepResult":
         """The run that has just ended."""
-        known = (attempt.run_id, attempt.number, attempt.resource)
-        run_id, number, resource = known
+        run_id, number, resource = attempt.run_id, attempt.number, attempt.resource
         if isinstance(report, c.CompleteRun):
             return cls(run_id, "succeeded", number, resource, report.result)
         if isinstance(report, c.FailRun):
@@ -50,7 +49,7 @@ class StepResult:
 def tried(line: Line, job_id: str, step: str) -> tuple[StepResult, ...]:
     """The earlier runs of a step that have ended, oldest first."""
     with line.read() as view:
-        events = view.events(0, MOST_EVENTS, stream=job_id)
+        events = list(events_of(view, job_id))
     begun: dict[str, dict[str, Any]] = {}
     ended = []
     for event in events:

@@ -1,7 +1,6 @@
 """Submissions on their way: what was ordered, what is checked, the command that places it."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import platformdirs
@@ -14,6 +13,7 @@ from detent.kernel.plan import validate
 from detent.kernel.planned import plan_from
 from detent.kernel.resources import candidates
 from detent.operations.core import Core, digest
+from detent.store.open import is_postgres, sqlite_path
 
 
 class Order(NamedTuple):
@@ -92,6 +92,6 @@ def check_resources(core: Core, options: Mapping[str, Any], intent: str) -> None
 
 def beside(url: str) -> str:
     """Where run directories go: beside an SQLite file, else in the user's data directory."""
-    if "://" in url and not url.startswith("sqlite"):
+    if is_postgres(url):
         return platformdirs.user_data_dir("detent")
-    return str(Path(url.removeprefix("sqlite:///").removeprefix("sqlite://")).absolute().parent)
+    return str(sqlite_path(url).parent)

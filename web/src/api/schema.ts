@@ -727,7 +727,7 @@ export type RotateWebhookKeyBody = {
   overlap_s?: number;
 };
 
-/** One attempt. */
+/** One execution of a job or of a step. */
 export type Run = {
   id: string;
   job_id: string;

@@ -112,9 +112,3 @@ def reason_is_gone(draft: Draft, task: Task) -> None:
         )
     if task.blocked_by == "budget" and used_up(draft, task):
         raise Refused(f"task {task.id} has spent its budget", code="budget_spent")
-
-
-def over_budget(draft: Draft, task: Task) -> bool:
-    """It, or a task above it, has spent more than it may."""
-    line = (task, *draft.ancestors(task))
-    return any(each.budget is not None and each.spent > each.budget for each in line)

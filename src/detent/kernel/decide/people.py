@@ -12,6 +12,7 @@ from detent.kernel.decide.guards import (
     reason_is_gone,
     refusal,
 )
+from detent.kernel.derived import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.state import Task
 
@@ -24,7 +25,7 @@ def queue_task(draft: Draft, command: c.QueueTask) -> None:
     if draft.may(task, e.TaskRetried):
         _again(draft, task)
     else:
-        draft.emit(task.id, e.TaskQueued(f"{task.id}-j{task.jobs + 1}"))
+        draft.emit(task.id, e.TaskQueued(job_of_task(task.id, task.jobs + 1)))
 
 
 def retry_task(draft: Draft, command: c.RetryTask) -> None:

@@ -5,11 +5,13 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import steps
 from detent.kernel.acts import end_wait, hear_ends, signalled
-from detent.kernel.budget import WARN_AT_PERCENT
-from detent.kernel.decide.guards import held, held_run, over_budget
+from detent.kernel.budget import is_warned
+from detent.kernel.decide.guards import held, held_run
+from detent.kernel.derived import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.resting import give_up, lacks_funds, settle
 from detent.kernel.retry import failure_class_from
+from detent.kernel.spending import over_budget
 from detent.kernel.state import Checkpoint, Job, Run, Task, Wait
 from detent.kernel.waits import ASKED, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
@@ -33,7 +35,7 @@ def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
     fence = job.fence + 1
     attempt = job.attempt if job.resuming else job.attempt + 1
     planless = job.plan_version == 0 and not job.options.get("planner")
-    run_id = f"{job.id}-r{job.runs + 1}" if planless else None
+    run_id = run_of_job(job.id, job.runs + 1) if planless else None
     draft.emit(job.id, e.JobRunning(command.worker, command.nonce, fence, attempt, run_id))
     if run_id is not None:
         draft.emit(job.id, e.RunQueued(command.worker, fence, attempt), run_id)
@@ -119,7 +121,11 @@ def charge_run(draft: Draft, command: c.ChargeRun) -> str:
 def _charge(draft: Draft, task: Task, amount: int, run: Run) -> None:
     draft.emit(task.id, e.TaskCharged(amount, run.id))
     spent = task.spent + amount
-    if task.budget is not None and task.spent * 100 < task.budget * WARN_AT_PERCENT <= spent * 100:
+    if (
+        task.budget is not None
+        and not is_warned(task.budget, task.spent)
+        and is_warned(task.budget, spent)
+    ):
         draft.emit(task.id, e.BudgetWarned(spent, task.budget))
 
 

@@ -5,6 +5,7 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.circles import circle
 from detent.kernel.decide.guards import not_its_own, only_below_its_own
+from detent.kernel.derived import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.lifecycles import lifecycle
 from detent.kernel.planned import lay_out_over
@@ -32,7 +33,7 @@ def submit_task(draft: Draft, command: c.SubmitTask) -> str:
     if parent is not None and parent.cancel_reason is not None:
         draft.emit(task.id, e.TaskCancelled(parent.cancel_reason))
     elif command.queue or parent is not None:
-        draft.emit(task.id, e.TaskQueued(f"{task.id}-j1"))
+        draft.emit(task.id, e.TaskQueued(job_of_task(task.id, 1)))
     return task.id
 
 

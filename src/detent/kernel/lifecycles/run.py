@@ -1,4 +1,4 @@
-"""The run: one attempt, leased once, ended once. Data only.
+"""The run: one execution under one lease, ended once. Data only.
 
 A lost lease ends it; a retry, and going on after a suspension, is a new run.
 """
@@ -8,7 +8,7 @@ from detent.kernel.look import Look
 
 RUN = Lifecycle(
     name="run",
-    title="Run: one attempt, leased once, ended once",
+    title="Run: one execution under one lease, ended once",
     states=(
         State("queued", "recorded at the claim, not started", Look.WAITING),
         State("running", "being executed", Look.ACTIVE),

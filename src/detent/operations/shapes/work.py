@@ -114,7 +114,7 @@ class Job(TypedDict):
 
 
 class Run(TypedDict):
-    """One attempt."""
+    """One execution of a job or of a step."""
 
     id: str
     job_id: str

@@ -10,6 +10,7 @@ from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Ta
 from detent.store.memory.listing import matching, page
 from detent.store.memory.tables import Tables
 from detent.store.port import Delivery, Intake, Key, Logged, Query, Seal
+from detent.store.rows import resource_from
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 
@@ -113,7 +114,7 @@ class Snapshot:
         steps = self.steps(self._tables.jobs)
         held = Counter(step.resource for step in steps)
         named = self._tables.named["resources"].items()
-        return [_resource(name, row, held[name]) for name, row in named]
+        return [resource_from(name, row, held[name]) for name, row in named]
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[Key]:
         found = (self._tables.keys[key] for key in keys if key in self._tables.keys)
@@ -147,9 +148,3 @@ def _below(tops: Collection[str], pairs: Sequence[tuple[str, str]]) -> list[tupl
         found.update(dict.fromkeys(below))
         level = {child for _, child in below}
     return list(found)
-
-
-def _resource(name: str, row: Mapping[str, Any], in_use: int) -> Resource:
-    capabilities = tuple(row.get("capabilities", ()))
-    known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
-    return Resource(name, capabilities, **known, in_use=in_use)

@@ -2,11 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple
 from typing import Any
 
 from detent.errors import Refused
-from detent.kernel.events import EvidenceAdded, JobDeleted, TaskDeleted
 from detent.store.codec import event_digest, event_rows
 from detent.store.memory.reading import Snapshot
 from detent.store.memory.tables import (
@@ -19,18 +17,18 @@ from detent.store.memory.tables import (
 )
 from detent.store.port import (
     REBUILT,
+    TOMBSTONES,
     Abilities,
     Candidate,
     Changes,
     Delivery,
     Due,
-    Entry,
     Intake,
     Logged,
     Seal,
 )
+from detent.store.rows import evidence_row
 
-TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: The tables whose key is a job, or begins with one.
 OF_A_JOB = ("jobs", "queue", "deadlines", "steps", "plans", "waits", "signals", "checkpoints")
 
@@ -89,7 +87,7 @@ class Transaction(Snapshot):
         kept = {name: value for name, value in merged.items() if value is not None}
         self._tables.named[table] = kept
 
-    def save(self, changes: Changes) -> int:
+    def save(self, changes: Changes) -> None:
         self._save_tasks(changes)
         self._save_jobs(changes)
         self._save_parts(changes)
@@ -98,7 +96,6 @@ class Transaction(Snapshot):
         for row in event_rows(changes.entries):
             self._append(row)
         self._forget(changes)
-        return self.head()
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
         number = max(self._tables.intake, default=0) + 1
@@ -197,13 +194,8 @@ class Transaction(Snapshot):
         for ended in (tables.waits, tables.signals):
             _drop(ended, changes.ended_jobs)
         for entry in changes.evidence:
-            self._add_evidence(entry)
-
-    def _add_evidence(self, entry: Entry) -> None:
-        run_id, added = entry.record.subject or "", entry.record.event
-        assert isinstance(added, EvidenceAdded)
-        row = Evidence._make((run_id, *astuple(added), entry.record.at))
-        self._tables.evidence[run_id, row.file] = row
+            row = Evidence._make(evidence_row(entry))
+            tables.evidence[row.run_id, row.file] = row
 
     def _save_queue(self, changes: Changes) -> None:
         queue, deadlines = self._tables.queue, self._tables.deadlines

@@ -5,16 +5,16 @@ lane begins is remembered, so that none walks past what was claimed before eithe
 keeps for as long as any reader might still look at it.
 """
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import heappop, heappush, nsmallest
-from threading import Lock
 from typing import NamedTuple
 
 from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
 from detent.store.postgres.connection import Query, Rows
-from detent.store.postgres.locks import Lock as Key
+from detent.store.postgres.locks import Lock
 from detent.store.postgres.reading import READY
 from detent.store.postgres.saving import ASLEEP, Arrivals, Lane, appended
 from detent.store.postgres.transaction import Transaction
@@ -109,7 +109,7 @@ class Lanes:
     """
 
     def __init__(self, begin: Callable[[], Transaction]) -> None:
-        self.turn = Lock()
+        self.turn = threading.Lock()
         self._begin = begin
         self._floors = Floors()
         #: When the next work that is asleep is due, and the last arrival that was looked at.
@@ -145,7 +145,7 @@ class Lanes:
             READY["last_arrival"](),
             READY["lanes"](),
             READY["next_asleep"](floor=ANY_TIME),
-            READY["forget_arrivals"](kind=Key.ARRIVALS),
+            READY["forget_arrivals"](kind=Lock.ARRIVALS),
         )
         self._seen = last
         self._floors = Floors()

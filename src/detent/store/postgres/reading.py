@@ -3,20 +3,19 @@ set.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from detent.kernel.plan import Plan, validate
+from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, Seal
-from detent.store.postgres.connection import Query as Statement
-from detent.store.postgres.connection import Rows, numbered, ready
+from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Seal
+from detent.store.port import Query as ListQuery
+from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
-from detent.store.rows import reader
+from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.statements import for_tables, load, statement
 
 SQL = load("detent.store.sql", "detent.store.postgres.sql")
@@ -32,8 +31,6 @@ read_wait = reader(Wait, SQL["waits"].columns)
 read_signal = reader(Signal, SQL["signals"].columns)
 read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
 
-#: Greater than every position.
-END_OF_LOG = (1 << 63) - 1
 #: How PostgreSQL asks whether a JSON list has a value.
 TAG_IN_LIST = (
     "EXISTS (SELECT FROM json_array_elements_text({column}::json) AS tag WHERE tag = :{value})"
@@ -44,18 +41,6 @@ TAG_IN_LIST = (
 Clock = Callable[[int, int | None], int]
 
 to_bytes = msgspec.json.Encoder().encode
-
-
-@lru_cache(maxsize=256)
-def read_plan(document: str) -> Plan:
-    """A plan is checked once, though every command of its job loads it."""
-    return validate(from_json(document))
-
-
-def read_resource(name: str, value: str, in_use: int) -> Resource:
-    row = from_json(value)
-    known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
-    return Resource(name, tuple(row.get("capabilities", ())), **known, in_use=in_use)
 
 
 class PostgresReading:
@@ -76,7 +61,7 @@ class PostgresReading:
             self._now = self._clock(server_now, last_at)
         return self._now
 
-    def _ask(self, query: Statement) -> Rows:
+    def _ask(self, query: Query) -> Rows:
         return self._transaction.rows(query)
 
     def _by_ids(self, name: str, ids: Collection[str]) -> Rows:
@@ -109,6 +94,12 @@ class PostgresReading:
     def live_runs(self, job_ids: Collection[str]) -> list[Run]:
         return [read_run(row) for row in self._by_ids("live_runs", job_ids)]
 
+    def runs(self, ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._by_ids("runs", ids)]
+
+    def used_blobs(self, digests: Collection[str]) -> set[str]:
+        return {digest for (digest,) in self._by_ids("used_blobs", digests)}
+
     def steps(self, job_ids: Collection[str]) -> list[Step]:
         return [read_step(row) for row in self._by_ids("steps", job_ids)]
 
@@ -133,9 +124,9 @@ class PostgresReading:
     def resources(self) -> list[Resource]:
         in_use: dict[Any, Any] = dict(self._ask(READY["resources_in_use"]()))
         named = self._ask(NAMED["resources"])
-        return [read_resource(name, value, in_use.get(name, 0)) for name, value in named]
+        return [resource_from(name, from_json(value), in_use.get(name, 0)) for name, value in named]
 
-    # -- keys, the log, small tables -------------------------------------------------------
+    # -- the log, and what is kept beside it -----------------------------------------------
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
         wanted = [{"project": project, "key": key} for project, key in keys]
@@ -163,8 +154,6 @@ class PostgresReading:
         position: int = self._ask(READY["head"]())[0][0]
         return position
 
-    # -- lists for people ------------------------------------------------------------------
-
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._ask(READY["intake"](limit=limit))]
 
@@ -172,12 +161,6 @@ class PostgresReading:
         return [
             Seal._make(row) for row in self._ask(READY["seals_after"](after=after, limit=limit))
         ]
-
-    def runs(self, ids: Collection[str]) -> list[Run]:
-        return [read_run(row) for row in self._by_ids("runs", ids)]
-
-    def used_blobs(self, digests: Collection[str]) -> set[str]:
-        return {digest for (digest,) in self._by_ids("used_blobs", digests)}
 
     def outbox(self, target: str, limit: int) -> list[Delivery]:
         rows = self._ask(READY["outbox"](target=target, limit=limit))
@@ -187,17 +170,19 @@ class PostgresReading:
         rows = self._ask(READY["last_seal"]())
         return Seal._make(rows[0]) if rows else None
 
-    def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
+    # -- lists for people ------------------------------------------------------------------
+
+    def page(self, query: ListQuery) -> Sequence[Mapping[str, Any]]:
         return paging.page(self._list, query, TAG_IN_LIST)
 
-    def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
+    def count_by(self, query: ListQuery, column: str) -> Mapping[Any, int]:
         return paging.count_by(self._list, query, column, TAG_IN_LIST)
 
     def _list(self, text: str, values: Mapping[str, Any]) -> Rows:
         """Each text is another: it is not prepared, and planned as the server thinks best."""
         asked = statement("list", text)
         bound = [_bound(values[name]) for name in asked.parameters]
-        listed = Statement(numbered(asked), bound)
+        listed = Query(numbered(asked), bound)
         freely, by_key = READY["plan_freely"](), READY["plan_by_key"]()
         return self._transaction.run([freely, listed, by_key])[1].rows
 

@@ -5,19 +5,18 @@ Sends nothing.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from detent.kernel.events import JobDeleted, TaskDeleted
 from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import EVENT_COLUMNS, event_digest, event_rows, to_json
-from detent.store.port import Changes, Entry, Logged
+from detent.store.port import TOMBSTONES, Changes, Entry, Logged
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reading import READY, SQL
-from detent.store.rows import Row, columns, writer
+from detent.store.rows import Row, columns, edited, evidence_row, writer
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
 
@@ -25,7 +24,6 @@ _GIVEN = re.compile(r"\bgiven\.(\w+)")
 Lane = tuple[str, str, str]
 #: The lane of work that is asleep: where it begins is a time, not a rank.
 ASLEEP: Lane = ("", "", "")
-TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 #: Where work has come, and from which rank on.
 Arrivals = dict[Lane, int]
 
@@ -111,7 +109,7 @@ def _tasks(changes: Changes) -> Iterator[Query]:
     if changes.tasks:
         yield UPDATE_TASKS((task, versions[task.id]) for task in changes.tasks)
     if changes.edits:
-        yield EDIT_TASKS(_edited(*edit) for edit in changes.edits.items())
+        yield EDIT_TASKS((task_id, *edited(each)) for task_id, each in changes.edits.items())
 
 
 def _jobs(changes: Changes) -> Iterator[Query]:
@@ -146,7 +144,7 @@ def _parts(changes: Changes) -> Iterator[Query]:
         yield PLANS((job_id, version, to_json(plan)) for job_id, (version, plan) in plans)
     if changes.evidence:
         # A file that was added twice stands once, as it was added last.
-        yield EVIDENCE({row[:2]: row for row in map(_evidence, changes.evidence)}.values())
+        yield EVIDENCE({row[:2]: row for row in map(evidence_row, changes.evidence)}.values())
 
 
 def _queue(changes: Changes, now: int) -> Iterator[Query]:
@@ -195,17 +193,3 @@ def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:
             yield row
         else:
             yield (*row[:-1], "", f"\\x{event_digest(event).hex()}")
-
-
-def _edited(task_id: str, changes: Mapping[str, Any]) -> Row:
-    """What the kernel does not look at; a value that is not named stays."""
-    payload = to_json(changes["payload"]) if "payload" in changes else None
-    tags = to_json(changes["tags"]) if "tags" in changes else None
-    return task_id, changes.get("title"), payload, tags
-
-
-def _evidence(entry: Entry) -> Row:
-    record = entry.record
-    added: Any = record.event
-    named = (added.file, added.kind, added.sha256, added.size, added.media_type)
-    return (record.subject, *named, record.at)

@@ -11,7 +11,7 @@ from typing import Any
 
 from detent.errors import Broken, Refused
 from detent.kernel.state import Resource
-from detent.store.codec import event_digest, to_json
+from detent.store.codec import event_digest, from_json, to_json
 from detent.store.port import (
     REBUILT,
     TABLES,
@@ -30,15 +30,9 @@ from detent.store.postgres import saving
 from detent.store.postgres.claiming import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names
-from detent.store.postgres.reading import (
-    NAMED,
-    READY,
-    SQL,
-    Clock,
-    PostgresReading,
-    read_resource,
-)
+from detent.store.postgres.reading import NAMED, READY, SQL, Clock, PostgresReading
 from detent.store.postgres.transaction import Transaction
+from detent.store.rows import resource_from
 from detent.store.statements import for_tables
 
 PUT_NAMED = {name: ready(each) for name, each in for_tables(SQL["put_named"], TABLES).items()}
@@ -114,7 +108,7 @@ class PostgresWriting(PostgresReading):
             NAMED["resources"],
         )
         held: dict[Any, Any] = dict(in_use)
-        return [read_resource(name, value, held.get(name, 0)) for name, value in named]
+        return [resource_from(name, from_json(value), held.get(name, 0)) for name, value in named]
 
     # -- the queue -------------------------------------------------------------------------
 
@@ -171,7 +165,7 @@ class PostgresWriting(PostgresReading):
             )
         )
 
-    def save(self, changes: Changes) -> int:
+    def save(self, changes: Changes) -> None:
         now = self.now()
         if changes.leases:
             if self._saved:
@@ -183,9 +177,8 @@ class PostgresWriting(PostgresReading):
         self._entries += changes.entries
         for lane, rank in saving.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
-        return 0
 
-    # -- seals, and what makes rows or log smaller -----------------------------------------
+    # -- what goes in and out, seals, and what makes rows or log smaller -------------------
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._ask(READY["lock_intake"](limit=limit))]

@@ -13,3 +13,6 @@ FROM events
 WHERE stream = :stream AND position > :after AND position <= :upto
 ORDER BY version
 LIMIT :limit;
+
+-- name: head
+SELECT coalesce(max(position), 0) AS position FROM events;

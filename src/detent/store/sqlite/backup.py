@@ -17,8 +17,9 @@ from detent.store.sqlite.schema import APPLIED, MIGRATIONS
 
 #: How many pages are copied between two words of how far it is.
 PAGES = 4_096
-#: What may stand beside a database file and belongs to it.
-BESIDE = ("-wal", "-shm")
+#: What may stand beside a database file and belongs to it: its write-ahead log, shared memory.
+LOG = "-wal"
+BESIDE = (LOG, "-shm")
 
 
 def back_up(path: Path, to: Path, tell: Tell = untold) -> None:
@@ -59,7 +60,7 @@ def _copy(source: apsw.Connection, to: Path, tell: Tell = untold) -> None:
 
 def check_image(image: Path) -> None:
     """Refuse a file that is no whole database of ours, or one that a newer version made."""
-    if any(_size(image, suffix) for suffix in BESIDE[:1]):
+    if _size(image, LOG):
         raise Refused(
             f"{image} has a write-ahead log beside it: it is in use, or was copied by hand.",
             hint="Give a file that `detent db backup` made.",

@@ -106,11 +106,6 @@ class Connection:
         """How many rows this connection has written in its life."""
         return self._db.total_changes()
 
-    @property
-    def last_position(self) -> int:
-        """The position of the event that was inserted last."""
-        return self._db.last_insert_rowid()
-
     def roll_back(self) -> None:
         if self._db.in_transaction:
             self._execute("ROLLBACK")

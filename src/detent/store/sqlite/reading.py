@@ -1,15 +1,14 @@
 """What can be read in a transaction on SQLite, each by one statement for a set of ids."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from detent.kernel.plan import Plan, validate
+from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
 from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, Seal
-from detent.store.rows import reader
+from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
 
@@ -34,20 +33,8 @@ read_wait = reader(Wait, SQL["waits"].columns)
 read_signal = reader(Signal, SQL["signals"].columns)
 read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
 
-#: Greater than every position.
-END_OF_LOG = (1 << 63) - 1
-
-
-@lru_cache(maxsize=256)
-def read_plan(document: str) -> Plan:
-    """A plan is checked once, though every command of its job loads it."""
-    return validate(from_json(document))
-
-
-def read_resource(name: str, value: str, in_use: int) -> Resource:
-    row = from_json(value)
-    known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
-    return Resource(name, tuple(row.get("capabilities", ())), **known, in_use=in_use)
+#: How SQLite asks whether a JSON list has a value.
+TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{value})"
 
 
 class SqliteReading:
@@ -91,6 +78,12 @@ class SqliteReading:
     def live_runs(self, job_ids: Collection[str]) -> list[Run]:
         return [read_run(row) for row in self._of(LIVE_RUNS, job_ids)]
 
+    def runs(self, ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._of(SQL["runs"].text, ids)]
+
+    def used_blobs(self, digests: Collection[str]) -> set[str]:
+        return {digest for (digest,) in self._of(SQL["used_blobs"].text, digests)}
+
     def steps(self, job_ids: Collection[str]) -> list[Step]:
         return [read_step(row) for row in self._of(STEPS, job_ids)]
 
@@ -113,9 +106,9 @@ class SqliteReading:
     def resources(self) -> list[Resource]:
         in_use: dict[str, int] = dict(self._all(IN_USE))
         rows = self._all(NAMED["resources"].text)
-        return [read_resource(name, value, in_use.get(name, 0)) for name, value in rows]
+        return [resource_from(name, from_json(value), in_use.get(name, 0)) for name, value in rows]
 
-    # -- keys, the log, small tables -------------------------------------------------------
+    # -- the log, and what is kept beside it -----------------------------------------------
 
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
         rows = self._many(KEYS, [(project, key, now) for project, key in keys])
@@ -154,21 +147,14 @@ class SqliteReading:
         rows = self._all(SQL["last_seal"].text)
         return Seal._make(rows[0]) if rows else None
 
-    def runs(self, ids: Collection[str]) -> list[Run]:
-        return [read_run(row) for row in self._of(SQL["runs"].text, ids)]
-
-    def used_blobs(self, digests: Collection[str]) -> set[str]:
-        return {digest for (digest,) in self._of(SQL["used_blobs"].text, digests)}
+    # -- whole tables, and lists for people ------------------------------------------------
 
     def raw(self, text: str, values: Sequence[Any] = ()) -> Rows:
         """Rows as they stand, for a copy of whole tables."""
         return self._all(text, values)
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
-        return paging.page(self._ask, query, paging.TAG_IN_JSON_EACH)
+        return paging.page(self._all, query, TAG_IN_JSON_EACH)
 
     def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
-        return paging.count_by(self._ask, query, column, paging.TAG_IN_JSON_EACH)
-
-    def _ask(self, text: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        return self._all(text, values)
+        return paging.count_by(self._all, query, column, TAG_IN_JSON_EACH)

@@ -16,11 +16,10 @@ from detent.store.port import (
     Changes,
     Delivery,
     Due,
-    Entry,
     Logged,
     Seal,
 )
-from detent.store.rows import Row, writer
+from detent.store.rows import edited, evidence_row, writer
 from detent.store.sqlite.claiming import claimable
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.faults import explained
@@ -119,7 +118,7 @@ class SqliteWriting(SqliteReading):
             else:
                 self._all(PUT_NAMED[table].text, (name, to_json(value), self._now))
 
-    def save(self, changes: Changes) -> int:
+    def save(self, changes: Changes) -> None:
         try:
             self._save_tasks(changes)
             self._save_jobs(changes)
@@ -136,9 +135,8 @@ class SqliteWriting(SqliteReading):
         except DetentError as error:
             self.failed = error
             raise
-        return self._connection.last_position if changes.entries else self.head()
 
-    # -- seals, and what makes rows or log smaller -----------------------------------------
+    # -- what goes in and out, seals, and what makes rows or log smaller -------------------
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
         self._all(SQL["put_intake"].text, (operation, body, idempotency_key))
@@ -200,7 +198,10 @@ class SqliteWriting(SqliteReading):
             text, row = UPDATE_TASKS
             self._many(text, [(*row(task), versions[task.id], task.id) for task in changes.tasks])
         if changes.edits:
-            self._many(SQL["edit_tasks"].text, [_edited(*edit) for edit in changes.edits.items()])
+            self._many(
+                SQL["edit_tasks"].text,
+                [(*edited(each), task_id) for task_id, each in changes.edits.items()],
+            )
 
     def _save_jobs(self, changes: Changes) -> None:
         versions = changes.versions
@@ -238,7 +239,9 @@ class SqliteWriting(SqliteReading):
             rows = [(job_id, version, to_json(plan)) for job_id, (version, plan) in plans]
             self._many(SQL["insert_plans"].text, rows)
         if changes.evidence:
-            self._many(SQL["insert_evidence"].text, [_evidence(each) for each in changes.evidence])
+            self._many(
+                SQL["insert_evidence"].text, [evidence_row(each) for each in changes.evidence]
+            )
 
     def _save_queue(self, changes: Changes) -> None:
         now = self._now
@@ -274,17 +277,3 @@ class SqliteWriting(SqliteReading):
             self._of(SQL[name].text, task_ids)
         events = map(Logged._make, self._of(TO_BLANK, [*task_ids, *jobs]))
         self._many(BLANK, [(event_digest(event), event.position) for event in events])
-
-
-def _edited(task_id: str, changes: Mapping[str, Any]) -> Row:
-    """What the kernel does not look at; a value that is not named stays."""
-    payload = to_json(changes["payload"]) if "payload" in changes else None
-    tags = to_json(changes["tags"]) if "tags" in changes else None
-    return changes.get("title"), payload, tags, task_id
-
-
-def _evidence(entry: Entry) -> Row:
-    record = entry.record
-    added: Any = record.event
-    named = (added.file, added.kind, added.sha256, added.size, added.media_type)
-    return (record.subject, *named, record.at)

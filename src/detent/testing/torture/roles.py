@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from detent import failpoints
-from detent.keeper import loop as keeper_loop
 from detent.operations.offices import Office
 from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
@@ -37,7 +36,6 @@ def play(request: Mapping[str, Any]) -> None:
     """Be that process until it is told to stop."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", force=True)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    keeper_loop.TERM_US = TERM_US
     Office.__init__.__defaults__ = (TERM_US,)
     sqlite_store._host_clock = _jumping_clock
     failpoints.arm(os.environ)

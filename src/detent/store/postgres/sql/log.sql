@@ -13,9 +13,6 @@ SELECT
     given.actor, given.data, given.digest
 FROM json_populate_recordset(NULL::events, :rows) AS given;
 
--- name: head
-SELECT coalesce(max(position), 0) AS position FROM events;
-
 -- name: keys
 SELECT idempotency_keys.project, idempotency_keys.key, idempotency_keys.digest,
     idempotency_keys.answer, idempotency_keys.expires_at

@@ -5,9 +5,6 @@
 INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data)
 VALUES (:stream, :version, :project, :name, :schema, :subject, :at, :actor, :data);
 
--- name: head
-SELECT coalesce(max(position), 0) AS position FROM events;
-
 -- name: last_at
 SELECT at FROM events ORDER BY position DESC LIMIT 1;
 

@@ -4,21 +4,21 @@ Reads only. A task's runs share a session over all its jobs; a step of a plan, o
 its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from detent.kernel.state import Task
 from detent.store.port import Logged, Query, Reading
+from detent.store.walking import events_of
 from detent.worker.attempt import Attempt
 
-PAGE = 1_000
 MOST_RUNS = 1_000
 
 
 class Moment(NamedTuple):
-    """One thing that an agent should know of: see the words for each kind in `agent_prompt`."""
+    """One thing that an agent should know of: see the words for each kind in `prompt`."""
 
     kind: str
     text: str = ""
@@ -54,7 +54,7 @@ def past_of(view: Reading, attempt: Attempt) -> Past:
     cost = sum(run["cost"] for run in runs if run["session_id"] == session_id)
     told = _Told(attempt.run_id, step)
     streams = [*jobs, *([task.id] if task is not None and step is None else [])]
-    for logged in sorted(_events(view, streams), key=lambda each: each.position):
+    for logged in sorted(event for stream in streams for event in events_of(view, stream)):
         told.hear(logged)
     return Past(session_id, cost if session_id else 0, *told.all(), _title(view, task))
 
@@ -83,14 +83,6 @@ def _run_again(attempt: Attempt, last: Mapping[str, Any]) -> bool:
 def _title(view: Reading, task: Task | None) -> str:
     rows = view.page(Query("tasks", {"id": task.id}, limit=1)) if task is not None else ()
     return str(rows[0]["title"]) if rows else ""
-
-
-def _events(view: Reading, streams: Sequence[str]) -> Iterator[Logged]:
-    for stream in streams:
-        after = 0
-        while page := view.events(after, PAGE, stream=stream):
-            yield from page
-            after = page[-1].position
 
 
 class _Told:

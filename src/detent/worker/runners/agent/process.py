@@ -1,6 +1,6 @@
 """One process of an agent: followed line by line, its cost settled while it runs, ended in time.
 
-May start a process and tell the engine what it costs. What the end means is decided in `agent_end`.
+May start a process and tell the engine what it costs. What the end means is decided in `end`.
 """
 
 import subprocess

@@ -1,0 +1,21 @@
+"""The log, or one stream of it, from a position to its end, some events at a time."""
+
+from collections.abc import Iterator, Sequence
+
+from detent.store.port import Logged, Reading
+
+BATCH = 1_000
+
+
+def batches(
+    view: Reading, after: int = 0, *, stream: str | None = None, upto: int | None = None
+) -> Iterator[Sequence[Logged]]:
+    while events := view.events(after, BATCH, stream=stream, upto=upto):
+        yield events
+        after = events[-1].position
+
+
+def events_of(view: Reading, stream: str) -> Iterator[Logged]:
+    """All events of a stream, in order."""
+    for events in batches(view, stream=stream):
+        yield from events
