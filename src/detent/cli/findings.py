@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import apsw
 
-from detent.cli.connection import SERVER_FILE, live_server
+from detent.cli.connection import live_server
 from detent.cli.quiet import living_workers
 from detent.errors import DetentError
-from detent.settings import Settings
+from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.open import open_store
 from detent.store.port import Query, Reading
 from detent.store.sqlite import checks
@@ -84,7 +84,7 @@ def permissions(settings: Settings) -> Iterator[Finding]:
     if not directory.exists():
         yield Finding("permissions", True, f"{directory} is not there yet")
         return
-    files = [directory / "token", *sorted(directory.glob("detent.db*"))]
+    files = [directory / TOKEN_FILE, *sorted(directory.glob("detent.db*"))]
     for path in (directory, *(each for each in files if each.is_file())):
         found = path.stat()
         if found.st_mode & FOR_OTHERS:

@@ -63,7 +63,7 @@ def _job_of(detent: Connection, work_id: str) -> str:
 
 
 @runs.command()
-@click.argument("run_id")
+@click.argument("run_id", metavar="RUN")
 @click.argument(
     "outcome", required=False, type=click.Choice(["succeeded", "failed", "timeout", "cancelled"])
 )

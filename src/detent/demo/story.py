@@ -13,6 +13,7 @@ from detent.demo import scene, work
 from detent.demo.claims import CLAIMS, holds
 from detent.demo.stage import Stage
 from detent.errors import Refused
+from detent.settings import SERVER_FILE
 
 PAUSE_S = 5.0
 #: How long the work waits in the browser for somebody to accept it.
@@ -61,7 +62,7 @@ class Story:
             "1. It starts", "`detent up`: gateway, worker and keeper on an empty SQLite file."
         )
         stage.start("up", "up", "--port", "0")
-        stage.until((stage.data / "server.json").exists, "`detent up` does not become ready")
+        stage.until((stage.data / SERVER_FILE).exists, "`detent up` does not become ready")
         stage.until(stage.is_served, "the gateway does not answer")
         self.say(f"It listens on {stage.url}. To look from another terminal:")
         self.say(f"  cd {stage.directory} && detent watch")
