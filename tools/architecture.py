@@ -1,27 +1,45 @@
-"""Draws the tree in ARCHITECTURE.md from the first docstring line of every module."""
+"""Draws the layers and the tree in ARCHITECTURE.md, from their table and from the modules."""
 
 import ast
 from pathlib import Path
 
+from tools.layers import LAYERS
+
 ROOT = Path(__file__).resolve().parent.parent
-BEGIN = "<!-- tree: written by ./dev generate -->\n"
-END = "<!-- end of tree -->\n"
+SECTIONS = ("layers", "tree")
 COLUMN = 34
 
 
 def architecture() -> str:
-    """ARCHITECTURE.md with its tree section drawn anew."""
+    """ARCHITECTURE.md with its two sections drawn anew."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    tree = "\n".join(draw(ROOT / "src" / "detent"))
-    return f"{before}{BEGIN}\n```text\nsrc/detent/\n{tree}\n```\n\n{END}{after}"
+    tree = ["src/detent/", *draw(ROOT / "src" / "detent")]
+    return _with("tree", tree, _with("layers", layers(), text))
+
+
+def _with(section: str, lines: list[str], text: str) -> str:
+    begin, end = _marks(section)
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    drawn = "\n".join(lines)
+    return f"{before}{begin}\n```text\n{drawn}\n```\n\n{end}{after}"
+
+
+def _marks(section: str) -> tuple[str, str]:
+    return f"<!-- {section}: written by ./dev generate -->\n", f"<!-- end of {section} -->\n"
 
 
 def site_page() -> str:
     """The same page for the documentation site, where docs/ is the root of links."""
-    text = architecture().replace(BEGIN, "").replace(END, "")
+    text = architecture()
+    for mark in (mark for section in SECTIONS for mark in _marks(section)):
+        text = text.replace(mark, "")
     return text.replace("](docs/", "](")
+
+
+def layers() -> list[str]:
+    """The lines of the table, from the top; the package's own two modules are left out."""
+    return [" | ".join(sorted(parts)) for parts in LAYERS if "__init__" not in parts]
 
 
 def draw(package: Path, indent: str = "") -> list[str]:

@@ -14,7 +14,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"demo"}),
     frozenset({"testing"}),
     frozenset({"service"}),
-    frozenset({"gateway", "worker", "keeper", "integrations", "dashboard", "client", "qa"}),
+    frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa"}),
     frozenset({"operations"}),
     frozenset({"feed", "views", "upkeep"}),
     frozenset({"engine", "audit", "seals"}),

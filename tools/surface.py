@@ -105,10 +105,11 @@ def http() -> str:
 HTTP = """\
 # HTTP
 
-Every route needs `Authorization: Bearer TOKEN` but two: `GET /health` and `GET /ready`. Bodies and
-answers are JSON; an error is a problem document (RFC 9457) whose `code` stands in
-[errors](errors.md). The full description is served at `/openapi.json`. The same operations can be
-called from Python by their names.
+Every route needs `Authorization: Bearer TOKEN` but `GET /health` and `GET /ready`, the dashboard's
+files, and `POST /api/login`, which takes the code of a one-time link. Bodies and answers are JSON;
+an error is a problem document (RFC 9457) whose `code` stands in [errors](errors.md). The full
+description is served at `/openapi.json`. The same operations can be called from Python by their
+names.
 """
 
 
@@ -144,11 +145,11 @@ COMMANDS_INTRODUCTION = """\
 While `detent up` runs on a data directory, commands go through it; otherwise they work on the data
 themselves. Errors go to stderr with a code from [errors](errors.md) and its exit code.
 
-Every command has `--json`, whose output is ASCII and does not change its form with the terminal.
-Tables fit the terminal, or the columns that `COLUMNS` names; a pipe gets whole columns. Colour is
-used on a terminal only, and not where `NO_COLOR` is set. Verbs take the ids of tasks, or a filter
-for many at once (`detent cancel --state queued --intent runQA`): they say how many they found and
-ask, unless `--yes` is given; without a terminal and without `--yes` nothing is done.
+Every command but `mcp` has `--json`, whose output is ASCII and does not change its form with the
+terminal. Tables fit the terminal, or the columns that `COLUMNS` names; a pipe gets whole columns.
+Colour is used on a terminal only, and not where `NO_COLOR` is set. Verbs take the ids of tasks, or
+a filter for many at once (`detent cancel --state queued --intent runQA`): they say how many they
+found and ask, unless `--yes` is given; without a terminal and without `--yes` nothing is done.
 """
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -34,7 +34,7 @@ from detent.operations import OPERATIONS
 from detent.operations.core import Core
 from detent.operations.limits import keep_limits, limits_from
 from detent.operations.thresholds import check
-from detent.settings import Loaded, Settings
+from detent.settings import SERVER_FILE, Loaded, Settings
 from detent.store.open import open_store
 from detent.worker.app import App, load_app
 from detent.worker.loop import Worker
@@ -230,12 +230,12 @@ def announce(data_dir: Path, url: str, store_url: str = "") -> None:
         # With these a command asks without having to import all that an operation stands on.
         "routes": {each.name: (each.method, each.path, each.whole) for each in OPERATIONS.values()},
     }
-    state.replace_file(data_dir / "server.json", json.dumps(server))
+    state.replace_file(data_dir / SERVER_FILE, json.dumps(server))
 
 
 def withdraw(data_dir: Path) -> None:
     """Say so no more; a gateway that has announced itself since then keeps its announcement."""
-    file = data_dir / "server.json"
+    file = data_dir / SERVER_FILE
     with suppress(OSError, ValueError, KeyError, TypeError):
         if json.loads(file.read_text("utf-8"))["pid"] == os.getpid():
             file.unlink()

@@ -14,6 +14,8 @@ from typing import Any
 from detent.errors import Misconfigured
 
 FILE_NAME = "detent.toml"
+#: Files of the data directory that several parts know: a live gateway's word, the owner's token.
+SERVER_FILE, TOKEN_FILE = "server.json", "token"
 #: What else a file may have: how work is done, by whom, and how much of it at once.
 TABLES = ("intents", "agents", "limits")
 

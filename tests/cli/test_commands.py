@@ -1,6 +1,7 @@
 """Every command that looks, as JSON and as a table at 60 and 200 columns, over hostile data."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,26 @@ def test_pages_meet(run: Callable[..., Result]) -> None:
     second = json.loads(run("tasks", "--limit", "3", "--cursor", first["cursor"], "--json").stdout)
     ids = [row["id"] for row in (*first["items"], *second["items"])]
     assert len(set(ids)) == len(ids) == 4
-    assert f"--cursor {first['cursor']}" in run("tasks", "--limit", "3").stderr
+
+
+@pytest.mark.parametrize("order", ["state_at", "-priority"])
+def test_the_way_to_the_next_page_is_that_of_the_same_list(
+    run: Callable[..., Result], order: str
+) -> None:
+    def ids(listed: Result) -> list[str]:
+        return [line.split()[0] for line in listed.stdout.splitlines()[1:]]
+
+    asked = ("tasks", "--active", "--search", "runQA", "--sort", order)
+    first = run(*asked, "--limit", "1")
+    second = run(*shlex.split(first.stderr.removeprefix("More: detent ")))
+    assert [*ids(first), *ids(second)] == ids(run(*asked))[:2]
+
+
+def test_runs_of_a_task_are_not_filtered_in_silence(run: Callable[..., Result]) -> None:
+    assert run("runs", "--task", "{failed}", "--json").exit_code == 0
+    refused = run("runs", "--task", "{failed}", "--state", "succeeded")
+    assert refused.exit_code == 2
+    assert "takes no other option" in refused.stderr
 
 
 def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
@@ -172,12 +192,14 @@ def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
         ("steps", "task or job"),
         ("logs", "task, job or run"),
         ("events", "task or job"),
+        ("accept", "task"),
+        ("runs create", "task or job"),
     ],
 )
 def test_an_unknown_id_is_said_to_be_unknown(
     run: Callable[..., Result], command: str, kinds: str
 ) -> None:
-    result = run(command, "nobody")
+    result = run(*command.split(), "nobody")
     assert result.exit_code == 3
     assert result.stderr.startswith(f"detent: There is no {kinds} 'nobody'.")
     assert "Traceback" not in result.output
@@ -188,6 +210,14 @@ def test_events_are_lines_of_json(run: Callable[..., Result]) -> None:
     assert lines[0]["name"] == "task_created"
     later = run("events", "--after", str(lines[-1]["position"]), "--json").stdout.splitlines()
     assert json.loads(later[0])["position"] == lines[-1]["position"] + 1
+
+
+def test_a_history_that_is_cut_off_says_how_to_go_on(run: Callable[..., Result]) -> None:
+    first = run("events", "{ready}", "--limit", "2")
+    assert len(first.stdout.splitlines()) == 2
+    rest = run(*first.stderr.removeprefix("There may be more: detent ").split())
+    assert rest.stderr == ""
+    assert first.stdout + rest.stdout == run("events", "{ready}").stdout
 
 
 def test_a_value_of_the_state_is_json(run: Callable[..., Result]) -> None:
@@ -208,8 +238,8 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, command
 
 
-#: Whoever wants no JSON: what it prints is a document of another format, or a stream of one.
-PLAIN = {"lifecycle diagram", "lifecycle export", "mcp", "torture", "demo"}
+#: What speaks a protocol of its own, which is JSON anyway.
+PLAIN = {"mcp"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,9 +1,8 @@
-"""`config show`, `completion`, and what a terminal or a machine does to any command."""
+"""`config show`, and what a terminal or a machine does to any command."""
 
 import json
 import os
 import pty
-import shutil
 import socket
 import subprocess
 import sys
@@ -47,57 +46,6 @@ def test_secrets_are_hidden(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         assert "postgresql://me:(hidden)@db/detent" in shown
     found = settings(run)
     assert found["intents.x.command"]["value"] == ["true"]
-
-
-#: What bash does when somebody presses the tabulator: words as typed, the last one unfinished.
-TABULATOR = """
-eval "$(detent completion bash)"
-function=$(complete -p detent | sed 's/.*-F \\([^ ]*\\).*/\\1/')
-COMP_WORDS=("$@")
-COMP_CWORD=$(($# - 1))
-$function detent "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-echo "${COMPREPLY[@]}"
-"""
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [("subm", "submit"), ("db ba", "backup"), ("submit --prio", "--priority")],
-)
-def test_bash_completes(tmp_path: Path, typed: str, offered: str) -> None:
-    (tmp_path / "detent").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m detent "$@"\n')
-    (tmp_path / "detent").chmod(0o755)
-    done = subprocess.run(
-        ["bash", "-c", TABULATOR, "bash", "detent", *typed.split()],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == [offered]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_script_names_the_program(run: Run, shell: str) -> None:
-    script = run("completion", shell).stdout
-    assert "_DETENT_COMPLETE" in script
-    assert json.loads(run("completion", shell, "--json").stdout)["script"] in script
-
-
-def test_bash_completes_commands_without_importing_them() -> None:
-    bash = shutil.which("bash")
-    environment = {**os.environ, "COMP_WORDS": "detent ta", "COMP_CWORD": "1"}
-    environment |= {"_DETENT_COMPLETE": "bash_complete"}
-    shown = subprocess.run(
-        [sys.executable, "-m", "detent"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout
-    assert bash is not None
-    assert shown == "plain,tasks\n"
 
 
 # ---- what goes wrong -------------------------------------------------------------------------

@@ -215,6 +215,8 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     assert run("tokens", "revoke", "ci").stdout == "ci: revoked\n"
     assert run("projects", "create", "new").stdout == "new\n"
     assert run("state", "set", "release", '"1.0"').stdout == "release: 1.0\n"
+    assert run("state", "set", "release", '{"at": null}').stdout == 'release: {"at": null}\n'
+    assert run("state", "set", "release", "null").stdout == "release: removed\n"
 
 
 @pytest.mark.parametrize(
@@ -222,6 +224,9 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     [
         (("schedules", "put", "often", "runQA", "--cron", "nonsense"), "cron"),
         (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
+        (("submit", "runQA", "--payload", "{"), "it is not JSON"),
+        (("submit", "runQA", "--payload", "@no-file"), "no-file cannot be read: No such file"),
+        (("torture", "--faults", "rain"), "Known faults: kill"),
     ],
 )
 def test_what_is_wrong_is_said_in_words_of_its_own(

@@ -35,10 +35,11 @@ def test_a_webhook_from_making_to_deleting() -> None:
     listed = run().output
     assert "https://example.org/other" in listed
     assert "for people" in listed
+    assert "Nothing waits for chat" in run("deliveries", "chat").output
     assert str(answer("test", "chat")["id"]).count("-test-") == 1
     (waiting,) = answer("deliveries", "chat")["items"]
     assert waiting["state"] == "pending"
-    assert "pending" in run("deliveries", "chat").output
+    assert run("deliveries", "chat").output.splitlines()[1].split()[1:3] == ["pending", "0"]
     assert "Key: whsec_" in run("rotate", "chat", "--overlap-s", "60").output
     assert answer("replay", "chat", "--after", "0")["position"] == 0
     assert "is deleted" in run("delete", "chat").output

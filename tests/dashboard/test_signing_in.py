@@ -68,6 +68,16 @@ def test_the_command_prints_such_a_link(stranger: BrowserContext, detent: Scene)
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
+def test_a_page_that_only_waits_hears_that_its_session_has_ended(
+    stranger: BrowserContext, detent: Scene
+) -> None:
+    waiting = sign_in(stranger.new_page(), detent)
+    other = stranger.new_page()
+    other.goto(detent.url)
+    other.get_by_role("button", name=re.compile("Sign out")).click()
+    expect(waiting.get_by_text("This browser is not signed in.")).to_be_visible()
+
+
 def test_signing_out_ends_the_session(stranger: BrowserContext, detent: Scene) -> None:
     page = sign_in(stranger.new_page(), detent)
     session = stranger.cookies()

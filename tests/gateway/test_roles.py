@@ -189,7 +189,7 @@ def test_every_route_and_method(
 
 def test_the_table_has_every_route(gateway: Installation) -> None:
     app, made = make_app(gateway.core, ["127.0.0.1"])
-    made.dispatcher.close()
+    made.bridge.close()
     routes = app.app.routes  # type: ignore[attr-defined]
     http = {
         (method, route.path): route.needs.value if route.needs else None

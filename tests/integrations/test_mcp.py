@@ -265,6 +265,16 @@ async def test_an_error_of_our_own_shows_no_traceback(
     assert "secret" not in str(problem) + str(raised.value)
 
 
+async def test_a_refusal_repeats_no_secret(gateway: Installation) -> None:
+    token = f"detent_{'a' * 43}"
+    async with guest(gateway) as client:
+        problem = await refused(client, "show_task", task_id=token)
+        with pytest.raises(MCPError) as raised:
+            await client.read_resource(f"detent://tasks/{token}")
+    assert problem["code"] == "unknown_task"
+    assert token not in str(problem) + str(raised.value)
+
+
 # ---- resources -------------------------------------------------------------------------------
 
 

@@ -95,4 +95,4 @@ def test_a_gateway_without_a_token_is_said_plainly(monkeypatch: pytest.MonkeyPat
     assert "DETENT_TOKEN" not in os.environ
     result = CliRunner().invoke(cli, ["mcp", "--url", "http://127.0.0.1:1"])
     assert result.exit_code == 7
-    assert "DETENT_TOKEN" in result.output
+    assert "set DETENT_TOKEN; `detent tokens create` makes them" in result.output

@@ -1,6 +1,7 @@
 """The sync with Notion by the keeper and by hand: over a real connection, one at a time."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +10,7 @@ from detent.cli.main import cli
 from detent.engine import Engine
 from detent.errors import Misconfigured
 from detent.integrations.notion import NotionKeeper, connect
+from detent.integrations.notion_api import Notion
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.settings import Settings
@@ -58,21 +60,45 @@ def test_another_process_that_took_over_is_left_alone() -> None:
     assert world.server.asked == []
 
 
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: NotionServer, url: str) -> None:
+    """The environment of a command, and one task for it to show."""
+    settings = installed(tmp_path, server, url)
+    for name in ("store_data_dir", "notion_token", "notion_parent", "notion_url"):
+        monkeypatch.setenv(f"DETENT_{name.upper()}", getattr(settings, name))
+    store = open_store(settings.url)
+    Engine(store).do(c.SubmitTask("t1", "p", "board", "dig", "cli"), SOMEBODY)
+    store.close()
+
+
 def test_it_can_be_done_once_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = NotionServer()
     with serving(server) as url:
-        settings = installed(tmp_path, server, url)
-        for name in ("store_data_dir", "notion_token", "notion_parent", "notion_url"):
-            monkeypatch.setenv(f"DETENT_{name.upper()}", getattr(settings, name))
-        store = open_store(settings.url)
-        engine = Engine(store)
-        engine.do(c.SubmitTask("t1", "p", "board", "dig", "cli"), SOMEBODY)
-        store.close()
+        told(tmp_path, monkeypatch, server, url)
         done = CliRunner().invoke(cli, ["notion", "sync", "--once", "--json"])
         assert done.exit_code == 0, done.output
         assert '"created": 1' in done.stdout
         again = CliRunner().invoke(cli, ["notion", "sync", "--once"])
         assert "0 pages made, 0 changed" in again.output
+    assert len(server.rows("detent tasks")) == 1
+
+
+def test_an_answer_that_was_lost_is_said_by_hand_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, send = NotionServer(), Notion._send
+
+    def lost(notion: Notion, method: str, path: str, *rest: Any) -> Any:
+        answer = send(notion, method, path, *rest)
+        return None if path == "/v1/pages" else answer
+
+    with serving(server) as url:
+        told(tmp_path, monkeypatch, server, url)
+        with monkeypatch.context() as patched:
+            patched.setattr(Notion, "_send", lost)
+            done = CliRunner().invoke(cli, ["notion", "sync", "--once"])
+        assert (done.exit_code, type(done.exception)) == (6, SystemExit)
+        assert "POST /v1/pages: no answer [unavailable]" in done.stderr
+        assert CliRunner().invoke(cli, ["notion", "sync", "--once"]).exit_code == 0
     assert len(server.rows("detent tasks")) == 1
 
 

@@ -8,6 +8,7 @@ import pytest
 from detent.testing.torture.checker import Evidence, Seen, problems
 from detent.testing.torture.history import OK, REFUSED, UNKNOWN, Op, ops
 from detent.testing.torture.ledger import Line
+from detent.testing.torture.parts import Order
 from detent.testing.torture.storm import Plan, Report, too_little
 
 Event = tuple[str, str, str, Mapping[str, Any]]
@@ -145,3 +146,6 @@ def test_a_failure_names_the_command_that_does_it_again() -> None:
     assert plan.command() == (
         "detent torture --store postgres --seed 7 --minutes 0.5 --faults cut,kill-worker"
     )
+    order = Order(seed=7, steps=5_000_000)
+    assert order.command("simulation").endswith("--seed 7 --part simulation --steps 5000000")
+    assert order.command("races").endswith("--seed 7 --part races")

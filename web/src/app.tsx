@@ -51,7 +51,10 @@ export function App() {
 
 function Inside() {
   useEffect(() => {
-    feed.onGap = () => void client.invalidateQueries();
+    const readAnew = () => void client.invalidateQueries();
+    feed.onGap = readAnew;
+    // Whatever is read next is refused, and that shows the way in.
+    feed.onSignedOut = readAnew;
     feed.start();
     addEventListener("online", feed.retry);
     return () => {

@@ -25,6 +25,8 @@ def completion(ctx: click.Context, shell: str, as_json: bool) -> None:
     assert found is not None, "the choices above are those that click knows"
     root = ctx.find_root().command
     script = found(root, {}, "detent", "_DETENT_COMPLETE").source()
+    if shell == "fish":  # a description may have commas: only the first one divides
+        script = script.replace('string split ","', 'string split --max 1 ","')
     if as_json:
         output.print_json({"shell": shell, "script": script, "install": HINTS[shell]})
     else:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
-from detent.cli.gateway import SERVER_FILE, Gateway, announced, read_token
+from detent.cli.gateway import Gateway, announced, read_token
 from detent.settings import Loaded, load
-
-__all__ = ["SERVER_FILE", "Connection", "Direct", "connect", "live_server"]
 
 
 class Connection(Protocol):

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import click
 
 from detent.cli import output
-from detent.cli.connection import Connection, connect
+from detent.cli.connection import Connection, Direct, connect
 from detent.cli.gateway import Gateway
 from detent.cli.naming import first_known
 from detent.errors import Broken, Invalid, Refused
@@ -100,8 +100,9 @@ def _bytes(detent: Connection, row: Mapping[str, Any]) -> Iterable[bytes]:
     from detent.operations.evidence import find_evidence, read_evidence
     from detent.operations.registry import OWNER
 
-    core = detent.core  # type: ignore[attr-defined]
-    return read_evidence(core, find_evidence(core, OWNER, row["run_id"], row["file"]))
+    assert isinstance(detent, Direct)
+    found = find_evidence(detent.core, OWNER, row["run_id"], row["file"])
+    return read_evidence(detent.core, found)
 
 
 def _add(detent: Connection, run_id: str, name: str, file: Path) -> Mapping[str, Any]:
@@ -114,8 +115,8 @@ def _add(detent: Connection, run_id: str, name: str, file: Path) -> Mapping[str,
             from detent.operations.evidence import attach_evidence
             from detent.operations.registry import OWNER
 
-            core = detent.core  # type: ignore[attr-defined]
-            return attach_evidence(core, OWNER, run_id, name, opened)
+            assert isinstance(detent, Direct)
+            return attach_evidence(detent.core, OWNER, run_id, name, opened)
     except OSError as error:
         raise Invalid(f"{file} cannot be read: {error.strerror}.", field="file") from None
 

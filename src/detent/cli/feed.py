@@ -22,8 +22,10 @@ LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id
 @click.command()
 @click.argument("work_id", required=False, metavar="[TASK_OR_JOB]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with new events.")
-@click.option("--after", default=0, help="Only events after this position.")
-@click.option("--limit", default=1000, show_default=True, help="At most so many at once.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Only after this position.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many."
+)
 @output.json_option
 def events(work_id: str | None, follow: bool, after: int, limit: int, as_json: bool) -> None:
     """Print the log, or one task's history, as it happened.
@@ -36,6 +38,8 @@ def events(work_id: str | None, follow: bool, after: int, limit: int, as_json: b
             for event in batch:
                 _print(event, as_json)
             if not follow:
+                if len(batch) == limit:
+                    _say_more(work_id, after)
                 return
             if not batch:
                 time.sleep(PAUSE_S)
@@ -51,6 +55,11 @@ def _read(
     found = first_known(detent, work_id, *EVENTS)["events"]
     new = [event for event in found if event["position"] > after][:limit]
     return new, new[-1]["position"] if new else after
+
+
+def _say_more(work_id: str | None, after: int) -> None:
+    about = "" if work_id is None else f" {work_id}"
+    output.note(f"There may be more: detent events{about} --after {after}")
 
 
 def _print(event: dict[str, Any], as_json: bool) -> None:

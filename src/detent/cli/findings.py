@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import apsw
 
-from detent.cli.connection import SERVER_FILE, live_server
-from detent.cli.quiet import may_live
+from detent.cli.connection import live_server
+from detent.cli.quiet import living_workers
 from detent.errors import DetentError
-from detent.settings import Settings
+from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.open import open_store
 from detent.store.port import Query, Reading
 from detent.store.sqlite import checks
@@ -84,7 +84,7 @@ def permissions(settings: Settings) -> Iterator[Finding]:
     if not directory.exists():
         yield Finding("permissions", True, f"{directory} is not there yet")
         return
-    files = [directory / "token", *sorted(directory.glob("detent.db*"))]
+    files = [directory / TOKEN_FILE, *sorted(directory.glob("detent.db*"))]
     for path in (directory, *(each for each in files if each.is_file())):
         found = path.stat()
         if found.st_mode & FOR_OTHERS:
@@ -194,7 +194,7 @@ def store_clock(view: Reading, now: int) -> Iterator[Finding]:
 
 
 def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
-    names = sorted(_living(view, settings))
+    names = sorted(living_workers(view, settings))
     listed = ", ".join(names) or "none"
     day_ago = view.now() - DAY_US
     known = {name for name, row in view.rows("workers").items() if row.get("seen_at", 0) > day_ago}
@@ -211,7 +211,7 @@ def keeper(view: Reading, settings: Settings) -> Iterator[Finding]:
     row = view.rows("system_state").get("keeper") or {}
     if row.get("until", 0) > view.now():
         yield Finding("keeper", True, f"it is {row['name']}")
-    elif _living(view, settings):
+    elif living_workers(view, settings):
         what = "workers are there and no keeper: schedules, lost workers' jobs and seals wait"
         yield Finding("keeper", False, what, "Start one: detent keeper, or detent up.")
 
@@ -219,7 +219,7 @@ def keeper(view: Reading, settings: Settings) -> Iterator[Finding]:
 def work(view: Reading, settings: Settings) -> Iterator[Finding]:
     """Work that waits and that no living worker can do."""
     waiting = view.count_by(Query("queue", {"worker": None}), "intent")
-    done = {name for intents in _living(view, settings).values() for name in intents}
+    done = {name for intents in living_workers(view, settings).values() for name in intents}
     for intent, count in sorted(waiting.items()):
         if intent not in done:
             what = f"{count} waiting for {intent}, which no living worker carries out"
@@ -227,13 +227,3 @@ def work(view: Reading, settings: Settings) -> Iterator[Finding]:
             yield Finding("work", False, what, remedy)
     if not set(waiting) - done:
         yield Finding("work", True, f"{sum(waiting.values())} waiting, nothing without a worker")
-
-
-def _living(view: Reading, settings: Settings) -> dict[str, list[str]]:
-    """By name: the intents of workers that were heard of within a lease and may still be there."""
-    lately = view.now() - settings.worker_lease_ms * 1_000
-    return {
-        name: list(row.get("intents", ()))
-        for name, row in view.rows("workers").items()
-        if row.get("seen_at", 0) > lately and may_live(row.get("host"), row.get("pid"))
-    }

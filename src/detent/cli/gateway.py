@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from detent.errors import Invalid, Misconfigured, NotFound, Unavailable
 from detent.routes import Request, Route, error_from, request_for
+from detent.settings import SERVER_FILE, TOKEN_FILE
 
-SERVER_FILE = "server.json"
 TIMEOUT_S = 30.0
 READ_BYTES = 65_536
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *([0-9]+)")
@@ -130,7 +130,7 @@ def _written(request: Request, host: str, token: str) -> bytes:
 def read_token(data_dir: Path) -> str:
     """The token that the first start has made."""
     try:
-        return (data_dir / "token").read_text("ascii").strip()
+        return (data_dir / TOKEN_FILE).read_text("ascii").strip()
     except OSError as error:
         raise Misconfigured(
             f"The token in {data_dir} cannot be read: {error.strerror}.",

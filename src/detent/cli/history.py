@@ -7,7 +7,7 @@ from detent.cli.connection import connect
 
 
 @click.command()
-@click.argument("task_id")
+@click.argument("task_id", metavar="TASK")
 @click.option("--position", type=click.IntRange(min=0), help="After this position of the log.")
 @click.option("--time", help="At this time with its zone, like 2030-01-01T12:00:00Z.")
 @output.json_option
@@ -27,7 +27,7 @@ def at(task_id: str, position: int | None, time: str | None, as_json: bool) -> N
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", metavar="JOB")
 @click.argument("step")
 @output.json_option
 def fork(job_id: str, step: str, as_json: bool) -> None:

@@ -123,9 +123,10 @@ def get(name: str | None, as_json: bool) -> None:
 @output.json_option
 def set_it(name: str, value: str, as_json: bool) -> None:
     """Set one value: JSON, or a plain text; null removes it."""
+    set_to = value_from(value)
     with connect() as detent:
-        changed = detent.call("set_state", name=name, value=value_from(value))
+        changed = detent.call("set_state", name=name, value=set_to)
     if as_json:
         output.print_json(changed["values"])
     else:
-        output.say(f"{name}: {changed['values'][name]}")
+        output.say(f"{name}: {'removed' if set_to is None else output.text_of(set_to)}")

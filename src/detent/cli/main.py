@@ -320,8 +320,9 @@ class LazyGroup(click.Group):
         except OSError as error:
             if error.errno == EPIPE:
                 raise  # whoever read has gone away: click ends quietly
-            output.complain(_of_the_machine(error))
-            ctx.exit(_of_the_machine(error).exit_code)
+            explained = _of_the_machine(error)
+            output.complain(explained)
+            ctx.exit(explained.exit_code)
 
 
 def _of_the_machine(error: OSError) -> DetentError:
@@ -344,7 +345,6 @@ def main() -> None:
     """The entry point of the program."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal that lacks a letter is no reason to fail
+            # A terminal that lacks a letter is no reason to fail.
+            stream.reconfigure(errors="replace")
     cli(prog_name="detent")

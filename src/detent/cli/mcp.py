@@ -1,6 +1,5 @@
 """`detent mcp`: operations as tools for an agent that starts this and talks to its pipes."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -23,7 +22,8 @@ SCOPES = ("read", "submit", "operate", "review", "run", "admin")
     "scopes",
     multiple=True,
     type=click.Choice(SCOPES),
-    help="Offer tools of this scope; read and submit if none is named. A token may allow less.",
+    help="Offer tools of this scope. If none is named: read and submit, or with --url all that "
+    "its token allows.",
 )
 def mcp(url: str | None, scopes: tuple[str, ...]) -> None:
     """Serve operations as MCP tools on standard input and output."""
@@ -70,12 +70,9 @@ def _connection(url: str | None) -> Iterator[Connection]:
         with connect() as connection:
             yield connection
         return
-    token = os.environ.get("DETENT_TOKEN")
-    if not token:
-        raise Misconfigured("No token for the gateway is known.", setting="DETENT_TOKEN")
     from detent.client import Client
 
-    with Client(url, token) as client:
+    with Client(url) as client:
         yield client
 
 

@@ -13,7 +13,7 @@ RUNS = ("ID", "STATE", "COST", "TOKENS IN", "TOKENS OUT")
 
 
 @click.command()
-@click.argument("task_id")
+@click.argument("task_id", metavar="TASK")
 @output.json_option
 def costs(task_id: str, as_json: bool) -> None:
     """Show what a task has cost, run by run and with its subtasks."""
@@ -55,7 +55,7 @@ def _dollars(amount: float) -> str:
 
 
 @click.command("raise")
-@click.argument("task_id")
+@click.argument("task_id", metavar="TASK")
 @click.argument("budget", metavar="DOLLARS")
 @output.json_option
 def raise_budget(task_id: str, budget: str, as_json: bool) -> None:

@@ -26,9 +26,10 @@ def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tu
                 raise
         else:
             return (operation, parameter), answer
-    *others, last = kinds = [parameter.removesuffix("_id") for _, parameter in ways]
+    kinds = [parameter.removesuffix("_id") for _, parameter in ways]
+    named = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     raise NotFound(
-        f"There is no {', '.join(others)} or {last} {work_id!r}.",
+        f"There is no {named} {work_id!r}.",
         code=f"unknown_{kinds[0]}",
         hint=f"Check the id with {' or '.join(f'`detent {kind}s`' for kind in kinds)}.",
     )

@@ -26,16 +26,24 @@ def require_quiet(settings: Settings, store: Store | None) -> None:
 
 def live_parts(view: Reading, settings: Settings) -> Iterator[str]:
     """Workers and keepers that were heard of lately and whose process may still be there."""
-    now, lately = view.now(), view.now() - settings.worker_lease_ms * 1_000
-    for name, row in sorted(view.rows("workers").items()):
-        if row.get("seen_at", 0) > lately and may_live(row.get("host"), row.get("pid")):
-            yield f"the worker {name}"
+    for name in sorted(living_workers(view, settings)):
+        yield f"the worker {name}"
     keeper = view.rows("system_state").get("keeper") or {}
     host, _, pid = str(keeper.get("name", "")).rpartition(":")
-    if keeper.get("until", 0) > now and may_live(host, int(pid) if pid.isdigit() else None):
+    if keeper.get("until", 0) > view.now() and _may_live(host, int(pid) if pid.isdigit() else None):
         yield f"the keeper {keeper['name']}"
 
 
-def may_live(host: str | None, pid: int | None) -> bool:
+def living_workers(view: Reading, settings: Settings) -> dict[str, list[str]]:
+    """By name: the intents of workers that were heard of within a lease and may still be there."""
+    lately = view.now() - settings.worker_lease_ms * 1_000
+    return {
+        name: list(row.get("intents", ()))
+        for name, row in view.rows("workers").items()
+        if row.get("seen_at", 0) > lately and _may_live(row.get("host"), row.get("pid"))
+    }
+
+
+def _may_live(host: str | None, pid: int | None) -> bool:
     """False only for a process of this machine that is gone."""
     return host != socket.gethostname() or pid is None or psutil.pid_exists(pid)

@@ -5,14 +5,14 @@ from typing import Any
 import click
 
 from detent.cli import output, rows
-from detent.cli.connection import connect
+from detent.cli.connection import Connection, connect
+from detent.cli.naming import way_to
 from detent.cli.values import value_from
-from detent.cli.work import page_options, show_page
-from detent.errors import DetentError
+from detent.cli.work import given, page_options, show_page
 
 
 @click.group(cls=output.Group, invoke_without_command=True)
-@click.option("--task", "task_id", help="Only runs of this task.")
+@click.option("--task", "task_id", help="All runs of this task, and no other option.")
 @click.option("--job", "job_id", help="Only runs of this job.")
 @click.option("--worker", help="Only runs of this worker.")
 @page_options
@@ -21,6 +21,9 @@ def runs(ctx: click.Context, /, task_id: str | None, as_json: bool, **filters: A
     """List runs, newest first; begin or end one by hand."""
     if ctx.invoked_subcommand is not None:
         return
+    others = {str(each.name) for each in given(ctx)} - {"task_id", "as_json"}
+    if task_id is not None and others:
+        raise click.UsageError("--task shows every run of a task and takes no other option.")
     with connect() as detent:
         if task_id is not None:
             page = detent.call("task_runs", task_id=task_id)
@@ -46,22 +49,21 @@ def create(work_id: str, hold_s: int | None, as_json: bool) -> None:
         output.say(f"{begun['id']}: running, yours until {begun['held_until']}")
 
 
-def _job_of(detent: Any, work_id: str) -> str:
+def _job_of(detent: Connection, work_id: str) -> str:
     """The job of a task, which is queued if nobody has done so; else the id is a job's."""
-    try:
-        task = detent.call("show_task", task_id=work_id)
-    except DetentError as error:
-        if error.code != "unknown_task":
-            raise
+    (_, parameter), found = way_to(
+        detent, work_id, ("show_task", "task_id"), ("show_job", "job_id")
+    )
+    if parameter == "job_id":
         return work_id
-    if task["state"] in ("inbox", "pending"):
+    if found["state"] in ("inbox", "pending"):
         detent.call("run_task", task_id=work_id)
-        task = detent.call("show_task", task_id=work_id)
-    return str(task["job_id"] or work_id)
+        found = detent.call("show_task", task_id=work_id)
+    return str(found["job_id"] or work_id)
 
 
 @runs.command()
-@click.argument("run_id")
+@click.argument("run_id", metavar="RUN")
 @click.argument(
     "outcome", required=False, type=click.Choice(["succeeded", "failed", "timeout", "cancelled"])
 )

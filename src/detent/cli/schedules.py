@@ -90,7 +90,7 @@ add_verb(
 
 @schedules.command("next")
 @click.argument("name")
-@click.option("--count", default=5, show_default=True, help="How many.")
+@click.option("--count", type=click.IntRange(1), default=5, show_default=True, help="How many.")
 @output.json_option
 def next_times(name: str, count: int, as_json: bool) -> None:
     """Print the next times of a schedule."""

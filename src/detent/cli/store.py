@@ -68,9 +68,9 @@ def rebuild(as_json: bool) -> None:
 def report(verdict: "Verdict", as_json: bool) -> None:
     """What a check has found, for a person or a program."""
     if as_json:
-        shown = {"anchor": verdict.anchor._asdict()}
-        shown["differences"] = [each._asdict() for each in verdict.differences]  # type: ignore[assignment]
-        output.print_json({**verdict._asdict(), **shown})
+        differences = [each._asdict() for each in verdict.differences]
+        anchor = verdict.anchor._asdict()
+        output.print_json({**verdict._asdict(), "anchor": anchor, "differences": differences})
         return
     if verdict.differences:
         rows = [

@@ -56,7 +56,7 @@ def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **f
 
 
 @tasks.command("set")
-@click.argument("task_id")
+@click.argument("task_id", metavar="TASK")
 @click.argument("state", required=False)
 @click.option("--reason", help="Why; a blocked task shows it.")
 @click.option("--title", help="What people call it.")

@@ -2,11 +2,15 @@
 
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from detent.cli import output
 from detent.errors import Invalid
+
+if TYPE_CHECKING:
+    from detent.testing.torture.parts import Result
 
 STORES = ("sqlite", "postgres", "both")
 PARTS = ("storm", "failpoints", "stops", "races", "images", "disk", "simulation", "soak")
@@ -39,12 +43,18 @@ def torture(
     in a directory of its own, which it keeps and names if something is wrong.
     """
     from detent.testing.torture import parts as tortures
+    from detent.testing.torture.faults import FAULTS
     from detent.testing.torture.nursery import Nursery
-    from detent.testing.torture.storm import unknown_faults
 
     named = tuple(each.strip() for each in faults.split(",") if each.strip())
-    if wrong := unknown_faults(named):
-        raise Invalid(f"there is no fault {wrong[0]!r}.", field="faults", given=wrong[0])
+    if wrong := [each for each in named if each not in FAULTS]:
+        raise Invalid(
+            f"There is no fault {wrong[0]!r}.",
+            field="faults",
+            given=wrong[0],
+            allowed=FAULTS,
+            hint=f"Known faults: {', '.join(FAULTS)}.",
+        )
     size = tortures.QUICK if quick else tortures.FULL
     results = []
     with Nursery() as nursery:
@@ -59,11 +69,8 @@ def torture(
     sys.exit(1 if any(each.problems for each in results) else 0)
 
 
-def _tell(result: "object") -> None:
+def _tell(result: "Result") -> None:
     """What a person wants to know of a part that is over."""
-    from detent.testing.torture.parts import Result
-
-    assert isinstance(result, Result)
     verdict = "FAILED" if result.problems else "well"
     output.note(f"{verdict} after {result.seconds:.0f} s: {result.seen}")
     for problem in result.problems[:20]:

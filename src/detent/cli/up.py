@@ -12,7 +12,7 @@ from detent.cli import output
 from detent.cli.connection import Direct
 from detent.cli.dashboard import link_to
 from detent.errors import Misconfigured, Refused
-from detent.settings import FILE_NAME, load
+from detent.settings import FILE_NAME, TOKEN_FILE, load
 
 EXAMPLE = '{{"source":"api","intent":"{intent}","priority":"P0","payload":{{"project":"demo"}}}}'
 #: The intent of the example, where it is one.
@@ -201,10 +201,10 @@ def _say_ready(service: Any, data_dir: Path, as_json: bool) -> None:
         f"Ready: {service.url}  (Ctrl-C stops)\n"
         f"Page:  {link_to(service.url, Direct(service.core))}\n"
         "       (signs in once, within a minute; `detent dashboard` makes another link)\n"
-        f"Token: {data_dir / 'token'}"
+        f"Token: {data_dir / TOKEN_FILE}"
     )
     if service.core.intents:
-        output.say(_example(service, data_dir / "token"))
+        output.say(_example(service, data_dir / TOKEN_FILE))
 
 
 def _example(service: Any, token: Path) -> str:

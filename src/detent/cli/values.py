@@ -22,20 +22,19 @@ def payload_from(payload: str | None, assignments: tuple[str, ...]) -> dict[str,
     document = _read(payload) if payload else {}
     if not isinstance(document, dict):
         raise click.BadParameter("must be a JSON object", param_hint="--payload")
-    for assignment in assignments:
-        name, separator, value = assignment.partition("=")
-        if not separator or not name:
-            raise click.BadParameter(f"{assignment!r} is not name=value", param_hint="--set")
-        document[name] = value_from(value)
-    return document
+    pairs = pairs_from(assignments, "--set")
+    return {**document, **{name: value_from(value) for name, value in pairs.items()}}
 
 
 def _read(payload: str) -> Any:
+    file = payload[1:] if payload.startswith("@") else None
     try:
-        text = Path(payload[1:]).read_text("utf-8") if payload.startswith("@") else payload
-        return json.loads(text)
-    except (OSError, ValueError) as error:
-        raise click.BadParameter(str(error), param_hint="--payload") from None
+        return json.loads(payload if file is None else Path(file).read_text("utf-8"))
+    except OSError as error:
+        said = f"{file} cannot be read: {error.strerror}"
+    except ValueError as error:
+        said = f"{file or 'it'} is not JSON: {error}"
+    raise click.BadParameter(said, param_hint="--payload")
 
 
 def pairs_from(assignments: tuple[str, ...], option: str) -> dict[str, str]:

@@ -115,9 +115,16 @@ def deliveries(name: str, limit: int, as_json: bool) -> None:
     if as_json:
         output.print_json({"items": items})
         return
+    if not items:
+        output.say(f"Nothing waits for {name}, and nothing was given up.")
+        return
     headings = ("ID", "STATE", "POSITION", "ATTEMPTS", "DUE", "ERROR")
     names = ("id", "state", "position", "attempts", "due_at", "error")
-    output.table(headings, [[str(row[each] or "") for each in names] for row in items])
+    output.table(headings, [[_text(row[each]) for each in names] for row in items])
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _do(operation: str, as_json: bool, said: str, **arguments: Any) -> None:

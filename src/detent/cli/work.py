@@ -1,9 +1,11 @@
 """Looking at work: `jobs`, `steps`, `show`, `why`."""
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from detent.cli import output, rows
 from detent.cli.connection import Connection, connect
@@ -43,7 +45,28 @@ def show_page(
     else:
         output.table(headings, [cells(row) for row in page["items"]])
         if page.get("cursor"):
-            output.note(f"More: {more} --cursor {page['cursor']}")
+            words = shlex.join([*more.split(), *_as_given(), "--cursor", page["cursor"]])
+            output.note(f"More: {words}")
+
+
+def given(ctx: click.Context) -> list[click.Parameter]:
+    """What the command line says, as opposed to what is left at its default."""
+    source = ctx.get_parameter_source
+    return [
+        each
+        for each in ctx.command.params
+        if each.name is not None and source(each.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def _as_given() -> Iterator[str]:
+    """The options of this page, which the next one needs too: a cursor is of one list and order."""
+    ctx = click.get_current_context()
+    for option in given(ctx):
+        if option.name != "cursor":
+            yield option.opts[-1]
+            if not getattr(option, "is_flag", False):
+                yield str(ctx.params[str(option.name)])
 
 
 @click.command()

@@ -37,7 +37,11 @@ class Address:
         self.retries = retries
         found = token or os.environ.get("DETENT_TOKEN")
         if not found:
-            raise errors.Misconfigured("No token for the gateway is known.", setting="DETENT_TOKEN")
+            raise errors.Misconfigured(
+                "No token for the gateway is known.",
+                setting="DETENT_TOKEN",
+                hint="Give one, or set DETENT_TOKEN; `detent tokens create` makes them.",
+            )
         self.options: Json = {
             "base_url": self.url,
             "headers": {"Authorization": f"Bearer {found}"},
@@ -169,7 +173,7 @@ class Stream:
         if self.cursor is not None:
             query["cursor"] = self.cursor
         words = {
-            name: str(value).lower() if value in (True, False) else value
+            name: str(value).lower() if isinstance(value, bool) else value
             for name, value in query.items()
         }
         return {"url": f"/api/events?{urlencode(words)}"}

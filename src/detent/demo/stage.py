@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from detent.client.threads import Client
 from detent.errors import DetentError, Refused
+from detent.settings import SERVER_FILE, TOKEN_FILE
 
 T = TypeVar("T")
 DEADLINE_S = 90.0
@@ -86,13 +87,13 @@ class Stage:
 
     @property
     def url(self) -> str:
-        url: str = json.loads((self.data / "server.json").read_text())["url"]
+        url: str = json.loads((self.data / SERVER_FILE).read_text())["url"]
         return url
 
     @property
     def client(self) -> Client:
         if self._client is None:
-            self._client = Client(self.url, (self.data / "token").read_text().strip())
+            self._client = Client(self.url, (self.data / TOKEN_FILE).read_text().strip())
         return self._client
 
     def detent(self, *arguments: str) -> str:

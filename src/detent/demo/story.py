@@ -3,6 +3,7 @@
 Speaks through `say` alone; what it starts and asks goes through the stage.
 """
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from detent.demo import scene, work
 from detent.demo.claims import CLAIMS, holds
 from detent.demo.stage import Stage
 from detent.errors import Refused
+from detent.settings import SERVER_FILE
 
 PAUSE_S = 5.0
 #: How long the work waits in the browser for somebody to accept it.
@@ -60,7 +62,7 @@ class Story:
             "1. It starts", "`detent up`: gateway, worker and keeper on an empty SQLite file."
         )
         stage.start("up", "up", "--port", "0")
-        stage.until((stage.data / "server.json").exists, "`detent up` does not become ready")
+        stage.until((stage.data / SERVER_FILE).exists, "`detent up` does not become ready")
         stage.until(stage.is_served, "the gateway does not answer")
         self.say(f"It listens on {stage.url}. To look from another terminal:")
         self.say(f"  cd {stage.directory} && detent watch")
@@ -158,15 +160,14 @@ class Story:
     # -- parts of acts ---------------------------------------------------------------------
 
     def _submit(self, *arguments: str) -> str:
-        self.say("$ detent submit " + " ".join(_quoted(each) for each in arguments))
+        self.say(f"$ detent submit {shlex.join(arguments)}")
         task_id = self.stage.detent("submit", *arguments).strip()
         self.say(f"  {task_id}")
         return task_id
 
     def _show(self, *arguments: str, only: str = "") -> None:
         """A command and what it prints, then time to read it."""
-        typed = " ".join(_quoted(each) for each in arguments)
-        self.say(f"$ detent {typed}" + (f" | grep {only}" if only else ""))
+        self.say(f"$ detent {shlex.join(arguments)}" + (f" | grep {only}" if only else ""))
         for line in self.stage.detent(*arguments).rstrip().splitlines():
             if only in line:
                 self.say(f"  {line}")
@@ -180,9 +181,8 @@ class Story:
             return any(each["name"] == event for each in self.stage.events(task))
 
         if self.manner.manual:
-            typed = " ".join(_quoted(each) for each in command)
             self.say(f"{what}, in the browser or in another terminal. The demo waits for you:")
-            self.say(f"  cd {self.stage.directory} && detent {typed}")
+            self.say(f"  cd {self.stage.directory} && detent {shlex.join(command)}")
         elif self._watched() and patience_s:
             self.say(f"{what} there. In {patience_s:.0f} s the demo does it for you.")
             if self.stage.within(done, patience_s):
@@ -236,7 +236,3 @@ class Story:
     def _pause(self) -> None:
         if not self.manner.quick:
             time.sleep(PAUSE_S)
-
-
-def _quoted(argument: str) -> str:
-    return f"'{argument}'" if " " in argument else argument

@@ -26,7 +26,7 @@ from detent.gateway.lines import lines_route
 from detent.gateway.live import Hub
 from detent.gateway.login import login_route, logout_route
 from detent.gateway.paths import Paths
-from detent.gateway.posting import Dispatcher
+from detent.gateway.posting import Bridge
 from detent.gateway.routes import GuardedRoute, OperationRoute, deny_undeclared, encode
 from detent.gateway.tools import Load, ToolDoor, tools_route
 from detent.operations import OPERATIONS, system
@@ -57,8 +57,8 @@ class Gateway:
         self.watcher = watcher
         self.limits = wire.Limits.of(core.settings)
         self.tokens = Tokens(core.store)
-        self.dispatcher = Dispatcher(core, self.tokens)
-        self.tools = ToolDoor(self.dispatcher, self.limits, tools)
+        self.bridge = Bridge(core, self.tokens)
+        self.tools = ToolDoor(self.bridge, self.limits, tools)
         self.hub: Hub | None = None
         self._verdict = "ok"
         self._judged_at = float("-inf")
@@ -72,7 +72,7 @@ class Gateway:
         finally:
             self.hub.stop()
             await self.tools.join()
-            await self.dispatcher.work(self.hub.join)
+            await self.bridge.work(self.hub.join)
 
     def stop_feeds(self) -> None:
         """End the connections that would never end by themselves. Called on the event loop."""
@@ -86,7 +86,7 @@ class Gateway:
         """One word for everybody; the reasons are behind the door."""
         if time.monotonic() - self._judged_at > VERDICT_S:
             self._judged_at = time.monotonic()
-            self._verdict = await self.dispatcher.work(self._judge)
+            self._verdict = await self.bridge.work(self._judge)
         return Response(encode({"status": self._verdict}), media_type=wire.JSON)
 
     def _judge(self) -> str:
@@ -97,7 +97,7 @@ class Gateway:
 
     async def ready(self, _: Request, __: Visit) -> ASGIApp:
         """Whether the store answers."""
-        await self.dispatcher.work(self._look)
+        await self.bridge.work(self._look)
         return Response(encode({"status": "ready"}), media_type=wire.JSON)
 
     async def metrics(self, _: Request, visit: Visit) -> ASGIApp:
@@ -106,7 +106,7 @@ class Gateway:
             raise Forbidden(f"{visit.caller.name} may see project {visit.caller.project!r} alone")
         if self.watcher is None:
             raise NotFound("This gateway counts nothing.")
-        page = await self.dispatcher.work(self.watcher.page)
+        page = await self.bridge.work(self.watcher.page)
         return Response(page, media_type=self.watcher.media_type)
 
     def _look(self) -> None:
@@ -140,16 +140,16 @@ def make_app(
 
 def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
     hub = gateway.hub = Hub(gateway.core.store, gateway.tokens)
-    dispatcher, limits = gateway.dispatcher, gateway.limits
+    bridge, limits = gateway.bridge, gateway.limits
     return [
-        lines_route(dispatcher, limits),
-        *(OperationRoute(each, dispatcher, limits) for each in OPERATIONS.values()),
-        *evidence_routes(dispatcher),
+        lines_route(bridge, limits),
+        *(OperationRoute(each, bridge, limits) for each in OPERATIONS.values()),
+        *evidence_routes(bridge),
         events_route(hub),
         feed_socket(hub),
         tools_route(gateway.tools),
-        login_route(dispatcher, limits),
-        logout_route(dispatcher, gateway.tokens),
+        login_route(bridge, limits),
+        logout_route(bridge, gateway.tokens),
         _open("/health", gateway.health, "How all is going, in one word."),
         _open("/ready", gateway.ready, "Whether requests can be served."),
         _metrics(gateway),

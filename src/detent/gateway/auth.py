@@ -17,14 +17,13 @@ from detent.errors import Forbidden, Misconfigured, Unauthorized
 from detent.operations.core import Core
 from detent.operations.registry import OWNER, Caller
 from detent.operations.tokens import caller_from, digest_of, expired, new_token, row_for
-from detent.settings import Settings
+from detent.settings import TOKEN_FILE, Settings
 from detent.store.port import Store, Writing
 
 log = logging.getLogger("detent.gateway")
 
 #: A token that was revoked elsewhere is refused at most so much later.
 FRESH_S = 1.0
-TOKEN_FILE = "token"
 COOKIE = "detent"
 SECURE_COOKIE = "__Host-detent"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")

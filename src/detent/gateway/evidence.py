@@ -18,7 +18,7 @@ from detent.errors import TooLarge
 from detent.gateway import wire
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
 from detent.gateway.door import Visit
-from detent.gateway.posting import Dispatcher
+from detent.gateway.posting import Bridge
 from detent.gateway.routes import GuardedRoute, encode
 from detent.operations import shapes
 from detent.operations.evidence import ANY, Found, attach_evidence, find_evidence, read_evidence
@@ -31,20 +31,20 @@ PATH = "/api/runs/{run_id}/evidence/{file:path}"
 IN_MEMORY_BYTES = 1_048_576
 
 
-def evidence_routes(dispatcher: Dispatcher) -> list[GuardedRoute]:
+def evidence_routes(bridge: Bridge) -> list[GuardedRoute]:
     """What reads a file of a run, and what adds one."""
-    return [_download(dispatcher), _upload(dispatcher)]
+    return [_download(bridge), _upload(bridge)]
 
 
-def _download(dispatcher: Dispatcher) -> GuardedRoute:
+def _download(bridge: Bridge) -> GuardedRoute:
     async def download(request: Request, visit: Visit) -> ASGIApp:
         run_id, file = _named(request)
 
         def find() -> tuple[Found, Iterator[bytes]]:
-            found = find_evidence(dispatcher.core, visit.caller, run_id, file)
-            return found, read_evidence(dispatcher.core, found)
+            found = find_evidence(bridge.core, visit.caller, run_id, file)
+            return found, read_evidence(bridge.core, found)
 
-        found, pieces = await dispatcher.work(find)
+        found, pieces = await bridge.work(find)
         return StreamingResponse(pieces, 200, _headers(found), found.media_type)
 
     return GuardedRoute(
@@ -72,16 +72,16 @@ def _headers(found: Found) -> dict[str, str]:
     }
 
 
-def _upload(dispatcher: Dispatcher) -> GuardedRoute:
+def _upload(bridge: Bridge) -> GuardedRoute:
     async def upload(request: Request, visit: Visit) -> ASGIApp:
         run_id, file = _named(request)
-        await dispatcher.work(lambda: dispatcher.core.run(visit.caller, run_id))
+        await bridge.work(lambda: bridge.core.run(visit.caller, run_id))
         wire.must_be(request, ANY)
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as body:
-            await _receive(request, body, dispatcher)
-            added = await dispatcher.work(
+            await _receive(request, body, bridge)
+            added = await bridge.work(
                 lambda: attach_evidence(
-                    dispatcher.core, visit.caller, run_id, file, cast(BinaryIO, body)
+                    bridge.core, visit.caller, run_id, file, cast(BinaryIO, body)
                 )
             )
         return Response(encode(added), 201, media_type=wire.JSON)
@@ -103,7 +103,7 @@ def _upload(dispatcher: Dispatcher) -> GuardedRoute:
     )
 
 
-async def _receive(request: Request, body: Any, dispatcher: Dispatcher) -> None:
+async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
     declared = request.headers.get("content-length", "0")
     size = int(declared) if declared.isdigit() else 0
     received = 0
@@ -112,7 +112,7 @@ async def _receive(request: Request, body: Any, dispatcher: Dispatcher) -> None:
         if max(size, received) > MOST_BLOB_BYTES:
             raise TooLarge(f"The body is over {MOST_BLOB_BYTES} bytes.", limit=MOST_BLOB_BYTES)
         if received > IN_MEMORY_BYTES:
-            await dispatcher.work(lambda piece=piece: body.write(piece))  # type: ignore[misc]
+            await bridge.work(lambda piece=piece: body.write(piece))  # type: ignore[misc]
         else:
             body.write(piece)
 

@@ -29,7 +29,6 @@ from detent.operations.registry import Scope as Right
 #: How long a reader that was dropped may take to hear why.
 GRACE_S = 10.0
 EVENT_STREAM = "text/event-stream"
-#: How a WebSocket is closed, by the reason.
 #: One server-sent event, as OpenAPI sees it.
 EVENT = {
     "type": "object",
@@ -40,6 +39,7 @@ EVENT = {
         "event": {"type": "string"},
     },
 }
+#: How a WebSocket is closed, by the reason.
 CLOSE_CODES = {"stopping": 1012, "unauthorized": 4401, "slow_reader": 4408}
 
 

@@ -20,7 +20,7 @@ from detent.errors import DetentError, Invalid
 from detent.gateway import wire
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
 from detent.gateway.door import Visit, visit_of
-from detent.gateway.posting import Dispatcher
+from detent.gateway.posting import Bridge
 from detent.gateway.problems import document, explained
 from detent.gateway.routes import GuardedRoute
 from detent.operations import shapes
@@ -75,8 +75,8 @@ async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
 class Intake:
     """Submits chunks for one caller."""
 
-    def __init__(self, dispatcher: Dispatcher, caller: Caller, limits: wire.Limits) -> None:
-        self.core = dispatcher.core
+    def __init__(self, bridge: Bridge, caller: Caller, limits: wire.Limits) -> None:
+        self.core = bridge.core
         self.caller = caller
         self.limits = limits
 
@@ -114,9 +114,9 @@ class Intake:
 class LinesAnswer:
     """An answer line for each chunk, sent as soon as the chunk is on disk."""
 
-    def __init__(self, request: Request, dispatcher: Dispatcher, intake: Intake, ids: bool) -> None:
+    def __init__(self, request: Request, bridge: Bridge, intake: Intake, ids: bool) -> None:
         self.request = request
-        self.dispatcher = dispatcher
+        self.bridge = bridge
         self.intake = intake
         self.ids = ids
 
@@ -127,7 +127,7 @@ class LinesAnswer:
         try:
             async for chunk in chunks(self.request, self.intake.limits.text):
                 take = partial(self.intake.take, chunk, request_id, ids=self.ids)
-                await _line(send, await self.dispatcher.work(take))
+                await _line(send, await self.bridge.work(take))
         except Exception as error:
             problem = document(explained(error, request_id), request_id)
             await _line(send, {"error": problem})
@@ -139,7 +139,7 @@ async def _line(send: Send, value: Any) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-def lines_route(dispatcher: Dispatcher, limits: wire.Limits) -> GuardedRoute:
+def lines_route(bridge: Bridge, limits: wire.Limits) -> GuardedRoute:
     async def lines(request: Request, visit: Visit) -> ASGIApp:
         wire.must_be(request, wire.LINES)
         query = wire.once(request.query_params.multi_items())
@@ -147,8 +147,8 @@ def lines_route(dispatcher: Dispatcher, limits: wire.Limits) -> GuardedRoute:
         if query or ids not in ("true", "false"):
             name = next(iter(query), "ids")
             raise Invalid(f"{name} must not stand in the query.", field=name, allowed=("ids",))
-        intake = Intake(dispatcher, visit.caller, limits)
-        return LinesAnswer(request, dispatcher, intake, ids == "true")
+        intake = Intake(bridge, visit.caller, limits)
+        return LinesAnswer(request, bridge, intake, ids == "true")
 
     return GuardedRoute(
         "POST",

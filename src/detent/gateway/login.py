@@ -15,7 +15,7 @@ from detent.gateway import wire
 from detent.gateway.auth import COOKIE, SECURE_COOKIE, Tokens
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
 from detent.gateway.door import LOGIN, Visit
-from detent.gateway.posting import Dispatcher
+from detent.gateway.posting import Bridge
 from detent.gateway.routes import GuardedRoute, encode
 from detent.operations import shapes
 from detent.operations.models import invalid
@@ -31,7 +31,7 @@ class LoginBody(BaseModel):
     code: Annotated[str, Field(min_length=1, max_length=200, examples=["detent_…"])]
 
 
-def login_route(dispatcher: Dispatcher, limits: wire.Limits) -> GuardedRoute:
+def login_route(bridge: Bridge, limits: wire.Limits) -> GuardedRoute:
     """The one route whose credential stands in its body: whoever has no code is nobody."""
 
     async def log_in(request: Request, _: Visit) -> ASGIApp:
@@ -41,7 +41,7 @@ def login_route(dispatcher: Dispatcher, limits: wire.Limits) -> GuardedRoute:
             code = LoginBody.model_validate(wire.decode(body, limits)).code
         except ValidationError as error:
             raise invalid(error, ("code",)) from None
-        token, row = await dispatcher.work(lambda: exchange(dispatcher.core, code))
+        token, row = await bridge.work(lambda: exchange(bridge.core, code))
         shown = {name: row.get(name) for name in shapes.Token.__annotations__}
         response = Response(encode(views.shown(shown)), 200, media_type=wire.JSON)
         _set_cookie(response, request, token, SESSION_LIFETIME_S)
@@ -62,12 +62,12 @@ def login_route(dispatcher: Dispatcher, limits: wire.Limits) -> GuardedRoute:
     )
 
 
-def logout_route(dispatcher: Dispatcher, tokens: Tokens) -> GuardedRoute:
+def logout_route(bridge: Bridge, tokens: Tokens) -> GuardedRoute:
     async def log_out(request: Request, visit: Visit) -> ASGIApp:
         if visit.visitor is None:
             raise Forbidden("There is no session to end.")
         key = visit.visitor.key
-        await dispatcher.work(lambda: end_session(dispatcher.core, key))
+        await bridge.work(lambda: end_session(bridge.core, key))
         tokens.forget()
         response = Response(status_code=204)
         _set_cookie(response, request, "", 0)

@@ -69,7 +69,7 @@ class Page:
 
 def _is_visit(path: str, headers: Headers) -> bool:
     """Whether a person's browser opens this path, as opposed to a program that asks for data."""
-    if path != "/" and path.startswith((*NOT_PAGES, HASHED)):
+    if path.startswith((*NOT_PAGES, HASHED)):
         return False
     return path == "/" or "text/html" in headers.get("accept", "")
 

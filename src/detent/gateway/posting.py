@@ -45,8 +45,8 @@ class _Begun(NamedTuple):
     result: "Future[Any]"
 
 
-class Dispatcher:
-    """Asks for operations on behalf of one event loop."""
+class Bridge:
+    """From one event loop to the operations, which block: requests there, answers back."""
 
     def __init__(self, core: Core, tokens: Tokens) -> None:
         self.core = core

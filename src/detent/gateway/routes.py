@@ -21,7 +21,7 @@ from detent.errors import Broken, Invalid, Refused
 from detent.gateway import wire
 from detent.gateway.documents import ALWAYS, WITH_BODY, responses
 from detent.gateway.door import LOGIN, OPEN, Visit, refuse, visit_of
-from detent.gateway.posting import Dispatcher
+from detent.gateway.posting import Bridge
 from detent.gateway.problems import explained
 from detent.operations.inputs import INPUTS, input_for
 from detent.operations.models import bounds, fields_of
@@ -106,9 +106,9 @@ def _endpoint(parameters: Iterable[Parameter]) -> Callable[..., Any]:
 class OperationRoute(GuardedRoute):
     """One operation over HTTP."""
 
-    def __init__(self, operation: Operation, dispatcher: Dispatcher, limits: wire.Limits) -> None:
+    def __init__(self, operation: Operation, bridge: Bridge, limits: wire.Limits) -> None:
         self.operation = operation
-        self.dispatcher = dispatcher
+        self.bridge = bridge
         self.limits = limits
         self.fields = fields_of(operation)
         names = {each.name for each in operation.parameters}
@@ -133,7 +133,7 @@ class OperationRoute(GuardedRoute):
     async def serve(self, request: Request, visit: Visit) -> Response:
         arguments = await self._arguments(request)
         try:
-            answer = await self.dispatcher.ask(self.operation, visit.caller, arguments)
+            answer = await self.bridge.ask(self.operation, visit.caller, arguments)
         except Refused as refusal:
             if refusal.code == "version_conflict" and "if-match" in request.headers:
                 raise Refused(refusal.message, code="precondition_failed") from None

@@ -60,7 +60,7 @@ class Server:
         self._server.loop.call_soon_threadsafe(self.gateway.stop_feeds)
         self._server.should_exit = True
         self._thread.join()
-        self.gateway.dispatcher.close()
+        self.gateway.bridge.close()
         self._server = self._thread = None
 
 

@@ -14,7 +14,7 @@ from starlette.types import Scope as Connection
 from detent.errors import NotFound
 from detent.gateway import wire
 from detent.gateway.door import Visit
-from detent.gateway.posting import Dispatcher
+from detent.gateway.posting import Bridge
 from detent.gateway.routes import AnyTokenRoute
 from detent.operations.registry import OPERATIONS, Caller, Scope
 
@@ -45,8 +45,8 @@ Load = Callable[[int], Tools]
 class ToolDoor:
     """The path's handler: strict JSON as everywhere, then the protocol's own server."""
 
-    def __init__(self, dispatcher: Dispatcher, limits: wire.Limits, load: Load | None) -> None:
-        self.dispatcher = dispatcher
+    def __init__(self, bridge: Bridge, limits: wire.Limits, load: Load | None) -> None:
+        self.bridge = bridge
         self.limits = limits
         self._load = load
         self._loading = asyncio.Lock()
@@ -78,14 +78,14 @@ class ToolDoor:
 
     def _asking(self, caller: Caller) -> Ask:
         async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
-            return await self.dispatcher.ask(OPERATIONS[operation], caller, arguments)
+            return await self.bridge.ask(OPERATIONS[operation], caller, arguments)
 
         return ask
 
     async def _ready(self) -> Tools:
         async with self._loading:
             if self._tools is None:
-                self._tools = await self.dispatcher.work(self._loaded)
+                self._tools = await self.bridge.work(self._loaded)
                 self._running = asyncio.create_task(self._tools.run())
             return self._tools
 

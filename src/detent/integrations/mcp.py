@@ -24,6 +24,7 @@ from starlette.types import Scope as Connection
 from detent.errors import DetentError, Forbidden, NotFound
 from detent.integrations.mcp_tools import RESOURCES, Ask, Tool, mcp_meta, resource_from, tools_for
 from detent.operations.registry import Scope
+from detent.redaction import redact
 
 log = logging.getLogger("detent.mcp")
 
@@ -128,12 +129,15 @@ async def _read(guest: Guest, operation: str, arguments: Mapping[str, Any]) -> A
         _find(operation, guest)
         return await guest.ask(operation, arguments)
     except NotFound as error:
-        raise MCPError(types.INVALID_PARAMS, error.message, _problem(error)) from None
+        raise _refusal(types.INVALID_PARAMS, _problem(error)) from None
     except DetentError as error:
-        raise MCPError(types.INVALID_REQUEST, error.message, _problem(error)) from None
+        raise _refusal(types.INVALID_REQUEST, _problem(error)) from None
     except Exception as error:
-        problem = _unexpected(operation, error)
-        raise MCPError(types.INTERNAL_ERROR, problem["detail"], problem) from None
+        raise _refusal(types.INTERNAL_ERROR, _unexpected(operation, error)) from None
+
+
+def _refusal(code: int, problem: Mapping[str, Any]) -> MCPError:
+    return MCPError(code, problem["detail"], problem)
 
 
 def _find(name: str, guest: Guest) -> Tool:
@@ -181,7 +185,7 @@ def _json(value: Any) -> str:
 
 def _problem(error: DetentError) -> dict[str, Any]:
     details = {name: _short(value) for name, value in error.details.items()}
-    return {"code": error.code, "detail": error.message, "hint": error.hint, **details}
+    return {"code": error.code, "detail": redact(error.message), "hint": error.hint, **details}
 
 
 def _short(value: Any) -> Any:

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from detent import feed
 from detent.integrations.moves import OVER, Move, Tracker
 from detent.kernel.health import Figures, judge
+from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import figures, status
@@ -46,7 +47,7 @@ POLL_S = 1.0
 NO_RETRY = ("due", "released", "handed_back")
 #: A task's work has ended when it waits for review, too.
 TASK_OVER = OVER["task"] | {"ready"}
-RUN_OVER = frozenset({"succeeded", "failed", "timeout", "cancelled"})
+RUN_OVER = LIFECYCLES["run"].terminal
 
 
 class Names:
@@ -304,7 +305,7 @@ def queue(core: Core) -> Iterable[Metric]:
     with core.store.read() as view:
         now = view.now()
         oldest = view.page(Query("jobs", {"state": "queued"}, "queued_at", limit=1))
-        beat: Any = view.rows("system_state").get("keeper") or {}
+        keeper: Mapping[str, Any] = view.rows("system_state").get("keeper") or {}
     age = (now - oldest[0]["queued_at"]) / 1_000_000 if oldest else 0.0
     lengths = {name: float(count) for name, count in status(core, OWNER)["byPriority"].items()}
     return [
@@ -313,13 +314,11 @@ def queue(core: Core) -> Iterable[Metric]:
             "detent_queue_age_seconds", "How long the oldest queued job has waited", value=age
         ),
         GaugeMetricFamily(
-            "detent_keeper_elected", "1 while some keeper holds the office", value=_held(beat, now)
+            "detent_keeper_elected",
+            "1 while some keeper holds the office",
+            value=int(keeper.get("until", 0) > now),
         ),
     ]
-
-
-def _held(office: Mapping[str, Any], now: int) -> int:
-    return int(office.get("until", 0) > now)
 
 
 def health(core: Core) -> Iterable[Metric]:

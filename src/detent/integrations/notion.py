@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from detent import views
 from detent.errors import DetentError, Misconfigured
 from detent.integrations.errand import Errand
-from detent.integrations.notion_api import Notion, Rejected, Uncertain
+from detent.integrations.notion_api import Notion, Rejected
 from detent.integrations.notion_pages import (
     RUNS,
     STATE,
@@ -120,7 +120,7 @@ class Sync:
         with self.core.store.read() as view:
             cursor = view.rows("system_state").get(CURSOR) or 0
             batch = view.events(cursor, MOST_EVENTS)
-            changed = [(table, ident, row) for table, ident, row in _changed(view, batch)]
+            changed = list(_changed(view, batch))
         done = Synced()
         for table, ident, row in changed:
             done = done.and_(self._one(table, ident, row))
@@ -303,7 +303,7 @@ class NotionKeeper:
             self._sync = Sync(self.core, self._notion, self.hold)
         try:
             return not self._sync.run().complete
-        except (DetentError, Uncertain) as error:
+        except DetentError as error:
             level = logging.INFO if isinstance(error, Elsewhere) else logging.WARNING
             log.log(level, "Notion is not up to date: %s", error)
             self._sync = None  # what another process may do meanwhile is read anew

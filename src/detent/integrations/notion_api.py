@@ -27,8 +27,10 @@ CONFLICT = 409
 Json = dict[str, Any]
 
 
-class Uncertain(Exception):
+class Uncertain(DetentError):
     """No answer came, or one that does not say whether the thing was made."""
+
+    default_code = "unavailable"
 
 
 class Rejected(DetentError):

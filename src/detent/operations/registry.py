@@ -146,7 +146,7 @@ def _enlist(
 
 
 def call(name: str, core: Any, caller: Caller, /, **arguments: Any) -> Any:
-    """Ask for an operation by name: the one dispatcher, which checks the scope first."""
+    """Ask for an operation by name: the one way to call it, which checks the scope first."""
     found = OPERATIONS[name]
     caller.must(found.scope)
     return found.function(core, caller, **arguments)

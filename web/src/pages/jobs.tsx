@@ -6,7 +6,7 @@ import type { Job } from "../api/schema";
 import { Link, linkTo, useSearch } from "../router";
 import { plain, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
-import { Choice } from "../ui/choice";
+import { Filters } from "../ui/choice";
 import { Command, Empty } from "../ui/notes";
 import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { StateMark } from "../ui/state";
@@ -66,36 +66,15 @@ export default function Jobs() {
     <>
       <div className="title-row">
         <h1>Jobs</h1>
-        <div className="filters">
-          <Choice
-            name="text"
-            value={filter.search ?? ""}
-            onChange={(text) => change({ search: text })}
-          />
-          <Choice
-            name="state"
-            value={filter.state ?? ""}
-            choices={table.states}
-            onChange={(state) => change({ state })}
-          />
-          <Choice
-            name="project"
-            value={filter.project ?? ""}
-            choices={projects.data?.items.map((each) => each.name)}
-            onChange={(project) => change({ project })}
-          />
-          <Choice
-            name="intent"
-            value={filter.intent ?? ""}
-            choices={intents.data?.items.map((each) => each.name)}
-            onChange={(intent) => change({ intent })}
-          />
-          <Choice
-            name="task id"
-            value={filter.task_id ?? ""}
-            onChange={(task) => change({ task })}
-          />
-        </div>
+        <Filters
+          fields={[
+            { key: "search", name: "text" },
+            { key: "state", choices: table.states },
+            { key: "project", choices: projects.data?.items.map((each) => each.name) },
+            { key: "intent", choices: intents.data?.items.map((each) => each.name) },
+            { key: "task", name: "task id" },
+          ]}
+        />
       </div>
       <Bulk
         noun="job"

@@ -6,7 +6,7 @@ import type { Run } from "../api/schema";
 import { Link, linkTo, useSearch } from "../router";
 import { dollars, plain, shortId } from "../text";
 import { Bulk, type Verb } from "../ui/bulk";
-import { Choice } from "../ui/choice";
+import { Filters } from "../ui/choice";
 import { Empty } from "../ui/notes";
 import { type ColumnOf, chooseAll, More, Rows, usePages } from "../ui/rows";
 import { StateMark } from "../ui/state";
@@ -86,26 +86,14 @@ export default function Runs() {
     <>
       <div className="title-row">
         <h1>Runs</h1>
-        <div className="filters">
-          <Choice
-            name="text"
-            value={filter.search ?? ""}
-            onChange={(text) => change({ search: text })}
-          />
-          <Choice
-            name="state"
-            value={filter.state ?? ""}
-            choices={table.states}
-            onChange={(state) => change({ state })}
-          />
-          <Choice
-            name="worker"
-            value={filter.worker ?? ""}
-            choices={workers.data?.items.map((each) => each.name)}
-            onChange={(worker) => change({ worker })}
-          />
-          <Choice name="job id" value={filter.job_id ?? ""} onChange={(job) => change({ job })} />
-        </div>
+        <Filters
+          fields={[
+            { key: "search", name: "text" },
+            { key: "state", choices: table.states },
+            { key: "worker", choices: workers.data?.items.map((each) => each.name) },
+            { key: "job", name: "job id" },
+          ]}
+        />
       </div>
       <Bulk
         noun="run"

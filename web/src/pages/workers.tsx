@@ -56,8 +56,6 @@ function standing(worker: Worker): [look: string, word: string] {
 }
 
 function WorkerTile({ worker }: { worker: Worker }) {
-  const drain = useVerb("drain_worker");
-  const undrain = useVerb("undrain_worker");
   const [look, word] = standing(worker);
   return (
     <article className="tile" aria-label={plain(worker.name)}>
@@ -100,33 +98,17 @@ function WorkerTile({ worker }: { worker: Worker }) {
           ))}
         </ul>
       )}
-      <div className="row">
-        {worker.draining ? (
-          <button
-            type="button"
-            className="button small"
-            onClick={() => undrain.mutate({ name: worker.name })}
-          >
-            Let it claim again
-          </button>
-        ) : (
-          <button
-            type="button"
-            className="button small"
-            onClick={() => drain.mutate({ name: worker.name })}
-          >
-            Drain
-          </button>
-        )}
-      </div>
-      {(drain.error ?? undrain.error) && <Trouble problem={(drain.error ?? undrain.error)!} />}
+      <Draining
+        what="worker"
+        name={worker.name}
+        drained={worker.draining}
+        undo="Let it claim again"
+      />
     </article>
   );
 }
 
 function ResourceTile({ resource }: { resource: Resource }) {
-  const drain = useVerb("drain_resource");
-  const undrain = useVerb("undrain_resource");
   const look = resource.drained ? "attention" : resource.healthy ? "good" : "bad";
   const word = resource.drained ? "drained" : resource.healthy ? "healthy" : "unhealthy";
   return (
@@ -167,26 +149,42 @@ function ResourceTile({ resource }: { resource: Resource }) {
         </p>
       )}
       {!resource.built_in && (
-        <div className="row">
-          {resource.drained ? (
-            <button
-              type="button"
-              className="button small"
-              onClick={() => undrain.mutate({ name: resource.id })}
-            >
-              Give it out again
-            </button>
-          ) : (
-            <button
-              type="button"
-              className="button small"
-              onClick={() => drain.mutate({ name: resource.id })}
-            >
-              Drain
-            </button>
-          )}
-        </div>
+        <Draining
+          what="resource"
+          name={resource.id}
+          drained={resource.drained}
+          undo="Give it out again"
+        />
       )}
     </article>
+  );
+}
+
+interface DrainingProps {
+  what: "worker" | "resource";
+  name: string;
+  drained: boolean;
+  /** What the button says that ends it. */
+  undo: string;
+}
+
+/** Let a worker claim nothing more, or give a resource to nobody; and the way back. */
+function Draining({ what, name, drained, undo }: DrainingProps) {
+  const drain = useVerb(`drain_${what}`);
+  const undrain = useVerb(`undrain_${what}`);
+  const problem = drain.error ?? undrain.error;
+  return (
+    <>
+      <div className="row">
+        <button
+          type="button"
+          className="button small"
+          onClick={() => (drained ? undrain : drain).mutate({ name })}
+        >
+          {drained ? undo : "Drain"}
+        </button>
+      </div>
+      {problem && <Trouble problem={problem} />}
+    </>
   );
 }

@@ -1,8 +1,35 @@
-// A filter: a list to choose from where the choices are known, else a field to type in.
-import { useEffect, useState } from "react";
+// Filters of a list: something to choose from where the choices are known, else a field to type in.
+import { type ReactNode, useEffect, useState } from "react";
+import { useSearch } from "../router";
 import { plain } from "../text";
 
-export type Choices = readonly string[] | undefined;
+type Choices = readonly string[] | undefined;
+
+export interface Field {
+  /** Where the address keeps its value. */
+  key: string;
+  /** What people call it; its key if nothing is said. */
+  name?: string;
+  choices?: Choices;
+}
+
+export function Filters({ fields, children }: { fields: readonly Field[]; children?: ReactNode }) {
+  const [search, change] = useSearch();
+  return (
+    <div className="filters">
+      {fields.map(({ key, name, choices }) => (
+        <Choice
+          key={key}
+          name={name ?? key}
+          value={search.get(key) ?? ""}
+          choices={choices}
+          onChange={(value) => change({ [key]: value })}
+        />
+      ))}
+      {children}
+    </div>
+  );
+}
 
 interface Props {
   name: string;
@@ -11,7 +38,7 @@ interface Props {
   onChange: (value: string | null) => void;
 }
 
-export function Choice({ name, value, choices, onChange }: Props) {
+function Choice({ name, value, choices, onChange }: Props) {
   if (!choices) return <Typed name={name} value={value} onChange={onChange} />;
   const known = value && !choices.includes(value) ? [...choices, value] : choices;
   return (

@@ -11,7 +11,7 @@ import { When } from "./when";
 
 const MOST_SHOWN = 2_000_000;
 
-export function addressOf(item: Item): string {
+function addressOf(item: Item): string {
   const file = item.file.split("/").map(encodeURIComponent).join("/");
   return `/api/runs/${encodeURIComponent(item.run_id)}/evidence/${file}`;
 }

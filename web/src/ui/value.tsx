@@ -10,7 +10,7 @@ export function Value({ value }: { value: unknown }) {
   return <pre className="block">{shown(value)}</pre>;
 }
 
-export function DiffView({ text }: { text: string }) {
+function DiffView({ text }: { text: string }) {
   const lines = useMemo(() => readDiff(text), [text]);
   const size = diffSize(lines);
   return (

@@ -67,8 +67,9 @@ class Order:
     def command(self, part: str) -> str:
         if part == "storm":
             return f"{self.plan.command()} --part storm"
+        steps = f" --steps {self.steps}" if part == "simulation" and self.steps else ""
         quick = " --quick" if self.size is QUICK else ""
-        return f"detent torture --store {self.store} --seed {self.seed} --part {part}{quick}"
+        return f"detent torture --store {self.store} --seed {self.seed} --part {part}{steps}{quick}"
 
     @property
     def plan(self) -> Plan:

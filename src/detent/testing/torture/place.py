@@ -14,7 +14,7 @@ from detent.kernel import commands as c
 from detent.kernel.predicates import ENDED_JOB
 from detent.operations.core import Core
 from detent.service import open_core
-from detent.settings import Loaded, Settings
+from detent.settings import TOKEN_FILE, Loaded, Settings
 from detent.store.port import Query
 from detent.testing.torture import ledger
 from detent.testing.torture.ledger import Ledger
@@ -120,7 +120,7 @@ class Place:
     @property
     def token(self) -> str:
         """What the first gateway has made."""
-        return (self.data_dir / "token").read_text("ascii").strip()
+        return (self.data_dir / TOKEN_FILE).read_text("ascii").strip()
 
     def was_hit(self, armed: str) -> bool:
         """Whether every failpoint that was armed has acted."""

@@ -20,7 +20,7 @@ from detent.testing.postgres import Server
 from detent.testing.torture import evidence
 from detent.testing.torture.checker import Evidence
 from detent.testing.torture.cluster import Cluster
-from detent.testing.torture.faults import FAULTS, OF_A_FILE, OF_A_SERVER, Injector
+from detent.testing.torture.faults import OF_A_FILE, OF_A_SERVER, Injector
 from detent.testing.torture.history import History
 from detent.testing.torture.load import CLIENTS, Client, total
 from detent.testing.torture.nursery import Nursery
@@ -264,7 +264,3 @@ def too_little(report: Report) -> list[str]:
 
 def _some(kinds: Sequence[str], causes: Sequence[str]) -> int:
     return int(any(cause in kinds for cause in causes))
-
-
-def unknown_faults(given: Sequence[str]) -> list[str]:
-    return [each for each in given if each not in FAULTS]

@@ -29,7 +29,7 @@ const PAGE = 1_000;
 export const MOST_ENDED = 500;
 const FLUSH_MS = 120;
 
-export function cardFrom(task: Task): Card {
+function cardFrom(task: Task): Card {
   return {
     id: task.id,
     title: task.title || task.intent,

@@ -7,7 +7,7 @@ import type { Lifecycle } from "../../api/schema";
 import { feed } from "../../live/feed";
 import { Link, linkTo, useSearch } from "../../router";
 import { plain, words } from "../../text";
-import { Choice, type Choices } from "../../ui/choice";
+import { Filters } from "../../ui/choice";
 import { Command, Empty, Trouble } from "../../ui/notes";
 import { StateMark } from "../../ui/state";
 import { useLook, useTable } from "../../ui/tables";
@@ -44,7 +44,7 @@ export default function Board() {
             </button>
           ))}
         </div>
-        <Filters filter={filter} change={change} />
+        <Narrowing filter={filter} change={change} />
       </div>
       <Columns key={`${name} ${JSON.stringify(filter)}`} table={table} filter={filter} />
     </>
@@ -53,27 +53,17 @@ export default function Board() {
 
 type Change = (changes: Record<string, string | null>) => void;
 
-function Filters({ filter, change }: { filter: Filter; change: Change }) {
+function Narrowing({ filter, change }: { filter: Filter; change: Change }) {
   const projects = useRead("list_projects", {});
   const intents = useRead("list_intents", {});
-  const choices: Partial<Record<(typeof FILTERS)[number], Choices>> = {
+  const choices: Partial<Record<keyof Filter, readonly string[] | undefined>> = {
     project: projects.data?.items.map((each) => each.name),
     intent: intents.data?.items.map((each) => each.name),
     priority: PRIORITIES,
   };
-  const any = FILTERS.some((key) => filter[key]);
   return (
-    <div className="filters">
-      {FILTERS.map((key) => (
-        <Choice
-          key={key}
-          name={key}
-          value={filter[key] ?? ""}
-          choices={choices[key]}
-          onChange={(value) => change({ [key]: value })}
-        />
-      ))}
-      {any && (
+    <Filters fields={FILTERS.map((key) => ({ key, choices: choices[key] }))}>
+      {FILTERS.some((key) => filter[key]) && (
         <button
           type="button"
           className="button small"
@@ -82,7 +72,7 @@ function Filters({ filter, change }: { filter: Filter; change: Change }) {
           Clear
         </button>
       )}
-    </div>
+    </Filters>
   );
 }
 

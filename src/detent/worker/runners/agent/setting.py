@@ -18,6 +18,7 @@ from detent.kernel.budget import dollars
 from detent.kernel.retry import FailureClass
 from detent.operations.core import Core
 from detent.redaction import remember, remember_environment, resolve
+from detent.settings import SERVER_FILE
 from detent.worker.attempt import Attempt
 from detent.worker.failures import Failure
 from detent.worker.runners.agent.config import Agent, filled, with_places
@@ -179,7 +180,7 @@ class Setting:
 def _announced(data_dir: Path) -> str | None:
     """The gateway that serves this data directory, if one does; not one that was killed."""
     try:
-        found: Any = json.loads((data_dir / "server.json").read_text())
+        found: Any = json.loads((data_dir / SERVER_FILE).read_text())
         lives = psutil.Process(found["pid"]).create_time() == found["started"]
         return str(found["url"]) if lives else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
