@@ -100,25 +100,18 @@ describe("addresses", () => {
 });
 
 describe("matters", () => {
-  const NONE = new Map<string, string>();
   const task = (fields: Partial<Task>) =>
     ({ blocked_detail: {}, blocked_by: null, ...fields }) as Task;
   test("kinds by state and reason", () => {
-    expect(kindOf(task({ state: "ready" }), NONE)).toBe("review");
-    expect(kindOf(task({ state: "blocked", blocked_by: "needs_user" }), NONE)).toBe("confirmation");
-    expect(kindOf(task({ state: "blocked", blocked_by: "error" }), NONE)).toBe("failure");
-    expect(
-      kindOf(
-        task({ state: "blocked", blocked_by: "error", blocked_detail: { error_class: "lost" } }),
-        NONE,
-      ),
-    ).toBe("quarantine");
+    expect(kindOf(task({ state: "ready" }))).toBe("review");
+    expect(kindOf(task({ state: "blocked", blocked_by: "needs_user" }))).toBe("confirmation");
+    expect(kindOf(task({ state: "blocked", blocked_by: "error" }))).toBe("failure");
   });
-  test("a failed task says nothing of how; its job does", () => {
-    const failed = task({ id: "a", state: "failed" });
-    expect(kindOf(failed, NONE)).toBe("failure");
-    expect(kindOf(failed, new Map([["a", "lost"]]))).toBe("quarantine");
-    expect(kindOf(failed, new Map([["b", "lost"]]))).toBe("failure");
+  test("what cost its workers their lives is in quarantine", () => {
+    for (const stopped of [task({ state: "failed" }), task({ state: "blocked" })]) {
+      expect(kindOf({ ...stopped, error_class: "error" })).toBe("failure");
+      expect(kindOf({ ...stopped, error_class: "lost" })).toBe("quarantine");
+    }
   });
   test("own words are allowed without options, or where the question says so", () => {
     expect(asked(task({ blocked_detail: { text: "Go?" } }))).toEqual({

@@ -36,6 +36,8 @@ def inbox(only_list: bool, project: str | None, as_json: bool) -> None:
 
 def wanted(row: Mapping[str, Any]) -> str:
     """What a person is asked for."""
+    if row["error_class"] == "lost":
+        return "quarantine: its workers were lost again and again; retry it when that is mended"
     if row["state"] != "blocked":
         return WANTED[row["state"]]
     detail = row["blocked_detail"]

@@ -973,6 +973,7 @@ export type Task = {
   budget: number | null;
   spent: number;
   cancel_reason: string | null;
+  error_class: string | null;
   options: Record<string, unknown>;
   created_by: string;
   created_at: string;

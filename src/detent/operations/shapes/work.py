@@ -68,6 +68,8 @@ class Task(TypedDict):
     budget: float | None
     spent: float
     cancel_reason: str | None
+    #: How its job has failed, if that is where it stands: `lost` is a quarantine.
+    error_class: str | None
     options: dict[str, Any]
     created_by: str
     created_at: str

@@ -18,13 +18,11 @@ const BY_REASON: Record<string, Kind> = {
   budget: "budget",
 };
 
-/** `failures`: how the jobs of failed tasks ended, by task, for tasks that do not say it. */
-export function kindOf(task: Task, failures: ReadonlyMap<string, string>): Kind {
+export function kindOf(task: Task): Kind {
   if (task.state === "ready") return "review";
   if (task.blocked_by && BY_REASON[task.blocked_by]) return BY_REASON[task.blocked_by]!;
   // Work that costs its workers their lives is kept from them: nobody takes it any more.
-  const ended = task.blocked_detail.error_class ?? failures.get(task.id);
-  return ended === "lost" ? "quarantine" : "failure";
+  return task.error_class === "lost" ? "quarantine" : "failure";
 }
 
 export interface Asked {

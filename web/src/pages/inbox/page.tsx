@@ -9,7 +9,7 @@ import { useReveal } from "../../ui/reveal";
 import { When } from "../../ui/when";
 import { KIND_WORDS, type Kind, kindOf, titleOf } from "./kinds";
 import { Matter } from "./matter";
-import { useFailures, useWaiting } from "./waiting";
+import { useWaiting } from "./waiting";
 
 export function Inbox({ id }: { id?: string }) {
   const { items, problem, again } = useWaiting();
@@ -24,7 +24,6 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
   if (found >= 0) place.current = found;
   const at = found >= 0 ? found : Math.min(place.current, items.length - 1);
   const task = items[at];
-  const failures = useFailures(items);
   const move = (by: number) => {
     const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
     if (next) go(`/inbox/${encodeURIComponent(next.id)}`, { replace: true });
@@ -47,21 +46,16 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
         <p className="faint">
           {items.length ? `${plural(items.length, "matter")} waiting, oldest first` : ""}
         </p>
-        {task && <Hints kind={kindOf(task, failures)} />}
+        {task && <Hints kind={kindOf(task)} />}
       </div>
       {task ? (
         <div className="inbox">
           <ol className="matters" aria-label="Waiting for you">
             {items.map((each, index) => (
-              <Item
-                key={each.id}
-                task={each}
-                kind={kindOf(each, failures)}
-                current={index === at}
-              />
+              <Item key={each.id} task={each} kind={kindOf(each)} current={index === at} />
             ))}
           </ol>
-          <Matter key={task.id} task={task} kind={kindOf(task, failures)} />
+          <Matter key={task.id} task={task} kind={kindOf(task)} />
         </div>
       ) : (
         <Empty title="Nothing waits for you.">
