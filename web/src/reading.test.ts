@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { address } from "./api/call";
-import type { Task } from "./api/schema";
+import type { JobQuestion, Task } from "./api/schema";
 import { diffSize, isDiff, readDiff } from "./diff";
-import { asked, kindOf, titleOf } from "./pages/inbox/kinds";
+import { asked, kindOf, titleOf, waitingIn } from "./pages/inbox/kinds";
 import { match } from "./router";
 import { codeFrom } from "./session";
 import { bytes, dollars, plain, plural, shortId, shown } from "./text";
@@ -114,13 +114,25 @@ describe("matters", () => {
     }
   });
   test("own words are allowed without options, or where the question says so", () => {
-    expect(asked(task({ blocked_detail: { text: "Go?" } }))).toEqual({
+    expect(asked({ text: "Go?" })).toEqual({
       text: "Go?",
       options: [],
       free: true,
     });
-    expect(asked(task({ blocked_detail: { text: "Go?", options: ["yes"] } })).free).toBe(false);
-    expect(asked(task({ blocked_detail: { options: ["yes"], free_text: true } })).free).toBe(true);
+    expect(asked({ text: "Go?", options: ["yes"] }).free).toBe(false);
+    expect(asked({ options: ["yes"], free_text: true }).free).toBe(true);
+  });
+  test("tasks and questions of jobs alone are one list, oldest first", () => {
+    const question = (job_id: string, kind: string, begun_at: string) =>
+      ({ job_id, name: "ask", kind, begun_at, intent: "dig" }) as JobQuestion;
+    const items = [task({ id: "t", state: "ready", state_at: "2", title: "", intent: "plan" })];
+    const questions = [question("j1", "question", "1"), question("j2", "confirmation", "3")];
+    const found = waitingIn({ items, questions });
+    expect(found.map(({ id, kind, title }) => [id, kind, title])).toEqual([
+      ["j1:ask", "question", "dig"],
+      ["t", "review", "plan"],
+      ["j2:ask", "confirmation", "dig"],
+    ]);
   });
   test("a task without a title is named by what it does", () => {
     expect(titleOf({ title: "", intent: "runQA" })).toBe("runQA");

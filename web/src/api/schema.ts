@@ -269,6 +269,12 @@ export type Holder = {
   since: string;
 };
 
+/** Tasks that wait for a person, and what jobs without a task ask; both oldest first. */
+export type Inbox = {
+  items: Array<Task>;
+  questions: Array<JobQuestion>;
+};
+
 /** A job with its result or error. */
 export type Job = {
   id: string;
@@ -308,6 +314,21 @@ export type Job = {
 export type JobPage = {
   items: Array<Job>;
   cursor: string | null;
+};
+
+/** An open question of a job that has no task: `name` is what `answer_job` calls `question`. */
+export type JobQuestion = {
+  job_id: string;
+  name: string;
+  kind: string;
+  begun_at: string;
+  step: string | null;
+  due_at: string | null;
+  detail: Record<string, unknown>;
+  project: string;
+  intent: string;
+  priority: string;
+  state: string;
 };
 
 export type Jobs = {
@@ -1141,7 +1162,7 @@ export interface Operations {
   enqueue: { takes: object & (EnqueueBody); answers: Added };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
-  inbox: { takes: { project?: string }; answers: Tasks };
+  inbox: { takes: { project?: string }; answers: Inbox };
   job_events: { takes: { job_id: string }; answers: Events };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };
   job_logs: { takes: { job_id: string; offset?: number }; answers: Output };

@@ -278,6 +278,29 @@ class Tasks(TypedDict):
     items: list[Task]
 
 
+class JobQuestion(TypedDict):
+    """An open question of a job that has no task: `name` is what `answer_job` calls `question`."""
+
+    job_id: str
+    name: str
+    kind: str
+    begun_at: str
+    step: str | None
+    due_at: str | None
+    detail: dict[str, Any]
+    project: str
+    intent: str
+    priority: str
+    state: str
+
+
+class Inbox(TypedDict):
+    """Tasks that wait for a person, and what jobs without a task ask; both oldest first."""
+
+    items: list[Task]
+    questions: list[JobQuestion]
+
+
 class Jobs(TypedDict):
     items: list[Job]
 

@@ -1,9 +1,13 @@
 // Everything that waits for a person, oldest first, as the server's inbox has it.
+import { useMemo } from "react";
 import { useFresh, useRead } from "../../api/hooks";
+import { waitingIn } from "./kinds";
 
 export function useWaiting() {
   const inbox = useRead("inbox", {});
-  useFresh(["inbox"], (event) => /^(task|budget)_/.test(event.name));
+  // What a job alone asks begins and ends with its wait, or with the job.
+  useFresh(["inbox"], (event) => /^(task|budget|wait)_|^job_(cancelled|failed)$/.test(event.name));
   const again = () => void inbox.refetch();
-  return { items: inbox.data?.items, problem: inbox.error, again };
+  const items = useMemo(() => inbox.data && waitingIn(inbox.data), [inbox.data]);
+  return { items, problem: inbox.error, again };
 }
