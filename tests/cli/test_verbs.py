@@ -319,7 +319,9 @@ def test_a_bar_is_drawn_on_a_terminal_alone() -> None:
     import subprocess
 
     program = (
-        "from detent.cli.progress import counted; print(sum(counted(list(range(100)), 'cancel')))"
+        "from detent.cli.progress import bar\n"
+        "with bar(4950) as tell: tell('cancel', 100)\n"
+        "print(4950)"
     )
     ours, theirs = pty.openpty()
     with subprocess.Popen(

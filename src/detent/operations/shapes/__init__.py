@@ -82,6 +82,8 @@ from detent.operations.shapes.outside import (
     Webhooks,
 )
 from detent.operations.shapes.work import (
+    Acted,
+    ActedOn,
     Added,
     Deleted,
     Event,
@@ -99,6 +101,7 @@ from detent.operations.shapes.work import (
     Output,
     Reason,
     RefusedTask,
+    RefusedWork,
     Run,
     RunPage,
     Runs,
@@ -114,6 +117,8 @@ from detent.operations.shapes.work import (
 )
 
 __all__ = [
+    "Acted",
+    "ActedOn",
     "Added",
     "Appearance",
     "BegunRun",
@@ -175,6 +180,7 @@ __all__ = [
     "Queue",
     "Reason",
     "RefusedTask",
+    "RefusedWork",
     "Removed",
     "Replayed",
     "Resource",

@@ -240,6 +240,30 @@ class Moved(TypedDict):
     outcome: Any
 
 
+class Acted(TypedDict):
+    """One of many that a verb was carried out on; state and version are null if it was deleted."""
+
+    id: str
+    state: str | None
+    version: int | None
+    outcome: Any
+
+
+class RefusedWork(TypedDict):
+    """One of many that was refused by itself."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class ActedOn(TypedDict):
+    """Every id that was named, once: among what was done, or among what was refused."""
+
+    items: list[Acted]
+    refused: list[RefusedWork]
+
+
 class Signalled(TypedDict):
     """`delivered`, `kept` for a wait that has not begun, or `repeated`."""
 
