@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from detent.errors import JobFailed
     from detent.worker.app import App
     from detent.worker.effects import NOT_DONE
-    from detent.worker.failures import Failure, NeedsUser, NetworkError, RateLimited, ResourceFailed
+    from detent.worker.failures import (
+        Expired,
+        Failure,
+        NeedsUser,
+        NetworkError,
+        RateLimited,
+        ResourceFailed,
+    )
     from detent.worker.history import StepResult
     from detent.worker.plans import PlanRequest
     from detent.worker.run import AsyncRun, Run
@@ -23,6 +30,7 @@ __all__ = [
     "AsyncClient",
     "AsyncRun",
     "Client",
+    "Expired",
     "Failure",
     "JobFailed",
     "NeedsUser",
@@ -41,6 +49,7 @@ _PLACES = {
     "AsyncClient": "detent.client",
     "AsyncRun": "detent.worker.run",
     "Client": "detent.client",
+    "Expired": "detent.worker.failures",
     "Failure": "detent.worker.failures",
     "JobFailed": "detent.errors",
     "NeedsUser": "detent.worker.failures",

@@ -268,6 +268,27 @@ def test_the_inbox_is_dealt_with_one_by_one(
     assert states(run) == ["completed", "pending", "ready"]
 
 
+def test_a_job_alone_is_answered_in_the_inbox(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detail = {"text": "Which way?", "options": ["left", "right"]}
+    with placed(data) as place:
+        ids = [place.call("submit_job", intent="runQA", payload={"to": "x"})["id"] for _ in "ab"]
+        for held in place.claim():
+            told = c.SuspendRun(held.grant, str(held.job.run_id), "ask", "question", detail=detail)
+            place.report(told)
+    listed = run("inbox", "--list").stdout
+    assert listed.count("question: Which way? (left, right)") == 2
+    assert ids[0] in listed
+    typed = "show\nanswer\nup\nanswer\nleft\ncancel"
+    shown = _at_a_terminal(monkeypatch, ["inbox"], typed)
+    assert '"to": "x"' in shown.stdout
+    assert "the question allows: left, right" in shown.stderr
+    found = json.loads(run("jobs", "--json").stdout)["items"]
+    assert {row["id"]: row["state"] for row in found} == {ids[0]: "queued", ids[1]: "cancelled"}
+    assert json.loads(run("inbox", "--json").stdout) == {"items": [], "questions": []}
+
+
 def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,7 +324,9 @@ def test_a_bar_is_drawn_on_a_terminal_alone() -> None:
     import subprocess
 
     program = (
-        "from detent.cli.progress import counted; print(sum(counted(list(range(100)), 'cancel')))"
+        "from detent.cli.progress import bar\n"
+        "with bar(4950) as tell: tell('cancel', 100)\n"
+        "print(4950)"
     )
     ours, theirs = pty.openpty()
     with subprocess.Popen(

@@ -133,6 +133,7 @@ def test_a_notice_brings_no_markup_and_no_options() -> None:
         "title": "<b>\x1b[31mbold</b> & more",
         "state": "ready",
         "blocked_detail": {},
+        "error_class": None,
         "blocked_by": None,
     }
     title, text = watch.notice(row)
@@ -147,7 +148,13 @@ def test_the_bell_rings_and_the_desktop_is_told(
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> {tmp_path}/said\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    row = {"intent": "runQA", "title": "T", "state": "ready", "blocked_detail": {}}
+    row: dict[str, Any] = {
+        "intent": "runQA",
+        "title": "T",
+        "state": "ready",
+        "blocked_detail": {},
+        "error_class": None,
+    }
     watch.tell([])
     assert capsys.readouterr().err == ""
     watch.tell([{**row, "blocked_by": None}])

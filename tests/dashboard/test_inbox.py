@@ -23,6 +23,24 @@ def test_answer_a_question_by_its_button(page: Page, detent: Scene) -> None:
     detent.wait_for(task_id, "ready")
 
 
+def test_answer_a_job_that_has_no_task(page: Page, detent: Scene) -> None:
+    page.goto(detent.url)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    asked = {"text": "Which road?", "choices": ["high", "low"]}
+    body = {"intent": "ask", "payload": asked, "project": "alone"}
+    job_id = detent.post("/api/jobs", body).json()["id"]
+    expect(page.get_by_role("link", name="alone")).to_contain_text("Question")
+    page.goto(f"{detent.url}/jobs/{job_id}")
+    page.get_by_role("link", name="Answer in the inbox").click()
+    expect(page.locator(".asked")).to_have_text("Which road?")
+    expect(page.get_by_role("log")).to_contain_text("Looking at the options")
+    page.get_by_role("button", name="low", exact=True).click()
+    expect(page.get_by_role("link", name="alone")).to_have_count(0)
+    events = detent.get(f"/api/jobs/{job_id}/events")["events"]
+    (answer,) = [each for each in events if each["name"] == "wait_completed"]
+    assert (answer["data"]["value"], answer["actor"]) == ("low", "owner")
+
+
 def test_answer_in_own_words_with_keys_alone(page: Page, detent: Scene) -> None:
     task_id = detent.submit("ask", {"text": "What is it called?"}, "blocked")
     open_matter(page, detent, task_id)

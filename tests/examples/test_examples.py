@@ -39,7 +39,8 @@ def test_nightly_qa_is_reported_to_notion(home: Path, tmp_path: Path) -> None:
         said = reader.follow(EXAMPLES / "nightly-qa" / "README.md")
         assert "- good: pass" in said
         assert "- bad: FAIL" in said
-        assert len(notion.rows("detent tasks")) == 3
+        assert "- empty: NO TESTS" in said
+        assert len(notion.rows("detent tasks")) == 4
 
 
 def test_code_review_waits_for_a_person(home: Path) -> None:

@@ -188,3 +188,33 @@ def test_others_are_served_between_the_chunks(gateway: Installation, owner: http
     finally:
         done.set()
         thread.join()
+
+
+# ---- verbs on many ---------------------------------------------------------------------------
+
+
+def test_one_request_acts_on_many(gateway: Installation, owner: httpx2.Client) -> None:
+    ids = owner.post("/api/bulk", json=[{"intent": "runQA"}] * 300).json()["ids"]
+    before = gateway.head()
+    answer = owner.post("/api/many/cancel", json={"ids": [*ids, "nobody"], "reason": "enough"})
+    assert answer.status_code == 200
+    found = answer.json()
+    assert [each["id"] for each in found["items"]] == ids
+    assert found["refused"] == [
+        {"id": "nobody", "code": "unknown_task", "detail": "There is no task or job 'nobody'."}
+    ]
+    with gateway.core.store.read() as view:
+        assert len({each.at for each in view.events(before, 1_000)}) == 1
+
+
+def test_too_many_none_and_what_is_no_id_are_refused(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    before = gateway.head()
+    wrong: list[Any] = [["x"] * 1_001, [], [7], "x", None]
+    for ids in wrong:
+        body = {} if ids is None else {"ids": ids}
+        refused = owner.post("/api/many/retry", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), body
+        assert refused.json()["field"].startswith("ids"), body
+    assert gateway.head() == before

@@ -130,11 +130,16 @@ def test_for_people_only_what_needs_a_person(
     core.engine.do(c.CompleteRun(*claim(core, "b"), None, 0), SOMEBODY)
     submit(core, "c", queue=True, options={"retry": {"retries": 0}})
     core.engine.do(c.FailRun(*claim(core, "c"), "error", "it broke", 1), SOMEBODY)
+    for job_id, kind in (("j", "question"), ("k", "signal")):  # jobs without a task
+        core.engine.do(c.SubmitJob(job_id, "p", "dig"), SOMEBODY)
+        (held,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+        core.engine.do(c.SuspendRun(held.grant, f"{job_id}-r1", "w", kind, detail=detail), SOMEBODY)
     dispatcher.pass_once()
     assert [json.loads(each.body)["text"] for each in receiver.received] == [
         "*&lt;b&gt;Ship &amp; go&lt;/b&gt;* asks: Which branch &lt;here&gt;? [x, y] (a, project p)",
         "*b* is ready for review (b, project p)",
         "*c* failed: it broke (c, project p)",
+        "*j* asks: Which branch &lt;here&gt;? [x, y] (j, project p)",
     ]
     assert {each.headers["content-type"] for each in receiver.received} == {"application/json"}
 

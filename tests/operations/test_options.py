@@ -187,3 +187,13 @@ def test_a_limit_that_is_wrong_keeps_detent_from_starting(table: dict[str, Any])
     with pytest.raises(Misconfigured) as refused:
         limits_from({"limits": table})
     assert refused.value.setting.startswith("limits.")
+
+
+def test_an_intent_that_needs_a_plan_is_refused_without_one() -> None:
+    desk = Desk({"plan": {"needs_plan": True}, "build": {}})
+    for operation in ("submit_task", "submit_job"):
+        with pytest.raises(Invalid, match="does no work of its own") as refused:
+            desk.ask(operation, intent="plan", options={"max_retries": 1})
+        assert refused.value.field == "options.plan"
+        plan = {"steps": [{"name": "a", "intent": "build"}]}
+        assert desk.ask(operation, intent="plan", options={"plan": plan})["id"]

@@ -51,6 +51,7 @@ ASKED = {
     "newest runs": (Query("runs", {}, "queued_at", True, LATER), "runs_by_time"),
     "failed runs": (Query("runs", {"state": ["failed"]}, "queued_at", True), "runs_by_state"),
     "last run": (Query("runs", {}, "ended_at", True), "runs_ended"),
+    "questions of jobs alone": (Query("questions", {}, "begun_at"), "waits_asking"),
     "held resources": (Query("steps", {"held_until": ("<=", 9)}, "held_until"), "steps_held"),
 }
 
@@ -102,6 +103,9 @@ FILL = f"""
     FROM generate_series(1, {ROWS}) AS n;
     INSERT INTO runs SELECT 'r' || n, 'j' || n, 'succeeded', 1, 1, 'w', n, NULL, n, n, NULL,
         NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL
+    FROM generate_series(1, {ROWS}) AS n;
+    INSERT INTO waits (job_id, name, kind, begun_at, missing, due_at, needs, detail)
+    SELECT 'j' || n, 'w', CASE n % 50 WHEN 0 THEN 'question' ELSE 'timer' END, n, 0, n, '[]', '{{}}'
     FROM generate_series(1, {ROWS}) AS n;
 """
 

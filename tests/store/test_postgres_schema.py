@@ -9,6 +9,7 @@ import pytest
 from detent.kernel import state
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.paging import COLUMNS
+from detent.store.port import Question
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import numbered
 from detent.store.postgres.reading import SQL
@@ -68,6 +69,8 @@ def test_the_tables_are_those_of_sqlite(database: psycopg.Connection) -> None:
     dropped = re.findall(r"^DROP TABLE (\w+)", text, re.MULTILINE)
     theirs = {name: column.findall(body) for name, body in found if name not in dropped}
     ours = tables(database)
+    (view,) = re.findall(r"^CREATE VIEW (\w+)", text, re.MULTILINE)
+    assert ours.pop(view) == list(Question._fields)
     # Lanes are told of to other processes; blobs and output have no files beside the database.
     assert ours.keys() - theirs.keys() == {"arrivals", "blobs", "output"}
     assert {name: set(ours[name]) for name in theirs} == {

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -288,7 +289,7 @@ def test_a_wait_without_its_signal_expires() -> None:
     @app.intent("catching")
     def catching(run: Run) -> str:
         try:
-            run.wait_for("paid", timeout=60)
+            run.wait_for("paid", timeout=60, name="payment")
         except Expired as error:
             return str(error)
         return "came"
@@ -296,9 +297,31 @@ def test_a_wait_without_its_signal_expires() -> None:
     h = Harness(app)
     order, default, caught = h.submit("order"), h.submit("patient"), h.submit("catching")
     h.drain(advance=True)
-    assert "no signal 'paid' came within 86400 s" in error_of(order)
     assert done(default) == "unpaid"
-    assert done(caught) == "no signal 'paid' came within 60 s"
+    assert done(caught) == "no signal 'paid' came within 60 s (wait 'payment')"
+    place = _line_of("run.wait_for(")
+    assert error_of(order).endswith(f"Expired: no signal 'paid' came within 86400 s ({place})")
+
+
+def _line_of(text: str) -> str:
+    """The first line of this file that has the text: what somebody who reads an error looks up."""
+    lines = Path(__file__).read_text("utf-8").splitlines()
+    return f"{__file__}:{next(at for at, line in enumerate(lines, 1) if text in line)}"
+
+
+def test_what_nobody_answers_names_the_line_that_asked() -> None:
+    app = App()
+
+    @app.intent("poll", retry={"classes": {"timeout": {"retries": 0}}})
+    async def poll(run: AsyncRun) -> str:
+        return str(await run.ask("Who goes there?", timeout=60))
+
+    h = Harness(app)
+    asked = h.submit("poll")
+    h.drain(advance=True)
+    place = _line_of("Who goes there?")
+    words = "nobody answered 'Who goes there?' within 60 s"
+    assert error_of(asked).endswith(f"Expired: {words} ({place})")
 
 
 def asking(app: App) -> None:

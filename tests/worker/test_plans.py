@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from detent.errors import Invalid
 from detent.kernel.critic import Decision
 from detent.kernel.plan import PlanStep
 from detent.testing.inline import Harness
@@ -257,10 +258,18 @@ def test_a_step_that_no_handler_of_this_worker_does_fails_and_says_so() -> None:
     h.drain(advance=True)
     with pytest.raises(JobFailed, match="intent unknown has no handler in this worker"):
         handle.result(timeout=0)
-    bare = h.submit("plan", options={"retry": {"retries": 0}})
-    h.drain(advance=True)
-    with pytest.raises(JobFailed, match="submitted without a plan"):
-        bare.result(timeout=0)
+
+
+def test_what_does_nothing_without_a_plan_is_refused_without_one() -> None:
+    app = App()
+    app.intent("known")(lambda: 1)
+    app.plan("fixed", [{"name": "known"}])
+    h = Harness(app)
+    for options in ({"retry": {"retries": 0}}, {"critic": "x"}, None):
+        with pytest.raises(Invalid, match="plan is missing: the intent"):
+            h.submit("plan", options=options)
+    rows = {name: intent.row().get("needs_plan", False) for name, intent in app.intents.items()}
+    assert rows == {"plan": True, "known": False, "fixed": False}
 
 
 # ---- retries of steps -----------------------------------------------------------------------

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { address } from "./api/call";
-import type { Task } from "./api/schema";
+import type { JobQuestion, Task } from "./api/schema";
 import { diffSize, isDiff, readDiff } from "./diff";
-import { asked, kindOf, titleOf } from "./pages/inbox/kinds";
+import { asked, kindOf, titleOf, waitingIn } from "./pages/inbox/kinds";
 import { match } from "./router";
 import { codeFrom } from "./session";
 import { bytes, dollars, plain, plural, shortId, shown } from "./text";
@@ -100,34 +100,39 @@ describe("addresses", () => {
 });
 
 describe("matters", () => {
-  const NONE = new Map<string, string>();
   const task = (fields: Partial<Task>) =>
     ({ blocked_detail: {}, blocked_by: null, ...fields }) as Task;
   test("kinds by state and reason", () => {
-    expect(kindOf(task({ state: "ready" }), NONE)).toBe("review");
-    expect(kindOf(task({ state: "blocked", blocked_by: "needs_user" }), NONE)).toBe("confirmation");
-    expect(kindOf(task({ state: "blocked", blocked_by: "error" }), NONE)).toBe("failure");
-    expect(
-      kindOf(
-        task({ state: "blocked", blocked_by: "error", blocked_detail: { error_class: "lost" } }),
-        NONE,
-      ),
-    ).toBe("quarantine");
+    expect(kindOf(task({ state: "ready" }))).toBe("review");
+    expect(kindOf(task({ state: "blocked", blocked_by: "needs_user" }))).toBe("confirmation");
+    expect(kindOf(task({ state: "blocked", blocked_by: "error" }))).toBe("failure");
   });
-  test("a failed task says nothing of how; its job does", () => {
-    const failed = task({ id: "a", state: "failed" });
-    expect(kindOf(failed, NONE)).toBe("failure");
-    expect(kindOf(failed, new Map([["a", "lost"]]))).toBe("quarantine");
-    expect(kindOf(failed, new Map([["b", "lost"]]))).toBe("failure");
+  test("what cost its workers their lives is in quarantine", () => {
+    for (const stopped of [task({ state: "failed" }), task({ state: "blocked" })]) {
+      expect(kindOf({ ...stopped, error_class: "error" })).toBe("failure");
+      expect(kindOf({ ...stopped, error_class: "lost" })).toBe("quarantine");
+    }
   });
   test("own words are allowed without options, or where the question says so", () => {
-    expect(asked(task({ blocked_detail: { text: "Go?" } }))).toEqual({
+    expect(asked({ text: "Go?" })).toEqual({
       text: "Go?",
       options: [],
       free: true,
     });
-    expect(asked(task({ blocked_detail: { text: "Go?", options: ["yes"] } })).free).toBe(false);
-    expect(asked(task({ blocked_detail: { options: ["yes"], free_text: true } })).free).toBe(true);
+    expect(asked({ text: "Go?", options: ["yes"] }).free).toBe(false);
+    expect(asked({ options: ["yes"], free_text: true }).free).toBe(true);
+  });
+  test("tasks and questions of jobs alone are one list, oldest first", () => {
+    const question = (job_id: string, kind: string, begun_at: string) =>
+      ({ job_id, name: "ask", kind, begun_at, intent: "dig" }) as JobQuestion;
+    const items = [task({ id: "t", state: "ready", state_at: "2", title: "", intent: "plan" })];
+    const questions = [question("j1", "question", "1"), question("j2", "confirmation", "3")];
+    const found = waitingIn({ items, questions });
+    expect(found.map(({ id, kind, title }) => [id, kind, title])).toEqual([
+      ["j1:ask", "question", "dig"],
+      ["t", "review", "plan"],
+      ["j2:ask", "confirmation", "dig"],
+    ]);
   });
   test("a task without a title is named by what it does", () => {
     expect(titleOf({ title: "", intent: "runQA" })).toBe("runQA");

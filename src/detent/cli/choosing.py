@@ -11,14 +11,14 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection
-from detent.cli.progress import counted
-from detent.errors import DetentError, Refused
+from detent.cli.progress import bar
+from detent.errors import Refused
 
 PAGE = 1_000
+#: So many are acted on by one request, so that a bar moves and one transaction stays short.
+TOGETHER = 200
 #: Filters by option, as `list_tasks` calls them.
 FILTERS = ("state", "intent", "project", "tag", "priority", "source", "lifecycle")
-
-Act = Callable[[str], Any]
 
 
 class Chosen(NamedTuple):
@@ -54,15 +54,14 @@ def chosen(task_ids: Sequence[str], yes: bool, filters: Mapping[str, str | None]
     return Chosen(tuple(dict.fromkeys(task_ids)), given, yes)
 
 
-def act_on(detent: Connection, what: Chosen, verb: str, act: Act, as_json: bool) -> None:
-    """Act on each task; one that refuses does not keep the others back."""
-    if len(what.ids) == 1:
-        told(act(what.ids[0]), as_json)
-        return
+def act_on(
+    detent: Connection, what: Chosen, verb: str, said: Mapping[str, Any], as_json: bool
+) -> None:
+    """Act on each of many, many at a time; one that refuses does not keep the others back."""
     ids = what.ids or _found(detent, what.filters)
     if what.filters and ids and not what.yes:
         _confirm(verb, len(ids), what.filters)
-    done, refused = _each(ids, verb, act)
+    done, refused = _each(detent, ids, verb, said)
     if as_json:
         output.print_json({"items": done, "refused": refused})
     elif not ids:
@@ -110,14 +109,19 @@ def _confirm(verb: str, count: int, filters: Mapping[str, str]) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def _each(ids: Sequence[str], verb: str, act: Act) -> tuple[list[Any], list[dict[str, str]]]:
+def _each(
+    detent: Connection, ids: Sequence[str], verb: str, said: Mapping[str, Any]
+) -> tuple[list[Any], list[dict[str, str]]]:
     done: list[Any] = []
     refused: list[dict[str, str]] = []
-    for task_id in counted(ids, verb):
-        try:
-            done.append(act(task_id))
-        except DetentError as error:
-            if error.status >= 500:
-                raise
-            refused.append({"id": task_id, "code": error.code, "message": error.message})
+    with bar(len(ids)) as tell:
+        for start in range(0, len(ids), TOGETHER):
+            some = ids[start : start + TOGETHER]
+            answer = detent.call(f"{verb}_many", ids=some, **said)
+            done += answer["items"]
+            refused += [
+                {"id": each["id"], "code": each["code"], "message": each["detail"]}
+                for each in answer["refused"]
+            ]
+            tell(verb, start + len(some))
     return done, refused

@@ -20,9 +20,10 @@ from detent.errors import DetentError
 def inbox(only_list: bool, project: str | None, as_json: bool) -> None:
     """Deal with what waits for a person, one by one."""
     with connect() as detent:
-        items = detent.call("inbox", project=project)["items"]
+        found = detent.call("inbox", project=project)
+        items = matters(found)
         if as_json:
-            output.print_json({"items": items})
+            output.print_json(found)
         elif not items:
             output.say("Nothing waits for a person.")
         elif only_list or not sys.stdin.isatty():
@@ -34,9 +35,31 @@ def inbox(only_list: bool, project: str | None, as_json: bool) -> None:
                 _deal_with(detent, row)
 
 
+def matters(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """All of the inbox in one list, oldest first. What a job alone asks looks much like a task that
+    is blocked by it; `question` is its name."""
+    alone = [
+        {
+            **{name: each[name] for name in ("project", "intent", "priority", "state")},
+            "id": each["job_id"],
+            "lifecycle": "job",
+            "title": "",
+            "error_class": None,
+            "state_at": each["begun_at"],
+            "blocked_by": each["kind"],
+            "blocked_detail": each["detail"],
+            "question": each["name"],
+        }
+        for each in found["questions"]
+    ]
+    return sorted([*found["items"], *alone], key=lambda row: row["state_at"])
+
+
 def wanted(row: Mapping[str, Any]) -> str:
     """What a person is asked for."""
-    if row["state"] != "blocked":
+    if row["error_class"] == "lost":
+        return "quarantine: its workers were lost again and again; retry it when that is mended"
+    if row["state"] != "blocked" and "question" not in row:
         return WANTED[row["state"]]
     detail = row["blocked_detail"]
     text = detail.get("text") or detail.get("error") or ""
@@ -48,7 +71,7 @@ def wanted(row: Mapping[str, Any]) -> str:
 def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
     """Ask until something was done or it is skipped; a refusal is told, and asked again."""
     output.say(f"{row['id']}  {row['intent']}  {row['title']}\n  {wanted(row)}")
-    choices = DEALINGS[row["blocked_by"] if row["state"] == "blocked" else row["state"]]
+    choices = OF_JOBS if "question" in row else DEALINGS[_kind(row)]
     while True:
         choice = click.prompt("  do", type=click.Choice([*choices, "show", "skip"]), default="skip")
         if choice == "skip":
@@ -63,12 +86,26 @@ def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
             output.complain(error)
 
 
+def _kind(row: Mapping[str, Any]) -> str:
+    return str(row["blocked_by"] if row["state"] == "blocked" else row["state"])
+
+
 def _show(detent: Connection, row: Mapping[str, Any]) -> None:
     """What there is to judge by: the payload, the result, and the end of what it wrote."""
+    if "question" in row:
+        _show_job(detent, row["id"])
+        return
     jobs = detent.call("task_jobs", task_id=row["id"])["items"]
     logs = detent.call("task_logs", task_id=row["id"])["text"]
     fields = {"payload": row["payload"], "comment": row["comment"]}
     output.fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
+    output.say("\n".join(logs.splitlines()[-20:]))
+
+
+def _show_job(detent: Connection, job_id: str) -> None:
+    job = detent.call("show_job", job_id=job_id)
+    logs = detent.call("job_logs", job_id=job_id)["text"]
+    output.fields(job_id, {"payload": job["payload"]})
     output.say("\n".join(logs.splitlines()[-20:]))
 
 
@@ -83,6 +120,11 @@ Dealing = Callable[[Connection, Mapping[str, Any]], Any]
 
 def _answer(detent: Connection, row: Mapping[str, Any]) -> Any:
     return detent.call("answer_task", task_id=row["id"], answer=click.prompt("  answer"))
+
+
+def _answer_job(detent: Connection, row: Mapping[str, Any]) -> Any:
+    answer = click.prompt("  answer")
+    return detent.call("answer_job", job_id=row["id"], question=row["question"], answer=answer)
 
 
 def _accept(detent: Connection, row: Mapping[str, Any]) -> Any:
@@ -117,4 +159,9 @@ DEALINGS: Mapping[str, Mapping[str, Dealing]] = {
     "error": {"retry": _RETRY, "cancel": _CANCEL},
     "failed": {"retry": _RETRY, "delete": _DELETE},
     "timed_out": {"resume": _simply("resume_task"), "retry": _RETRY, "delete": _DELETE},
+}
+#: With what a job alone asks.
+OF_JOBS: Mapping[str, Dealing] = {
+    "answer": _answer_job,
+    "cancel": lambda detent, row: detent.call("cancel_job", job_id=row["id"]),
 }

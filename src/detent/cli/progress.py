@@ -1,7 +1,7 @@
 """How far long work is: a bar on stderr, only on a terminal, and only when there is much of it."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,24 +9,11 @@ from typing import Any
 MANY = 20
 
 
-def counted(items: Sequence[Any], what: str) -> Iterable[Any]:
-    """The items one by one, with a bar beside them."""
-    if len(items) < MANY or not sys.stderr.isatty():
-        return items
-    return _tracked(items, what)
-
-
-def _tracked(items: Sequence[Any], what: str) -> Iterator[Any]:
-    from rich.progress import track
-
-    yield from track(items, what, console=_console(), transient=True)
-
-
 @contextmanager
 def bar(total: int | None = None) -> Iterator[Callable[..., None]]:
     """A function that is told what is being done, how far it is, and of how much if that is known
     only then."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or (total is not None and total < MANY):
         yield _untold
         return
     from rich.progress import Progress

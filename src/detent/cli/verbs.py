@@ -33,13 +33,10 @@ def verb(name: str, help_text: str, *options: Callable[[Any], Any]) -> click.Com
     def command(task_ids: tuple[str, ...], yes: bool, as_json: bool, **said: Any) -> None:
         what = chosen(task_ids, yes, {each: said.pop(each) for each in FILTERS})
         with connect() as detent:
-            act_on(
-                detent,
-                what,
-                name,
-                lambda work_id: first_known(detent, work_id, *ways(name), **said),
-                as_json,
-            )
+            if len(what.ids) == 1:
+                told(first_known(detent, what.ids[0], *ways(name), **said), as_json)
+            else:
+                act_on(detent, what, name, said, as_json)
 
     made: Any = output.json_option(selection(command))
     for option in options:

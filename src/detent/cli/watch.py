@@ -12,7 +12,7 @@ import click
 
 from detent.cli import output, rows
 from detent.cli.connection import Connection, connect
-from detent.cli.inbox import wanted
+from detent.cli.inbox import matters, wanted
 from detent.errors import DetentError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def look(detent: Connection, project: str | None) -> Snapshot:
     return {
         "health": detent.call("health")["verdict"],
         "queue": detent.call("status")["queueLength"],
-        "waiting": detent.call("inbox", project=project)["items"],
+        "waiting": matters(detent.call("inbox", project=project)),
         "tasks": sorted(tasks, key=lambda row: ORDER.index(row["state"])),
     }
 

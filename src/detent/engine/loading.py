@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Task
+from detent.kernel.state import Checkpoint, Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import Query, Reading
 
@@ -21,6 +21,8 @@ SPENDING = frozenset({c.ClaimJob, c.WakeJob})
 DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob)
 #: So many runs of one tree are looked at, to see who holds money.
 MOST_AT_WORK = 10_000
+#: So many ended waits are looked at, to see whether an answer was given before.
+MOST_ENDED = 10_000
 
 
 class Wanted:
@@ -41,6 +43,8 @@ class Wanted:
         #: Tasks that are to go on, which depends on what they wait for; answers, by their wait.
         self.behind: set[str] = set()
         self.answers: dict[str, str] = {}
+        #: Jobs that are answered without saying what: any earlier answer may be repeated.
+        self.answered_jobs: set[str] = set()
         for command in commands:
             self._want(command)
         self.tasks -= fresh
@@ -69,6 +73,8 @@ class Wanted:
             self.answers[command.task_id] = command.wait
         elif isinstance(command, c.AnswerJob) and command.wait is not None:
             self.checkpoints.add((command.job_id, command.wait))
+        elif isinstance(command, c.AnswerJob):
+            self.answered_jobs.add(command.job_id)
         elif isinstance(command, c.AttachEvidence):
             self.runs.add(command.run_id)
 
@@ -222,6 +228,15 @@ def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
         world.put_part(SIGNALS, signal.job_id, signal.name, signal)
     for checkpoint in tx.checkpoints(wanted.checkpoints) if wanted.checkpoints else ():
         world.put_part(CHECKPOINTS, checkpoint.job_id, checkpoint.name, checkpoint)
+    if wanted.answered_jobs:
+        _take_answers(tx, world, wanted.answered_jobs)
+
+
+def _take_answers(tx: Reading, world: World, job_ids: Iterable[str]) -> None:
+    """How the waits of these jobs have ended."""
+    ended = {"job_id": sorted(job_ids), "kind": "wait"}
+    for row in tx.page(Query("checkpoints", ended, limit=MOST_ENDED)):
+        world.put_part(CHECKPOINTS, row["job_id"], row["name"], Checkpoint(**row))
 
 
 def _take_plans(tx: Reading, world: World, planned: list[str], wanted: Wanted) -> None:

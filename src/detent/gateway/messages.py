@@ -11,7 +11,7 @@ import msgspec
 
 from detent import views
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations.system import FOR_PEOPLE
+from detent.kernel.waits import PEOPLE
 from detent.store.port import Logged, Store
 
 #: Task events that end a task's way, or stop it until somebody acts: where each leads.
@@ -89,7 +89,7 @@ def _messages(each: Seen) -> Iterable[Message]:
     place = {"task_id": logged.stream, "position": logged.position}
     yield Message("task_completed", note("task_completed", **place, state=state))
     data = event["data"] or {}
-    if logged.name == "task_blocked" and data.get("reason") in FOR_PEOPLE:
+    if logged.name == "task_blocked" and data.get("reason") in PEOPLE:
         detail = data.get("detail") or {}
         asked = {"question": detail.get("text"), "options": detail.get("options")}
         yield Message("task_question", note("task_question", **place, **asked))

@@ -35,6 +35,7 @@ OFFERED = (
     "cancel_task",
     "retry_task",
     "answer_task",
+    "answer_job",
     "accept_task",
     "reject_task",
 )

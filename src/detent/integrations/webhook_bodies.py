@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detent import views
-from detent.kernel.waits import PEOPLE
+from detent.kernel.waits import ANSWERED, PEOPLE
 from detent.operations.webhooks import KEY_PREFIX, TEST, Webhook, message_id
 from detent.store.codec import to_json
 from detent.store.port import Delivery, Logged
@@ -37,11 +37,13 @@ def wants(hook: Webhook, event: Row, work: Row | None) -> bool:
         return False
     if hook.intents and (work is None or work["intent"] not in hook.intents):
         return False
-    return hook.only is None or needs_person(event)
+    return hook.only is None or needs_person(event, work)
 
 
-def needs_person(event: Row) -> bool:
-    """Whether somebody has to do something now."""
+def needs_person(event: Row, work: Row | None) -> bool:
+    """Whether somebody has to do something now. A job alone has no task that says so for it."""
+    if event["name"] == "wait_begun":
+        return (work or {}).get("alone", False) and (event["data"] or {}).get("kind") in ANSWERED
     if event["name"] == "task_blocked":
         return (event["data"] or {}).get("reason") in ASKING
     return event["name"] == "task_ready" or event["name"] in ENDED_BADLY
@@ -104,16 +106,25 @@ def line(event: Row, work: Row | None) -> str:
 
 def _blocked(data: Row) -> str:
     detail = data.get("detail") or {}
-    asked = detail.get("text")
-    if data.get("reason") in PEOPLE and asked:
-        options = ", ".join(map(str, detail.get("options") or ()))
-        return f"asks: {asked}" + (f" [{options}]" if options else "")
+    if data.get("reason") in PEOPLE and detail.get("text"):
+        return _asks(detail)
     return f"is blocked: {data.get('reason')}"
+
+
+def _waits(data: Row) -> str:
+    detail = data.get("detail") or {}
+    return _asks(detail) if detail.get("text") else f"waits: {data.get('kind')}"
+
+
+def _asks(detail: Row) -> str:
+    options = ", ".join(map(str, detail.get("options") or ()))
+    return f"asks: {detail['text']}" + (f" [{options}]" if options else "")
 
 
 SAID: Mapping[str, Callable[[Row], str]] = {
     "task_ready": lambda _: "is ready for review",
     "task_blocked": _blocked,
+    "wait_begun": _waits,
     "task_failed": lambda data: f"failed: {data.get('error') or 'see its runs'}",
     "task_timed_out": lambda _: "timed out",
     "task_budget_exceeded": lambda _: "spent more than its budget",

@@ -235,7 +235,8 @@ def _chosen(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Deliv
 
 def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Mapping[str, Any]]:
     """The tasks and jobs that events are about, by their streams; titles if somebody shows them."""
-    jobs = {job.id: {"intent": job.intent} for job, _ in view.jobs(streams)}
+    found = view.jobs(streams)
+    jobs = {job.id: {"intent": job.intent, "alone": job.task_id is None} for job, _ in found}
     if titled:
         rows = view.page(Query("tasks", {"id": sorted(streams)}, limit=len(streams)))
         return {**jobs, **{row["id"]: row for row in rows}}

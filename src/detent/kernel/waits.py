@@ -27,6 +27,8 @@ ASKED = tuple(kind for kind in KINDS if kind not in POLLS)
 #: Waits that a person's answer ends, and the reasons by which they block a task.
 QUESTIONS = frozenset({"question", "confirmation"})
 PEOPLE = frozenset({"question", "needs_user"})
+#: Those of a job alone that an answer ends: without a task there is no budget to raise.
+ANSWERED = QUESTIONS | {"budget"}
 
 
 def parks(wait: Wait, now: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task, Wait
-from detent.kernel.waits import QUESTIONS
+from detent.kernel.waits import ANSWERED
 
 STATES: Mapping[str, tuple[str, ...]] = {
     "inbox": ("run", "cancel", "delete"),
@@ -36,8 +36,6 @@ BLOCKED: Mapping[str, tuple[str, ...]] = {
     "budget": ("raise", "cancel"),
     "error": ("retry", "cancel"),
 }
-#: Kinds of waits of a job alone that an answer ends: without a task there is no budget to raise.
-ANSWERED = QUESTIONS | {"budget"}
 
 
 def actions_on(task: Task, job: Job | None) -> list[str]:

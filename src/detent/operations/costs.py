@@ -16,6 +16,8 @@ from detent.store.port import Query, Reading
 #: Jobs that are asked about at once.
 SLICE = 500
 MOST_RUNS = 100_000
+#: States of a task in which its job may have failed.
+STOPPED = frozenset({"blocked", "failed", "timed_out", "budget_exceeded"})
 
 Row = Mapping[str, Any]
 
@@ -89,14 +91,25 @@ def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
 
 def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[shapes.Task]:
     """Rows of tasks as people see them: with what they cost, and how they look elsewhere."""
-    found = trees(view, rows)
+    found, failures = trees(view, rows), _failures(view, rows)
     return [
         cast(
             shapes.Task,
-            {**views.shown(row), "usage": _usage(found, row), "elsewhere": _elsewhere(row)},
+            {
+                **views.shown(row),
+                "error_class": failures.get(row["job_id"]),
+                "usage": _usage(found, row),
+                "elsewhere": _elsewhere(row),
+            },
         )
         for row in rows
     ]
+
+
+def _failures(view: Reading, rows: Iterable[Row]) -> Mapping[str | None, str | None]:
+    """How the jobs of those tasks have failed that stand still for it, by job."""
+    jobs = [row["job_id"] for row in rows if row["job_id"] and row["state"] in STOPPED]
+    return {job.id: job.error_class for job, _ in view.jobs(jobs)} if jobs else {}
 
 
 def _usage(found: Trees, row: Row) -> shapes.Usage:

@@ -11,6 +11,7 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
 from detent.operations.byhand import CLASSES, ENDS, MOST_HOLD_S, MOVES
 from detent.operations.intake import MOST_AT_ONCE
+from detent.operations.many import MOST_TOGETHER
 from detent.operations.options import OPTIONS
 from detent.operations.pages import MOST_ROWS, SORTS, STATES
 from detent.operations.registry import Scope
@@ -97,6 +98,12 @@ INPUTS: Mapping[str, Input] = {
     "concurrency_key": _name("Jobs with the same key run one at a time", "customer-7"),
     "tasks": Input("The tasks, each with the fields of a single one", None, longest=MOST_AT_ONCE),
     # acting
+    "ids": Input(
+        "The tasks, or jobs where the verb knows them; what is named twice counts once",
+        ["019a8b7cz4f8h2m5n9q1r3t6vw"],
+        shortest=1,
+        longest=MOST_TOGETHER,
+    ),
     "task_id": _name("The task", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "job_id": _name("The job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
     "run_id": _name("The run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
@@ -189,10 +196,17 @@ def _webhook_name() -> Input:
     return Input("The webhook", "chat", pattern=f"^{WEBHOOK_NAME.pattern}$")
 
 
+#: Of many: the version of each that was looked at.
+SEEN = Input(
+    "The version of each that was looked at, by its id; another one refuses",
+    {"019a8b7cz4f8h2m5n9q1r3t6vw": 7},
+)
 #: Parameters that mean something of their own in one operation.
 OWN: Mapping[tuple[str, str], Input] = {
     ("show_lifecycle", "name"): Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
     ("lifecycle_diagram", "name"): Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
+    ("accept_many", "seen"): SEEN,
+    ("reject_many", "seen"): SEEN,
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
     ("own_question", "options"): Input("Answers to choose from", ["yes", "no"], longest=20),
     ("own_question", "expires_in_s"): Input(

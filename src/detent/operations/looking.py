@@ -103,7 +103,7 @@ def why(core: Core, caller: Caller, *, task_id: str) -> shapes.Why:
 
 
 @operation(Scope.READ, "GET", "/api/inbox")
-def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Tasks:
+def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Inbox:
     """Everything that waits for a person, oldest first: questions, reviews, failures."""
     asking = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
     failed = {"state": ["failed", "timed_out"], "lifecycle": "review"}
@@ -111,7 +111,11 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.T
     for where in (asking, failed, {"state": "ready"}):
         found = of_project(caller, where, project)
         items += _tasks(core, Query("tasks", found, "state_at"))
-    return {"items": sorted(items, key=lambda row: row["state_at"])}
+    alone = Query("questions", of_project(caller, {}, project), "begun_at")
+    return {
+        "items": sorted(items, key=lambda row: row["state_at"]),
+        "questions": listed(core, alone),
+    }
 
 
 # ---- jobs ------------------------------------------------------------------------------------

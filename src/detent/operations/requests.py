@@ -18,6 +18,8 @@ MOST_DEPENDENCIES = 100
 MOST_TAGS = 50
 LONGEST_NAME = 200
 LONGEST_TITLE = 500
+#: In the row of an intent: every submission must bring a plan.
+NEEDS_PLAN = "needs_plan"
 
 
 def command_from(
@@ -57,7 +59,22 @@ def options_for(
     defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str, payload: Any
 ) -> dict[str, Any]:
     """The options of a submission with this payload, which may be a part of its concurrency key."""
-    return with_key(options_from(defaults, given, lifecycle), defaults, given, payload)
+    checked = options_from(defaults, given, lifecycle)
+    if defaults.get(NEEDS_PLAN):
+        must_bring_plan(checked)
+    return with_key(checked, defaults, given, payload)
+
+
+def must_bring_plan(options: Mapping[str, Any]) -> None:
+    """Of an intent that nobody carries out by itself: seen now, not at its first run."""
+    if "plan" not in options:
+        raise Invalid(
+            "options.plan is missing: the intent does no work of its own, only that of a plan's "
+            "steps.",
+            field="options.plan",
+            hint="Give the submission a plan (`detent submit plan --plan FILE`), or name the "
+            "intent that is to be done.",
+        )
 
 
 def options_from(

@@ -11,7 +11,7 @@ from detent.kernel.lifecycles import LIFECYCLES, lifecycle
 from detent.kernel.look import APPEARANCES
 from detent.kernel.mapping import mapped
 from detent.kernel.priority import Priority
-from detent.kernel.waits import PEOPLE
+from detent.kernel.waits import PEOPLE, QUESTIONS
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.pages import of_project
@@ -60,6 +60,7 @@ def figures(core: Core) -> Figures:
         alone = view.count_by(Query("jobs", {"state": "queued", "task_id": None}), "state")
         blocked = view.count_by(Query("tasks", {"state": "blocked"}), "blocked_by")
         ready = view.count_by(Query("tasks", {"state": "ready"}), "state")
+        asked = view.count_by(Query("questions", {"kind": sorted(QUESTIONS)}), "kind")
         last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MOST_RUNS))
     # What waits for a person's word is shown apart, not counted as trouble.
     asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
@@ -69,7 +70,7 @@ def figures(core: Core) -> Figures:
         timed_out=ended.get("timeout", 0),
         queue=sum(queue.values()) + sum(alone.values()),
         blocked=sum(blocked.values()) - asking,
-        waiting_for_people=asking + sum(ready.values()),
+        waiting_for_people=asking + sum(ready.values()) + sum(asked.values()),
         mean_duration_ms=_mean_ms(last),
     )
 

@@ -12,7 +12,7 @@ from detent.errors import Invalid
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
 from detent.store.codec import from_json
-from detent.store.port import LISTED, SEARCHED, Query, QueueRow
+from detent.store.port import LISTED, SEARCHED, Query, Question, QueueRow
 from detent.store.rows import CODED, FLAG, TEXTS, Kind, columns
 
 #: Executes a statement with `:name` parameters.
@@ -27,6 +27,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "queue": (*QueueRow._fields, "worker", "fence", "lease_until"),
     "checkpoints": columns(Checkpoint),
     "evidence": ("run_id", "file", "kind", "sha256", "size", "media_type", "at"),
+    "questions": Question._fields,
 }
 FREE = Kind(str, from_json, None)
 KINDS: Mapping[str, Mapping[str, Kind]] = {
@@ -36,6 +37,7 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
     "steps": CODED[Step],
     "waits": CODED[Wait],
     "checkpoints": CODED[Checkpoint],
+    "questions": {"detail": CODED[Wait]["detail"]},
 }
 OPERATORS = ("<", "<=", ">", ">=")
 #: By table: the states that are rare, and the words by which their index is found.
@@ -52,7 +54,9 @@ RARE: Mapping[str, tuple[frozenset[str], str]] = {
 #: What LIKE would not take as itself.
 _SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
 #: Columns to sort by that no row is without.
-NEVER_MISSING = frozenset({"created_at", "state_at", "queued_at", "priority", "rank", "at"})
+NEVER_MISSING = frozenset(
+    {"created_at", "state_at", "queued_at", "priority", "rank", "at", "begun_at"}
+)
 
 #: Tasks with one tag, and where their list in the order of creation comes from instead.
 TAGGED = "task_tags JOIN tasks ON tasks.id = task_tags.task_id"

@@ -19,7 +19,7 @@ from detent.kernel.priority import priority_from
 from detent.operations.agents import issue_run_token
 from detent.operations.core import Core
 from detent.operations.options import OPTIONS
-from detent.operations.requests import DEFAULT_PROJECT, options_for, options_from
+from detent.operations.requests import DEFAULT_PROJECT, must_bring_plan, options_for, options_from
 from detent.settings import Settings
 from detent.store.open import open_store
 from detent.worker.arguments import Parameters, returns_of
@@ -274,6 +274,9 @@ class App:
         """Queue it: a job alone, or with a `lifecycle` (board, review) a task. `key`: only once."""
         core = self.installation()
         merged = options_from(order.options, options or {}, lifecycle or "job")
+        known = self.intents.get(order.intent)
+        if known is not None and known.needs_plan:
+            must_bring_plan(merged)
         check_resources(core, merged, order.intent)
         key_of = merged.pop("concurrency_key", None) or order.concurrency_key
         order = order._replace(options=merged, concurrency_key=key_of)

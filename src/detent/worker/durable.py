@@ -216,7 +216,8 @@ class Journal:
         if over["outcome"] == "signalled":
             return over["value"][signal]
         if default is MISSING:
-            raise Expired(f"no signal {signal!r} came within {timeout_s} s")
+            named = "" if name is None else f" (wait {name!r})"
+            raise Expired(f"no signal {signal!r} came within {timeout_s} s{named}")
         return default
 
     def ask(

@@ -13,6 +13,7 @@ from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanSt
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import policy_from
 from detent.operations.options import WorkspaceMode
+from detent.operations.requests import NEEDS_PLAN
 from detent.worker.arguments import Parameters
 from detent.worker.runners.port import Runner
 
@@ -176,6 +177,12 @@ class Intent(Generic[P, R]):
         self.parameters.decode(payload, None)
         return payload
 
+    @property
+    def needs_plan(self) -> bool:
+        """It does nothing by itself: without a plan of the submission's own it could only fail."""
+        made_here = "plan" in self.declared.options or self.planner is not None
+        return self.runner is None and not made_here
+
     def returns_for(self) -> Any:
         """The type of a job's result; of a plan it is a table of its steps' results."""
         planned = "plan" in self.declared.options or self.planner is not None
@@ -188,6 +195,7 @@ class Intent(Generic[P, R]):
             "run_timeout_ms": declared.run_timeout_ms,
             "idle_timeout_ms": declared.idle_timeout_ms,
             "concurrency_key_template": declared.concurrency_key,
+            NEEDS_PLAN: self.needs_plan or None,
         }
         given = {name: value for name, value in further.items() if value is not None}
         return {**declared.options, **given}

@@ -4,10 +4,12 @@ Tables first; a class of failure that the handler states itself always counts.
 """
 
 import errno
+import os
 import signal
 import socket
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from detent.errors import DetentError
@@ -17,6 +19,8 @@ from detent.redaction import redact
 from detent.worker.failures import Failure, Interrupted
 
 LONGEST_ERROR = 2_000
+#: The directory of the worker's own code.
+OWN = f"{Path(__file__).parent}{os.sep}"
 
 #: The first that fits counts: TimeoutError is an OSError too.
 BY_TYPE: Sequence[tuple[type[BaseException], FailureClass]] = (
@@ -71,8 +75,12 @@ def shown(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__, limit=-1)
-    return f" ({frames[0].filename}:{frames[0].lineno})" if frames else ""
+    """Where it came from: the innermost line that is not the worker's own, so that a wait which
+    has expired names the line that waited."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(OWN)]
+    found = (theirs or frames)[-1:]
+    return f" ({found[0].filename}:{found[0].lineno})" if found else ""
 
 
 def interrupted(error: BaseException) -> Interrupted | None:

@@ -68,9 +68,27 @@ def test_a_job_alone_asks_and_is_answered() -> None:
     assert s.do(c.AnswerJob("J", "left")) == "wait_completed(answered)"
     assert s.do(c.AnswerJob("J", "left", "q1")) == ""
     assert s.refused(c.AnswerJob("J", "right", "q1")).code == "already_answered"
-    assert s.refused(c.AnswerJob("J", "left")).code == "no_question"
+    assert s.do(c.AnswerJob("J", "left")) == ""
+    refusal = s.refused(c.AnswerJob("J", "right"))
+    assert (refusal.code, refusal.details["answer"]) == ("already_answered", "left")
     assert s.claim() == "job_running run_queued(1) run_started"
+    assert s.do(c.AnswerJob("J", "left")) == ""
     assert s.succeed() == "run_succeeded job_completed"
+
+
+def test_a_job_alone_that_asked_twice_knows_both_answers() -> None:
+    s = running("job")
+    assert s.refused(c.AnswerJob("J", "left")).code == "no_question"
+    s.suspend("question", "q1", detail=ASKED)
+    s.do(c.AnswerJob("J", "left"))
+    s.claim()
+    s.suspend("timer", "nap", seconds=5)
+    s.wake("nap")
+    s.claim()
+    s.suspend("question", "q2", detail=ASKED)
+    assert s.do(c.AnswerJob("J", "right")) == "wait_completed(answered)"
+    assert [s.do(c.AnswerJob("J", answer)) for answer in ("left", "right")] == ["", ""]
+    assert s.refused(c.AnswerJob("J", "up")).code == "already_answered"
 
 
 def test_an_answer_to_the_job_of_a_task_is_an_answer_to_the_task() -> None:

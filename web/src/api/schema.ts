@@ -1,9 +1,29 @@
 // Every shape and operation that the gateway's OpenAPI document has. Written by ./dev generate.
 
 
+export type AcceptManyBody = {
+  ids: Array<string>;
+  comment?: string | null;
+  seen?: Record<string, number> | null;
+};
+
 export type AcceptTaskBody = {
   comment?: string | null;
   seen?: number | null;
+};
+
+/** One of many that a verb was carried out on; state and version are null if it was deleted. */
+export type Acted = {
+  id: string;
+  state: string | null;
+  version: number | null;
+  outcome: unknown;
+};
+
+/** Every id that was named, once: among what was done, or among what was refused. */
+export type ActedOn = {
+  items: Array<Acted>;
+  refused: Array<RefusedWork>;
 };
 
 export type AddBody = {
@@ -55,6 +75,11 @@ export type CancelJobBody = {
   reason?: string;
 };
 
+export type CancelManyBody = {
+  ids: Array<string>;
+  reason?: string;
+};
+
 export type CancelTaskBody = {
   reason?: string;
 };
@@ -91,6 +116,10 @@ export type DayCost = {
   day: string;
   cost: number;
   runs: number;
+};
+
+export type DeleteManyBody = {
+  ids: Array<string>;
 };
 
 export type Deleted = {
@@ -269,6 +298,12 @@ export type Holder = {
   since: string;
 };
 
+/** Tasks that wait for a person, and what jobs without a task ask; both oldest first. */
+export type Inbox = {
+  items: Array<Task>;
+  questions: Array<JobQuestion>;
+};
+
 /** A job with its result or error. */
 export type Job = {
   id: string;
@@ -308,6 +343,21 @@ export type Job = {
 export type JobPage = {
   items: Array<Job>;
   cursor: string | null;
+};
+
+/** An open question of a job that has no task: `name` is what `answer_job` calls `question`. */
+export type JobQuestion = {
+  job_id: string;
+  name: string;
+  kind: string;
+  begun_at: string;
+  step: string | null;
+  due_at: string | null;
+  detail: Record<string, unknown>;
+  project: string;
+  intent: string;
+  priority: string;
+  state: string;
 };
 
 export type Jobs = {
@@ -668,6 +718,20 @@ export type RefusedTask = {
   detail: string;
 };
 
+/** One of many that was refused by itself. */
+export type RefusedWork = {
+  id: string;
+  code: string;
+  detail: string;
+};
+
+export type RejectManyBody = {
+  ids: Array<string>;
+  comment?: string | null;
+  run?: boolean;
+  seen?: Record<string, number> | null;
+};
+
 export type RejectTaskBody = {
   comment?: string | null;
   run?: boolean;
@@ -712,6 +776,14 @@ export type Resources = {
 export type ResumeBody = {
   intent?: string | null;
   project?: string | null;
+};
+
+export type ResumeManyBody = {
+  ids: Array<string>;
+};
+
+export type RetryManyBody = {
+  ids: Array<string>;
 };
 
 export type RetryTaskBody = {
@@ -760,6 +832,10 @@ export type RunCost = {
   cost: number;
   tokens_in: number;
   tokens_out: number;
+};
+
+export type RunManyBody = {
+  ids: Array<string>;
 };
 
 /** A page may hold fewer rows than asked for; it is the last one only without a cursor. */
@@ -973,6 +1049,7 @@ export type Task = {
   budget: number | null;
   spent: number;
   cancel_reason: string | null;
+  error_class: string | null;
   options: Record<string, unknown>;
   created_by: string;
   created_at: string;
@@ -1117,18 +1194,21 @@ export type Workers = {
 
 /** By operation: what it takes and what it answers. */
 export interface Operations {
+  accept_many: { takes: object & (AcceptManyBody); answers: ActedOn };
   accept_task: { takes: { task_id: string } & (AcceptTaskBody); answers: Moved };
   add: { takes: object & (AddBody); answers: Added };
   answer_job: { takes: { job_id: string } & (AnswerJobBody); answers: Moved };
   answer_task: { takes: { task_id: string } & (AnswerTaskBody); answers: Moved };
   begin_run: { takes: { job_id: string } & (BeginRunBody); answers: BegunRun };
   cancel_job: { takes: { job_id: string } & (CancelJobBody); answers: Moved };
+  cancel_many: { takes: object & (CancelManyBody); answers: ActedOn };
   cancel_task: { takes: { task_id: string } & (CancelTaskBody); answers: Moved };
   counts: { takes: { project?: string }; answers: Counts };
   create_login_code: { takes: object; answers: LoginCode };
   create_project: { takes: object & (CreateProjectBody); answers: Project };
   create_token: { takes: object & (CreateTokenBody); answers: NewToken };
   delete_job: { takes: { job_id: string }; answers: Deleted };
+  delete_many: { takes: object & (DeleteManyBody); answers: ActedOn };
   delete_resource: { takes: { name: string }; answers: Removed };
   delete_schedule: { takes: { name: string }; answers: Removed };
   delete_task: { takes: { task_id: string }; answers: Deleted };
@@ -1140,7 +1220,7 @@ export interface Operations {
   enqueue: { takes: object & (EnqueueBody); answers: Added };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
-  inbox: { takes: { project?: string }; answers: Tasks };
+  inbox: { takes: { project?: string }; answers: Inbox };
   job_events: { takes: { job_id: string }; answers: Events };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };
   job_logs: { takes: { job_id: string; offset?: number }; answers: Output };
@@ -1173,16 +1253,20 @@ export interface Operations {
   put_resource: { takes: { name: string } & (PutResourceBody); answers: Resource };
   put_schedule: { takes: { name: string } & (PutScheduleBody); answers: Schedule };
   put_webhook: { takes: { name: string } & (PutWebhookBody); answers: NewWebhook };
+  reject_many: { takes: object & (RejectManyBody); answers: ActedOn };
   reject_task: { takes: { task_id: string } & (RejectTaskBody); answers: Moved };
   replay_webhook: { takes: { name: string } & (ReplayWebhookBody); answers: Replayed };
   resume: { takes: object & (ResumeBody); answers: Limit };
+  resume_many: { takes: object & (ResumeManyBody); answers: ActedOn };
   resume_schedule: { takes: { name: string }; answers: Schedule };
   resume_task: { takes: { task_id: string }; answers: Moved };
   retry_job: { takes: { job_id: string }; answers: Moved };
+  retry_many: { takes: object & (RetryManyBody); answers: ActedOn };
   retry_task: { takes: { task_id: string } & (RetryTaskBody); answers: Moved };
   revoke_token: { takes: { name: string }; answers: Revoked };
   rotate_webhook_key: { takes: { name: string } & (RotateWebhookKeyBody); answers: WebhookKey };
   run_evidence: { takes: { run_id: string }; answers: EvidenceList };
+  run_many: { takes: object & (RunManyBody); answers: ActedOn };
   run_output: { takes: { run_id: string; offset?: number }; answers: Output };
   run_task: { takes: { task_id: string }; answers: Moved };
   set_state: { takes: { name: string } & (SetStateBody); answers: StateValues };
@@ -1221,18 +1305,21 @@ export interface Operations {
 
 /** By operation: its method and its path. */
 export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
+  accept_many: ["POST", "/api/many/accept"],
   accept_task: ["POST", "/api/tasks/{task_id}/accept"],
   add: ["POST", "/add"],
   answer_job: ["POST", "/api/jobs/{job_id}/answer"],
   answer_task: ["POST", "/api/tasks/{task_id}/answer"],
   begin_run: ["POST", "/api/jobs/{job_id}/runs"],
   cancel_job: ["POST", "/api/jobs/{job_id}/cancel"],
+  cancel_many: ["POST", "/api/many/cancel"],
   cancel_task: ["POST", "/api/tasks/{task_id}/cancel"],
   counts: ["GET", "/api/counts"],
   create_login_code: ["POST", "/api/login/codes"],
   create_project: ["POST", "/api/projects"],
   create_token: ["POST", "/api/tokens"],
   delete_job: ["DELETE", "/api/jobs/{job_id}"],
+  delete_many: ["POST", "/api/many/delete"],
   delete_resource: ["DELETE", "/api/resources/{name}"],
   delete_schedule: ["DELETE", "/api/schedules/{name}"],
   delete_task: ["DELETE", "/api/tasks/{task_id}"],
@@ -1277,16 +1364,20 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   put_resource: ["PUT", "/api/resources/{name}"],
   put_schedule: ["PUT", "/api/schedules/{name}"],
   put_webhook: ["PUT", "/api/webhooks/{name}"],
+  reject_many: ["POST", "/api/many/reject"],
   reject_task: ["POST", "/api/tasks/{task_id}/reject"],
   replay_webhook: ["POST", "/api/webhooks/{name}/replay"],
   resume: ["POST", "/api/resume"],
+  resume_many: ["POST", "/api/many/resume"],
   resume_schedule: ["POST", "/api/schedules/{name}/resume"],
   resume_task: ["POST", "/api/tasks/{task_id}/resume"],
   retry_job: ["POST", "/api/jobs/{job_id}/retry"],
+  retry_many: ["POST", "/api/many/retry"],
   retry_task: ["POST", "/api/tasks/{task_id}/retry"],
   revoke_token: ["DELETE", "/api/tokens/{name}"],
   rotate_webhook_key: ["POST", "/api/webhooks/{name}/rotate"],
   run_evidence: ["GET", "/api/runs/{run_id}/evidence"],
+  run_many: ["POST", "/api/many/run"],
   run_output: ["GET", "/api/runs/{run_id}/output"],
   run_task: ["POST", "/api/tasks/{task_id}/run"],
   set_state: ["PUT", "/api/state/{name}"],

@@ -61,6 +61,13 @@ function Inside({ job }: { job: Job }) {
         <section aria-label="Why">
           <h2>Why it stands where it stands</h2>
           <Reasons reasons={why.data.reasons} />
+          {why.data.actions.includes("answer") && (
+            <p>
+              <Link to={`/inbox/${encodeURIComponent(job.task_id ?? job.id)}`}>
+                Answer in the inbox
+              </Link>
+            </p>
+          )}
         </section>
       )}
       <section aria-label="Its way">

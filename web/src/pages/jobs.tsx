@@ -1,6 +1,5 @@
 // All jobs: sorted, filtered and paged by the server; many can be retried or cancelled at once.
 import { useState } from "react";
-import { call } from "../api/call";
 import { useFresh, useRead } from "../api/hooks";
 import type { Job } from "../api/schema";
 import { Link, linkTo, useSearch } from "../router";
@@ -105,25 +104,18 @@ export default function Jobs() {
   );
 }
 
-/** A job that belongs to a task is acted on through it, so that the two never disagree. */
+/** A job that belongs to a task is acted on through it, so that the two never disagree: the server
+ * sees to that. */
 function verbs(terminal: readonly string[]): Verb<Job>[] {
+  const of = (job: Job) => job.id;
   return [
-    {
-      name: "Retry",
-      fits: (job) => job.state === "failed",
-      act: (job) =>
-        job.task_id
-          ? call("retry_task", { task_id: job.task_id })
-          : call("retry_job", { job_id: job.id }),
-    },
+    { name: "Retry", fits: (job) => job.state === "failed", operation: "retry_many", of },
     {
       name: "Cancel",
       danger: true,
       fits: (job) => !terminal.includes(job.state),
-      act: (job) =>
-        job.task_id
-          ? call("cancel_task", { task_id: job.task_id })
-          : call("cancel_job", { job_id: job.id }),
+      operation: "cancel_many",
+      of,
     },
   ];
 }

@@ -1,6 +1,5 @@
 // All runs: every attempt, sorted, filtered and paged by the server.
 import { useState } from "react";
-import { call } from "../api/call";
 import { useFresh, useRead } from "../api/hooks";
 import type { Run } from "../api/schema";
 import { Link, linkTo, useSearch } from "../router";
@@ -47,20 +46,21 @@ const COLUMNS: ColumnOf<Run>[] = [
   { name: "Error", wide: true, cell: (run) => run.error && plain(run.error) },
 ];
 
-/** What runs are of: their jobs, and those by their tasks where they have one. */
-const ofJob = (verb: "retry" | "cancel") => async (run: Run) => {
-  const job = await call("show_job", { job_id: run.job_id });
-  if (job.task_id) return call(`${verb}_task`, { task_id: job.task_id });
-  return call(`${verb}_job`, { job_id: job.id });
-};
-
+/** Runs are acted on through their jobs. */
+const of = (run: Run) => run.job_id;
 const VERBS: Verb<Run>[] = [
-  { name: "Retry", fits: (run) => ["failed", "timeout"].includes(run.state), act: ofJob("retry") },
+  {
+    name: "Retry",
+    fits: (run) => ["failed", "timeout"].includes(run.state),
+    operation: "retry_many",
+    of,
+  },
   {
     name: "Cancel",
     danger: true,
     fits: (run) => ["queued", "running"].includes(run.state),
-    act: ofJob("cancel"),
+    operation: "cancel_many",
+    of,
   },
 ];
 

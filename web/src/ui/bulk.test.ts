@@ -1,38 +1,40 @@
 import { expect, test } from "vitest";
-import { forEach } from "./bulk";
+import { inChunks } from "./bulk";
 
-test("many are acted on a few at once, and refusals do not stop the rest", async () => {
-  let now = 0;
-  let most = 0;
+const items = Array.from({ length: 250 }, (_, at) => at);
+const name = (item: number) => `job-${item}`;
+
+test("many are acted on chunk by chunk, and refusals do not stop the rest", async () => {
+  const asked: number[] = [];
   const told: number[] = [];
-  const act = async (item: number) => {
-    now += 1;
-    most = Math.max(most, now);
-    await Promise.resolve();
-    now -= 1;
-    if (item % 5 === 0) throw new Error(`no ${item}`);
+  const ask = async (ids: string[]) => {
+    asked.push(ids.length);
+    return ids.filter((id) => id.endsWith("7")).map((id) => ({ id, detail: `no ${id}` }));
   };
-  const items = Array.from({ length: 20 }, (_, at) => at);
-  const refused = await forEach(items, act, (done) => told.push(done));
-  expect(refused.map(({ item, problem }) => `${item}: ${problem.message}`).sort()).toEqual([
-    "0: no 0",
-    "10: no 10",
-    "15: no 15",
-    "5: no 5",
-  ]);
-  expect(most).toBeLessThanOrEqual(4);
-  expect(told.at(-1)).toBe(20);
+  const refused = await inChunks(items, name, ask, (done) => told.push(done));
+  expect(asked).toEqual([100, 100, 50]);
+  expect(told).toEqual([100, 200, 250]);
+  expect(refused.length).toBe(25);
+  expect(refused[0]).toEqual({ item: 7, detail: "no job-7" });
+});
+
+test("a chunk without an answer is refused, and the next one is asked", async () => {
+  const ask = async (ids: string[]) => {
+    if (ids.includes("job-0")) throw new Error("The gateway does not answer.");
+    return [];
+  };
+  const refused = await inChunks(items, name, ask, () => undefined);
+  expect(refused.map(({ item }) => item)).toEqual(items.slice(0, 100));
+  expect(refused[0]!.detail).toBe("The gateway does not answer.");
 });
 
 test("what is not wanted any more is left alone", async () => {
-  const acted: number[] = [];
-  const act = async (item: number) => void acted.push(item);
-  const items = Array.from({ length: 20 }, (_, at) => at);
-  await forEach(
-    items,
-    act,
-    () => undefined,
-    () => acted.length < 5,
-  );
-  expect(acted.length).toBeLessThan(10);
+  const asked: string[][] = [];
+  const ask = async (ids: string[]) => {
+    asked.push(ids);
+    return [];
+  };
+  const none = () => undefined;
+  await inChunks(items, name, ask, none, () => asked.length < 1);
+  expect(asked.length).toBe(1);
 });

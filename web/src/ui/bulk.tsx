@@ -1,20 +1,23 @@
 // The same verb for many: first how many it is, then how far it is, then what was refused and why.
 import { useRef, useState } from "react";
-import type { Problem } from "../api/call";
+import { call, type Problem } from "../api/call";
 import { client } from "../api/hooks";
 import { plain, plural, shortId } from "../text";
 import { Dialog } from "./dialog";
 import { Meter } from "./meter";
 import { say } from "./toast";
 
-const AT_ONCE = 4;
+/** So many go with one request: few enough that the bar moves and that it can be stopped. */
+const TOGETHER = 100;
 
 export interface Verb<T> {
   name: string;
   danger?: boolean;
   /** Whether it makes sense for an item in its state. */
   fits: (item: T) => boolean;
-  act: (item: T) => Promise<unknown>;
+  operation: "retry_many" | "cancel_many";
+  /** The task or job that it is done to. */
+  of: (item: T) => string;
 }
 
 interface Props<T> {
@@ -97,7 +100,8 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
   const stopped = useRef(false);
   const run = async () => {
     setDone(0);
-    const found = await forEach(fitting, verb.act, setDone, () => !stopped.current);
+    const ask = async (ids: string[]) => (await call(verb.operation, { ids })).refused;
+    const found = await inChunks(fitting, verb.of, ask, setDone, () => !stopped.current);
     await client.invalidateQueries();
     if (stopped.current) return;
     if (found.length) setRefused(found);
@@ -116,9 +120,9 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
       <Dialog title={`${verb.name}: ${well} of ${plural(fitting.length, noun)}`} onClose={close}>
         <p>{plural(refused.length, "was", "were")} refused:</p>
         <ul className="refusals" aria-label="Refused">
-          {refused.map(({ item, problem }) => (
+          {refused.map(({ item, detail }) => (
             <li key={item.id}>
-              <code className="mono">{shortId(item.id)}</code> {plain(problem.message)}
+              <code className="mono">{shortId(item.id)}</code> {plain(detail)}
             </li>
           ))}
         </ul>
@@ -150,28 +154,31 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
 
 export interface Refusal<T> {
   item: T;
-  problem: Problem;
+  detail: string;
 }
 
-/** Act on all, a few at once, while it is wanted; what was refused, and why. */
-export async function forEach<T>(
+/** Act on all, chunk by chunk, while it is wanted; what was refused, and why. A chunk that is not
+ * answered is refused as a whole, and does not keep the others back. */
+export async function inChunks<T>(
   items: readonly T[],
-  act: (item: T) => Promise<unknown>,
+  of: (item: T) => string,
+  ask: (ids: string[]) => Promise<{ id: string; detail: string }[]>,
   tell: (done: number) => void,
   wanted: () => boolean = () => true,
 ): Promise<Refusal<T>[]> {
   const refused: Refusal<T>[] = [];
-  let next = 0;
-  let done = 0;
-  const work = async () => {
-    while (next < items.length && wanted()) {
-      const item = items[next]!;
-      next += 1;
-      await act(item).catch((problem: Problem) => refused.push({ item, problem }));
-      done += 1;
-      tell(done);
+  for (let at = 0; at < items.length && wanted(); at += TOGETHER) {
+    const chunk = items.slice(at, at + TOGETHER);
+    const ids = chunk.map(of);
+    const answer = await ask(ids).catch((problem: Problem) =>
+      ids.map((id) => ({ id, detail: problem.message })),
+    );
+    const details = new Map(answer.map(({ id, detail }) => [id, detail]));
+    for (const item of chunk) {
+      const detail = details.get(of(item));
+      if (detail !== undefined) refused.push({ item, detail });
     }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
+    tell(at + chunk.length);
+  }
   return refused;
 }

@@ -12,7 +12,7 @@ from detent.kernel.decide.people import queue_task
 from detent.kernel.draft import Draft
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Checkpoint, Job, Task, Wait
-from detent.kernel.waits import PEOPLE, QUESTIONS
+from detent.kernel.waits import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
 
 MOST_EARLY_SIGNALS = 1_000
@@ -67,10 +67,14 @@ def answer_job(draft: Draft, command: c.AnswerJob) -> str:
     task = draft.task_of(job)
     if task is not None:
         return answer_task(draft, c.AnswerTask(task.id, command.answer, command.wait))
-    wait = _open_question(draft, job, command.wait, {*QUESTIONS, "budget"})
+    wait = _open_question(draft, job, command.wait, ANSWERED)
     if wait is not None:
         return _answer(draft, wait, command.answer)
-    return _repeated(_said_before(draft, job.id, command.wait), command.answer, job.id)
+    if command.wait is None:
+        first = _said_anywhere(draft, job.id, command.answer)
+    else:
+        first = _said_before(draft, job.id, command.wait)
+    return _repeated(first, command.answer, job.id)
 
 
 def _open_question(draft: Draft, job: Job, name: str | None, kinds: Collection[str]) -> Wait | None:
@@ -105,6 +109,18 @@ def _said_before(draft: Draft, job_id: str, wait: str | None) -> Mapping[str, An
     if known is None or known.kind != "wait" or known.value["outcome"] == "expired":
         return None
     return {"question": wait, "answer": known.value["value"]}
+
+
+def _said_anywhere(draft: Draft, job_id: str, answer: Any) -> Mapping[str, Any] | None:
+    """An answer to some question of a job alone, the same one if there is: nothing tells which
+    question was its last."""
+    known: Mapping[str, Checkpoint] = draft.parts_of(CHECKPOINTS, job_id)
+    said = [
+        {"question": each.name, "answer": each.value["value"]}
+        for each in known.values()
+        if each.kind == "wait" and each.value["outcome"] == "answered"
+    ]
+    return next((each for each in said if each["answer"] == answer), said[-1] if said else None)
 
 
 def _repeated(first: Mapping[str, Any] | None, answer: Any, asked: str) -> str:

@@ -68,6 +68,8 @@ class Task(TypedDict):
     budget: float | None
     spent: float
     cancel_reason: str | None
+    #: How its job has failed, if that is where it stands: `lost` is a quarantine.
+    error_class: str | None
     options: dict[str, Any]
     created_by: str
     created_at: str
@@ -238,6 +240,30 @@ class Moved(TypedDict):
     outcome: Any
 
 
+class Acted(TypedDict):
+    """One of many that a verb was carried out on; state and version are null if it was deleted."""
+
+    id: str
+    state: str | None
+    version: int | None
+    outcome: Any
+
+
+class RefusedWork(TypedDict):
+    """One of many that was refused by itself."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class ActedOn(TypedDict):
+    """Every id that was named, once: among what was done, or among what was refused."""
+
+    items: list[Acted]
+    refused: list[RefusedWork]
+
+
 class Signalled(TypedDict):
     """`delivered`, `kept` for a wait that has not begun, or `repeated`."""
 
@@ -274,6 +300,29 @@ class RunPage(TypedDict):
 
 class Tasks(TypedDict):
     items: list[Task]
+
+
+class JobQuestion(TypedDict):
+    """An open question of a job that has no task: `name` is what `answer_job` calls `question`."""
+
+    job_id: str
+    name: str
+    kind: str
+    begun_at: str
+    step: str | None
+    due_at: str | None
+    detail: dict[str, Any]
+    project: str
+    intent: str
+    priority: str
+    state: str
+
+
+class Inbox(TypedDict):
+    """Tasks that wait for a person, and what jobs without a task ask; both oldest first."""
+
+    items: list[Task]
+    questions: list[JobQuestion]
 
 
 class Jobs(TypedDict):

@@ -1,13 +1,14 @@
 """Lists for people out of the memory store: the rows that match a query, and one page of them."""
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from detent.errors import Invalid
 from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
+from detent.kernel.waits import ANSWERED
 from detent.store.memory.tables import Evidence, JobRow, Queued, Tables, TaskRow
-from detent.store.port import LISTED, SEARCHED, Query
+from detent.store.port import LISTED, SEARCHED, Query, Question
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "tasks": (*Task._fields, *TaskRow._fields[1:]),
@@ -18,6 +19,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "queue": Queued._fields,
     "checkpoints": Checkpoint._fields,
     "evidence": Evidence._fields,
+    "questions": Question._fields,
 }
 OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -32,10 +34,23 @@ def matching(tables: Tables, query: Query, *columns: str) -> list[dict[str, Any]
     _check(query.table, "table", COLUMNS)
     for column in (*query.where, *filter(None, (query.order,)), *columns):
         _check(column, "column", COLUMNS[query.table])
-    rows = [_row(query.table, row) for row in getattr(tables, query.table).values()]
+    rows = [_row(query.table, row) for row in _stored(tables, query.table)]
     wanted = query.where.items()
     found = [row for row in rows if all(_fits(row[name], want) for name, want in wanted)]
     return [row for row in found if _contains(row, query)] if query.search else found
+
+
+def _stored(tables: Tables, table: str) -> Iterable[tuple[Any, ...]]:
+    return _questions(tables) if table == "questions" else getattr(tables, table).values()
+
+
+def _questions(tables: Tables) -> Iterator[Question]:
+    for wait in tables.waits.values():
+        job = tables.jobs[wait.job_id].job
+        if wait.kind in ANSWERED and job.task_id is None:
+            of_job = (job.project, job.intent, job.priority, job.state)
+            of_wait = (wait.name, wait.kind, wait.begun_at, wait.step, wait.due_at, wait.detail)
+            yield Question(job.id, *of_wait, *of_job)
 
 
 def _contains(row: Mapping[str, Any], query: Query) -> bool:

@@ -8,7 +8,16 @@ from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.store.port import Query
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import claim, code, complete, do, submit_task
+from detent.testing.conformance.work import (
+    claim,
+    code,
+    complete,
+    do,
+    outcome,
+    submit_job,
+    submit_task,
+    suspend,
+)
 
 
 def a_list(case: Case) -> None:
@@ -136,6 +145,46 @@ def rows_are_counted(case: Case) -> None:
         assert view.count_by(Query("tasks", {"tags": "odd"}), "budget") == {None: 2, 5: 1, 7: 1}
         assert view.count_by(Query("queue"), "worker") == {None: 6}
         assert view.count_by(Query("waits"), "kind") == {}
+
+
+@check
+def questions_of_jobs_alone_are_listed(case: Case) -> None:
+    """Oldest first, until they are answered; neither what a task asks nor any other wait."""
+    submit_task(case.engine, task_id="t", intent="talk")
+    for name, project in (("j1", "p1"), ("j2", "p2"), ("j3", "p2")):
+        submit_job(case.engine, job_id=name, project=project, intent="talk", priority="P1")
+    asking = {"t-j1": "question", "j1": "timer", "j2": "budget", "j3": "question"}
+    held = {each.grant.job_id: each for each in claim(case.engine, 4, intents=["talk"])}
+    for job_id in ("t-j1", "j1", "j3", "j2"):
+        case.clock.advance(seconds=1)
+        told = {"detail": {"text": job_id}, "due_at": case.clock() + 9_000_000}
+        suspend(case.engine, held[job_id], "ask", asking[job_id], **told)
+    with case.store.read() as view:
+        rows = view.page(Query("questions", {}, "begun_at"))
+        assert [row["job_id"] for row in rows] == ["j3", "j2"]
+        assert view.count_by(Query("questions"), "kind") == {"budget": 1, "question": 1}
+        assert view.page(Query("questions", {"project": "p1"}, "begun_at")) == []
+        assert view.page(Query("questions", {}, "begun_at", after=(rows[0]["begun_at"], "j3"))) == [
+            rows[1]
+        ]
+    assert rows[0] == {
+        "job_id": "j3",
+        "name": "ask",
+        "kind": "question",
+        "step": None,
+        "begun_at": case.clock() - 1_000_000,
+        "due_at": case.clock() + 8_000_000,
+        "detail": {"text": "j3"},
+        "project": "p2",
+        "intent": "talk",
+        "priority": "P1",
+        "state": "waiting",
+    }
+    do(case.engine, c.AnswerJob("j3", "yes"))
+    assert outcome(case.engine, c.AnswerJob("j3", "yes")) == "repeated"
+    do(case.engine, c.CancelJob("j2"))
+    with case.store.read() as view:
+        assert view.page(Query("questions", {}, "begun_at")) == []
 
 
 @check

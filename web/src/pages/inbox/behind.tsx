@@ -1,7 +1,7 @@
-// What led to a matter: what the task was given to do, and the last that its run wrote.
+// What led to a matter: what the work was given to do, and the last that its run wrote.
 import { lazy, Suspense } from "react";
 import { useRead } from "../../api/hooks";
-import type { Task } from "../../api/schema";
+import type { Run, Task } from "../../api/schema";
 import { Link, linkTo } from "../../router";
 import { Loading } from "../../ui/notes";
 import { Value } from "../../ui/value";
@@ -14,24 +14,41 @@ const RunOutput = lazy(async () => ({ default: (await import("../../ui/output"))
 export function Behind({ task }: { task: Task }) {
   const runs = useRead("task_runs", { task_id: task.id });
   const run = runs.data?.items.findLast((each) => each.id.startsWith(`${task.id}-`));
-  const given = task.payload != null && JSON.stringify(task.payload) !== "{}";
+  return <Past run={run} whole={linkTo.task(task.id, "output")} given={task.payload} />;
+}
+
+export function BehindJob({ id }: { id: string }) {
+  const runs = useRead("job_runs", { job_id: id });
+  const job = useRead("show_job", { job_id: id });
+  const run = runs.data?.items.at(-1);
+  return <Past run={run} whole={run ? linkTo.run(run.id) : ""} given={job.data?.payload} />;
+}
+
+interface Props {
+  run: Run | undefined;
+  /** Where all of its output is. */
+  whole: string;
+  given: unknown;
+}
+
+function Past({ run, whole, given }: Props) {
   return (
     <div className="behind">
       {run && (
         <>
           <div className="row spread">
             <h3>What its last run wrote</h3>
-            <Link to={linkTo.task(task.id, "output")}>All output</Link>
+            <Link to={whole}>All output</Link>
           </div>
           <Suspense fallback={<Loading what="the output" />}>
             <RunOutput key={run.id} runId={run.id} state={run.state} most={MOST_LINES} />
           </Suspense>
         </>
       )}
-      {given && (
+      {given != null && JSON.stringify(given) !== "{}" && (
         <>
           <h3>What it was given</h3>
-          <Value value={task.payload} />
+          <Value value={given} />
         </>
       )}
     </div>

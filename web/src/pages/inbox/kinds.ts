@@ -1,5 +1,5 @@
-// What a task in the inbox asks of a person.
-import type { Task } from "../../api/schema";
+// What an entry of the inbox asks of a person.
+import type { Inbox, JobQuestion, Task } from "../../api/schema";
 
 export type Kind = "question" | "review" | "budget" | "confirmation" | "quarantine" | "failure";
 
@@ -18,13 +18,45 @@ const BY_REASON: Record<string, Kind> = {
   budget: "budget",
 };
 
-/** `failures`: how the jobs of failed tasks ended, by task, for tasks that do not say it. */
-export function kindOf(task: Task, failures: ReadonlyMap<string, string>): Kind {
+export function kindOf(task: Task): Kind {
   if (task.state === "ready") return "review";
   if (task.blocked_by && BY_REASON[task.blocked_by]) return BY_REASON[task.blocked_by]!;
   // Work that costs its workers their lives is kept from them: nobody takes it any more.
-  const ended = task.blocked_detail.error_class ?? failures.get(task.id);
-  return ended === "lost" ? "quarantine" : "failure";
+  return task.error_class === "lost" ? "quarantine" : "failure";
+}
+
+/** An entry of the inbox: a task that waits, or what a job without a task asks. */
+export interface Waiting {
+  id: string;
+  kind: Kind;
+  since: string;
+  title: string;
+  project: string;
+  intent: string;
+  priority: string;
+  about: { task: Task } | { question: JobQuestion };
+}
+
+const BY_WAIT: Record<string, Kind> = { confirmation: "confirmation", budget: "budget" };
+
+/** Both parts of the inbox as one list, oldest first. */
+export function waitingIn(inbox: Inbox): Waiting[] {
+  const tasks = inbox.items.map((task) => ({
+    ...task,
+    kind: kindOf(task),
+    since: task.state_at,
+    title: titleOf(task),
+    about: { task },
+  }));
+  const alone = inbox.questions.map((question) => ({
+    ...question,
+    id: `${question.job_id}:${question.name}`,
+    kind: BY_WAIT[question.kind] ?? "question",
+    since: question.begun_at,
+    title: question.intent,
+    about: { question },
+  }));
+  return [...tasks, ...alone].sort((one, other) => (one.since < other.since ? -1 : 1));
 }
 
 export interface Asked {
@@ -34,9 +66,8 @@ export interface Asked {
   free: boolean;
 }
 
-/** The open question of a task, however it was written. */
-export function asked(task: Task): Asked {
-  const detail = task.blocked_detail;
+/** An open question, however it was written. */
+export function asked(detail: Record<string, unknown>): Asked {
   const options = Array.isArray(detail.options) ? detail.options : [];
   return {
     text: String(detail.text ?? detail.question ?? detail.error ?? "It waits for your word."),

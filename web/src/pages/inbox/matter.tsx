@@ -6,38 +6,51 @@ import { StateMark } from "../../ui/state";
 import { When } from "../../ui/when";
 import { Budget } from "./budget";
 import { Failure } from "./failure";
-import { KIND_WORDS, type Kind, titleOf } from "./kinds";
-import { Question } from "./question";
+import { KIND_WORDS, type Kind, type Waiting } from "./kinds";
+import { JobAsks, TaskAsks } from "./question";
 import { Review } from "./review";
 
 const BODIES: Record<Kind, (props: { task: Task; kind: Kind }) => React.ReactNode> = {
-  question: Question,
-  confirmation: Question,
+  question: TaskAsks,
+  confirmation: TaskAsks,
   review: Review,
   budget: Budget,
   failure: Failure,
   quarantine: Failure,
 };
 
-export function Matter({ task, kind }: { task: Task; kind: Kind }) {
+export function Matter({ waiting }: { waiting: Waiting }) {
+  const { about, kind } = waiting;
   const Body = BODIES[kind];
   return (
     <article className="matter" aria-labelledby="matter-title">
       <header>
-        <h2 id="matter-title">{plain(titleOf(task))}</h2>
+        <h2 id="matter-title">{plain(waiting.title)}</h2>
         <p className="facts-line">
-          <StateMark table={task.lifecycle} state={task.state} />
-          <span>{plain(task.project)}</span>
-          <span>{plain(task.intent)}</span>
-          <span>{task.priority}</span>
+          {"task" in about ? (
+            <StateMark table={about.task.lifecycle} state={about.task.state} />
+          ) : (
+            <StateMark table="job" state={about.question.state} />
+          )}
+          <span>{plain(waiting.project)}</span>
+          <span>{plain(waiting.intent)}</span>
+          <span>{waiting.priority}</span>
           <span>
-            waiting since <When at={task.state_at} />
+            waiting since <When at={waiting.since} />
           </span>
-          <Link to={linkTo.task(task.id)}>Open the task</Link>
+          {"task" in about ? (
+            <Link to={linkTo.task(about.task.id)}>Open the task</Link>
+          ) : (
+            <Link to={linkTo.job(about.question.job_id)}>Open the job</Link>
+          )}
         </p>
       </header>
       <section aria-label={KIND_WORDS[kind]}>
-        <Body task={task} kind={kind} />
+        {"task" in about ? (
+          <Body task={about.task} kind={kind} />
+        ) : (
+          <JobAsks question={about.question} />
+        )}
       </section>
     </article>
   );

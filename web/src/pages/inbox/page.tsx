@@ -1,15 +1,14 @@
 // The start page: everything that waits for a person, oldest first, and a place to deal with it.
 import { useRef } from "react";
-import type { Task } from "../../api/schema";
 import { go, Link } from "../../router";
 import { plain, plural } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Command, Empty, Loading, Trouble } from "../../ui/notes";
 import { useReveal } from "../../ui/reveal";
 import { When } from "../../ui/when";
-import { KIND_WORDS, type Kind, kindOf, titleOf } from "./kinds";
+import { KIND_WORDS, type Kind, type Waiting } from "./kinds";
 import { Matter } from "./matter";
-import { useFailures, useWaiting } from "./waiting";
+import { useWaiting } from "./waiting";
 
 export function Inbox({ id }: { id?: string }) {
   const { items, problem, again } = useWaiting();
@@ -17,14 +16,13 @@ export function Inbox({ id }: { id?: string }) {
   return problem ? <Trouble problem={problem} again={again} /> : <Loading what="the inbox" />;
 }
 
-function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
+function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
   const place = useRef(0);
-  const found = items.findIndex((task) => task.id === id);
+  const found = items.findIndex((each) => each.id === id || jobOf(each) === id);
   // When the open matter is dealt with, the next one takes its place.
   if (found >= 0) place.current = found;
   const at = found >= 0 ? found : Math.min(place.current, items.length - 1);
-  const task = items[at];
-  const failures = useFailures(items);
+  const open = items[at];
   const move = (by: number) => {
     const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
     if (next) go(`/inbox/${encodeURIComponent(next.id)}`, { replace: true });
@@ -47,21 +45,16 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
         <p className="faint">
           {items.length ? `${plural(items.length, "matter")} waiting, oldest first` : ""}
         </p>
-        {task && <Hints kind={kindOf(task, failures)} />}
+        {open && <Hints kind={open.kind} />}
       </div>
-      {task ? (
+      {open ? (
         <div className="inbox">
           <ol className="matters" aria-label="Waiting for you">
             {items.map((each, index) => (
-              <Item
-                key={each.id}
-                task={each}
-                kind={kindOf(each, failures)}
-                current={index === at}
-              />
+              <Item key={each.id} waiting={each} current={index === at} />
             ))}
           </ol>
-          <Matter key={task.id} task={task} kind={kindOf(task, failures)} />
+          <Matter key={open.id} waiting={open} />
         </div>
       ) : (
         <Empty title="Nothing waits for you.">
@@ -74,6 +67,11 @@ function Matters({ items, id }: { items: Task[]; id: string | undefined }) {
       )}
     </>
   );
+}
+
+/** The job alone that asks: its id leads to its oldest question. */
+function jobOf({ about }: Waiting): string | null {
+  return "question" in about ? about.question.job_id : null;
 }
 
 /** Go to the control that does this; where it can simply be pressed, press it. Whether it exists. */
@@ -112,25 +110,25 @@ function Hints({ kind }: { kind: Kind }) {
   );
 }
 
-function Item({ task, kind, current }: { task: Task; kind: Kind; current: boolean }) {
+function Item({ waiting, current }: { waiting: Waiting; current: boolean }) {
   const link = useRef<HTMLLIElement>(null);
   useReveal(link, current);
   return (
     <li ref={link}>
       <Link
-        to={`/inbox/${encodeURIComponent(task.id)}`}
+        to={`/inbox/${encodeURIComponent(waiting.id)}`}
         className="matter-link"
         aria-current={current ? "true" : undefined}
       >
-        <span className="matter-kind" data-kind={kind}>
-          {KIND_WORDS[kind]}
+        <span className="matter-kind" data-kind={waiting.kind}>
+          {KIND_WORDS[waiting.kind]}
         </span>
         <span className="faint age">
-          <When at={task.state_at} />
+          <When at={waiting.since} />
         </span>
-        <span className="matter-title">{plain(titleOf(task))}</span>
+        <span className="matter-title">{plain(waiting.title)}</span>
         <span className="faint matter-where">
-          {plain(task.project)} · {plain(task.intent)} · {task.priority}
+          {plain(waiting.project)} · {plain(waiting.intent)} · {waiting.priority}
         </span>
       </Link>
     </li>

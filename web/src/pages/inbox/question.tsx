@@ -1,17 +1,57 @@
 // A question or a confirmation: its options as buttons, or a field for one's own words.
 import { type FormEvent, useState } from "react";
-import type { Task } from "../../api/schema";
+import type { Problem } from "../../api/call";
+import type { JobQuestion, Task } from "../../api/schema";
 import { plain } from "../../text";
 import { Trouble } from "../../ui/notes";
-import { Behind } from "./behind";
-import { asked } from "./kinds";
+import { Behind, BehindJob } from "./behind";
+import { type Asked, asked } from "./kinds";
 import { useSettling } from "./settling";
 
-export function Question({ task }: { task: Task }) {
-  const question = asked(task);
+export function TaskAsks({ task }: { task: Task }) {
   const answer = useSettling("answer_task", "Answered", task);
-  const [text, setText] = useState("");
   const send = (value: string) => answer.mutate({ task_id: task.id, answer: value });
+  return (
+    <>
+      <Question question={asked(task.blocked_detail)} send={send} answer={answer} />
+      <Behind task={task} />
+    </>
+  );
+}
+
+/** What a job without a task asks, by its name, so that no other question gets the answer. */
+export function JobAsks({ question }: { question: JobQuestion }) {
+  const { job_id, name, intent } = question;
+  const answer = useSettling("answer_job", "Answered", { title: "", intent });
+  const cancel = useSettling("cancel_job", "Cancelled", { title: "", intent });
+  const send = (value: string) => answer.mutate({ job_id, question: name, answer: value });
+  return (
+    <>
+      <Question question={asked(question.detail)} send={send} answer={answer} />
+      <div className="row">
+        <button
+          type="button"
+          className="button danger"
+          disabled={cancel.isPending}
+          onClick={() => cancel.mutate({ job_id })}
+        >
+          Cancel the job
+        </button>
+      </div>
+      {cancel.error && <Trouble problem={cancel.error} />}
+      <BehindJob id={job_id} />
+    </>
+  );
+}
+
+interface Props {
+  question: Asked;
+  send: (value: string) => void;
+  answer: { isPending: boolean; error: Problem | null };
+}
+
+function Question({ question, send, answer }: Props) {
+  const [text, setText] = useState("");
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (text.trim()) send(text);
@@ -65,7 +105,6 @@ export function Question({ task }: { task: Task }) {
         </form>
       )}
       {answer.error && <Trouble problem={answer.error} />}
-      <Behind task={task} />
     </>
   );
 }

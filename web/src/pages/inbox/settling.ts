@@ -2,14 +2,17 @@
 // then: the feed is often quicker than the answer.
 import type { Name, Problem } from "../../api/call";
 import { useVerb } from "../../api/hooks";
-import type { Task } from "../../api/schema";
 import { plain } from "../../text";
 import { say } from "../../ui/toast";
 import { titleOf } from "./kinds";
 
-export function useSettling<N extends Name>(name: N, word: string, task: Task) {
+export function useSettling<N extends Name>(
+  name: N,
+  word: string,
+  what: { title: string; intent: string },
+) {
   return useVerb(name, {
-    onSuccess: () => say(`${word}: ${plain(titleOf(task))}`),
+    onSuccess: () => say(`${word}: ${plain(titleOf(what))}`),
     onError: (problem: Problem) => say(plain(problem.message), { bad: true }),
   });
 }

@@ -14,5 +14,5 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
 TO :"role";
 
 GRANT SELECT, INSERT ON events, seals TO :"role";
-GRANT SELECT ON schema_migrations TO :"role";
+GRANT SELECT ON schema_migrations, questions TO :"role";
 GRANT EXECUTE ON FUNCTION blank_events(json) TO :"role";

@@ -1,0 +1,169 @@
+"""Many at once: each has its own outcome, none is harmed by another, all are one transaction."""
+
+from typing import Any
+
+import pytest
+
+from detent.engine import batch
+from detent.errors import Forbidden, Unavailable
+from detent.operations.many import MOST_TOGETHER
+from detent.operations.registry import OPERATIONS, Caller, Scope
+from tests.operations.desk import Desk
+
+ONCE = {"retry": {"max_attempts": 1}}
+VERBS = ("run", "cancel", "accept", "reject", "resume", "retry", "delete")
+
+
+def ready(desk: Desk, **fields: Any) -> str:
+    made = desk.submit(**fields)
+    desk.complete()
+    return made
+
+
+def job(desk: Desk, **fields: Any) -> str:
+    return str(desk.ask("submit_job", intent="build", **fields)["id"])
+
+
+def codes(answer: Any) -> dict[str, str]:
+    return {each["id"]: each["code"] for each in answer["refused"]}
+
+
+def test_each_has_its_own_outcome() -> None:
+    desk = Desk()
+    first, accepted, second = ready(desk), ready(desk), ready(desk)
+    desk.ask("accept_task", task_id=accepted)
+    answer = desk.ask("accept_many", ids=[first, "nobody", accepted, second, first])
+    assert [(each["id"], each["state"]) for each in answer["items"]] == [
+        (first, "completed"),
+        (second, "completed"),
+    ]
+    assert answer["items"][0]["version"] == desk.task(first)["version"]
+    assert codes(answer) == {"nobody": "unknown_task", accepted: "illegal_transition"}
+    assert "There is no task 'nobody'." in [each["detail"] for each in answer["refused"]]
+
+
+def test_asked_again_it_changes_nothing_more() -> None:
+    desk = Desk()
+    ids = [desk.submit() for _ in range(3)]
+    assert len(desk.ask("cancel_many", ids=ids)["items"]) == 3
+    before = desk.head()
+    again = desk.ask("cancel_many", ids=ids)
+    assert codes(again) == dict.fromkeys(ids, "illegal_transition")
+    assert desk.head() == before
+
+
+def test_tasks_and_jobs_may_stand_together() -> None:
+    desk = Desk()
+    task, of_task, alone = desk.submit(), desk.submit(), job(desk)
+    answer = desk.ask("cancel_many", ids=[task, f"{of_task}-j1", alone], reason="not now")
+    assert {each["id"]: each["state"] for each in answer["items"]} == {
+        task: "cancelled",
+        f"{of_task}-j1": "cancelled",
+        alone: "cancelled",
+    }
+    assert desk.task(of_task)["state"] == "cancelled"  # the job of a task moves with it
+    last = desk.ask("task_events", task_id=task)["events"][-1]
+    assert (last["name"], last["data"]["reason"]) == ("task_cancelled", "not now")
+    refused = desk.ask("accept_many", ids=[alone])
+    assert codes(refused) == {alone: "unknown_task"}
+
+
+def test_work_that_pulls_on_other_work_of_the_same_list() -> None:
+    desk = Desk()
+    parent = desk.submit()
+    child = desk.submit(parent_id=parent)
+    answer = desk.ask("cancel_many", ids=[parent, child])
+    assert [each["id"] for each in answer["items"]] == [parent]
+    assert codes(answer) == {child: "illegal_transition"}
+    answer = desk.ask("delete_many", ids=[child, parent])
+    assert [each["outcome"] for each in answer["items"]] == ["deleted", "deleted"]
+    assert answer["items"][0] == {
+        "id": child,
+        "state": None,
+        "version": None,
+        "outcome": "deleted",
+    }
+    assert desk.ask("list_tasks")["items"] == []
+
+
+def test_what_failed_is_retried_together() -> None:
+    desk = Desk()
+    tasks = [desk.submit(options=ONCE) for _ in range(2)]
+    alone = job(desk, options=ONCE)
+    for _ in range(3):
+        desk.fail()
+    answer = desk.ask("retry_many", ids=[*tasks, alone])
+    assert [each["state"] for each in answer["items"]] == ["queued"] * 3
+
+
+def test_a_verdict_is_bound_to_what_was_seen() -> None:
+    desk = Desk()
+    same, changed = ready(desk), ready(desk)
+    seen = {each: desk.task(each)["version"] for each in (same, changed)}
+    desk.ask("edit_task", task_id=changed, title="Another")
+    answer = desk.ask("reject_many", ids=[same, changed], comment="no", run=True, seen=seen)
+    assert [(each["id"], each["state"]) for each in answer["items"]] == [(same, "queued")]
+    assert list(codes(answer)) == [changed]
+    assert desk.state(changed) == "ready"
+
+
+def test_all_of_it_is_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    ids = [desk.submit() for _ in range(50)]
+    sizes: list[int] = []
+    run = batch.run
+
+    def counted(tx: Any, asks: Any, limits: Any) -> Any:
+        sizes.append(len(asks))
+        return run(tx, asks, limits)
+
+    monkeypatch.setattr(batch, "run", counted)
+    assert len(desk.ask("cancel_many", ids=[*ids, "nobody"])["items"]) == 50
+    assert sizes == [50]
+
+
+def test_a_store_that_is_away_refuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    made = desk.submit()
+
+    def away(*_: Any) -> Any:
+        raise Unavailable("the database does not answer", retry_after_s=1)
+
+    monkeypatch.setattr(batch, "run", away)
+    with pytest.raises(Unavailable):
+        desk.ask("cancel_many", ids=[made])
+
+
+def test_another_project_is_not_there() -> None:
+    desk = Desk()
+    theirs, mine = desk.submit(project="theirs"), desk.submit(project="ours")
+    ours = Caller("ours", frozenset(Scope), project="ours")
+    answer = desk.ask("cancel_many", ours, ids=[theirs, mine])
+    assert [each["id"] for each in answer["items"]] == [mine]
+    assert codes(answer) == {theirs: "unknown_task"}
+    assert desk.state(theirs) == "queued"
+
+
+def test_an_agent_judges_none_of_its_own_work_this_way_either() -> None:
+    desk = Desk()
+    own, other = ready(desk), ready(desk)
+    agent = Caller("agent", frozenset({Scope.REVIEW}), root_id=own)
+    answer = desk.ask("accept_many", agent, ids=[own, other])
+    assert codes(answer) == {own: "own_work"}
+    assert desk.state(own) == "ready"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_scope_is_that_of_the_single_verb(verb: str) -> None:
+    single, many = OPERATIONS[f"{verb}_task"], OPERATIONS[f"{verb}_many"]
+    assert many.scope is single.scope
+    desk = Desk()
+    others = frozenset(Scope) - {many.scope, Scope.ADMIN}
+    with pytest.raises(Forbidden):
+        desk.ask(many.name, Caller("somebody", others), ids=["x"])
+
+
+def test_as_many_as_the_engine_takes_at_once() -> None:
+    from detent.engine.engine import MOST_COMMANDS
+
+    assert MOST_TOGETHER == MOST_COMMANDS
