@@ -12,8 +12,8 @@ from detent.errors import Invalid
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
 from detent.store.codec import from_json
-from detent.store.port import LISTED, SEARCHED, Query, Question, QueueRow
-from detent.store.rows import CODED, FLAG, TEXTS, Kind, columns
+from detent.store.port import LISTED, SEARCHED, Query, QueueRow
+from detent.store.rows import CODED, FLAG, TEXTS, Kind, Question, columns
 
 #: Executes a statement with `:name` parameters.
 Ask = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]

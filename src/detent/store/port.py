@@ -233,22 +233,6 @@ class Query(NamedTuple):
     search: str = ""
 
 
-class Question(NamedTuple):
-    """A row of `questions`: an open wait of a job alone that a person's answer ends."""
-
-    job_id: str
-    name: str
-    kind: str
-    begun_at: int
-    step: str | None
-    due_at: int | None
-    detail: Mapping[str, Any]
-    project: str
-    intent: str
-    priority: str
-    state: str
-
-
 #: Where a search looks: the words that people remember of a row.
 SEARCHED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("id", "title", "intent"),

@@ -22,6 +22,22 @@ Row = tuple[Any, ...]
 END_OF_LOG = (1 << 63) - 1
 
 
+class Question(NamedTuple):
+    """A row of `questions`: an open wait of a job alone that a person's answer ends."""
+
+    job_id: str
+    name: str
+    kind: str
+    begun_at: int
+    step: str | None
+    due_at: int | None
+    detail: Mapping[str, Any]
+    project: str
+    intent: str
+    priority: str
+    state: str
+
+
 class Kind(NamedTuple):
     """How a field stands in a column."""
 

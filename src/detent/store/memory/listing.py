@@ -8,7 +8,8 @@ from detent.errors import Invalid
 from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
 from detent.kernel.waits import ANSWERED
 from detent.store.memory.tables import Evidence, JobRow, Queued, Tables, TaskRow
-from detent.store.port import LISTED, SEARCHED, Query, Question
+from detent.store.port import LISTED, SEARCHED, Query
+from detent.store.rows import Question
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "tasks": (*Task._fields, *TaskRow._fields[1:]),
