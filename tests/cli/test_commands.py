@@ -243,6 +243,17 @@ PLAIN = {"mcp"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_explained(name: str) -> None:
+    import click
+
+    for full, command in _commands(cli.get_command(click.Context(cli), name), name):
+        for option in (each for each in command.params if isinstance(each, click.Option)):
+            words = option.help or ""
+            assert words.endswith((".", "…")), (full, option.opts)
+            assert not option.multiple or "may be repeated" in words, (full, option.opts)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_json(name: str) -> None:
     import click
 

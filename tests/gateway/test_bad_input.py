@@ -262,6 +262,8 @@ def test_a_query_that_is_wrong(gateway: Installation, owner: httpx2.Client, quer
     answer = owner.get(f"/api/tasks?{query}")
     problem = answer.json()
     assert (answer.status_code, problem["field"]) == (422, QUERIES[query]), answer.text
+    assert problem["detail"].startswith(QUERIES[query]), "said of the field by its name"
+    assert "Input should" not in problem["detail"]
 
 
 def test_a_cursor_of_another_list_or_sort(owner: httpx2.Client) -> None:

@@ -14,6 +14,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from detent.cli.main import cli
+from detent.cli.mcp import SCOPES
 from detent.operations.registry import Scope
 from tests.gateway.installation import Installation, installed
 
@@ -96,3 +97,7 @@ def test_a_gateway_without_a_token_is_said_plainly(monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(cli, ["mcp", "--url", "http://127.0.0.1:1"])
     assert result.exit_code == 7
     assert "set DETENT_TOKEN; `detent tokens create` makes them" in result.output
+
+
+def test_the_command_knows_every_scope() -> None:
+    assert set(SCOPES) == {scope.value for scope in Scope}

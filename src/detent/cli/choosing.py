@@ -81,9 +81,9 @@ def told(answer: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json(answer)
         return
-    state, outcome = answer.get("state"), answer.get("outcome")
-    words = [state, f"({outcome})" if outcome and outcome != state else None]
-    output.say(f"{answer['id']}: {' '.join(filter(None, words))}")
+    outcome = answer.get("outcome")
+    said = f" ({outcome})" if outcome and outcome != answer.get("state") else ""
+    output.say(f"{answer['id']}: {answer.get('state', '')}{said}".replace(":  (", ": ("))
 
 
 def _found(detent: Connection, filters: Mapping[str, str]) -> list[str]:

@@ -22,8 +22,8 @@ SCOPES = ("read", "submit", "operate", "review", "run", "admin")
     "scopes",
     multiple=True,
     type=click.Choice(SCOPES),
-    help="Offer tools of this scope. If none is named: read and submit, or with --url all that "
-    "its token allows.",
+    help="Offer tools of this scope; may be repeated. If none is named: read and submit, or with "
+    "--url all that its token allows.",
 )
 def mcp(url: str | None, scopes: tuple[str, ...]) -> None:
     """Serve operations as MCP tools on standard input and output."""

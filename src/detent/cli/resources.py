@@ -49,8 +49,12 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
 
 @resources.command()
 @click.argument("name")
-@click.option("--capability", "capabilities", multiple=True, help="Something that it can do.")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="What it is.")
+@click.option(
+    "--capability", "capabilities", multiple=True, help="Something that it can do; may be repeated."
+)
+@click.option(
+    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="What it is; may be repeated."
+)
 @click.option("--capacity", type=int, help="How many may hold it at once; 1 if never said.")
 @click.option("--healthy/--unhealthy", default=None, help="Whether it is given out.")
 @output.json_option

@@ -58,7 +58,13 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
 @click.option("--lifecycle", help="board or review; board if not said.")
 @click.option("--project", help="The project that its tasks belong to.")
 @click.option("--priority", help="P0 to P3, or high, normal, low.")
-@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A payload field.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A payload field; may be repeated.",
+)
 @click.option("--payload", help="The payload as JSON, or @FILE.")
 @output.json_option
 def put(

@@ -32,16 +32,22 @@ PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 @click.command()
 @click.argument("intent")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A field of the payload."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A field of the payload; may be repeated.",
 )
 @click.option("--payload", help="The payload as JSON, or @FILE.")
 @click.option("--project", help="The project that it belongs to.")
 @click.option("--title", default="", help="What people call it.")
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
 @click.option("--lifecycle", default="review", show_default=True, help="review or board.")
-@click.option("--depends-on", multiple=True, metavar="TASK", help="Wait for this task first.")
+@click.option(
+    "--depends-on", multiple=True, metavar="TASK", help="Wait for this task first; may be repeated."
+)
 @click.option("--budget", "max_budget_usd", help="Most that it may spend, in dollars.")
-@click.option("--tag", "tags", multiple=True, help="A tag to find it by.")
+@click.option("--tag", "tags", multiple=True, help="A tag to find it by; may be repeated.")
 @click.option(
     "--plan", type=click.Path(exists=True, dir_okay=False), help="A plan, as JSON or YAML."
 )

@@ -39,7 +39,13 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
 @click.option("--project", help="The project that it belongs to.")
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
 @click.option("--lifecycle", default="board", show_default=True, help="board or review.")
-@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A payload field.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A payload field; may be repeated.",
+)
 @click.option("--payload", help="The payload as JSON, or @FILE.")
 @output.json_option
 def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **fields: Any) -> None:
@@ -61,8 +67,16 @@ def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **f
 @click.option("--reason", help="Why; a blocked task shows it.")
 @click.option("--title", help="What people call it.")
 @click.option("--priority", help="P0 to P3, or high, normal, low.")
-@click.option("--tag", "tags", multiple=True, help="Its tags, instead of those that it has.")
-@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A payload field.")
+@click.option(
+    "--tag", "tags", multiple=True, help="A tag instead of those that it has; may be repeated."
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A payload field; may be repeated.",
+)
 @click.option("--payload", help="The payload as JSON, or @FILE.")
 @click.option("--budget", "max_budget_usd", help="Most that it may spend, in dollars.")
 @output.json_option

@@ -36,7 +36,13 @@ def tokens(ctx: click.Context, as_json: bool) -> None:
 
 @tokens.command()
 @click.argument("name")
-@click.option("--scope", "scopes", multiple=True, required=True, help="What it may do.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    help="What it may do, of read, submit, operate, review, run and admin; may be repeated.",
+)
 @click.option("--project", help="For this project alone.")
 @click.option("--expires", metavar="TIME", help="How long it is valid: 90s, 15m, 2h, 30d.")
 @output.json_option

@@ -17,11 +17,19 @@ PARTS = ("storm", "failpoints", "stops", "races", "images", "disk", "simulation"
 
 
 @click.command()
-@click.option("--store", type=click.Choice(STORES), default="both", show_default=True)
+@click.option(
+    "--store", type=click.Choice(STORES), default="both", show_default=True, help="What to hurt."
+)
 @click.option("--seed", default=1, show_default=True, help="What load and faults are drawn from.")
 @click.option("--minutes", default=1.0, show_default=True, help="How long the storm lasts.")
 @click.option("--faults", default="", help="Faults of the storm, by comma; without it, all.")
-@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="One part alone.")
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    type=click.Choice(PARTS),
+    help="One part alone; may be repeated.",
+)
 @click.option("--steps", type=click.IntRange(1), help="How many steps the simulation makes.")
 @click.option("--quick", is_flag=True, help="A little of everything.")
 @click.option("--keep", is_flag=True, help="Keep what was left behind also if all is well.")

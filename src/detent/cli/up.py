@@ -100,7 +100,11 @@ _of_a_gateway = _options(
 )
 _of_a_worker = _options(
     click.option(
-        "--app", "apps", multiple=True, metavar="MODULE:APP", help="Python intents to work on."
+        "--app",
+        "apps",
+        multiple=True,
+        metavar="MODULE:APP",
+        help="Python intents to work on; may be repeated.",
     ),
     click.option("--concurrency", "worker_concurrency", type=int, help="Jobs to run at once."),
 )

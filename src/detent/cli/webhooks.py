@@ -52,7 +52,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 @click.option("--paused", is_flag=True, help="Send nothing for now.")
 @output.json_option
 def put(as_json: bool, people: bool, **wanted: Any) -> None:
-    """Make a webhook, or change one; a new one begins with what happens next."""
+    """Make a webhook, or say all about one anew; a new one begins with what happens next."""
     given = {
         key: list(value) if isinstance(value, tuple) else value for key, value in wanted.items()
     }

@@ -4,6 +4,7 @@ The same model reads requests, stands in the OpenAPI document and describes the 
 Imported by those doors alone: a command without one does not wait for pydantic.
 """
 
+import re
 from collections.abc import Mapping
 from inspect import Parameter
 from typing import Annotated, Any, get_args
@@ -16,6 +17,8 @@ from detent.operations.registry import Operation
 
 #: Methods whose parameters stand in the query; the others have them in a JSON body.
 IN_QUERY = ("GET", "DELETE")
+#: How pydantic begins a complaint; the name of the field says more.
+_SUBJECT = re.compile(r"^\w+ should ")
 
 
 class Fields:
@@ -133,7 +136,9 @@ def invalid(error: ValidationError, known: tuple[str, ...]) -> Invalid:
         return Invalid(
             f"{field} is not a known field; known are: {listed}.", field=field, allowed=known
         )
-    return Invalid(f"{field}: {first['msg']}.", field=field, given=first["input"])
+    wanted = _SUBJECT.sub("must ", first["msg"])
+    words = f"{field} {wanted}" if wanted != first["msg"] else f"{field}: {wanted}"
+    return Invalid(f"{words}.", field=field, given=first["input"])
 
 
 def _place(location: tuple[int | str, ...]) -> str:
