@@ -150,7 +150,7 @@ class Reader:
     def start(self, title: str, text: str) -> None:
         """Something that stays, in a terminal of its own."""
         if title in self.terminals:
-            self.terminals[title].wait(60)
+            self.terminals[title].wait(PATIENCE_S)
         file = self.home / f"{title}.log"
         with file.open("wb") as log:
             self.terminals[title] = subprocess.Popen(
@@ -181,9 +181,9 @@ class Reader:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
         for process in self.terminals.values():
-            process.wait(60)
+            process.wait(PATIENCE_S)
         assert self.shell.stdin is not None
         assert self.shell.stdout is not None
         self.shell.stdin.close()
         self.shell.stdout.close()
-        self.shell.wait(60)
+        self.shell.wait(PATIENCE_S)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import httpx2
 
 T = TypeVar("T")
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 def wait_until(look: Callable[[], T | None], what: str, deadline_s: float = DEADLINE_S) -> T:

@@ -60,7 +60,7 @@ def python(bin_dir: Path, *arguments: str, **variables: str) -> "subprocess.Comp
         env={"PATH": os.environ["PATH"], "HOME": str(place), **variables},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -102,7 +102,7 @@ def test_the_wheel_alone_runs_detent(installed: Installed, tmp_path: Path) -> No
             assert b"<title>" in page.read()
     finally:
         up.terminate()
-        assert up.wait(60) == 0
+        assert up.wait(240) == 0
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -1,10 +1,13 @@
 """The checker of tortures: a good history passes, and every way to break a promise is seen."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from detent.testing.torture import storm
 from detent.testing.torture.checker import Evidence, Seen, problems
 from detent.testing.torture.history import OK, REFUSED, UNKNOWN, Op, ops
 from detent.testing.torture.ledger import Line
@@ -139,6 +142,21 @@ def test_a_storm_in_which_nothing_happens_fails() -> None:
     found = too_little(Report(Plan(minutes=1)))
     for name in ("submit ok", "job_completed", "reclaimed", "submit unknown", "kinds of faults"):
         assert any(name in each for each in found), found
+
+
+def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([True, True, False, True])
+    quiet: Any = SimpleNamespace(
+        start=lambda: None, end=lambda: None, started=Counter(), done=Counter()
+    )
+    short = storm.Storm.__new__(storm.Storm)
+    short.plan, short.report = Plan(minutes=0), Report(Plan(minutes=0))
+    short.cluster = short.injector = quiet
+    short.clients, short.say = [], lambda _: None
+    monkeypatch.setattr(storm, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(storm.Storm, "_shows_too_little", lambda _: next(looks))
+    short._rage()
+    assert [*looks] == [True]
 
 
 def test_a_failure_names_the_command_that_does_it_again() -> None:
