@@ -31,6 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "routes",
             "routes_table",
             "failpoints",
+            "recurring",
             "redaction",
         }
     ),

@@ -19,6 +19,7 @@ from detent.store.port import (
     TOMBSTONES,
     TRIMMED,
     Logged,
+    LogReading,
     Query,
     QueueRow,
     Reading,
@@ -85,7 +86,7 @@ def differences(view: Reading) -> list[Difference]:
 # ---- folding ---------------------------------------------------------------------------------
 
 
-def fold(view: Reading, progress: Callable[[str, int], None] | None = None) -> Folded:
+def fold(view: LogReading, progress: Callable[[str, int], None] | None = None) -> Folded:
     """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on.
 
     Some events at a time are in memory; what grows is what the rows would be.
@@ -290,7 +291,7 @@ def _found_use(view: Reading) -> Rows:
 # ---- invariants ------------------------------------------------------------------------------
 
 
-def offences(view: Reading, folded: Folded) -> Iterator[Difference]:
+def offences(view: LogReading, folded: Folded) -> Iterator[Difference]:
     """Every job whose events, as they stand in the log, break an invariant; job by job.
 
     Also jobs that cannot be folded, because of an event that must not stand where it does.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from detent.engine import Engine, Idempotency
 from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured
-from detent.keeper import retention, state
-from detent.keeper.directories import Sweep
+from detent.keeper import directories, retention, state
+from detent.keeper.directories import Directories, Sweep, Swept
 from detent.kernel import commands as c
 from detent.operations import system, thresholds
 from detent.operations.core import Core
@@ -240,6 +241,27 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         thresholds.thresholds(Settings(health_queue_ok_below=60))
     with pytest.raises(Misconfigured, match=r"retention\.done_days"):
         thresholds.retention(Settings(retention_done_days=-1))
+
+
+def test_a_sweep_that_fails_does_not_end_sweeping(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+    swept = threading.Event()
+
+    def run(_: Sweep) -> Swept:
+        tried.append("once more")
+        if len(tried) == 1:
+            raise ValueError("something odd")
+        swept.set()
+        return Swept()
+
+    monkeypatch.setattr(directories, "EVERY_S", 0.001)
+    monkeypatch.setattr(Sweep, "run", run)
+    part = Directories(core, lambda *_: True)
+    part.start()
+    assert swept.wait(30)
+    part.stop()
 
 
 # ---- counting runs -------------------------------------------------------------------------

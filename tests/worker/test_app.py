@@ -201,7 +201,7 @@ def test_a_handler_that_cannot_be_called_is_refused_at_import(function: Any, tex
         ({"timeout_s": True}, "timeout_s must be a number of seconds"),
         ({"timeout": 3}, "there is no option 'timeout'"),
         ({"concurrency_key": "r:{missing}"}, "which is no parameter of the handler"),
-        ({"concurrency_key": "r:{a.b}"}, "may name fields of the payload"),
+        ({"concurrency_key": "r:{a.b}"}, "names no field of the payload"),
         ({"capabilities_required": "gpu"}, "capabilities_required"),
         ({"max_parallel_steps": 0}, "max_parallel_steps must be"),
         ({"max_retries": "many"}, "max_retries must be"),
@@ -312,6 +312,20 @@ def test_a_concurrency_key_is_filled_from_the_payload() -> None:
     Harness(app)
     assert work.submit(repo="a").job().concurrency_key == "repo:a"
     assert work.using(lifecycle="board").submit(repo="b").job().concurrency_key == "repo:b"
+
+
+def test_a_concurrency_key_is_made_of_texts_and_numbers_as_at_every_other_door() -> None:
+    app = App()
+
+    @app.intent("work", concurrency_key="repo:{repo}")
+    def work(repo: list[str] | str | None = None) -> None: ...
+
+    Harness(app)
+    for arguments in ({}, {"repo": None}, {"repo": ["a", "b"]}):
+        with pytest.raises(Invalid, match=r"payload\.repo must be a text or a number"):
+            work.submit(**arguments)
+    with pytest.raises(Invalid, match="concurrency_key must be printable text"):
+        work.submit(repo="x" * 200)
 
 
 def test_a_capability_that_no_resource_offers_is_refused_at_submission() -> None:

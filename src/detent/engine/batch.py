@@ -1,6 +1,7 @@
 """One batch: load, decide each command in turn, save. A refused command refuses alone."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from detent import failpoints
 from detent.engine.asking import Answer, Ask
@@ -16,14 +17,11 @@ from detent.store.port import Key, Writing
 Result = Answer | DetentError
 
 
-class Limits:
-    """Times that the engine works with, in microseconds."""
+class Limits(NamedTuple):
+    """How long what the engine gives out is good: a lease, an idempotency key."""
 
-    def __init__(
-        self, lease_us: int = 30_000_000, key_lifetime_us: int = 7 * 86_400_000_000
-    ) -> None:
-        self.lease_us = lease_us
-        self.key_lifetime_us = key_lifetime_us
+    lease_us: int = 30_000_000
+    key_lifetime_us: int = 7 * 86_400_000_000
 
 
 def run(tx: Writing, asks: Sequence[Ask], limits: Limits) -> list[Result]:

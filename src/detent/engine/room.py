@@ -13,6 +13,8 @@ from typing import Any
 from detent.store.port import Candidate, Writing
 
 S_US = 1_000_000
+#: How the row of `system_state` begins that keeps the window of a rate; the limit's name follows.
+RATE = "rate:"
 
 
 class Room:
@@ -78,7 +80,7 @@ class _Rates:
 
     def _window(self, name: str, state: Mapping[str, Any], now: int) -> dict[str, int]:
         """The window that is open now, with how many have started in it."""
-        window: dict[str, int] | None = state.get(_kept_as(name))
+        window: dict[str, int] | None = state.get(RATE + name)
         length = self.rates[name].get("per_s", 1) * S_US
         if window is None or now - window["from"] >= length:
             return {"from": now, "started": 0}
@@ -103,11 +105,7 @@ class _Rates:
 
     def keep(self, tx: Writing) -> None:
         if self.used:
-            tx.put_rows("system_state", {_kept_as(name): self.windows[name] for name in self.used})
-
-
-def _kept_as(name: str) -> str:
-    return f"rate:{name}"
+            tx.put_rows("system_state", {RATE + name: self.windows[name] for name in self.used})
 
 
 def _named(names: Iterable[str], prefix: str) -> list[str]:

@@ -7,7 +7,6 @@ A run that ended without a summary, because its worker died, gets one here.
 import logging
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from detent.kernel.retention import DAY_US, Retention, is_over
 from detent.kernel.state import Run
 from detent.operations import output, summaries, thresholds
 from detent.operations.core import Core
+from detent.recurring import Recurring
 
 log = logging.getLogger("detent.keeper")
 
@@ -128,27 +128,19 @@ def _untouched(path: Path, now: int) -> bool:
         return False
 
 
-class Directories:
+class Directories(Recurring):
     """A thread that sweeps now and then."""
 
     def __init__(self, core: Core, forget_workspace: ForgetWorkspace) -> None:
+        super().__init__("detent-directories", self._sweep)
         self.core = core
         self.forget_workspace = forget_workspace
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="detent-directories", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _loop(self) -> None:
-        while not self._stop.wait(0.0):
-            try:
-                Sweep(self.core, self.forget_workspace).run()
-            except (DetentError, OSError) as error:
-                log.warning("directories of runs cannot be swept now: %s", error)
-            if self._stop.wait(EVERY_S):
-                return
+    def _sweep(self) -> float:
+        try:
+            Sweep(self.core, self.forget_workspace).run()
+        except (DetentError, OSError) as error:
+            log.warning("directories of runs cannot be swept now: %s", error)
+        except Exception:
+            log.exception("a sweep of directories failed; the next one begins anew")
+        return EVERY_S

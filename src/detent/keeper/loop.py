@@ -1,7 +1,6 @@
 """The keeper's loop: elected through the store, it runs each duty when its time has come."""
 
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from detent import failpoints
 from detent.errors import DetentError
 from detent.operations.core import Core
 from detent.operations.offices import Office
+from detent.recurring import Recurring
 
 log = logging.getLogger("detent.keeper")
 
@@ -26,28 +26,21 @@ class Duty:
     share: float | None = None
 
 
-class Keeper:
+class Keeper(Recurring):
     """Runs the duties while it is the elected one, and stands by otherwise."""
 
     def __init__(self, core: Core, name: str, duties: Sequence[Duty]) -> None:
+        super().__init__("detent-keeper", self._pass)
         self.core = core
         self.office = Office(core, "keeper", name)
         self.duties = duties
         self.next_at = dict.fromkeys((duty.name for duty in duties), 0)
         #: How often each duty was done; for whoever watches.
         self.passes: Counter[str] = Counter()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._loop, name="keeper", daemon=True)
-        self._thread.start()
 
     def stop(self) -> None:
-        """End after the duty at hand, and let the next keeper in at once."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        """End after the pass at hand, and let the next keeper in at once."""
+        super().stop()
         self.office.resign()
 
     def pass_once(self) -> int:
@@ -73,16 +66,14 @@ class Keeper:
             log.warning("duty %s: %s", duty.name, error)
             return 0
 
-    def _loop(self) -> None:
-        pause_s = self.core.settings.keeper_interval_ms / 1_000
-        while not self._stop.is_set():
-            try:
-                self.pass_once()
-            except DetentError as error:
-                log.warning("the keeper cannot work now: %s", error)
-            except Exception:
-                log.exception("a pass of the keeper failed; the next one begins anew")
-            self._stop.wait(pause_s)
+    def _pass(self) -> float:
+        try:
+            self.pass_once()
+        except DetentError as error:
+            log.warning("the keeper cannot work now: %s", error)
+        except Exception:
+            log.exception("a pass of the keeper failed; the next one begins anew")
+        return self.core.settings.keeper_interval_ms / 1_000
 
 
 def _pause_us(duty: Duty, took_s: float) -> int:

@@ -71,8 +71,9 @@ def pause(
         tx.put_rows("limits", {name: row})
         return row
 
+    row = core.engine.within(write)
     log.info("%s paused by %s: %s", name, caller.name, reason or "no reason given")
-    return _shown(name, core.engine.within(write))
+    return _shown(name, row)
 
 
 @operation(Scope.OPERATE, "POST", "/api/resume")
@@ -87,8 +88,9 @@ def resume(
         tx.put_rows("limits", {name: row or None})
         return row
 
+    row = core.engine.within(write)
     log.info("%s resumed by %s", name, caller.name)
-    return _shown(name, core.engine.within(write))
+    return _shown(name, row)
 
 
 def _unpaused(row: Mapping[str, Any]) -> dict[str, Any]:

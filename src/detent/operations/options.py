@@ -62,7 +62,8 @@ def _labels(given: Any, where: str) -> dict[str, str]:
     return {name: _name(value, f"{where}.{name}") for name, value in table.items()}
 
 
-def _evidence(given: Any, where: str) -> list[str]:
+def evidence_types(given: Any, where: str) -> list[str]:
+    """Types of evidence, without which a run does not count as succeeded."""
     if not isinstance(given, list | tuple):
         raise fields.wrong(where, "a list of evidence types", given, tuple(EvidenceType))
     return [fields.choice(each, where, EvidenceType).value for each in given]
@@ -123,7 +124,7 @@ OPTIONS: Mapping[str, Option] = {
     "requires_evidence": Option(
         "Types of evidence without which a run does not count as succeeded",
         ["test_result"],
-        _evidence,
+        evidence_types,
     ),
 }
 

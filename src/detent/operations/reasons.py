@@ -6,13 +6,14 @@ A reason of the queue is looked for where the claim looks: pauses, limits, rates
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from detent.engine.room import RATE
 from detent.kernel.budget import is_warned
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.kernel.state import Job, Task, Wait
 from detent.operations.actions import actions_on, actions_on_job
 from detent.operations.budgets import line
-from detent.operations.limits import PAUSE
+from detent.operations.limits import EVERYTHING, PAUSE
 from detent.store.port import Query, Reading
 from detent.views import shown, utc
 
@@ -224,7 +225,7 @@ def _keys(job: Job) -> list[str]:
 
 def _paused(view: Reading, job: Job) -> Iterator[Reason]:
     limits = view.rows("limits")
-    for name in ("all", *_keys(job)):
+    for name in (EVERYTHING, *_keys(job)):
         row = limits.get(name, {})
         if row.get("paused"):
             said = {field: row[field] for field in PAUSE[1:] if row.get(field)}
@@ -240,7 +241,7 @@ def _full(view: Reading, job: Job) -> Iterator[Reason]:
         if "running" in row and running >= row["running"]:
             detail = {"limit": name, "most": row["running"], "running": running}
             yield Reason("limit", "what runs under it now", "wait", AT_ONCE, detail)
-        window = view.rows("system_state").get(f"rate:{name}") if "rate" in row else None
+        window = view.rows("system_state").get(RATE + name) if "rate" in row else None
         ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
         if window is not None and window["started"] >= row["rate"] and now < ends_at:
             detail = {"limit": name, "most": row["rate"], "per_s": row.get("per_s", 1)}

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detent import views
+from detent.engine.room import RATE
 from detent.errors import Invalid, Refused
 from detent.operations import lately, shapes
 from detent.operations.core import Core
@@ -20,7 +21,6 @@ MOST_HOURS = 31 * 24
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
 OWN_ROWS = (*OFFICES, *CURSORS, TRIMMED, "run_counts", "retention_cursors")
-OWN_PREFIXES = ("rate:",)
 
 
 @operation(Scope.READ, "GET", "/api/stats")
@@ -102,7 +102,7 @@ def show_state(core: Core, caller: Caller) -> shapes.StateValues:
 def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> shapes.StateValues:
     """Set one value of the installation's state; null removes it."""
     everywhere(caller, "the whole installation's state")
-    if name in OWN_ROWS or name.startswith(OWN_PREFIXES):
+    if name in OWN_ROWS or name.startswith(RATE):
         raise Refused(
             f"{name!r} belongs to detent itself and is not set by hand.",
             hint="Choose another name; see `detent state get`.",

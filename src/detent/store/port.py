@@ -255,7 +255,19 @@ LISTED: Mapping[str, str] = {
 # ---- transactions --------------------------------------------------------------------------
 
 
-class Reading(Protocol):
+class LogReading(Protocol):
+    """What it takes to follow a log: a store's view has it, and a history that came as a file."""
+
+    def events(
+        self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
+    ) -> Sequence[Logged]:
+        """The log in commit order after a position; nothing that could still change is shown."""
+
+    def rows(self, table: str) -> Mapping[str, Any]:
+        """A small table of named JSON values: see `TABLES`."""
+
+
+class Reading(LogReading, Protocol):
     """A consistent view. Missing ids are simply absent from the answer."""
 
     def now(self) -> int:
@@ -306,19 +318,11 @@ class Reading(Protocol):
     def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[Key]:
         """Idempotency keys by (project, key) that have not expired."""
 
-    def events(
-        self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> Sequence[Logged]:
-        """The log in commit order after a position; nothing that could still change is shown."""
-
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
         """Rows of a listed table that match, column to value, JSON decoded, in order."""
 
     def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
         """How many matching rows have each value of a column, whatever order and limit say."""
-
-    def rows(self, table: str) -> Mapping[str, Any]:
-        """A small table of named JSON values: see `TABLES`."""
 
     def head(self) -> int:
         """The position of the last event that the log shows; 0 for an empty log."""

@@ -249,10 +249,10 @@ class Archive:
             yield "the chain over its events is another than the manifest says"
         yield from _wrong_events(events, self.manifest)
         log = History(events)
-        folded = audit.fold(log)  # type: ignore[arg-type]
+        folded = audit.fold(log)
         yield from (f"its history cannot be: {flaw}" for flaw in folded.flaws)
         yield from _strangers(folded, self.manifest)
-        offences = audit.offences(log, folded)  # type: ignore[arg-type]
+        offences = audit.offences(log, folded)
         yield from (f"its history cannot be: {each}" for each in offences)
         yield from self._wrong_evidence(folded)
 
@@ -283,7 +283,7 @@ class History:
         end = len(events) if upto is None else bisect_right(events, upto, key=_position)
         return list(events[start : min(end, start + limit)])
 
-    def rows(self, _: str) -> Mapping[str, Any]:
+    def rows(self, table: str) -> Mapping[str, Any]:  # noqa: ARG002 - a history has no tables
         return {}
 
 

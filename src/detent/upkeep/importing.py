@@ -42,7 +42,7 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
     """Take the tree of an archive in; refused as a whole if anything about it is wrong."""
     with opened(path) as archive:
         events = archive.events()
-        folded = audit.fold(History(events))  # type: ignore[arg-type]
+        folded = audit.fold(History(events))
         _must_be_over(folded)
         with engine.store.read() as view:
             _must_be_new(view, archive, events)

@@ -167,9 +167,8 @@ class Claimer:
         nonce = secrets.token_hex(8)
         ask = ClaimAsk(self.worker, nonce, places, lane.intents, sessions=self.sessions)
         claimed = self.engine.claim(ask)
-        if claimed:
-            failpoints.hit("claim.after")
         self._in_vain = 0 if claimed else self._in_vain + 1
         if claimed:
+            failpoints.hit("claim.after")
             self.take(lane, claimed)
         return len(claimed) == places

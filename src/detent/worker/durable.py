@@ -98,8 +98,12 @@ class Journal:
         except Refused as refusal:
             if refusal.code != "stale_fence":
                 raise
+        raise self._lost()
+
+    def _lost(self) -> Stopped:
+        """Somebody else has the job: everything that runs for it here must end."""
         self.attempt.hold.stop(Stop.LOST)
-        raise Stopped(Stop.LOST)
+        return Stopped(Stop.LOST)
 
     def record(self, name: str, value: Any) -> Doing[None]:
         step = None if self.attempt.step is None else self.attempt.step.name
@@ -283,8 +287,7 @@ class Journal:
     def _submit_all(self, commands: Sequence[c.Command]) -> Doing[None]:
         for result in (yield TellAll(commands, self.grant)):
             if isinstance(result, Refused) and result.code == "stale_fence":
-                self.attempt.hold.stop(Stop.LOST)
-                raise Stopped(Stop.LOST)
+                raise self._lost()
             if isinstance(result, DetentError) and result.code not in KNOWN_CHILD:
                 raise result
 

@@ -9,8 +9,8 @@ Expired              a wait is over without a signal or an answer (a TimeoutErro
 JobFailed            what `handle.result()` raises for work that did not end well
 Interrupted (a BaseException: handlers let it pass, `finally` blocks run)
 ├── Suspended        the run sleeps; the function is called again when its wait is over
-├── Stopped          the run must end: cancelled, lost, over its time limit, or handed back
-└── Crash            for tests: as if the process had died here
+└── Stopped          the run must end: cancelled, lost, over its time limit, or handed back
+Crash (a BaseException)  for tests: as if the process had died here
 """
 
 from collections.abc import Mapping

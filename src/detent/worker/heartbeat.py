@@ -5,13 +5,13 @@ under it.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 
 from detent import failpoints
 from detent.engine import Engine
 from detent.errors import DetentError
+from detent.recurring import Recurring
 from detent.worker.attempt import Hold, Stop
 from detent.worker.holding import Holds
 
@@ -21,30 +21,20 @@ log = logging.getLogger("detent.worker")
 AGAIN_S = 1.0
 
 
-class Heartbeat:
+class Heartbeat(Recurring):
     """Renews every `beat_s`; `also` is called after each beat."""
 
     def __init__(
         self, engine: Engine, worker: str, holds: Holds, beat_s: float, also: Callable[[], None]
     ) -> None:
+        super().__init__("detent-heartbeat", self._beat, first_s=beat_s)
         self.engine, self.worker, self.holds = engine, worker, holds
         self.beat_s, self.also = beat_s, also
         self.lease_s = engine.limits.lease_us / 1_000_000
         self._renewed_s: dict[Hold, float] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="detent-heartbeat", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _loop(self) -> None:
-        pause_s = self.beat_s
-        while not self._stop.wait(pause_s):
-            pause_s = self.beat_s if self.beat() else min(AGAIN_S, self.beat_s)
+    def _beat(self) -> float:
+        return self.beat_s if self.beat() else min(AGAIN_S, self.beat_s)
 
     def beat(self) -> bool:
         """One renewal; False if the store was away."""
@@ -65,10 +55,10 @@ class Heartbeat:
 
     def _renew(self, holds: list[Hold], begun_s: float) -> None:
         grants = [(hold.grant.job_id, hold.grant.fence) for hold in holds]
+        kept: set[tuple[str, int]] = set()
         if grants:
             failpoints.hit("renew.before")
-        kept = self.engine.renew(self.worker, grants) if grants else set()
-        if grants:
+            kept = self.engine.renew(self.worker, grants)
             failpoints.hit("renew.after")
         self._renewed_s = {hold: begun_s for hold in holds if hold.grant[:2] in kept}
         for hold in holds:

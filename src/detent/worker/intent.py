@@ -1,6 +1,5 @@
 """An intent as an app knows it: its name, how it is carried out, and what was declared about it."""
 
-import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -8,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from detent.errors import Invalid
 from detent.kernel import fields
 from detent.kernel.budget import on_exceeded_from
-from detent.kernel.evidence import EvidenceType
 from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import policy_from
-from detent.operations.options import WorkspaceMode
+from detent.operations.options import WorkspaceMode, evidence_types, fields_of, filled_key
 from detent.operations.requests import NEEDS_PLAN
 from detent.worker.arguments import Parameters
 from detent.worker.runners.port import Runner
@@ -81,7 +79,7 @@ def declare(
         "critic": critic,
         "planner": planner,
         "plan": plan,
-        "requires_evidence": _evidence(requires_evidence, f"{where}: requires_evidence"),
+        "requires_evidence": evidence_types(requires_evidence, f"{where}: requires_evidence"),
         "on_budget_exceeded": on_budget_exceeded,
         "workspace": workspace,
         "max_rounds": max_rounds,
@@ -107,13 +105,6 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
     document = plan_from(options, name)
     if document is not None:
         validate(document, f"{where}: plan")
-
-
-def _evidence(given: Sequence[str], where: str) -> list[str]:
-    """Types of evidence, without which a run does not count as succeeded."""
-    if not isinstance(given, list | tuple):
-        raise fields.wrong(where, "a list of evidence types", given, tuple(EvidenceType))
-    return [fields.choice(each, where, EvidenceType).value for each in given]
 
 
 def _listed(given: Sequence[str]) -> Sequence[str]:
@@ -208,7 +199,7 @@ class Intent(Generic[P, R]):
             return
         where = f"intent {self.name}: concurrency_key"
         fields.text(template, where, LONGEST_NAME)
-        wanted = _fields_of(template, where)
+        wanted = fields_of(template)
         parameters = self.parameters
         if parameters is None or parameters.whole or parameters.takes_rest:
             return
@@ -227,14 +218,7 @@ class Intent(Generic[P, R]):
         template = self.declared.concurrency_key
         if template is None:
             return None
-        given = payload if isinstance(payload, Mapping) else {}
-        missing = [name for name in _fields_of(template, "concurrency_key") if name not in given]
-        if missing:
-            raise Invalid(
-                f"payload.{missing[0]} is missing: the concurrency key {template!r} needs it.",
-                field=f"payload.{missing[0]}",
-            )
-        return template.format_map(given)
+        return filled_key(template, payload)
 
 
 class Using(Generic[P, R]):
@@ -246,22 +230,6 @@ class Using(Generic[P, R]):
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
         app = self.intent.app
         return app.place(app.order(self.intent, None, args, kwargs), **self.ways)
-
-
-def _fields_of(template: str, where: str) -> list[str]:
-    try:
-        parts = list(string.Formatter().parse(template))
-    except ValueError as error:
-        raise Invalid(f"{where}: {error}.", field="concurrency_key", given=template) from None
-    names = [name for _, name, _, _ in parts if name is not None]
-    for name in names:
-        if not name.isidentifier():
-            raise Invalid(
-                f"{where} may name fields of the payload as {{field}}, not {{{name}}}.",
-                field="concurrency_key",
-                given=template,
-            )
-    return names
 
 
 def plan_document(steps: Iterable[PlanStep | Mapping[str, Any]] | Mapping[str, Any]) -> Any:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from detent.engine import Ask, Engine
+from detent.engine import Answer, Ask, Engine
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import Reading
+from detent.worker.reporter import Reporter, Result, Telling
 
 T = TypeVar("T")
 
@@ -94,3 +95,36 @@ class Patience:
     def knows(self, refusal: Refused) -> bool:
         """The name was recorded by an earlier try: its answer was lost, not the try."""
         return self.tried and refusal.code == "name_used_twice"
+
+
+class WorkerLine(Line):
+    """A line on which coroutines share transactions."""
+
+    def __init__(self, engine: Engine, worker: str, reporter: Reporter) -> None:
+        super().__init__(engine, worker)
+        self.reporter = reporter
+
+    async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
+        ask = Ask(command, self.actor, grant=under)
+        result = await self._brought(ask)
+        if isinstance(result, Unavailable):
+            result = await self._brought_again(ask)
+        if isinstance(result, Answer):
+            return result.value
+        raise result
+
+    def _brought(self, ask: Ask) -> "asyncio.Future[Result]":
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self.reporter.queue.put(Telling(ask, future))
+        return future
+
+    async def _brought_again(self, ask: Ask) -> Result:
+        """The store was away: patiently, as long as a lease lasts."""
+        patience = Patience()
+        while True:
+            await asyncio.sleep(patience.pause_s())
+            result = await self._brought(ask)
+            if isinstance(result, Refused) and patience.knows(result):
+                return Answer(None)
+            if not isinstance(result, Unavailable) or patience.is_spent():
+                return result

@@ -1,7 +1,7 @@
 """The worker: claims jobs, carries them out side by side, reports, and stops without loss.
 
-Threads: one claims, one reports, one beats, one watches; handlers run on a pool of threads or on
-one event loop.
+Threads: one claims, one reports, one beats, one watches, one keeps what runs leave; handlers run on
+a pool of threads or on one event loop.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from detent import failpoints
-from detent.engine import Answer, Ask, Claimed
+from detent.engine import Ask, Claimed
 from detent.engine.claims import Sessions
-from detent.errors import DetentError, Refused, Unavailable
+from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.store.port import Writing
@@ -30,11 +30,11 @@ from detent.worker.heartbeat import Heartbeat
 from detent.worker.holding import Holds, attempt_of
 from detent.worker.isolation import Isolation, is_suspect
 from detent.worker.keeping import Keeping
-from detent.worker.line import Line, Patience
+from detent.worker.line import WorkerLine
 from detent.worker.outcome import instead_of
 from detent.worker.plans import PlanRun, Work
 from detent.worker.pools import Item, Loop, Threads
-from detent.worker.reporter import Outcome, Reporter, Result, Telling
+from detent.worker.reporter import Outcome, Reporter, Result
 from detent.worker.runners.agent import AgentRunner
 from detent.worker.runners.processes import Records
 from detent.worker.watch import Watch
@@ -50,39 +50,6 @@ MOST_HELD = 2_000
 LOOK_S = 0.02
 #: How long, beyond their grace, what was told to stop may take to end.
 ENDING_S = 1.0
-
-
-class WorkerLine(Line):
-    """A line on which coroutines share transactions."""
-
-    def __init__(self, core: Core, worker: str, reporter: Reporter) -> None:
-        super().__init__(core.engine, worker)
-        self.reporter = reporter
-
-    async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
-        ask = Ask(command, self.actor, grant=under)
-        result = await self._brought(ask)
-        if isinstance(result, Unavailable):
-            result = await self._brought_again(ask)
-        if isinstance(result, Answer):
-            return result.value
-        raise result
-
-    def _brought(self, ask: Ask) -> "asyncio.Future[Result]":
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self.reporter.queue.put(Telling(ask, future))
-        return future
-
-    async def _brought_again(self, ask: Ask) -> Result:
-        """The store was away: patiently, as long as a lease lasts."""
-        patience = Patience()
-        while True:
-            await asyncio.sleep(patience.pause_s())
-            result = await self._brought(ask)
-            if isinstance(result, Refused) and patience.knows(result):
-                return Answer(None)
-            if not isinstance(result, Unavailable) or patience.is_spent():
-                return result
 
 
 class Worker:
@@ -113,7 +80,7 @@ class Worker:
         size = concurrency or settings.worker_concurrency
         self.reporter = Reporter(core.engine)
         self.keeping = Keeping(core.store)
-        self.line = WorkerLine(core, self.name, self.reporter)
+        self.line = WorkerLine(core.engine, self.name, self.reporter)
         self.threads = Threads(size, self._carry, self._freed)
         self.loop = Loop(coroutines or size * COROUTINES_PER_THREAD, self._carry_async, self._freed)
         self.heartbeat = Heartbeat(

@@ -3,9 +3,9 @@
 from detent.engine import due
 from detent.engine.claims import ClaimAsk, waiting
 from detent.store.port import Query, Writing
+from detent.worker.claiming import MOST_DUE
 from detent.worker.loop import Worker
 
-MOST_DUE = 200
 ENOUGH = 100
 
 

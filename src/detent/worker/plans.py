@@ -16,7 +16,7 @@ from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep, validate
 from detent.kernel.state import Job, Step
-from detent.kernel.steps import planner_is_due, startable, steps_of
+from detent.kernel.steps import TAKEN_UP, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.worker import outcome
 from detent.worker.attempt import Attempt, Hold, Stop
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from detent.worker.app import App
 
 log = logging.getLogger("detent.worker")
-
-#: Where a step that has no live run may go on as time passes or somebody acts.
-MAY_GO_ON = frozenset({"retrying", "needs_user", "switching_resource", "running"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ class PlanRun:
         steps = steps_of(world, job.id)
         ready = startable(world, job, now)
         self.pending = any(
-            step.state in MAY_GO_ON and step.run_id is None for step in steps.values()
+            step.state in TAKEN_UP and step.run_id is None for step in steps.values()
         )
         room = self.limit - len(self.hold.attempts)
         attempts: list[Attempt] = []

@@ -5,11 +5,11 @@ moved something, and functions that do not stop when they are told to.
 """
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
+from detent.recurring import Recurring
 from detent.worker.attempt import Attempt, Hold, Stop
 from detent.worker.carrying import concluded
 
@@ -25,31 +25,23 @@ LOOK_S = 0.4
 WAITING_S, STALE_S = 0.05, 0.25
 
 
-class Watch:
+class Watch(Recurring):
     """Looks after one worker's runs."""
 
     def __init__(self, worker: "Worker") -> None:
+        super().__init__("detent-watch", self._look, first_s=TICK_S)
         self.worker = worker
         self._head = -1
         self._look_s = 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="detent-watch", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _loop(self) -> None:
-        while not self._stop.wait(TICK_S):
-            try:
-                self.tick(time.monotonic())
-            except DetentError as error:
-                log.warning("the store is away: %s", error)
-            except Exception:
-                log.exception("the watch failed")
+    def _look(self) -> float:
+        try:
+            self.tick(time.monotonic())
+        except DetentError as error:
+            log.warning("the store is away: %s", error)
+        except Exception:
+            log.exception("the watch failed")
+        return TICK_S
 
     def tick(self, now_s: float) -> None:
         if not len(self.worker.holds):
