@@ -16,7 +16,7 @@ NARROW = frozenset(
     }
 )
 #: Commands after which somebody may spend: whose money it is, and who holds some of it, matters.
-SPENDING = frozenset({c.ClaimJob, c.WakeJob})
+SPENDING = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan})
 #: Commands that reach down a tree.
 DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob)
 #: So many runs of one tree are looked at, to see who holds money.

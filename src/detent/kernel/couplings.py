@@ -25,6 +25,7 @@ UP: tuple[Coupling, ...] = (
     # A step, and its job.
     Coupling(e.StepSucceeded, planned.plan_is_over, planned.end_plan),
     Coupling(e.StepFailed, planned.plan_is_over, planned.end_plan),
+    Coupling(e.PlanGenerated, planned.nothing_is_left, planned.end_at_once),
     # A job, and its task or its parent job.
     Coupling(e.JobRequeued, given.task_waits_for_retry, then.unblock_task),
     Coupling(e.JobCompleted, given.has_task, then.finish_task),

@@ -65,6 +65,11 @@ def plan_is_over(draft: Draft, record: e.Record) -> bool:
     return end is PlanEnd.COMPLETED or (end is PlanEnd.FAILED and job.cancel_reason is None)
 
 
+def nothing_is_left(draft: Draft, record: e.Record) -> bool:
+    """A new plan asks for nothing but what is done already: no step will end, so that it must."""
+    return plan_is_over(draft, record) and draft.job(record.stream).cancel_reason is None
+
+
 def end_plan(draft: Draft, record: e.Record) -> None:
     """The results by step; of a job that is a plan of one step only for its options, just its."""
     job = draft.job(record.stream)
@@ -77,6 +82,15 @@ def end_plan(draft: Draft, record: e.Record) -> None:
     results = {step.name: steps[step.name].result for step in draft.plan(job.id).steps}
     declared = job.options.get("plan") or job.options.get("planner")
     draft.emit(job.id, e.JobCompleted(results if declared else results.get(job.intent)))
+
+
+def end_at_once(draft: Draft, record: e.Record) -> None:
+    """A worker took the job and found nothing left to do: only what was started can be done."""
+    job = draft.job(record.stream)
+    task = draft.task_of(job)
+    if task is not None and draft.may(task, e.TaskStarted):
+        draft.emit(task.id, e.TaskStarted(f"{job.id}-r{job.runs}"))  # its last run so far
+    end_plan(draft, record)
 
 
 def _last_failure(steps: Mapping[str, Step], record: e.Record) -> Step | None:

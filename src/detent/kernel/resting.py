@@ -92,18 +92,29 @@ def _lose(draft: Draft, step: Step) -> None:
 def rest_plan(draft: Draft, job: Job) -> str:
     """No step is live: wait for a time, a signal, a person or a resource; fail if none can come."""
     lacking = startable(draft, job, draft.now)
+    lack = short_of(draft, job) if lacking else None
     hopeless = next((name for name in lacking if not _may_fit(draft, job, name)), None)
     if job.cancel_reason is not None:
         draft.emit(job.id, e.JobCancelled(job.cancel_reason))
+    elif lack is not None and (stopped := _stopped(draft, job)) is not None:
+        error = f"step {stopped.name} failed: {stopped.error}"
+        fail_job(draft, job, FailureClass.BUDGET, error)
     elif hopeless is not None:
         error = f"no resource can ever fit step {hopeless}"
         fail_job(draft, job, FailureClass.RESOURCE, error)
-    elif (late := _late(draft, job, lacking)) is not None:
+    elif lack is None and (late := _late(draft, job, lacking)) is not None:
         error = f"step {late} waited longer for a resource than its limit allows"
         fail_job(draft, job, FailureClass.RESOURCE, error)
     else:
-        _rest(draft, job, lacking)
+        _rest(draft, job, lacking, lack)
     return draft.job(job.id).state
+
+
+def _stopped(draft: Draft, job: Job) -> Step | None:
+    """A step that the spent budget has ended: then nothing that needs money follows it."""
+    steps = steps_of(draft, job.id).values()
+    spent = [step for step in steps if (step.state, step.error_class) == ("failed", "budget")]
+    return max(spent, key=lambda step: step.state_at, default=None)
 
 
 def _late(draft: Draft, job: Job, lacking: tuple[str, ...]) -> str | None:
@@ -116,13 +127,15 @@ def _may_fit(draft: Draft, job: Job, name: str) -> bool:
     return can_ever_fit(draft, draft.plan(job.id).step(name), steps_of(draft, job.id)[name])
 
 
-def _rest(draft: Draft, job: Job, lacking: tuple[str, ...]) -> None:
+def _rest(draft: Draft, job: Job, lacking: tuple[str, ...], lack: Short | None) -> None:
     steps = steps_of(draft, job.id).values()
     delayed = [step for step in steps if step.state == "retrying" and step.not_before > draft.now]
     if not lacking and not draft.parts_of(WAITS, job.id):
         _retry_later(draft, job, delayed)
         return
-    if lacking:
+    if lack is not None:
+        _await_funds(draft, job, job.fence, lack)
+    elif lacking:
         detail = {"steps": list(lacking)}
         due_at = _look_again_at(draft, job, lacking, RESOURCE_POLL_US)
         begun = e.WaitBegun("resource", due_at=due_at, detail=detail)
@@ -153,20 +166,32 @@ def lacks_funds(draft: Draft, job: Job, fence: int, run_id: str | None) -> bool:
 
     What others only hold may come back, so that it looks again; what is spent must be raised.
     """
-    task = draft.task_of(job)
-    lack = None if task is None else allowance(draft, task)
-    if not isinstance(lack, Short):
+    lack = short_of(draft, job)
+    if lack is None:
         return False
-    purse = draft.task(lack.purse)
-    detail = {"task": purse.id, "budget": purse.budget, "spent": purse.spent}
-    due_at = None if lack.spent else draft.now + RESOURCE_POLL_US
-    name = f"funds:{fence}"
-    draft.emit(job.id, e.WaitBegun("funds", due_at=due_at, detail=detail), name)
+    name = _await_funds(draft, job, fence, lack)
     if run_id is None:
         rest(draft, job.id)
     else:
         draft.emit(job.id, e.RunSucceeded("suspended", None, name), run_id)
     return True
+
+
+def short_of(draft: Draft, job: Job) -> Short | None:
+    """Whose money is gone, so that no run of the job may start now."""
+    task = draft.task_of(job)
+    found = None if task is None else allowance(draft, task)
+    return found if isinstance(found, Short) else None
+
+
+def _await_funds(draft: Draft, job: Job, fence: int, lack: Short) -> str:
+    """Begin to wait for money; the answer is the wait's name."""
+    purse = draft.task(lack.purse)
+    detail = {"task": purse.id, "budget": purse.budget, "spent": purse.spent}
+    due_at = None if lack.spent else draft.now + RESOURCE_POLL_US
+    name = f"funds:{fence}"
+    draft.emit(job.id, e.WaitBegun("funds", due_at=due_at, detail=detail), name)
+    return name
 
 
 # ---- waking ----------------------------------------------------------------------------------

@@ -109,6 +109,37 @@ def test_a_budget_that_is_raised_while_a_sibling_runs() -> None:
     assert s.start("A") == "A:run_queued(1) A:run_started"
 
 
+def test_no_step_starts_when_another_has_spent_the_budget() -> None:
+    s = running_plan("review", "A", plan=plan("A", "B"), budget=100, on_budget_exceeded="ask")
+    assert charge(s, 100, step="A") == "ok"  # all of it, and no more
+    assert s.refused(c.StartStep(s.grant(), "B"), WORKER).code == "budget_spent"
+    assert s.succeed(step="A") == "A:run_succeeded A:step_succeeded"
+    assert s.rest() == "job_parked(funds) task_blocked(budget)"
+    assert s.waits() == ["funds:1"]
+    assert s.do(c.RaiseBudget("T", 200)) == "task_unblocked wait_completed(raised)"
+    assert s.claim("T", "B").endswith("B:run_started task_started")
+
+
+def test_policy_stop_in_a_plan_starts_no_other_step() -> None:
+    s = running_plan("review", "A", plan=plan("A", "B"), budget=100)
+    charge(s, 101, step="A")
+    s.fail("budget", step="A")
+    assert s.refused(c.StartStep(s.grant(), "B"), WORKER).code == "budget_spent"
+    assert s.rest() == "job_failed(budget) task_budget_exceeded"
+
+
+def test_one_raise_ends_the_waits_for_it_once() -> None:
+    """A step waits for more money, and so does its job, which found none when it was claimed."""
+    s = running_plan("board", "A", plan=plan("A", "B"), budget=100)
+    charge(s, 101, step="A")
+    s.suspend("budget", step="A")
+    s.reclaim()
+    assert s.claim() == "job_running job_parked(budget)"
+    assert s.do(c.RaiseBudget("T", 200)) == "wait_completed(raised)"
+    assert s.facts() == ["budget_raised"]
+    assert s.waits() == []
+
+
 # ---- trees -----------------------------------------------------------------------------------
 
 

@@ -82,7 +82,8 @@ def _let_go_on(draft: Draft, task: Task) -> None:
     waits = draft.parts_of(WAITS, task.job_id or "").values()
     held_up = [wait for wait in waits if wait.kind in ("budget", "funds")]
     for wait in held_up:
-        complete_wait(draft, wait, "raised")
+        if draft.part(WAITS, wait.job_id, wait.name) is not None:  # a job that wakes drops `funds`
+            complete_wait(draft, wait, "raised")
     if not held_up and task.state == "blocked" and task.blocked_by == "budget":
         unblock(draft, task, outcome="raised")
 

@@ -7,7 +7,7 @@ from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
 from detent.kernel.planned import lay_out
 from detent.kernel.resting import rest_plan as rest
-from detent.kernel.resting import settle
+from detent.kernel.resting import settle, short_of
 from detent.kernel.retry import failure_class_from
 from detent.kernel.state import Job
 from detent.kernel.steps import available, planner_is_due, start, startable, steps_of
@@ -37,16 +37,23 @@ def _plan_is_wanted(draft: Draft, job: Job) -> None:
 
 
 def start_step(draft: Draft, command: c.StartStep) -> str | None:
+    """A claim of the job found money; what its other steps have spent since counts as well."""
     job = held(draft, command.grant)
+    lack = short_of(draft, job)
+    if lack is not None:
+        raise Refused(
+            f"step {command.step} of job {job.id} cannot start: {lack.purse} has no money left",
+            code="budget_spent",
+        )
     return start(draft, job, command.step)
 
 
 def rest_plan(draft: Draft, command: c.RestPlan) -> str:
-    """The worker finds that no step can start now, for want of a resource or of time."""
+    """The worker finds that no step can start now, for want of a resource, of money or of time."""
     job = held(draft, command.grant)
     if draft.live_runs(job.id):
         raise Refused(f"job {job.id} has live runs and cannot rest", code="still_running")
-    for name in startable(draft, job, draft.now):
+    for name in startable(draft, job, draft.now) if short_of(draft, job) is None else ():
         step = steps_of(draft, job.id)[name]
         if available(draft, draft.plan(job.id).step(name), step) is not None:
             raise Refused(f"step {name} of job {job.id} can start now", code="step_can_start")
