@@ -1,5 +1,6 @@
 """Every store that a test of workers leaves behind must be what its log says."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,25 @@ def core(tmp_path: Path, url: str) -> Iterator[Core]:
     """An installation on each kind of store."""
     with installation(tmp_path, url, worker_grace_ms=300) as made:
         yield made
+
+
+#: Threads of a worker's own. One that carries out a run may be left behind with it, on purpose.
+PARTS = tuple(
+    f"detent-{part}" for part in ("claimer", "heartbeat", "keeping", "loop", "reporter", "watch")
+)
+
+
+def parts_at_work() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith(PARTS)}
+
+
+@pytest.fixture(autouse=True)
+def _stopped() -> Iterator[None]:
+    """A worker that a test has started is stopped by it: left alone it would go on asking a store
+    that is gone."""
+    before = parts_at_work()
+    yield
+    assert parts_at_work() <= before, "a worker was left running"
 
 
 @pytest.fixture(autouse=True)

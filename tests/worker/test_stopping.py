@@ -159,8 +159,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing(core: Core, write: str) ->
         after = view.events(0, 1_000)
         assert states(core, "other") == {}
     assert after == before
-    frozen.watch.stop()
-    frozen.keeping.stop()
+    frozen.stop(grace_s=0)
 
 
 def test_the_heartbeat_tells_a_run_that_its_lease_is_lost(tmp_path: Path) -> None:
