@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from detent.testing.simulation import MUTANTS, Outcome, simulate
+from detent.testing.simulation import FLOORS, MUTANTS, Outcome, simulate
 from detent.testing.simulation.__main__ import main
 
 #: Together 300,000 steps; a new seed is worth more than a longer run, and each has its end to pay.
@@ -43,11 +43,18 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_a_run_in_which_too_little_happens_fails() -> None:
-    outcome = Outcome(seed=3, steps=1_000)
+    outcome = Outcome(seed=3, steps=STEPS)
     assert outcome.found is not None
-    for name in ("operations", "refusals", "reclaims", "stale writes refused", "cancels", "deaths"):
+    for name in FLOORS:
         assert f"{name}: 0, at least" in outcome.found
-    assert "--seed 3 --steps 1000" in outcome.lines()[-1]
+    assert f"--seed 3 --steps {STEPS}" in outcome.lines()[-1]
+
+
+def test_a_run_is_about_plans_resources_and_money_too() -> None:
+    wanted = {"steps succeeded", "switches", "critic rejects", "replans"}
+    wanted |= {"waits for a resource", "budgets spent", "budgets raised"}
+    assert wanted < FLOORS.keys()
+    assert all(STEPS // every >= 1 for every in FLOORS.values())
 
 
 def test_a_failure_prints_the_command_that_replays_it() -> None:

@@ -64,6 +64,33 @@ LEVELS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "cancelled": frozenset({"cancelled", "failed"}),
     },
 }
+#: Where else it may stand if the job has a plan: a claim starts no run yet, and one step may go on
+#: while another waits for a person.
+LEVELS_PLANNED: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "board": {
+        "running": frozenset({"todo", "blocked"}),
+        "waiting": frozenset({"todo"}),
+        "parked": frozenset({"todo"}),
+        "retrying": frozenset({"todo"}),
+    },
+    "review": {
+        "queued": frozenset({"blocked"}),
+        "running": frozenset({"queued", "blocked"}),
+        "waiting": frozenset({"queued"}),
+        "parked": frozenset({"queued"}),
+        "retrying": frozenset({"queued"}),
+    },
+}
+#: What the holder may be refused: it used a name twice, nobody wants what it confirms, or what a
+#: plan can do has changed since it looked.
+FAIRLY_REFUSED = frozenset(
+    {
+        *("name_used_twice", "not_cancelling", "no_resource", "step_not_startable"),
+        *("step_can_start", "still_running", "plan_not_wanted", "budget_spent"),
+    }
+)
+#: Reports that are answered with something else than the state of the job.
+TOLD_OTHERWISE = (c.StartStep, c.ChargeRun)
 #: From where a cancel is never refused.
 CANCELLABLE = {
     "board": frozenset({"inbox", "todo", "doing", "blocked"}),
@@ -80,7 +107,7 @@ def wrongly_refused(
     """Whether something was refused that must always be possible: a hang breaks a promise too."""
     if isinstance(command, c.Report):
         heard = books[command.grant.job_id].holder == command.grant
-        wrong = heard and error.code not in ("name_used_twice", "not_cancelling")
+        wrong = heard and error.code not in FAIRLY_REFUSED
         return Broken("P5", f"the holder was not heard: {error}") if wrong else None
     if isinstance(command, c.CancelJob | c.CancelTask):
         live = _cancellable(world, books, command)
@@ -152,7 +179,8 @@ def _held_as_booked(world: World, job: Job, witness: Witness) -> Iterator[Broken
     if held != witness.holder or (job.state == "running") != (held is not None):
         yield Broken("P4", f"{job.id} is {job.state}, held by {held}; booked: {witness.holder}")
     live = [run for run in world.parts_of(RUNS, job.id).values() if run.state in LIVE_RUN]
-    if [run.fence for run in live] != ([] if held is None else [held.fence]):
+    runs = len(live) if witness.planned or job.run_id is None else 1
+    if [run.fence for run in live] != ([] if held is None else [held.fence] * runs):
         yield Broken("P4", f"{job.id} is {job.state} and has the live runs {live}")
 
 
@@ -207,7 +235,8 @@ def cancel_is_told(step: Step) -> Iterator[Broken]:
     """P11: a cancel happens whole or is booked whole, says which, and is kept by what follows."""
     if isinstance(step.command, c.CancelJob | c.CancelTask):
         yield from _told(step, step.command)
-    if isinstance(step.command, c.Report) and isinstance(step.answer, str):
+    otherwise = isinstance(step.command, TOLD_OTHERWISE)
+    if isinstance(step.command, c.Report) and isinstance(step.answer, str) and not otherwise:
         state = step.after.jobs[step.command.grant.job_id].state
         if step.answer != state:
             yield Broken("P11", f"the worker was told {step.answer}, the job is {state}")
@@ -260,8 +289,10 @@ def _judged(step: Step, command: c.ReclaimJob | c.FailRun | c.TimeOutRun) -> Ite
     job_id = command.job_id if isinstance(command, c.ReclaimJob) else command.grant.job_id
     error_class = "lost" if lost else class_of(command)
     witness = step.books[job_id]
+    if witness.planned and not lost:
+        return  # the step counts it
     used = witness.losses if lost else witness.failed(error_class)
-    again = error_class == "rate_limit" or used < step.allowed(job_id)[error_class]
+    again = error_class == "rate_limit" or used < step.allowed(job_id).get(error_class, 0)
     end = next((r.event for r in step.records if isinstance(r.event, e.JobFailed)), None)
     if witness.asked:
         return
@@ -285,7 +316,10 @@ def levels_agree(step: Step) -> Iterator[Broken]:
     for task in step.after.tasks.values():
         if task.job_id is not None:
             job = step.after.jobs[task.job_id]
-            if task.state not in LEVELS[task.lifecycle][job.state]:
+            allowed = LEVELS[task.lifecycle][job.state]
+            if job.plan_version or job.run_id is None:
+                allowed |= LEVELS_PLANNED[task.lifecycle].get(job.state, frozenset())
+            if task.state not in allowed:
                 yield Broken("levels", f"{task.id} is {task.state}, its job is {job.state}")
 
 

@@ -33,6 +33,8 @@ class Witness(NamedTuple):
     same: bool = False
     losses: int = 0
     failures: tuple[tuple[str, int], ...] = ()
+    #: It has a plan, whose steps have the runs and count their failures themselves.
+    planned: bool = False
 
     def failed(self, error_class: str) -> int:
         return dict(self.failures).get(error_class, 0)
@@ -45,7 +47,7 @@ def keep(
     kept = dict(books)
     for record in records:
         event = record.event
-        if event.level in ("job", "checkpoint"):
+        if event.level in ("job", "checkpoint", "step"):
             kept[record.stream] = _noted(kept.get(record.stream, Witness()), command, record)
     return kept
 
@@ -65,8 +67,10 @@ def _noted(witness: Witness, command: c.Command, record: e.Record) -> Witness:
         return witness._replace(holder=None, resting=None, same=True, losses=0)
     if name == "job_cancel_requested":
         return witness._replace(asked=True)
-    if name == "checkpoint_recorded":
+    if name in ("checkpoint_recorded", "step_succeeded"):
         return witness._replace(losses=0)
+    if isinstance(event, e.PlanGenerated):
+        return witness._replace(planned=True)
     if name in ("job_requeued", "job_retrying"):
         return _going_on(witness, command)
     return witness
@@ -75,7 +79,7 @@ def _noted(witness: Witness, command: c.Command, record: e.Record) -> Witness:
 def _going_on(witness: Witness, command: c.Command) -> Witness:
     """Back to the queue: counted by what was reported, not by what the event says of it."""
     if witness.ended == "failed":
-        return Witness(fence=witness.fence)
+        return Witness(fence=witness.fence, planned=witness.planned)
     freed = witness._replace(holder=None)
     if witness.holder is None:
         return freed
@@ -84,11 +88,12 @@ def _going_on(witness: Witness, command: c.Command) -> Witness:
     if isinstance(command, c.ReclaimJob):
         return freed._replace(losses=witness.losses + 1)
     error_class = class_of(command)
-    if error_class == "rate_limit":
+    of_a_step = witness.planned and not isinstance(command, c.FailPlan)
+    if error_class == "rate_limit" or of_a_step:
         return freed._replace(same=True)
     counts = {**dict(witness.failures), error_class: witness.failed(error_class) + 1}
     return freed._replace(failures=tuple(sorted(counts.items())))
 
 
 def class_of(command: c.Command) -> str:
-    return command.error_class if isinstance(command, c.FailRun) else "timeout"
+    return command.error_class if isinstance(command, c.FailRun | c.FailPlan) else "timeout"

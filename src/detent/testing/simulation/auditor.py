@@ -16,13 +16,16 @@ from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.world import RUNS, World
+from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
 from detent.store.port import Logged, Reading
 from detent.store.sqlite import SqliteStore
 from detent.testing.promises import CHECKS, Step, cancel_is_told, wrongly_refused
-from detent.testing.simulation.books import ROLE, Books
+from detent.testing.simulation.books import MONEY, ROLE, Books
 from detent.testing.simulation.faults import Violation
+from detent.testing.simulation.money_books import MoneyBooks
+from detent.testing.simulation.plan_books import PlanBooks
+from detent.testing.simulation.planned import RESOURCES
 from detent.testing.witness import Witness, keep
 
 BATCH = 1_000
@@ -30,8 +33,10 @@ BATCH = 1_000
 EVENTFUL = (
     *(c.SubmitTask, c.SubmitJob, c.CompleteRun, c.FailRun, c.TimeOutRun, c.SuspendRun),
     *(c.RecordCheckpoint, c.HandBack, c.ConfirmCancel, c.AcceptTask, c.RejectTask, c.RetryTask),
+    *(c.ChargeRun, c.RaiseBudget, c.RecordPlan, c.FailPlan, c.StartStep, c.RestPlan),
 )
 UNKNOWN = object()
+COUNTED = frozenset({e.WaitBegun, e.WaitCompleted, e.WaitEnded, e.JobFailed})
 
 
 class Act(NamedTuple):
@@ -50,6 +55,8 @@ class Auditor:
         self.store = store
         self._file = apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)
         self.books = Books()
+        self.plans = PlanBooks(RESOURCES)
+        self.money = MoneyBooks()
         self.witnesses: dict[str, Witness] = {}
         self.world = World()
         self.log: list[Logged] = []
@@ -150,6 +157,13 @@ class Auditor:
         found = self.books.performed(grant, name)
         _check(found is None, "P6:", found)
 
+    def performed_step(self, grant: c.Grant, run_id: str, name: str, resource: str | None) -> None:
+        """A step of a plan does its work, with the resource that it was told to hold."""
+        self.look()
+        self.counts["step effects"] += 1
+        found = self.plans.performed(run_id, resource)
+        _check(found is None, "plans:", found, "under", grant, name)
+
     def tailed(self, reader: str, batch: Sequence[Logged]) -> None:
         self.look()
         at = self._tailed[reader]
@@ -159,6 +173,13 @@ class Auditor:
 
     def unread(self, reader: str) -> int:
         return len(self.log) - self._tailed[reader]
+
+    def short_of_money(self) -> Iterator[str]:
+        """Tasks whose budget is used up while work below them waits for it."""
+        for (job_id, _), wait in self.books.waits.items():
+            if wait.kind in MONEY:
+                line = self.money.line(self.money.task_of.get(job_id))
+                yield from (each for each in line if self.money.accounts[each].used_up)
 
     # -- the log ---------------------------------------------------------------------------
 
@@ -195,14 +216,28 @@ class Auditor:
                 yield Act(command, c.Actor(name), records, UNKNOWN)
 
     def _of_clock(self, records: list[e.Record]) -> Iterator[Act]:
-        """Each lost lease begins with the end of its run; what follows the last are waits."""
-        starts = [at for at, record in enumerate(records) if _lost(record)]
+        """Each lost lease begins where a held job is let go of; what follows the last are waits."""
+        starts: list[int] = []
+        lost: set[str] = set()
+        for at, record in enumerate(records):
+            if record.stream not in lost and self._lost(record):
+                starts.append(at)
+                lost.add(record.stream)
         for start, end in zip([0, *starts], [*starts, len(records)], strict=True):
             part = records[start:end]
-            if part and _lost(part[0]):
+            if part and start in starts:
                 yield self._reclaim(part)
             elif part:
                 yield Act(c.WakeJob(part[0].stream, ""), c.Actor("clock"), part, UNKNOWN)
+
+    def _lost(self, record: e.Record) -> bool:
+        """The first event that takes a job from its holder; a plan may have no run to end."""
+        witness = self.witnesses.get(record.stream)
+        if witness is None or witness.holder is None:
+            return False
+        event = record.event
+        run = isinstance(event, e.RunCancelled) and event.reason == "worker_lost"
+        return run or isinstance(event, e.JobRequeued | e.JobCancelled | e.JobFailed)
 
     def _reclaim(self, records: list[e.Record]) -> Act:
         self.counts["reclaims"] += 1
@@ -215,11 +250,19 @@ class Auditor:
 
     def _take(self, act: Act) -> None:
         """Book an act, and hold it against every promise."""
+        found = self.plans.judged(act.command, act.records)
+        _check(found is None, "the critic:", found)
+        found = self.money.note(act.command, act.records, act.answer)
+        _check(found is None, "money:", found, "by", act.command)
         for record in act.records:
             found = self.books.note(record, act.command)
             _check(found is None, "P10:", found)
+            found = self.plans.note(record)
+            _check(found is None, "plans:", found, "by", act.command)
             if isinstance(record.event, e.JobRunning):
                 self._free(record.stream)
+            elif type(record.event) in COUNTED:
+                self._count(record.event)
         concerned = self._concerned(act)
         before = part_of(self.world, concerned)
         books = {each: self.witnesses[each] for each in concerned if each in self.witnesses}
@@ -237,6 +280,16 @@ class Auditor:
                 continue
             broken = next(check(step), None)
             _check(broken is None, broken, "by", act.command)
+
+    def _count(self, event: e.Event) -> None:
+        """What a run must have seen, or it has proved nothing."""
+        if isinstance(event, e.WaitBegun):
+            self.counts["budgets spent"] += event.kind in MONEY
+            self.counts["waits for a resource"] += event.kind == "resource"
+        elif isinstance(event, e.WaitCompleted | e.WaitEnded):
+            self.counts["budgets raised"] += event.outcome == "raised"
+        else:
+            self.counts["budgets spent"] += getattr(event, "error_class", "") == "budget"
 
     def _concerned(self, act: Act) -> dict[str, None]:
         """The tasks and jobs that an act is about, and with each job its task and the reverse.
@@ -287,6 +340,18 @@ class Auditor:
                 folded = self.world.find_task(row.id) or self.world.find_job(row.id)
                 same = folded == row and version == self.world.versions[row.id]
                 _check(same, "P8: the row is", row, "at", version, ", the log says", folded)
+        planned = [each for each in streams if each in self.plans.plans]
+        if planned:
+            self._compare_plans(view, planned)
+
+    def _compare_plans(self, view: Reading, job_ids: list[str]) -> None:
+        """The same of steps, and what is held by the rows is held by the books."""
+        for step in view.steps(job_ids):
+            folded = self.world.part(STEPS, step.job_id, step.name)
+            _check(folded == step, "P8: the row is", step, ", the log says", folded)
+        in_use = {each.id: each.in_use for each in view.resources()}
+        booked = self.plans.in_use()
+        _check(in_use == booked, "resources: in use are", in_use, ", booked", booked)
 
 
 def subjects(command: c.Command) -> Iterator[str]:
@@ -321,10 +386,6 @@ def _keep_in(kept: dict[str, None], name: str, stays: bool) -> None:
 def _record(event: Logged) -> e.Record:
     read = read_event(event.name, event.schema, event.data)
     return e.Record(event.stream, event.subject, read, event.at, event.actor)
-
-
-def _lost(record: e.Record) -> bool:
-    return isinstance(record.event, e.RunCancelled) and record.event.reason == "worker_lost"
 
 
 def _check(holds: bool, *words: object) -> None:

@@ -4,6 +4,7 @@ Nothing here asks a rule of the kernel. Pure.
 """
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from detent.kernel import commands as c
@@ -15,7 +16,12 @@ LEASE_US = 10_000_000
 ROLE = Role({"error": 1, "network": 1, "timeout": 1, "lost": 3}, rate_limit=True, max_rounds=2)
 
 ANSWERS = c.AnswerTask | c.AnswerJob
-BY_TIME = ("due", "expired", "default")
+PUSHES = c.RetryTask | c.UnblockTask | c.RetryJob | c.QueueTask
+RAISES = c.RaiseBudget | c.EditTask
+BY_TIME = ("due", "expired", "default", "available")
+#: Waits of detent itself for what work lacks: any wake-up ends them.
+POLLS = ("funds", "resource", "retry")
+MONEY = ("budget", "funds")
 
 
 @dataclass(slots=True)
@@ -25,6 +31,8 @@ class OpenWait:
     kind: str
     needs: tuple[str, ...]
     due_at: int | None
+    #: The step of a plan that waits, if one does.
+    step: str | None = None
 
 
 @dataclass(slots=True)
@@ -48,22 +56,42 @@ class Books:
             self.leases[job_id, event.fence] = record.at + LEASE_US
             self.found[grant] = frozenset(self.recorded.get(job_id, ()))
         elif isinstance(event, e.WaitBegun):
-            self.waits[job_id, name] = OpenWait(event.kind, event.needs, event.due_at)
+            self.waits[job_id, name] = OpenWait(event.kind, event.needs, event.due_at, event.step)
+        elif isinstance(event, e.RunQueued) and event.step is not None:
+            return self._taken_up(job_id, event.step)
         elif isinstance(event, e.SignalReceived):
             self.signals.add((job_id, name))
         elif isinstance(event, e.WaitCompleted):
-            return self._wait_over(record, command, event.wait, event.outcome)
+            found = self._wait_over(record, command, event.wait, event.outcome)
+            self._drop(job_id, POLLS)
+            return found
+        elif isinstance(event, e.WaitEnded):
+            return self._wait_over(record, command, name, event.outcome)
+        elif isinstance(event, e.WaitPostponed):
+            self.waits[job_id, name].due_at = event.due_at
         elif isinstance(event, e.CheckpointRecorded):
             return self._step_done(job_id, name)
-        elif isinstance(event, e.JobCancelled):
-            for key in [key for key in self.waits if key[0] == job_id]:
-                del self.waits[key]
+        elif isinstance(event, e.JobCancelled | e.JobFailed | e.JobCompleted):
+            self._drop(job_id)
         return None
+
+    def _drop(self, job_id: str, kinds: Collection[str] | None = None) -> None:
+        """Waits of a job that nothing has to end any more."""
+        own = [(key, wait.kind) for key, wait in self.waits.items() if key[0] == job_id]
+        for key, kind in own:
+            if kinds is None or kind in kinds:
+                del self.waits[key]
+
+    def _taken_up(self, job_id: str, step: str) -> str | None:
+        """P10: a step that waits is left alone, whatever the others of its plan do."""
+        open_waits = [key for key, wait in self.waits.items() if wait.step == step]
+        waiting = next((key for key in open_waits if key[0] == job_id), None)
+        return None if waiting is None else f"{step} of {job_id} runs and waits for {waiting}"
 
     def _wait_over(
         self, record: e.Record, command: c.Command, name: str, outcome: str
     ) -> str | None:
-        """P10: by its time, by all its signals, or by an answer; nothing else ends a wait."""
+        """P10: by its time, its signals, an answer, money, a person; nothing else ends a wait."""
         wait = self.waits.pop((record.stream, name), None)
         if wait is None:
             return f"{record.stream} woke from {name}, for which it did not wait"
@@ -71,6 +99,8 @@ class Books:
         fair = {
             "signalled": bool(wait.needs) and heard,
             "answered": isinstance(command, ANSWERS),
+            "raised": isinstance(command, RAISES) and wait.kind in MONEY,
+            "unblocked": isinstance(command, PUSHES) and wait.kind in ("resource", *MONEY),
         }
         if outcome in BY_TIME:
             fair[outcome] = wait.due_at is not None and wait.due_at <= record.at

@@ -11,11 +11,20 @@ from detent.engine import Answer, Ask, Idempotency
 from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
+from detent.operations import resources
+from detent.operations.registry import Caller, Scope
 from detent.testing.simulation.books import ROLE
 from detent.testing.simulation.faults import Died, Violation
+from detent.testing.simulation.money_books import MOST_CALL
+from detent.testing.simulation.planned import INTENT, RESOURCES, document
 from detent.testing.simulation.process import Process
 
 PROJECT = "simulation"
+OPERATOR = Caller("operator", frozenset(Scope))
+#: What may be said to a question, by its kind.
+ANSWERS = {"question": ("yes", "no"), "confirmation": ("confirm", "confirm", "refuse")}
+#: How much of the work has a plan.
+PLANNED = 0.45
 #: More than this many pieces of live work and nothing is submitted until some have ended.
 MOST_LIVE = 30
 #: People look mostly at what is new.
@@ -34,13 +43,15 @@ class Client:
         self.jobs: list[str] = []
         self._serial = count(1)
         self._ways: dict[Callable[[], Iterator[None]], int] = {
-            self._submit: 34,
-            self._cancel: 16,
+            self._submit: 36,
+            self._cancel: 20,
             self._signal: 16,
             self._answer: 14,
             self._judge: 14,
             self._push: 10,
             self._together: 4,
+            self._raise: 8,
+            self._drain: 2,
         }
 
     def life(self) -> Generator[None]:
@@ -78,24 +89,38 @@ class Client:
 
     def _new(self) -> c.SubmitTask | c.SubmitJob:
         name = f"{self.process.name}-{next(self._serial)}"
-        options: dict[str, Any] = dict(ROLE.options)
-        if self.rng.random() < 0.15:
-            options["job_timeout_ms"] = 60_000
+        options = self._options(name)
+        payload = {"seed": name}
         if self.rng.random() < 0.4:
             parent = self._one_of(self.jobs) if self.rng.random() < 0.15 else None
             key = "one at a time" if self.rng.random() < 0.2 else None
-            return c.SubmitJob(name, PROJECT, "dig", "P2", None, parent, key, options)
+            return c.SubmitJob(name, PROJECT, INTENT, "P2", payload, parent, key, options)
         lifecycle = self.rng.choice(("board", "review"))
         near = self.rng.random()
         parent = self._one_of(self.tasks) if near < 0.12 else None
         other = self._one_of(self.tasks) if 0.12 <= near < 0.35 else None
         return c.SubmitTask(
-            *(name, PROJECT, lifecycle, "dig", "cli"),
+            *(name, PROJECT, lifecycle, INTENT, "cli"),
+            payload=payload,
             parent_id=parent,
             depends_on=() if other is None else (other,),
+            budget=self.rng.randint(1, 3 * MOST_CALL) if self.rng.random() < 0.55 else None,
             options=options,
             queue=self.rng.random() < 0.85,
         )
+
+    def _options(self, name: str) -> dict[str, Any]:
+        """How often it may fail, what a spent budget does, and for some a plan, or a planner."""
+        options: dict[str, Any] = dict(ROLE.options)
+        options["on_budget_exceeded"] = self.rng.choice(("ask", "ask", "stop"))
+        if self.rng.random() < 0.15:
+            options["job_timeout_ms"] = 60_000
+        drawn = self.rng.random()
+        if drawn < PLANNED / 3:
+            options["plan"] = document(name, 1)
+        elif drawn < PLANNED:
+            options["planner"] = True
+        return options
 
     def _ask_again(self, command: c.Command, key: Idempotency, first: Answer) -> None:
         """P2: the same body gets the same answer, another body a refusal; neither does anything."""
@@ -139,12 +164,40 @@ class Client:
 
     def _answer(self) -> Iterator[None]:
         open_waits = self.process.auditor.books.waits.items()
-        asked = [key for key, wait in open_waits if wait.kind == "question"]
+        asked = [(*key, wait.kind) for key, wait in open_waits if wait.kind in ANSWERS]
         if asked:
-            job_id, name = self.rng.choice(asked)
+            job_id, name, kind = self.rng.choice(asked)
             yield  # somebody else may answer, or cancel, while this one thinks
-            self.do(c.AnswerJob(job_id, self.rng.choice(("yes", "no")), name))
+            self.do(c.AnswerJob(job_id, self.rng.choice(ANSWERS[kind]), name))
         yield
+
+    def _raise(self) -> Iterator[None]:
+        """More money, mostly for what waits for it."""
+        short = list(self.process.auditor.short_of_money())
+        task_id = self._one_of(short) or self._one_of(self.tasks)
+        if task_id is not None:
+            account = self.process.auditor.money.accounts[task_id]
+            self.do(c.RaiseBudget(task_id, account.spent + self.rng.randint(0, 2 * MOST_CALL)))
+        yield
+
+    def _drain(self) -> Iterator[None]:
+        """Nobody is given a resource for a while."""
+        name = self.rng.choice(list(RESOURCES))
+        self._operate(resources.drain_resource, name)
+        yield
+        yield
+        self._operate(resources.undrain_resource, name)
+        yield
+
+    def _operate(self, operation: Callable[..., Any], name: str) -> None:
+        """As an operator would; whether it was done is looked up by whoever wants to know."""
+        self.process.store.begin()
+        try:
+            operation(self.process.core, OPERATOR, name=name)
+        except Died:
+            self.process.restart()
+        except Unavailable:
+            pass
 
     def _judge(self) -> Iterator[None]:
         """Look, think, decide about what was seen. Now and then a run tries to judge itself."""

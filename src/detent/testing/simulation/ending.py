@@ -1,18 +1,21 @@
 """The end of a run: the faults have stopped, time passes, and nothing may be left that could run.
 
 First nobody helps: what is not waiting for a person or a signal must end by itself. Then all
-questions are answered and all signals sent, and everything must end.
+questions are answered, all signals sent and all budgets raised, and everything must end. Whatever
+is left then has a reason that `why` can name. No step that sleeps holds anything for so long.
 """
 
 from collections.abc import Sequence
 
 from detent.engine import Ask
 from detent.kernel import commands as c
+from detent.operations import reasons
 from detent.store.port import Query
 from detent.testing.clock import VirtualClock
 from detent.testing.simulation.auditor import Auditor
-from detent.testing.simulation.books import LEASE_US
+from detent.testing.simulation.books import LEASE_US, MONEY
 from detent.testing.simulation.faults import Violation
+from detent.testing.simulation.planned import RESOURCES
 from detent.testing.simulation.watch import Reader, VirtualKeeper
 from detent.testing.simulation.worker import Worker
 
@@ -23,6 +26,12 @@ MOST_ROUNDS = 300
 #: More than any script has waits, with those of the work that it starts.
 MOST_HELP = 20
 DONE = ("done", "completed")
+ENDED = (*DONE, "cancelled", "budget_exceeded")
+#: What is answered in the end, by kind of question, and the money that is given.
+SAID = {"question": "yes", "confirmation": "confirm"}
+ENOUGH = 1_000_000
+#: So many of those that are left are asked for their reasons.
+MOST_ASKED = 40
 
 
 def end_in_peace(
@@ -36,13 +45,17 @@ def end_in_peace(
     cast: list[Worker | VirtualKeeper | Reader] = [*workers, *keepers, *readers]
     for each in cast:
         each.process.restart()
+    with auditor.store.write() as tx:
+        tx.put_rows("resources", RESOURCES)  # none is drained any more
     _work_off(auditor, clock, workers, keepers)
     _nothing_runnable(auditor, helped=False)
+    _nothing_held(auditor)
     for _ in range(MOST_HELP):
         if not _help(auditor, workers[0]):
             break
         _work_off(auditor, clock, workers, keepers)
     _nothing_runnable(auditor, helped=True)
+    _everything_explained(auditor)
     for reader in readers:
         life = reader.life()
         while auditor.unread(reader.process.name):
@@ -94,7 +107,9 @@ def _nothing_runnable(auditor: Auditor, *, helped: bool) -> None:
         if witness.ended is not None:
             if rows[job_id] != witness.ended:
                 raise Violation(f"P9: {job_id} ended as {witness.ended} and is {rows[job_id]}")
-        elif not _held_back(auditor, job_id) and (helped or job_id not in waiting):
+        elif _held_back(auditor, job_id) or (not helped and job_id in waiting):
+            continue
+        elif not _penniless_for_good(auditor, job_id):
             raise Violation(f"P3: {job_id} is left {rows[job_id]}: {witness}")
     if queue:
         raise Violation(f"P3: in the queue and not claimed: {queue}")
@@ -109,6 +124,34 @@ def _held_back(auditor: Auditor, job_id: str) -> bool:
     return any(tasks[each].state not in DONE for each in tasks[task_id].depends_on)
 
 
+def _penniless_for_good(auditor: Auditor, job_id: str) -> bool:
+    """It waits for the money of a task that has ended, which nobody can raise any more."""
+    kinds = {wait.kind for (waiting, _), wait in auditor.books.waits.items() if waiting == job_id}
+    line = auditor.money.line(auditor.money.task_of.get(job_id))
+    tasks, accounts = auditor.world.tasks, auditor.money.accounts
+    return bool(kinds.intersection(MONEY)) and any(
+        tasks[each].state in ENDED and accounts[each].used_up for each in line
+    )
+
+
+def _nothing_held(auditor: Auditor) -> None:
+    """Nobody works, and who sleeps has slept too long to keep anything: all resources are free."""
+    with auditor.store.read() as view:
+        held = [each for each in view.resources() if each.in_use]
+    if held or auditor.plans.held:
+        raise Violation(f"resources: still held are {held}, booked {auditor.plans.held}")
+
+
+def _everything_explained(auditor: Auditor) -> None:
+    """Work that has not ended says why."""
+    tasks = [task for task in auditor.world.tasks.values() if task.state not in ENDED]
+    with auditor.store.read() as view:
+        look = reasons.Look(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
+        for task in tasks[-MOST_ASKED:]:
+            if not reasons.why(look, task)["reasons"]:
+                raise Violation(f"why: {task.id} is {task.state}, and nobody can say why")
+
+
 def _help(auditor: Auditor, worker: Worker) -> bool:
     """Answer and signal whatever is open; False if nothing was."""
     process = worker.process
@@ -116,8 +159,11 @@ def _help(auditor: Auditor, worker: Worker) -> bool:
     for (job_id, name), wait in open_waits.items():
         for needed in wait.needs if wait.kind == "signal" else ():
             process.ask(Ask(c.SendSignal(job_id, needed), process.actor()))
-        if wait.kind == "question":
-            process.ask(Ask(c.AnswerJob(job_id, "yes", name), process.actor()))
+        if wait.kind in SAID:
+            process.ask(Ask(c.AnswerJob(job_id, SAID[wait.kind], name), process.actor()))
+    for task_id in dict.fromkeys(auditor.short_of_money()):
+        enough = auditor.money.accounts[task_id].spent + ENOUGH
+        process.ask(Ask(c.RaiseBudget(task_id, enough), process.actor()))
     return bool(open_waits)
 
 

@@ -28,6 +28,7 @@ from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.state import Job, Run
 from detent.kernel.world import World
 from detent.store.port import Due, Logged, Store, Writing
+from detent.testing.simulation.mutants_plans import PLANS
 from detent.testing.simulation.mutants_unseen import UNSEEN
 
 Patches = Iterator[Any]
@@ -217,6 +218,7 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
         *(reclaim_from_a_stale_snapshot, reclaim_of_waiting_work, tail_by_max_position),
         *(acknowledge_before_commit, fold_skips_an_event, attempts_not_counted),
         *UNSEEN,
+        *PLANS,
     )
 }
 

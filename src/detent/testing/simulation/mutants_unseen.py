@@ -19,7 +19,7 @@ Patches = Iterator[Any]
 # ---- one report without a fence --------------------------------------------------------------
 
 
-def _unfenced(*kinds: type[c.Report]) -> Patches:
+def unfenced(*kinds: type[c.Report]) -> Patches:
     """These reports are taken as if they came from whoever holds the job."""
     assert isinstance(HANDLERS, dict)
     yield patch.dict(HANDLERS, {kind: _from_anybody(HANDLERS[kind]) for kind in kinds})
@@ -40,27 +40,27 @@ def _from_anybody(handler: Callable[[Draft, Any], Any]) -> Callable[[Draft, Any]
 
 def checkpoint_is_not_fenced() -> Patches:
     """A step's result is taken from anybody."""
-    yield from _unfenced(c.RecordCheckpoint)
+    yield from unfenced(c.RecordCheckpoint)
 
 
 def evidence_is_not_fenced() -> Patches:
     """Evidence is taken from anybody."""
-    yield from _unfenced(c.AddEvidence)
+    yield from unfenced(c.AddEvidence)
 
 
 def wait_is_not_fenced() -> Patches:
     """Whoever has had a job may put it to sleep."""
-    yield from _unfenced(c.SuspendRun)
+    yield from unfenced(c.SuspendRun)
 
 
 def end_is_not_fenced() -> Patches:
     """Whoever has had a job may say that its run has failed or was too slow."""
-    yield from _unfenced(c.FailRun, c.TimeOutRun)
+    yield from unfenced(c.FailRun, c.TimeOutRun)
 
 
 def cost_is_not_fenced() -> Patches:
     """What a run has cost is taken from anybody."""
-    yield from _unfenced(c.ChargeRun)
+    yield from unfenced(c.ChargeRun)
 
 
 # ---- leases ----------------------------------------------------------------------------------

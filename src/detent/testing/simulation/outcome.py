@@ -9,8 +9,15 @@ FLOORS = {
     "refusals": 40,
     "reclaims": 100,
     "stale writes refused": 100,
-    "cancels": 150,
+    "cancels": 250,
     "deaths": 100,
+    "steps succeeded": 300,
+    "switches": 3_000,
+    "critic rejects": 500,
+    "replans": 12_000,
+    "budgets spent": 2_000,
+    "budgets raised": 2_000,
+    "waits for a resource": 3_000,
 }
 
 

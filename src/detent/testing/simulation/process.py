@@ -87,11 +87,12 @@ class Process:
         self.auditor.renewed(kept, self.store.now + LEASE_US)
         return kept
 
-    def checkpoints(self, job_id: str) -> set[str]:
-        """What a run finds when it begins."""
+    def found(self, job_id: str) -> tuple[int, set[str]]:
+        """What a run finds when it begins: the version of the plan, and what is done."""
         self.store.begin()
         with self.store.read() as view:
-            return {each.name for each in view.job_checkpoints(job_id) if each.done}
+            version = next(job.plan_version for job, _ in view.jobs([job_id]))
+            return version, {each.name for each in view.job_checkpoints(job_id) if each.done}
 
     def cancel_wanted(self, job_id: str) -> bool:
         self.store.begin()

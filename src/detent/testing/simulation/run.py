@@ -23,6 +23,7 @@ from detent.testing.simulation.ending import end_in_peace
 from detent.testing.simulation.faults import Died, Faults, Violation
 from detent.testing.simulation.mutants import mutated
 from detent.testing.simulation.outcome import Outcome
+from detent.testing.simulation.planned import RESOURCES
 from detent.testing.simulation.process import Process
 from detent.testing.simulation.watch import Reader, VirtualKeeper
 from detent.testing.simulation.worker import Worker
@@ -76,6 +77,8 @@ class Run:
         self.faults.sleep = self._sleep
         self.auditor = Auditor(SqliteStore(path, self.clock))
         self._path = path
+        with self.auditor.store.write() as tx:
+            tx.put_rows("resources", RESOURCES)
         self.workers = [Worker(self._process(f"w{n}"), self.rng) for n in range(WORKERS)]
         self.clients = [Client(self._process(f"c{n}"), self.rng) for n in range(CLIENTS)]
         self.keepers = [VirtualKeeper(self._process(f"k{n}")) for n in range(KEEPERS)]
@@ -104,6 +107,7 @@ class Run:
                 self.turn()
         finally:
             self.auditor.counts["steps"] = self.faults.steps
+            self.auditor.counts.update(self.auditor.plans.counts)
             outcome.counts.update(self.auditor.counts)
         self.faults.on = False
         end_in_peace(self.auditor, self.clock, self.workers, self.keepers, self.readers)

@@ -7,10 +7,13 @@ import random
 from collections.abc import Generator, Iterator
 
 from detent.engine import Answer, Ask, Claimed
+from detent.engine.batch import Result
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.testing.scenes import late
 from detent.testing.simulation.books import ROLE
+from detent.testing.simulation.carrying import Carrying
+from detent.testing.simulation.money_books import MOST_CALL
 from detent.testing.simulation.process import Process
 from detent.testing.witness import Hand
 
@@ -52,7 +55,10 @@ class Worker:
             claimed = self._claim()
             yield
             for each in claimed:
-                yield from self._work(each)
+                if each.job.run_id is None:
+                    yield from Carrying(self, each).life()
+                else:
+                    yield from self._work(each)
             self.hands = []
 
     def _claim(self) -> list[Claimed]:
@@ -67,7 +73,7 @@ class Worker:
 
     def _work(self, claimed: Claimed) -> Iterator[None]:
         grant = claimed.grant
-        done = self.process.checkpoints(grant.job_id)
+        _, done = self.process.found(grant.job_id)
         yield
         for name in script(grant.job_id):
             if name in done:
@@ -84,7 +90,8 @@ class Worker:
             if not (yield from self._report(c.RecordCheckpoint(grant, name))):
                 return
         if (yield from self._still_at_it(claimed)):
-            yield from self._end(claimed)
+            report = yield from self.spend(claimed, claimed.job.run_id or "")
+            yield from self._end(claimed) if report is None else self._report(report)
 
     def _still_at_it(self, claimed: Claimed) -> Generator[None, None, bool]:
         """Heartbeats and looks at what people want; True if the work goes on."""
@@ -123,12 +130,29 @@ class Worker:
 
     def _report(self, command: c.Command) -> Generator[None, None, bool]:
         """True if it was taken. What the store cannot take now is reported again later."""
+        result = yield from self._tell(command)
+        return isinstance(result, Answer)
+
+    def _tell(self, command: c.Command) -> Generator[None, None, Result]:
         while True:
             (result,) = self.process.ask(Ask(command, self.process.actor()))
             yield
             if not isinstance(result, Unavailable):
-                break
-        return isinstance(result, Answer)
+                return result
+
+    def spend(self, claimed: Claimed, run_id: str) -> Generator[None, None, c.Report | None]:
+        """Calls that cost money, each settled after it was made; what to report if that was too
+        much. A run looks at its budget after a call, so the last one may overshoot.
+        """
+        task, total = claimed.task, 0
+        if self.calm or task is None or (task.budget is None and task.parent_id is None):
+            return None
+        for _ in range(self.rng.randint(0, 3)):
+            total += self.rng.randint(1, MOST_CALL)
+            result = yield from self._tell(c.ChargeRun(claimed.grant, run_id, total))
+            if isinstance(result, Answer) and result.value == "exceeded":
+                return _over_budget(claimed, run_id)
+        return None
 
     def _start(self, claimed: Claimed, name: str) -> Generator[None, None, bool]:
         """Submit work below, under the grant; True unless that no longer holds."""
@@ -163,3 +187,10 @@ class Worker:
             yield from self._report(c.FailRun(grant, run_id, error_class, "it failed"))
         else:
             yield from self._report(c.TimeOutRun(grant, run_id))
+
+
+def _over_budget(claimed: Claimed, run_id: str) -> c.Report:
+    """As the policy of the job says: it ends, or waits until somebody raises the budget."""
+    if claimed.job.options.get("on_budget_exceeded") == "ask":
+        return c.SuspendRun(claimed.grant, run_id, f"budget:{run_id}", "budget")
+    return c.FailRun(claimed.grant, run_id, "budget", "its budget is spent")
