@@ -1,7 +1,7 @@
 """One batch: load, decide each command in turn, save. A refused command refuses alone."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from detent import failpoints
 from detent.engine.asking import Answer, Ask
@@ -17,7 +17,8 @@ from detent.store.port import Key, Writing
 Result = Answer | DetentError
 
 
-class Limits(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Limits:
     """How long what the engine gives out is good: a lease, an idempotency key."""
 
     lease_us: int = 30_000_000
