@@ -109,6 +109,20 @@ def test_a_budget_that_is_raised_while_a_sibling_runs() -> None:
     assert s.start("A") == "A:run_queued(1) A:run_started"
 
 
+@pytest.mark.parametrize(
+    ("told", "end"), [(True, "task_unblocked wait_completed(raised)"), (False, "")]
+)
+def test_a_budget_that_is_raised_before_the_run_sleeps(told: bool, end: str) -> None:
+    """One that was told goes on; one that stopped by itself would only stop again."""
+    s = running("review", budget=100)
+    charge(s, 101)
+    s.do(c.RaiseBudget("T", 200))
+    sleeps = c.SuspendRun(s.grant(), s.run_id(), "wait", "budget", detail={"exceeded": told})
+    slept = "run_succeeded(suspended) job_parked(budget) task_blocked(budget)"
+    assert s.do(sleeps, WORKER) == f"{slept} {end}".strip()
+    assert s.answer == ("queued" if told else "parked")
+
+
 def test_no_step_starts_when_another_has_spent_the_budget() -> None:
     s = running_plan("review", "A", plan=plan("A", "B"), budget=100, on_budget_exceeded="ask")
     assert charge(s, 100, step="A") == "ok"  # all of it, and no more

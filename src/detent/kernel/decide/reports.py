@@ -4,14 +4,14 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import steps
-from detent.kernel.acts import end_wait, hear_ends, signalled
+from detent.kernel.acts import complete_wait, end_wait, hear_ends, signalled
 from detent.kernel.budget import is_warned
 from detent.kernel.decide.guards import held, held_run
 from detent.kernel.derived import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.resting import give_up, lacks_funds, settle
 from detent.kernel.retry import failure_class_from
-from detent.kernel.spending import over_budget
+from detent.kernel.spending import over_budget, used_up
 from detent.kernel.state import Checkpoint, Job, Run, Task, Wait
 from detent.kernel.waits import ASKED, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
@@ -183,7 +183,21 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
     wait: Wait | None = draft.part(WAITS, job.id, command.wait)
     if wait is not None and run.step is not None and satisfied(wait):
         end_wait(draft, wait, "signalled", signalled(draft, wait))
-    return settle(draft, job.id)
+    settle(draft, job.id)
+    _raised_meanwhile(draft, job.id, command)
+    return draft.job(job.id).state
+
+
+def _raised_meanwhile(draft: Draft, job_id: str, command: c.SuspendRun) -> None:
+    """A run was told that its budget is exceeded, and before it slept somebody had raised it.
+
+    Who stops by itself is not told: it would stop again at once.
+    """
+    wait: Wait | None = draft.part(WAITS, job_id, command.wait)
+    task = draft.task_of(draft.job(job_id))
+    told = command.kind == "budget" and command.detail.get("exceeded") is True
+    if told and wait is not None and task is not None and not used_up(draft, task):
+        complete_wait(draft, wait, "raised")
 
 
 def confirm_cancel(draft: Draft, command: c.ConfirmCancel) -> str:

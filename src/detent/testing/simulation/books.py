@@ -17,7 +17,8 @@ ROLE = Role({"error": 1, "network": 1, "timeout": 1, "lost": 3}, rate_limit=True
 
 ANSWERS = c.AnswerTask | c.AnswerJob
 PUSHES = c.RetryTask | c.UnblockTask | c.RetryJob | c.QueueTask
-RAISES = c.RaiseBudget | c.EditTask
+#: Also who goes to sleep for money that was raised a moment before wakes at once.
+RAISES = c.RaiseBudget | c.EditTask | c.SuspendRun
 BY_TIME = ("due", "expired", "default", "available")
 #: Waits of detent itself for what work lacks: any wake-up ends them.
 POLLS = ("funds", "resource", "retry")

@@ -192,5 +192,6 @@ class Worker:
 def _over_budget(claimed: Claimed, run_id: str) -> c.Report:
     """As the policy of the job says: it ends, or waits until somebody raises the budget."""
     if claimed.job.options.get("on_budget_exceeded") == "ask":
-        return c.SuspendRun(claimed.grant, run_id, f"budget:{run_id}", "budget")
+        wait, told = f"budget:{run_id}", {"exceeded": True}
+        return c.SuspendRun(claimed.grant, run_id, wait, "budget", detail=told)
     return c.FailRun(claimed.grant, run_id, "budget", "its budget is spent")

@@ -242,7 +242,8 @@ class AgentRun:
             failed = outcome.Failed(FailureClass.BUDGET, text, exit_code)
             return outcome.failed(self.grant, self.run_id, failed)
         budget = None if task is None else task.budget
-        return self._suspended("budget", "budget", {"text": text, "budget": budget})
+        detail = {"text": text, "budget": budget, "exceeded": self.meter.exceeded}
+        return self._suspended("budget", "budget", detail)
 
     def _suspended(
         self, name: str, kind: str, detail: dict[str, Any], due_at: int | None = None
