@@ -184,6 +184,14 @@ def test_the_reads_were_not_about_nothing(
     assert owner.get(OPERATIONS[name].path.format(**busy)).json()["items"]
 
 
+@pytest.fixture
+def asking(gateway: Installation, owner: httpx2.Client, busy: dict[str, str]) -> dict[str, str]:
+    """A task with a question for one verb alone, whatever others did to theirs."""
+    task_id = owner.post("/api/tasks", json={"intent": "runQA", "run": True}).json()["id"]
+    gateway.ask(task_id, "Go on?")
+    return {**busy, "task_id": task_id, "job_id": f"{task_id}-j1"}
+
+
 @pytest.mark.parametrize(
     ("name", "body"),
     [
@@ -204,10 +212,10 @@ def test_the_reads_were_not_about_nothing(
     ],
 )
 def test_verbs_answer_what_they_declare(
-    owner: httpx2.Client, busy: dict[str, str], name: str, body: Any
+    owner: httpx2.Client, asking: dict[str, str], name: str, body: Any
 ) -> None:
     operation = OPERATIONS[name]
     content = {**body, "payload": {}} if name == "enqueue" else body
-    answer = owner.request(operation.method, operation.path.format(**busy), json=content)
+    answer = owner.request(operation.method, operation.path.format(**asking), json=content)
     assert answer.status_code == operation.status, answer.text
     assert fits(operation, answer.json())
