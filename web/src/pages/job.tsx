@@ -24,7 +24,7 @@ export default function JobPage({ id }: { id: string }) {
         <p className="facts-line">
           <StateMark table="job" state={job.data.state} />
           <span>
-            since <When at={job.data.state_at} />
+            for <When at={job.data.state_at} brief />
           </span>
           <span>{plain(job.data.intent)}</span>
           <span>{plain(job.data.project)}</span>

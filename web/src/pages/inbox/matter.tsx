@@ -36,7 +36,7 @@ export function Matter({ waiting }: { waiting: Waiting }) {
           <span>{plain(waiting.intent)}</span>
           <span>{waiting.priority}</span>
           <span>
-            waiting since <When at={waiting.since} />
+            waiting for <When at={waiting.since} brief />
           </span>
           {"task" in about ? (
             <Link to={linkTo.task(about.task.id)}>Open the task</Link>

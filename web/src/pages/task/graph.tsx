@@ -159,7 +159,7 @@ function StepFacts({ step }: { step: Step }) {
       <p className="facts-line">
         <StateMark table="step" state={step.state} />
         <span>
-          since <When at={step.state_at} />
+          for <When at={step.state_at} brief />
         </span>
         {step.retries > 0 && <span>{plural(step.retries, "retry", "retries")}</span>}
         {step.resource && <span>holds {plain(step.resource)}</span>}

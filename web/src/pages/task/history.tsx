@@ -142,7 +142,7 @@ function Standings({ standing, lifecycle }: { standing: Standing[]; lifecycle: s
               {words(each.level)} <span className="mono">{shortId(each.id)}</span>
             </span>
             <span className="faint">
-              since <When at={each.since} />
+              entered <When at={each.since} />
             </span>
           </li>
         ))}

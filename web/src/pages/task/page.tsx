@@ -94,7 +94,7 @@ function Head({ task }: { task: Task }) {
       <p className="facts-line">
         <StateMark table={task.lifecycle} state={task.state} />
         <span>
-          since <When at={task.state_at} />
+          for <When at={task.state_at} brief />
         </span>
         <span>{plain(task.project)}</span>
         <span>{plain(task.intent)}</span>
