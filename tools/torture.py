@@ -1,7 +1,8 @@
 """The full torture: every part in its full size, two at a time, and a ledger of what was run.
 
-`./dev torture` takes half an hour on two cores and writes `docs/explanation/torture-ledger.md`;
-`--only PART` runs some parts alone and leaves the lines of the others as they are.
+`./dev torture` takes more than an hour on two cores, most of it the simulation, and writes
+`docs/explanation/torture-ledger.md`; `--only PART` runs some parts alone and leaves the lines of
+the others as they are.
 """
 
 import json
@@ -51,7 +52,7 @@ class Size:
 
     seed: int = 1
     minutes: float = 5.0
-    steps: int = 3_000_000
+    steps: int = 10_000_000
     quick: bool = False
 
 
@@ -285,7 +286,7 @@ def _rows(text: str) -> dict[tuple[str, str], str]:
 @click.option("--only", multiple=True, type=click.Choice(PARTS), help="A part alone; repeatable.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--minutes", default=5.0, show_default=True, help="Of storm, on each store.")
-@click.option("--steps", default=3_000_000, show_default=True, help="Of the simulation.")
+@click.option("--steps", default=10_000_000, show_default=True, help="Of the simulation.")
 @click.option("--lanes", default=2, show_default=True, help="How many parts at a time.")
 @click.option("--quick", is_flag=True, help="A little of everything, and no entry in the ledger.")
 def main(
