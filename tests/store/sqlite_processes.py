@@ -29,16 +29,18 @@ def open_only(path: str) -> None:
     say("opened")
 
 
-def count_up(path: str, total: str) -> None:
-    """Raise a number that all share, one commit after the other; how often it was we who did it."""
+def count_up(path: str, name: str, turns: str, processes: str) -> None:
+    """Raise a number, one commit after the other, until every process has had so many turns."""
     store = SqliteStore(path)
     say("ready")
     sys.stdin.readline()
-    mine = number = 0
-    while number < int(total):
+    mine = 0
+    counted: dict[str, int] = {}
+    while len(counted) < int(processes) or min(counted.values()) < int(turns):
         with store.write() as tx:
-            number = tx.rows("projects").get("number", 0) + 1
-            tx.put_rows("projects", {"number": number})
+            counted = dict(tx.rows("projects"))
+            counted[name] = counted.get(name, 0) + 1
+            tx.put_rows("projects", {name: counted[name]})
         mine += 1
     say(str(mine))
 
