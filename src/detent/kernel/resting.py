@@ -238,10 +238,13 @@ def _look_again_at(draft: Draft, job: Job, names: Iterable[str], pause_us: int) 
 
 
 def _postpone(draft: Draft, job: Job, wait: Wait) -> None:
-    """Look again later; what has lasted a minute is expected to last."""
+    """Look again later; what has lasted a minute is expected to last, and what is spent to stay so
+    until somebody raises it."""
     waited_us = draft.now - wait.begun_at
+    lack = short_of(draft, job) if wait.kind == "funds" else None
+    spent = lack is not None and lack.spent
     pause_us = min(max(waited_us, RESOURCE_POLL_US), LONG_US)
-    due_at = _look_again_at(draft, job, wait.detail.get("steps", ()), pause_us)
-    draft.emit(job.id, e.WaitPostponed(due_at), wait.name)
-    if job.state == "waiting" and waited_us >= LONG_US:
+    later = _look_again_at(draft, job, wait.detail.get("steps", ()), pause_us)
+    draft.emit(job.id, e.WaitPostponed(None if spent else later), wait.name)
+    if job.state == "waiting" and (spent or waited_us >= LONG_US):
         draft.emit(job.id, e.JobParked(wait.kind))

@@ -3,6 +3,7 @@
 import pytest
 
 from detent.kernel import commands as c
+from detent.kernel.world import WAITS
 from tests.kernel.stories.world import WORKER, Story, plan, running, running_plan
 
 
@@ -248,6 +249,18 @@ def test_money_that_a_sibling_holds_comes_back_when_it_ends() -> None:
     assert s.later(5).wake("funds:1", "E") == ""  # it looks again, later
     s.succeed("C")
     assert s.later(5).wake("funds:1", "E") == "E:task_unblocked E:wait_completed(available)"
+
+
+def test_money_that_a_sibling_has_spent_must_be_raised() -> None:
+    s = tree("review", P=100, C=100)
+    s.submit("review", "E", parent_id="P", budget=50)
+    assert s.claim("E").endswith("E:job_waiting(funds) E:task_blocked(budget)")
+    charge(s, 100, "C")
+    s.succeed("C")
+    assert s.later(10).wake("funds:1", "E") == "E:job_parked(funds)"
+    (wait,) = s.world.parts_of(WAITS, "E-j1").values()
+    assert wait.due_at is None  # nobody looks again in vain
+    assert "E:wait_completed(raised)" in s.do(c.RaiseBudget("P", 200))
 
 
 def test_a_task_below_draws_on_what_its_own_parent_holds() -> None:

@@ -179,6 +179,6 @@ class WaitEnded(Event):
 
 @event("wait")
 class WaitPostponed(Event):
-    """Its time has come and there is still nothing to go on with: when to look again."""
+    """Its time has come and there is still nothing to go on with: when to look again, if ever."""
 
-    due_at: int
+    due_at: int | None

@@ -10,7 +10,7 @@ FLOORS = {
     "reclaims": 100,
     "stale writes refused": 100,
     "cancels": 250,
-    "deaths": 100,
+    "deaths": 150,
     "steps succeeded": 300,
     "switches": 3_000,
     "critic rejects": 500,
