@@ -273,6 +273,13 @@ def test_a_commit_elsewhere_rings(
     other.close()
 
 
+def test_a_ring_may_come_before_anybody_listens(path: Path) -> None:
+    signs = doorbell.Signs(path)
+    signs.give()
+    signs.wait(DEADLINE_S)
+    signs.close()
+
+
 def test_closing_wakes_whoever_waits(path: Path) -> None:
     store = SqliteStore(path)
     woken: list[bool] = []

@@ -38,19 +38,22 @@ class Doorbell:
     def wait(self, after: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            self._look()
-            while self._head <= after:
-                left = deadline - time.monotonic()
-                if left <= 0 or self._closed:
-                    return False
-                if self._looking:
-                    self._changed.wait(left)
-                else:
-                    self._look_out(left)
-            return True
+            try:
+                self._look()
+                while self._head <= after:
+                    left = deadline - time.monotonic()
+                    if left <= 0 or self._closed:
+                        return False
+                    if self._looking:
+                        self._changed.wait(left)
+                    else:
+                        self._look_out(left)
+                return True
+            finally:
+                self._changed.notify()  # somebody else may have to look out in our place
 
     def _look_out(self, left: float) -> None:
-        """On behalf of all who wait, until there is a sign; then another one may look out."""
+        """On behalf of all who wait, until there is a sign."""
         self._looking = True
         self._changed.release()
         try:
@@ -58,8 +61,7 @@ class Doorbell:
         finally:
             self._changed.acquire()
             self._looking = False
-            self._look()
-            self._changed.notify()
+        self._look()
 
     def _look(self) -> None:
         """`data_version` changes with every commit of another connection; reading it is cheap."""
@@ -81,6 +83,8 @@ class Doorbell:
     def close(self) -> None:
         """Whoever waits is told that nothing came."""
         with self._changed:
+            if self._closed:
+                return
             self._closed = True
             if self._looking:
                 self._signs.give()
@@ -95,8 +99,12 @@ class Signs:
 
     def __init__(self, written: Path) -> None:
         self._written = written
+        # From the beginning: a ring may come before anybody has waited.
+        self._given, self._give = os.pipe()
+        os.set_blocking(self._give, False)
         self._poll = select.poll()
-        self._given, self._give = -1, -1
+        self._poll.register(self._given, select.POLLIN)
+        self._watching = False
         self._growth: int | None = None
         #: Until when a commit is looked for, and whether the file was written to since the last
         #: look: then one more may be on its way.
@@ -105,8 +113,8 @@ class Signs:
 
     def wait(self, left_s: float) -> None:
         """Until a sign, or until it is time to look without one."""
-        if self._given < 0:
-            self._open()  # what came before is heard by nobody: look once more
+        if not self._watching:
+            self._watch()  # what came before is heard by nobody: look once more
             return
         if time.monotonic() < self._soon_until_s:
             time.sleep(LOOK_SOON_S)
@@ -119,10 +127,8 @@ class Signs:
         if self._fresh:
             self._soon_until_s = time.monotonic() + SOON_S
 
-    def _open(self) -> None:
-        self._given, self._give = os.pipe()
-        os.set_blocking(self._give, False)
-        self._poll.register(self._given, select.POLLIN)
+    def _watch(self) -> None:
+        self._watching = True
         self._growth = growth.watch(self._written)
         if self._growth is not None:
             self._poll.register(self._growth, select.POLLIN)
@@ -145,5 +151,5 @@ class Signs:
 
     def close(self) -> None:
         for descriptor in (self._given, self._give, self._growth):
-            if descriptor is not None and descriptor >= 0:
+            if descriptor is not None:
                 os.close(descriptor)
