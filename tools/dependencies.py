@@ -1,11 +1,12 @@
 """An audit of what detent stands on: `python -m tools.dependencies [--online]`.
 
 Without a network: every locked package comes from one registry and has a hash, what is installed is
-what is locked, and every licence lets detent be given away under its own. With one, for each locked
-version: it was not taken back, its files still have the locked hashes, and no weakness is known of
-it. Whatever could not be looked at is said.
+what is locked, what is imported is declared, and every licence lets detent be given away under its
+own. With one, for each locked version: it was not taken back, its files still have the locked
+hashes, and no weakness is known of it. Whatever could not be looked at is said.
 """
 
+import ast
 import json
 import re
 import sys
@@ -109,6 +110,32 @@ def licence_problems(found: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} has the licence {licence!r}"
 
 
+def undeclared_problems(code: Path = ROOT / "src") -> Iterator[str]:
+    """What the code imports is named in pyproject.toml, not merely brought by something else."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(each for extra in extras for each in extra)]
+    declared = {"detent", *(_normal(re.split(r"[\[>=<]", each)[0]) for each in wanted)}
+    owners = metadata.packages_distributions()
+    for module, path in sorted(_imports(code).items()):
+        found = {_normal(each) for each in owners.get(module, ())}
+        if found and not found & declared:
+            yield f"{path.relative_to(code)} imports {module}, which pyproject.toml does not name"
+
+
+def _imports(code: Path) -> dict[str, Path]:
+    """Every module from outside that a file imports, by its first name, with one such file."""
+    found: dict[str, Path] = {}
+    for path in sorted(code.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {each.name.partition(".")[0]: path for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found[node.module.partition(".")[0]] = path
+    return found
+
+
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -169,6 +196,7 @@ def audit(*, online: bool = False) -> Audit:
     problems = [
         *source_problems(packages),
         *installed_problems(packages),
+        *undeclared_problems(),
         *licence_problems(found),
     ]
     files = sum(len(files_of(each)) for each in packages)

@@ -90,6 +90,23 @@ def test_all_that_goes_is_counted_however_many_batches_it_takes(
     assert retention.run_to_the_end(core).work == 0
 
 
+def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
+    core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "MOST", 2)
+    for number in range(5):
+        done(core, f"task-{number}", fail=True, lifecycle="review")
+        clock.advance(seconds=1)
+    waiting = c.SubmitTask(
+        *("waiting", "p", "board", "x"), source="cli", depends_on=("task-0", "task-1")
+    )
+    core.engine.do(waiting, PERSON)
+    clock.advance(seconds=400 * DAY_S)
+    assert retention.run(core) == 3
+    core.engine.do(c.CancelTask("waiting"), PERSON)
+    assert retention.run(core) == 2
+
+
 # ---- keys, output, blobs -------------------------------------------------------------------
 
 

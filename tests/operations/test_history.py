@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Forbidden, Invalid, NotFound
+from detent.operations import looking
 from detent.operations.registry import Caller, call
 from detent.testing.audit import audit
 from detent.testing.inline import Harness
@@ -58,6 +59,30 @@ def test_a_time_is_a_moment_too() -> None:
             desk.ask("task_at", task_id=made, time=wrong)
     with pytest.raises(Invalid):
         desk.ask("task_at", task_id=made, time=created, position=1)
+
+
+# ---- pages -----------------------------------------------------------------------------------
+
+
+def test_a_long_history_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "MOST_EVENTS", 3)
+    desk = Desk()
+    made = desk.submit()
+    desk.complete(desk.claim())
+    pages, after = [], 0
+    while events := (page := desk.ask("task_events", task_id=made, after=after))["events"]:
+        pages.append([each["position"] for each in events])
+        after = page["cursor"]
+    assert {len(page) for page in pages[:-1]} == {3}
+    told = [position for page in pages for position in page]
+    assert told == [*range(1, desk.head() + 1)]
+    job = desk.ask("show_task", task_id=made)["job_id"]
+    first = desk.ask("job_events", job_id=job)
+    assert len(first["events"]) == 3
+    assert (
+        desk.ask("job_events", job_id=job, after=first["cursor"])["events"][0]["position"]
+        > (first["cursor"])
+    )
 
 
 # ---- forking ---------------------------------------------------------------------------------

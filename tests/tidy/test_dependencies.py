@@ -3,6 +3,7 @@
 Without a network: `./dev torture --only dependencies` asks the registry as well.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,12 @@ def test_another_source_or_a_missing_hash_is_seen(changed: dict[str, Any]) -> No
 def test_what_is_installed_and_not_locked_is_seen() -> None:
     found = [*dependencies.installed_problems([])]
     assert any(each.startswith("pytest ") for each in found)
+
+
+def test_an_import_that_is_not_declared_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("import ast, click\nfrom hypothesis.strategies import text\n")
+    (found,) = dependencies.undeclared_problems(tmp_path)
+    assert found == "one.py imports hypothesis, which pyproject.toml does not name"
 
 
 @pytest.mark.parametrize("licence", ["GPL-3.0-only", "Proprietary", "unknown"])

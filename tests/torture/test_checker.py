@@ -68,6 +68,14 @@ def test_a_good_history_passes() -> None:
     assert said(history=told, ledger={"j": lines}) == []
 
 
+def test_an_answer_that_the_log_has_is_no_problem() -> None:
+    asked: Event = ("j", "job_created", "client", {"task_id": "t"})
+    answered: Event = ("j", "wait_completed", "client", {"outcome": "answered"})
+    told = [Op("answer", "", about, OK, "answered") for about in ("j", "t")]
+    assert said((asked, answered), history=told) == []
+    assert len(said((asked,), history=told)) == len(told)
+
+
 @pytest.mark.parametrize(
     ("events", "promise"),
     [
@@ -109,6 +117,7 @@ def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> N
         ([Op("submit", "k", "j", OK), Op("submit", "k", "other", OK)], "P2"),
         ([Op("cancel", "", "j", OK, "cancelled")], "P11"),
         ([Op("accept", "", "j", OK, "accepted")], "P12"),
+        ([Op("answer", "", "j", OK, "answered")], "P1"),
     ],
 )
 def test_a_false_answer_is_seen(told: list[Op], promise: str) -> None:

@@ -25,6 +25,14 @@ def test_every_failpoint_is_met_and_survived(
         assert len(blocked) < len(outcomes) / 2, blocked
 
 
+def test_a_seed_draws_the_passes_and_the_order_of_the_whole_matrix() -> None:
+    one, again, other = (matrix.cells_of([*Action], seed) for seed in (1, 1, 2))
+    assert one == again != other
+    every = {(scene, action) for scene in SCENES for action in Action}
+    assert {each[:2] for each in one} == {each[:2] for each in other} == every
+    assert {count for _, _, count in one} > {1, 2, 3}
+
+
 def test_every_failpoint_has_a_scene() -> None:
     assert matrix.unplayed() == set()
 

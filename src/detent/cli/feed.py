@@ -12,6 +12,8 @@ from detent.cli.naming import first_known, way_to
 from detent.cli.rows import event_cells
 
 PAUSE_S = 0.2
+#: As many events as a gateway gives at once.
+MOST = 1_000
 #: Task states in which more output may come.
 AT_WORK = ("todo", "doing", "queued", "running")
 #: Where events and output are found, by what an id may name.
@@ -24,7 +26,11 @@ LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id
 @click.option("-f", "--follow", is_flag=True, help="Go on with new events.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only after this position.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most so many."
+    "--limit",
+    type=click.IntRange(1, MOST),
+    default=MOST,
+    show_default=True,
+    help="At most so many.",
 )
 @output.json_option
 def events(work_id: str | None, follow: bool, after: int, limit: int, as_json: bool) -> None:
@@ -52,8 +58,7 @@ def _read(
     if work_id is None:
         page = detent.call("list_events", after=after, limit=limit)
         return page["events"], page["cursor"]
-    found = first_known(detent, work_id, *EVENTS)["events"]
-    new = [event for event in found if event["position"] > after][:limit]
+    new = first_known(detent, work_id, *EVENTS, after=after)["events"][:limit]
     return new, new[-1]["position"] if new else after
 
 

@@ -143,8 +143,17 @@ def _found(detent: Connection, work_id: str) -> dict[str, Any]:
     return {
         kind: thing,
         "runs": detent.call(f"{kind}_runs", **{parameter: work_id})["items"],
-        "events": detent.call(f"{kind}_events", **{parameter: work_id})["events"],
+        "events": _history(detent, f"{kind}_events", **{parameter: work_id}),
     }
+
+
+def _history(detent: Connection, operation: str, **about: str) -> list[dict[str, Any]]:
+    """All of it, however many pages that are."""
+    events: list[dict[str, Any]] = []
+    page: dict[str, Any] = {"cursor": 0}
+    while (page := detent.call(operation, **about, after=page["cursor"]))["events"]:
+        events += page["events"]
+    return events
 
 
 #: By kind, the fields that people ask for first; those that are empty are left out.

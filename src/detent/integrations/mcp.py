@@ -11,8 +11,8 @@ from importlib.metadata import version
 from typing import Any
 
 import anyio
-import mcp_types as types
 import msgspec
+from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server

@@ -18,7 +18,7 @@ from detent.operations.core import Core
 from detent.store.port import Query, Reading, Writing
 
 MOST = 200
-#: Batches of work in one pass; one more than this waits for the next.
+#: Batches of work in one pass, for each way to end; one more than this waits for the next.
 ROUNDS = 10
 MOST_KEYS = 10_000
 MOST_OUTPUTS = 500
@@ -91,19 +91,25 @@ def forget_work(
     core: Core, retention: Retention, *, rounds: int = ROUNDS, dry_run: bool = False
 ) -> int:
     """Tasks with all below them, and jobs alone, whose time is over."""
+    with core.store.read() as view:
+        expired = list(_expired(view.now(), retention))
+        if dry_run:
+            return sum(sum(view.count_by(each, "state").values()) for each, _ in expired)
+    return sum(_forget(core, query, delete, rounds) for query, delete in expired)
+
+
+def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: int) -> int:
+    """The oldest first; past those that something still needs to those behind them."""
     gone = 0
     for _ in range(rounds):
         with core.store.read() as view:
-            expired = list(_expired(view.now(), retention))
-            if dry_run:
-                return sum(sum(view.count_by(each, "state").values()) for each, _ in expired)
-            ids = [(row["id"], delete) for each, delete in expired for row in view.page(each)]
-        asks = [Ask(delete(each, "retention"), ACTOR) for each, delete in ids[:MOST]]
+            rows = view.page(query)
+        asks = [Ask(delete(row["id"], "retention"), ACTOR) for row in rows]
         results = core.engine.ask(asks, bulk=True) if asks else []
-        done = sum(1 for each in results if isinstance(each, Answer))
-        gone += done
-        if not done or len(ids) < MOST:
+        gone += sum(1 for each in results if isinstance(each, Answer))
+        if len(rows) < MOST:
             break
+        query = query._replace(after=(rows[-1]["state_at"], rows[-1]["id"]))
     return gone
 
 

@@ -14,6 +14,7 @@ from detent.operations.pages import MOST_ROWS, listed, of_project, page, states_
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query, Reading
 
+#: Of one history at a time; the page's cursor leads on.
 MOST_EVENTS = 10_000
 #: Task states that are not an end.
 ACTIVE = ["inbox", "todo", "doing", "blocked", "pending", "queued", "running", "ready"]
@@ -66,11 +67,10 @@ def show_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Task:
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/events")
-def task_events(core: Core, caller: Caller, *, task_id: str) -> shapes.Events:
-    """The task's whole history and its jobs', in the order in which it happened."""
+def task_events(core: Core, caller: Caller, *, task_id: str, after: int = 0) -> shapes.Log:
+    """The task's history and its jobs', in the order in which it happened, 10,000 at a time."""
     task, _ = core.task(caller, task_id)
-    streams = [task_id, *jobs_of_task(task_id, task.jobs)]
-    return {"events": _events(core, streams)}
+    return _events(core, [task_id, *jobs_of_task(task_id, task.jobs)], after)
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/jobs")
@@ -153,10 +153,10 @@ def show_job(core: Core, caller: Caller, *, job_id: str) -> shapes.Job:
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/events")
-def job_events(core: Core, caller: Caller, *, job_id: str) -> shapes.Events:
-    """The job's whole history."""
+def job_events(core: Core, caller: Caller, *, job_id: str, after: int = 0) -> shapes.Log:
+    """The job's history, 10,000 events at a time."""
     core.job(caller, job_id)
-    return {"events": _events(core, [job_id])}
+    return _events(core, [job_id], after)
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/steps")
@@ -191,10 +191,14 @@ def list_events(
     }
 
 
-def _events(core: Core, streams: list[str]) -> list[shapes.Event]:
+def _events(core: Core, streams: Sequence[str], after: int) -> shapes.Log:
     with core.store.read() as view:
-        found = [each for stream in streams for each in view.events(0, MOST_EVENTS, stream=stream)]
-    return [cast(shapes.Event, views.event(each)) for each in sorted(found)]
+        found = [each for one in streams for each in view.events(after, MOST_EVENTS, stream=one)]
+    shown = sorted(found)[:MOST_EVENTS]
+    return {
+        "events": [cast(shapes.Event, views.event(each)) for each in shown],
+        "cursor": shown[-1].position if shown else after,
+    }
 
 
 def _look(core: Core, view: Reading) -> reasons.Look:

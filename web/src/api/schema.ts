@@ -230,10 +230,6 @@ export type Event = {
   data: unknown;
 };
 
-export type Events = {
-  events: Array<Event>;
-};
-
 /** A file that a run left behind. */
 export type Evidence = {
   run_id: string;
@@ -421,7 +417,7 @@ export type Limits = {
   items: Array<Limit>;
 };
 
-/** A piece of the log; `cursor` is the position after which to go on. */
+/** A piece of the log, or of a history; `cursor` is the position after which to go on. */
 export type Log = {
   events: Array<Event>;
   cursor: number;
@@ -1221,7 +1217,7 @@ export interface Operations {
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
   inbox: { takes: { project?: string }; answers: Inbox };
-  job_events: { takes: { job_id: string }; answers: Events };
+  job_events: { takes: { job_id: string; after?: number }; answers: Log };
   job_evidence: { takes: { job_id: string }; answers: EvidenceList };
   job_logs: { takes: { job_id: string; offset?: number }; answers: Output };
   job_runs: { takes: { job_id: string }; answers: Runs };
@@ -1290,7 +1286,7 @@ export interface Operations {
   subtasks: { takes: { task_id: string }; answers: Tasks };
   task_at: { takes: { task_id: string; position?: number; time?: string }; answers: TaskThen };
   task_costs: { takes: { task_id: string }; answers: Costs };
-  task_events: { takes: { task_id: string }; answers: Events };
+  task_events: { takes: { task_id: string; after?: number }; answers: Log };
   task_evidence: { takes: { task_id: string }; answers: EvidenceList };
   task_jobs: { takes: { task_id: string }; answers: Jobs };
   task_logs: { takes: { task_id: string; offset?: number }; answers: Output };

@@ -341,12 +341,8 @@ class EvidenceList(TypedDict):
     items: list[Evidence]
 
 
-class Events(TypedDict):
-    events: list[Event]
-
-
 class Log(TypedDict):
-    """A piece of the log; `cursor` is the position after which to go on."""
+    """A piece of the log, or of a history; `cursor` is the position after which to go on."""
 
     events: list[Event]
     cursor: int

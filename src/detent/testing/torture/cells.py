@@ -141,6 +141,8 @@ class Outcome:
     #: All was done before the failpoint was passed so often: the cell shows nothing.
     unmet: bool = False
     problems: list[str] = field(default_factory=list)
+    #: Reports of those whose claim was over.
+    refused: int = 0
     seconds: float = 0.0
     #: How long it took until the failpoint was met.
     met_s: float = 0.0
@@ -164,6 +166,7 @@ def run(place: Place, scene: Scene, action: Action, count: int | None = None) ->
         outcome.problems.append(f"{type(error).__name__}: {error}; see {place.directory}")
     finally:
         outcome.problems += place.end()
+    outcome.refused = place.refused()
     outcome.seconds = time.monotonic() - begun_s
     return outcome
 

@@ -184,7 +184,7 @@ def end_problems(seen: Evidence) -> Iterator[str]:
 
 def answer_problems(seen: Evidence) -> Iterator[str]:
     """P1, P2, P11, P12: what clients were told is so."""
-    made = _made(seen.log)
+    made, answered = _made(seen.log), _answered(seen.log)
     for key, ids in made.items():
         if len(ids) > 1:
             yield f"P2: key {key} made {len(ids)} pieces of work: {', '.join(sorted(ids))}"
@@ -193,6 +193,8 @@ def answer_problems(seen: Evidence) -> Iterator[str]:
         if op.kind == "submit" and op.outcome == "ok":
             told[op.key].add(op.id)
         yield from _verb_problems(op, seen)
+        if op.kind == "answer" and op.outcome == "ok" and op.id not in answered:
+            yield f"P1: an answer to {op.id} was acknowledged, and the log has none"
     for key, ids in told.items():
         if len(ids) > 1:
             yield f"P2: key {key} was answered with {', '.join(sorted(ids))}"
@@ -211,6 +213,18 @@ def _made(log: Iterable[Seen]) -> dict[str, set[str]]:
         if first and isinstance(payload, Mapping) and "key" in payload:
             made[payload["key"]].add(event.stream)
     return made
+
+
+def _answered(log: Iterable[Seen]) -> set[str]:
+    """Jobs of which a question was answered, and their tasks."""
+    tasks: dict[str, str | None] = {}
+    answered: set[str] = set()
+    for event in log:
+        if event.name == "job_created":
+            tasks[event.stream] = event.data.get("task_id")
+        elif event.name == "wait_completed" and event.data["outcome"] == "answered":
+            answered |= {event.stream, tasks.get(event.stream) or ""}
+    return answered
 
 
 #: Where a task that was acknowledged as so may stand in the end.

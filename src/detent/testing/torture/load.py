@@ -5,7 +5,7 @@ Jobs, plans, waits, subtasks, questions, reviews, cancels, and the same key agai
 
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -28,6 +28,8 @@ INTENTS: Mapping[str, int] = {
     "command": 1,
 }
 LIFECYCLES = ("", "", "board", "review")
+#: The share of what is ready that is sent back.
+REJECTED = 0.3
 
 
 class Client:
@@ -37,8 +39,6 @@ class Client:
         self.cluster, self.history, self.rng, self.name = cluster, history, rng, name
         self.counts: Counter[str] = Counter()
         self.made: list[tuple[str, str]] = []
-        #: Tasks that will want a verdict, those first that have waited longest.
-        self.reviews: deque[str] = deque()
         #: Submissions whose end is not known, by key, and some that are, to be repeated.
         self.unknown: dict[str, dict[str, Any]] = {}
         self.known: dict[str, dict[str, Any]] = {}
@@ -56,9 +56,8 @@ class Client:
         acts: list[Callable[[], None]] = [
             *[self.submit] * 6,
             *[self.verb] * 3,
-            self.accept,
-            self.repeat,
-            self.repeat,
+            *[self.review] * 2,
+            *[self.repeat] * 2,
         ]
         while not self._end.wait(self.rng.uniform(*PAUSE_S)):
             self.rng.choice(acts)()
@@ -106,8 +105,6 @@ class Client:
         if made and key not in self.known:
             self.known[key] = body
             self.made.append((noun, made))
-            if body.get("lifecycle") == "review":
-                self.reviews.append(made)
 
     def verb(self) -> None:
         """Something about a piece of work that exists."""
@@ -121,22 +118,30 @@ class Client:
         verb = self.rng.choice([*verbs])
         self._say(verb, noun, about, verbs[verb])
 
-    def accept(self) -> None:
-        """What was submitted long ago is likely to be ready; what is not has another turn."""
-        if self.reviews:
-            about = self.reviews.popleft()
-            if self._say("accept", "tasks", about, {}) != OK:
-                self.reviews.append(about)
+    def review(self) -> None:
+        """As a person does: look at what waits, answer a question first, else give a verdict."""
+        inbox = self._ask("GET", "/api/inbox").document
+        tasks = inbox.get("items", ())
+        asked = [("tasks", each["id"]) for each in tasks if each["state"] == "blocked"]
+        asked += [("jobs", each["job_id"]) for each in inbox.get("questions", ())]
+        ready = [each["id"] for each in tasks if each["state"] == "ready"]
+        if asked:
+            self._say("answer", *self.rng.choice(asked), {"answer": "yes"})
+        elif ready and self.rng.random() < REJECTED:
+            self._say("reject", "tasks", self.rng.choice(ready), {"comment": "no", "run": True})
+        elif ready:
+            self._say("accept", "tasks", self.rng.choice(ready), {})
 
-    def _say(self, verb: str, noun: str, about: str, body: dict[str, Any]) -> str:
+    def _say(self, verb: str, noun: str, about: str, body: dict[str, Any]) -> None:
         number = self.history.invoke(verb, id=about)
         answered = self._ask("POST", f"/api/{noun}/{about}/{verb}", body)
         said = answered.document.get("outcome") if answered.outcome == OK else answered.code
         self.history.end(number, answered.outcome, answer=str(said))
         self.counts[f"{verb} {answered.outcome}"] += 1
-        return answered.outcome
 
-    def _ask(self, method: str, path: str, body: dict[str, Any], key: str = "") -> Answered:
+    def _ask(
+        self, method: str, path: str, body: dict[str, Any] | None = None, key: str = ""
+    ) -> Answered:
         url = self.cluster.address(self.rng)
         if url is None:
             time.sleep(0.05)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 from detent.failpoints import NAMES, Action
 from detent.store.open import open_store
@@ -22,6 +23,8 @@ from detent.testing.torture.place import Place
 SIDE_BY_SIDE = 6
 
 Told = Callable[[Outcome], None]
+#: What is played; at which pass of the failpoint, or at the scene's own.
+Cell = tuple[Scene, Action, int | None]
 
 
 class Databases:
@@ -46,7 +49,7 @@ def run(
     nursery: Nursery,
     where: Path,
     databases: Databases | None,
-    wanted: Iterable[tuple[Scene, Action, int | None]],
+    wanted: Iterable[Cell],
     told: Told = lambda _: None,
 ) -> list[Outcome]:
     """Play cells side by side; without databases on SQLite files."""
@@ -66,17 +69,22 @@ def run(
         return [each.result() for each in begun]
 
 
-def cells_of(
-    actions: Sequence[Action], counts: Sequence[int | None] = (None,)
-) -> Iterator[tuple[Scene, Action, int | None]]:
-    """Every scene under these actions; counts beyond the scene's own only where one may vary."""
-    for scene in SCENES:
-        for action in actions:
-            for count in counts if scene.count > 1 else (None,):
-                yield scene, action, count
+def cells_of(actions: Sequence[Action], seed: int | None = None) -> list[Cell]:
+    """Every scene under these actions; a seed draws the order, and which pass is the one."""
+    wanted = [(scene, action) for scene in SCENES for action in actions]
+    if seed is None:
+        return [(*each, None) for each in wanted]
+    rng = Random(seed)
+    rng.shuffle(wanted)
+    return [(scene, action, _drawn(scene, rng)) for scene, action in wanted]
 
 
-def together(action: Action) -> Iterator[tuple[Scene, Action, int | None]]:
+def _drawn(scene: Scene, rng: Random) -> int:
+    """A worker passes most points more than once; it may also have done before the pass comes."""
+    return rng.randint(1, max(2 * scene.count, 3) if scene.role == "worker" else scene.count)
+
+
+def together(action: Action) -> Iterator[Cell]:
     """As `cells_of`, with all that one process can survive in one go: a kill or a stop is alone."""
     if action in (Action.KILL, Action.STOP):
         yield from cells_of([action])

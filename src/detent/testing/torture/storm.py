@@ -227,6 +227,8 @@ LEAST: Mapping[str, float] = {
     "task_accepted": 2,
     "wait_completed": 6,
     "cancel ok": 2,
+    "answer ok": 2,
+    "reject ok": 1,
     "marks": 80,
 }
 #: From so many minutes on every kind of fault must have come.

@@ -126,7 +126,7 @@ def signalled(run: Run) -> Any:
 @app.intent("asking", retry=RETRY)
 def asking(run: Run) -> Any:
     """Asks a person; a default stands in for one who does not come."""
-    answer = run.ask("Go on?", ["yes", "no"], timeout=1.5, default="nobody")
+    answer = run.ask("Go on?", ["yes", "no"], timeout=4.0, default="nobody")
     Acts(run).effect("effect:answered")
     return answer
 
