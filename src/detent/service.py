@@ -18,7 +18,7 @@ from zlib import crc32
 
 import psutil
 
-from detent.engine import Engine, Limits
+from detent.engine import Engine, Lifetimes
 from detent.errors import Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
@@ -53,11 +53,13 @@ def open_core(loaded: Loaded) -> Iterator[Core]:
     check(settings)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     store = open_store(settings.url)
-    limits = Limits(settings.worker_lease_ms * 1_000, settings.engine_key_lifetime_s * 1_000_000)
+    lifetimes = Lifetimes(
+        settings.worker_lease_ms * 1_000, settings.engine_key_lifetime_s * 1_000_000
+    )
     try:
         intents, agents = intents_from(loaded.tables), agents_from(loaded.tables)
         kept = limits_from(loaded.tables)
-        yield Core(store, Engine(store, limits), settings, intents, agents, kept)
+        yield Core(store, Engine(store, lifetimes), settings, intents, agents, kept)
     finally:
         store.close()
 

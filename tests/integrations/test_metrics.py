@@ -167,7 +167,7 @@ def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
     submit(core)
     late = claim(core)
     clock.advance(seconds=31)
-    core.engine.within(lambda tx: due.run(tx, 10, core.engine.limits))
+    core.engine.within(lambda tx: due.run(tx, 10, core.engine.lifetimes))
     claim(core)
     (refused,) = core.engine.ask([_ask(c.CompleteRun(late, f"{late.job_id}-r1"))])
     assert refused.code == "stale_fence"  # type: ignore[union-attr]

@@ -89,7 +89,7 @@ class Desk:
     def later(self, seconds: float) -> None:
         self.clock.set(self.clock.now + round(seconds * S_US))
         engine = self.core.engine
-        engine.within(lambda tx: due.run(tx, 1_000, engine.limits))
+        engine.within(lambda tx: due.run(tx, 1_000, engine.lifetimes))
 
     def head(self) -> int:
         with self.core.store.read() as view:

@@ -103,7 +103,7 @@ class Crowd:
         return "ok"
 
     def keep(self, engine: Engine, chance: random.Random) -> str:
-        engine.within(lambda tx: due.run(tx, 100, engine.limits))
+        engine.within(lambda tx: due.run(tx, 100, engine.lifetimes))
         return "ok"
 
 

@@ -190,7 +190,7 @@ def installed() -> tuple[VirtualClock, Engine]:
 
 
 def pass_once(engine: Engine) -> int:
-    return engine.within(lambda tx: due.run(tx, 100, engine.limits))
+    return engine.within(lambda tx: due.run(tx, 100, engine.lifetimes))
 
 
 def state_of(engine: Engine, job_id: str) -> str:
@@ -223,7 +223,7 @@ def test_a_pass_is_bounded() -> None:
         engine.do(c.SubmitJob(f"j{number}", "default", "x"), ACTOR)
     engine.claim(ClaimAsk("w", "n", 5, None))
     clock.advance(seconds=31)
-    passes = [engine.within(lambda tx: due.run(tx, 2, engine.limits)) for _ in range(4)]
+    passes = [engine.within(lambda tx: due.run(tx, 2, engine.lifetimes)) for _ in range(4)]
     assert passes == [2, 2, 1, 0]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from detent.engine import Ask, Engine, Limits
+from detent.engine import Ask, Engine, Lifetimes
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.core import Core
@@ -53,7 +53,7 @@ def installation(
     )
     store = open_store(made.url)
     try:
-        yield Core(store, Engine(store, Limits(lease_ms * 1_000)), made)
+        yield Core(store, Engine(store, Lifetimes(lease_ms * 1_000)), made)
         if audited:
             audit(store)
     finally:

@@ -291,7 +291,7 @@ def _move(core: "Core", url: str) -> "Moved":
         return move(
             store,
             url,
-            core.engine.limits.lease_us,
+            core.engine.lifetimes.lease_us,
             lambda *at: read_bytes(store, data_dir, *at),
             tell,
         )

@@ -57,7 +57,7 @@ def rebuild(as_json: bool) -> None:
     loaded = load()
     with open_core(loaded) as core:
         require_quiet(loaded.settings, core.store)
-        count = upkeep.rebuild(core.store, core.engine.limits.lease_us)
+        count = upkeep.rebuild(core.store, core.engine.lifetimes.lease_us)
         (output.note if as_json else output.say)(f"Wrote all rows anew from {count} events.")
         with _progress(core) as told:
             verdict = verify(core.store, progress=told)

@@ -18,25 +18,25 @@ Result = Answer | DetentError
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class Lifetimes:
     """How long what the engine gives out is good: a lease, an idempotency key."""
 
     lease_us: int = 30_000_000
     key_lifetime_us: int = 7 * 86_400_000_000
 
 
-def run(tx: Writing, asks: Sequence[Ask], limits: Limits) -> list[Result]:
+def run(tx: Writing, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
     """Decide the commands in order; each sees what those before it did."""
     wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
     wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
     tx.lock(wanted.tasks, wanted.jobs)
     now = tx.now()
     known = _known_keys(tx, asks, now)
-    ledger = Ledger(load(tx, wanted), limits.lease_us, now)
+    ledger = Ledger(load(tx, wanted), lifetimes.lease_us, now)
     results: list[Result] = []
     for ask in asks:
         try:
-            results.append(_one(ask, ledger, known, limits))
+            results.append(_one(ask, ledger, known, lifetimes))
         except DetentError as error:
             results.append(error)
     if ledger.entries or ledger.keys:
@@ -45,7 +45,9 @@ def run(tx: Writing, asks: Sequence[Ask], limits: Limits) -> list[Result]:
     return results
 
 
-def _one(ask: Ask, ledger: Ledger, known: dict[tuple[str, str], Key], limits: Limits) -> Answer:
+def _one(
+    ask: Ask, ledger: Ledger, known: dict[tuple[str, str], Key], lifetimes: Lifetimes
+) -> Answer:
     if ask.key is not None:
         first = known.get((ask.key.project, ask.key.key))
         if first is not None:
@@ -55,7 +57,7 @@ def _one(ask: Ask, ledger: Ledger, known: dict[tuple[str, str], Key], limits: Li
     draft = decide(ledger.world, ask.command, ledger.now, ask.actor)
     ledger.take(draft)
     if ask.key is not None:
-        ledger.remember(ask, draft.answer, limits.key_lifetime_us)
+        ledger.remember(ask, draft.answer, lifetimes.key_lifetime_us)
         known[ask.key.project, ask.key.key] = ledger.keys[-1]
     return Answer(draft.answer)
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from detent import failpoints
 from detent.engine.asking import Claimed
-from detent.engine.batch import Limits
+from detent.engine.batch import Lifetimes
 from detent.engine.ledger import Ledger
 from detent.engine.loading import Wanted, load
 from detent.engine.room import Room
@@ -35,13 +35,13 @@ class ClaimAsk(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: Writing, ask: ClaimAsk, limits: Limits) -> list[Claimed]:
+def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
     """What was claimed; jobs that others hold or that a limit holds back stay where they are."""
     chosen = _choose(tx, ask)
     if not chosen:
         return []
     commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
-    ledger = Ledger(load(tx, Wanted(commands)), limits.lease_us, tx.now())
+    ledger = Ledger(load(tx, Wanted(commands)), lifetimes.lease_us, tx.now())
     grants = list(_decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
     failpoints.hit("claim.chosen")
     tx.save(ledger.changes())

@@ -7,7 +7,7 @@ the keeper besides. Retries that are due need no pass: a claim takes them itself
 from collections.abc import Iterable
 
 from detent import failpoints
-from detent.engine.batch import Limits
+from detent.engine.batch import Lifetimes
 from detent.engine.ledger import Ledger
 from detent.engine.loading import Wanted, load
 from detent.errors import DetentError
@@ -19,7 +19,7 @@ from detent.store.port import Due, Query, Writing
 ACTOR = c.Actor("clock")
 
 
-def run(tx: Writing, limit: int, limits: Limits) -> int:
+def run(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
     """How many jobs were moved. What somebody else has dealt with meanwhile is passed over."""
     now = tx.now()
     due, holds = tx.due(limit, now), _held_too_long(tx, limit, now)
@@ -29,7 +29,7 @@ def run(tx: Writing, limit: int, limits: Limits) -> int:
     commands = [*_commands(due), *holds]
     wanted = Wanted(commands)
     tx.lock(wanted.tasks, wanted.jobs)
-    ledger = Ledger(load(tx, wanted), limits.lease_us, now)
+    ledger = Ledger(load(tx, wanted), lifetimes.lease_us, now)
     done = sum(_decide(ledger, _limited(command, ledger.world, now)) for command in commands)
     if ledger.entries:
         tx.save(ledger.changes())

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from detent import failpoints
 from detent.engine import batch, claims
 from detent.engine.asking import Ask, Claimed
-from detent.engine.batch import Limits
+from detent.engine.batch import Lifetimes
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
@@ -40,9 +40,9 @@ class _Order(NamedTuple):
 class Engine:
     """One write path on one store."""
 
-    def __init__(self, store: Store, limits: Limits | None = None) -> None:
+    def __init__(self, store: Store, lifetimes: Lifetimes | None = None) -> None:
         self.store = store
-        self.limits = limits or Limits()
+        self.lifetimes = lifetimes or Lifetimes()
         self._interactive: deque[_Order] = deque()
         self._bulk: deque[_Order] = deque()
         #: Whether somebody is writing, and where whoever wants to write waits for it.
@@ -74,12 +74,12 @@ class Engine:
 
     def claim(self, ask: ClaimAsk) -> list[Claimed]:
         """Take up to n jobs for a worker."""
-        return self.within(lambda tx: claims.run(tx, ask, self.limits))
+        return self.within(lambda tx: claims.run(tx, ask, self.lifetimes))
 
     def renew(self, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         """Heartbeat: prolong these leases; the answer is those that the worker still holds."""
         with self.store.write() as tx:
-            return tx.renew(worker, grants, tx.now() + self.limits.lease_us)
+            return tx.renew(worker, grants, tx.now() + self.lifetimes.lease_us)
 
     def within(self, work: Callable[[Writing], T]) -> T:
         """Run a piece of work in a write transaction of its own, in turn with the batches.
@@ -171,7 +171,7 @@ class Engine:
 
     def _commit_once(self, asks: Sequence[Ask]) -> list[batch.Result]:
         with self.store.write() as tx:
-            return batch.run(tx, asks, self.limits)
+            return batch.run(tx, asks, self.lifetimes)
 
 
 def _explained(error: Exception, ask: Ask) -> DetentError:

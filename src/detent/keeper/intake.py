@@ -44,7 +44,7 @@ def _take(core: Core, tx: Writing) -> int:
             asked.append(row.id)
         except DetentError as error:
             refused[row.id] = str(error)
-    results = batch.run(tx, asks, core.engine.limits) if asks else []
+    results = batch.run(tx, asks, core.engine.lifetimes) if asks else []
     for number, result in zip(asked, results, strict=True):
         if not isinstance(result, Answer):
             refused[number] = str(result)

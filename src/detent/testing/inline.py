@@ -106,7 +106,7 @@ class Harness:
         """
         claims = 0
         for _ in range(MOST_ROUNDS):
-            self.engine.within(lambda tx: due.run(tx, 1_000, self.engine.limits))
+            self.engine.within(lambda tx: due.run(tx, 1_000, self.engine.lifetimes))
             claimed = self.engine.claim(
                 ClaimAsk("harness", f"n{claims}", 1, list(self.app.intents))
             )
@@ -178,7 +178,7 @@ class Harness:
         times += [jobs[job_id].job_deadline for job_id in ahead.deadlines]
         times += [jobs[job_id].queue_deadline for job_id in ahead.deadlines]
         times += [jobs[each.job_id].not_before for each in asleep]
-        times += [self.clock.now + self.engine.limits.lease_us for _ in ahead.leases]
+        times += [self.clock.now + self.engine.lifetimes.lease_us for _ in ahead.leases]
         return [each for each in times if each is not None]
 
     # -- crashing --------------------------------------------------------------------------

@@ -159,7 +159,7 @@ class Claimer:
         now_s = time.monotonic()
         if not self.alarms.due(now) and now_s < self._due_s:
             return
-        done = self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.limits))
+        done = self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.lifetimes))
         self._due_s = 0.0 if done >= MOST_DUE else now_s + DUE_S
 
     def _claim(self, lane: Lane, places: int) -> bool:

@@ -30,7 +30,7 @@ class Heartbeat(Recurring):
         super().__init__("detent-heartbeat", self._beat, first_s=beat_s)
         self.engine, self.worker, self.holds = engine, worker, holds
         self.beat_s, self.also = beat_s, also
-        self.lease_s = engine.limits.lease_us / 1_000_000
+        self.lease_s = engine.lifetimes.lease_us / 1_000_000
         self._renewed_s: dict[Hold, float] = {}
 
     def _beat(self) -> float:

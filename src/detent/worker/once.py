@@ -17,7 +17,7 @@ def drained(worker: Worker) -> bool:
     ask = ClaimAsk(worker.name, "", ENOUGH, list(worker.app.intents))
 
     def look(tx: Writing) -> tuple[bool, int]:
-        moved = due.run(tx, MOST_DUE, worker.core.engine.limits)
+        moved = due.run(tx, MOST_DUE, worker.core.engine.lifetimes)
         held = tx.page(Query("queue", {"worker": worker.name}, limit=1))
         return bool(held) or waiting(tx, ask), moved
 

@@ -63,7 +63,7 @@ def a_write_that_fails_leaves_nothing(case: Case) -> None:
     try:
         with case.store.write() as tx:
             asks = [Ask(c.SubmitTask("t", "p", "board", "dig", "cli", queue=True), PERSON)]
-            assert isinstance(batch.run(tx, asks, case.engine.limits)[0], Answer)
+            assert isinstance(batch.run(tx, asks, case.engine.lifetimes)[0], Answer)
             tx.put_rows("limits", {"all": {"paused": True}})
             raise Stop
     except Stop:
@@ -75,7 +75,7 @@ def a_write_that_fails_leaves_nothing(case: Case) -> None:
 def decided(case: Case, command: c.Command) -> Changes:
     """What a command would write, decided from what a reader sees now."""
     with case.store.read() as view:
-        ledger = Ledger(load(view, Wanted([command])), case.engine.limits.lease_us, view.now())
+        ledger = Ledger(load(view, Wanted([command])), case.engine.lifetimes.lease_us, view.now())
     ledger.take(decide(ledger.world, command, ledger.now, PERSON))
     return ledger.changes()
 

@@ -68,7 +68,7 @@ def a_claim_grants_what_it_says(case: Case) -> None:
     assert (claimed.task.id, claimed.task.state) == (task, "doing")
     assert (claimed.job.state, claimed.job.worker, claimed.job.attempt) == ("running", "w7", 1)
     assert claimed.grant == (claimed.job.id, claimed.job.fence, claimed.job.nonce)
-    assert claimed.lease_until == case.clock() + case.engine.limits.lease_us
+    assert claimed.lease_until == case.clock() + case.engine.lifetimes.lease_us
     assert job_of(case.store, claimed.job.id) == claimed.job
 
 

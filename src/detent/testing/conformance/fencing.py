@@ -58,7 +58,7 @@ OPTIONS: Mapping[type[c.Report], Mapping[str, Any]] = {
 
 def lose(case: Case, claimed: Claimed) -> None:
     """The lease runs out and the keeper takes the job away."""
-    case.clock.advance(us=case.engine.limits.lease_us)
+    case.clock.advance(us=case.engine.lifetimes.lease_us)
     keep(case.engine)
     assert job_of(case.store, claimed.job.id).worker is None
 
@@ -132,7 +132,7 @@ def a_heartbeat_renews_only_what_is_still_held(case: Case) -> None:
 def a_renewed_lease_is_not_due(case: Case) -> None:
     submit_job(case.engine)
     claimed = claim_one(case.engine)
-    lease_us = case.engine.limits.lease_us
+    lease_us = case.engine.lifetimes.lease_us
     case.clock.advance(us=lease_us - 1)
     assert keep(case.engine) == 0
     assert case.engine.renew("w1", [claimed.grant[:2]]) == {claimed.grant[:2]}
@@ -186,7 +186,7 @@ def a_reclaim_is_guarded_by_the_fence(case: Case) -> None:
 def keepers_at_the_same_time_reclaim_once(case: Case) -> None:
     ids = [submit_job(case.engine) for _ in range(20)]
     assert len(claim(case.engine, 20)) == 20
-    case.clock.advance(us=case.engine.limits.lease_us)
+    case.clock.advance(us=case.engine.lifetimes.lease_us)
     together(*[partial(keep, engine) for engine in case.others(4)])
     with case.store.read() as view:
         for job, _ in view.jobs(ids):

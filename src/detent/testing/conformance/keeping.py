@@ -69,7 +69,7 @@ def rows_are_made_anew_from_the_log(case: Case) -> None:
     emptied = picture(case.store)
     assert [table for table in LISTED if emptied[table]] == []
     assert emptied["log"] == before["log"]
-    rebuild(case.store, case.engine.limits.lease_us)
+    rebuild(case.store, case.engine.lifetimes.lease_us)
     assert picture(case.store) == before
 
 

@@ -85,7 +85,7 @@ def the_first_key_wins_among_many_at_once(case: Case) -> None:
 @check
 def a_key_lives_as_long_as_it_says(case: Case) -> None:
     (first,) = ask(case, keyed())
-    case.clock.advance(us=case.engine.limits.key_lifetime_us - 1)
+    case.clock.advance(us=case.engine.lifetimes.key_lifetime_us - 1)
     (still,) = ask(case, keyed())
     assert still == Answer(first.value, repeated=True)
     case.clock.advance(us=1)
@@ -99,7 +99,7 @@ def a_key_lives_as_long_as_it_says(case: Case) -> None:
 @check
 def expired_keys_are_forgotten_some_at_a_time(case: Case) -> None:
     ask(case, *(keyed(f"old-{number}") for number in range(5)))
-    case.clock.advance(us=case.engine.limits.key_lifetime_us + 1)
+    case.clock.advance(us=case.engine.lifetimes.key_lifetime_us + 1)
     ask(case, keyed("new"))
     gone = [case.engine.within(lambda tx: tx.forget_keys(tx.now(), 2)) for _ in range(4)]
     assert gone == [2, 2, 1, 0]

@@ -85,7 +85,7 @@ def a_lost_lease_frees_its_place(case: Case) -> None:
     submit_job(case.engine, concurrency_key="ladder")
     first = claim_one(case.engine, "w1")
     assert claim(case.engine, 5, "w2") == []
-    case.clock.advance(us=case.engine.limits.lease_us)
+    case.clock.advance(us=case.engine.lifetimes.lease_us)
     keep(case.engine)
     assert claim_one(case.engine, "w2").job.id == first.job.id
 

@@ -91,7 +91,7 @@ def suspend(engine: Engine, claimed: Claimed, wait: str, kind: str, **fields: An
 
 def keep(engine: Engine) -> int:
     """A keeper's pass: what is due is dealt with where it is found. How much it was."""
-    return engine.within(lambda tx: due.run(tx, 1_000, engine.limits))
+    return engine.within(lambda tx: due.run(tx, 1_000, engine.lifetimes))
 
 
 # ---- looking ---------------------------------------------------------------------------------

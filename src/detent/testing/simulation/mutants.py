@@ -12,7 +12,7 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from detent import feed
-from detent.engine import Ask, Claimed, Engine, Limits, batch, claims, due
+from detent.engine import Ask, Claimed, Engine, Lifetimes, batch, claims, due
 from detent.engine.claims import ClaimAsk
 from detent.engine.ledger import Ledger
 from detent.engine.loading import Wanted, load
@@ -89,20 +89,20 @@ def claim_without_lock() -> Patches:
             chosen = claims._choose(tx, ask)
             commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
             world = load(tx, Wanted(commands))
-        return self.within(lambda tx: _claim_seen(tx, ask, commands, world, self.limits))
+        return self.within(lambda tx: _claim_seen(tx, ask, commands, world, self.lifetimes))
 
     yield patch.object(Engine, "claim", claim)
 
 
 def _claim_seen(
-    tx: Writing, ask: ClaimAsk, commands: list[c.ClaimJob], world: World, limits: Limits
+    tx: Writing, ask: ClaimAsk, commands: list[c.ClaimJob], world: World, lifetimes: Lifetimes
 ) -> list[Claimed]:
     """Only what would collide in the tables is taken afresh: versions, and the run's number."""
     for found in (tx.jobs(list(world.jobs)), tx.tasks(list(world.tasks))):
         world.versions.update({row.id: version for row, version in found})
     for job, _ in tx.jobs(list(world.jobs)):
         world.jobs[job.id] = world.jobs[job.id]._replace(runs=job.runs)
-    ledger = Ledger(world, limits.lease_us, tx.now())
+    ledger = Ledger(world, lifetimes.lease_us, tx.now())
     grants = list(claims._decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
     if ledger.entries:
         tx.save(ledger.changes())
@@ -126,17 +126,17 @@ def attempts_not_counted() -> Patches:
 def reclaim_from_a_stale_snapshot() -> Patches:
     """Leases that are nearly over are noted, and taken away at their time without another look."""
     run, soon_us = due.run, 4_000_000
-    noted: WeakKeyDictionary[Limits, tuple[int, Due]] = WeakKeyDictionary()
+    noted: WeakKeyDictionary[Lifetimes, tuple[int, Due]] = WeakKeyDictionary()
 
-    def run_late(tx: Writing, limit: int, limits: Limits) -> int:
+    def run_late(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
         now = tx.now()
-        at, before = noted.get(limits, (now, Due((), (), ())))
+        at, before = noted.get(lifetimes, (now, Due((), (), ())))
         found = tx.due(limit, now)
         if at <= now:
             found = found._replace(leases=tuple(dict.fromkeys((*before.leases, *found.leases))))
-            noted[limits] = now + soon_us, tx.due(limit, now + soon_us)
+            noted[lifetimes] = now + soon_us, tx.due(limit, now + soon_us)
         with patch.object(type(tx), "due", lambda *_: found):
-            return run(tx, limit, limits)
+            return run(tx, limit, lifetimes)
 
     yield patch.object(due, "run", run_late)
 
@@ -190,7 +190,7 @@ def acknowledge_before_commit() -> Patches:
     def run(self: Engine, orders: Any) -> None:
         with suppress(Unavailable), self.store.write() as tx:
             asks = [ask for order in orders for ask in order.asks]
-            results = iter(batch.run(tx, asks, self.limits))
+            results = iter(batch.run(tx, asks, self.lifetimes))
             for order in orders:
                 order.future.set_result([next(results) for _ in order.asks])
         self.store.ring()

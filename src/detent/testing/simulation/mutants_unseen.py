@@ -71,7 +71,7 @@ def heartbeat_is_not_fenced() -> Patches:
 
     def renew(self: Engine, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         del worker
-        until = self.limits.lease_us
+        until = self.lifetimes.lease_us
         kept = set()
         with self.store.write() as tx:
             jobs = {job.id: job for job, _ in tx.jobs([job_id for job_id, _ in grants])}
@@ -89,7 +89,7 @@ def heartbeat_gives_less_than_it_says() -> Patches:
 
     def renew(self: Engine, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         with self.store.write() as tx:
-            return tx.renew(worker, grants, tx.now() + self.limits.lease_us // 2)
+            return tx.renew(worker, grants, tx.now() + self.lifetimes.lease_us // 2)
 
     yield patch.object(Engine, "renew", renew)
 

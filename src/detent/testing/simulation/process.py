@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from detent.engine import Ask, Claimed, Engine, Limits, due
+from detent.engine import Ask, Claimed, Engine, Lifetimes, due
 from detent.engine.batch import Result
 from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
@@ -37,7 +37,7 @@ class Process:
 
     def _open(self) -> None:
         self.store = FaultyStore(SqliteStore(self._path, self._clock), self.faults)
-        self.engine = Engine(self.store, Limits(LEASE_US))
+        self.engine = Engine(self.store, Lifetimes(LEASE_US))
         self.core = Core(self.store, self.engine)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Process:
     def claim(self, limit: int) -> list[Claimed]:
         """What a worker does when it has room: first what is due, then a claim."""
         self.store.begin()
-        self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.limits))
+        self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.lifetimes))
         nonce = f"{self.name}/{next(self._serial)}"
         claimed = self.engine.claim(ClaimAsk(self.name, nonce, limit))
         self.auditor.claimed(claimed)
