@@ -25,7 +25,7 @@ def answer(*arguments: str, stdin: str | bytes | None = None) -> Any:
 def test_list_names_the_five() -> None:
     names = ["board", "review", "job", "step", "run"]
     assert [line.split()[0] for line in detent("list").stdout.splitlines()[1:]] == names
-    assert [each["name"] for each in answer("list")] == names
+    assert [each["name"] for each in answer("list")["items"]] == names
 
 
 @pytest.mark.parametrize("name", LIFECYCLES)

@@ -25,7 +25,7 @@ def test_a_budget_that_is_none_is_refused(run: Run) -> None:
 
 
 def test_the_mapping_of_states(run: Run) -> None:
-    rows = json.loads(run("lifecycle", "mapping", "--json").output)
+    rows = json.loads(run("lifecycle", "mapping", "--json").output)["items"]
     (failed,) = [row for row in rows if row["failed"] and row["reason"] == "error"]
     assert (failed["other"], failed["mcp"]) == ("failed", "failed")
     assert "budget_exceeded" in run("lifecycle", "mapping").output

@@ -32,16 +32,14 @@ def lifecycle() -> None:
 @json_option
 def list_them(as_json: bool) -> None:
     """List the lifecycles."""
+    names = ("name", "states", "rows", "title")
+    found = [
+        (each.name, len(each.states), len(each.rows), each.title) for each in LIFECYCLES.values()
+    ]
     if as_json:
-        print_json([{"name": each.name, "title": each.title} for each in LIFECYCLES.values()])
+        print_json({"items": [dict(zip(names, each, strict=True)) for each in found]})
         return
-    table(
-        ("name", "states", "rows", "title"),
-        [
-            (each.name, str(len(each.states)), str(len(each.rows)), each.title)
-            for each in LIFECYCLES.values()
-        ],
-    )
+    table(names, [tuple(map(str, each)) for each in found])
 
 
 @lifecycle.command()
@@ -68,7 +66,7 @@ def show(name: str, as_json: bool) -> None:
 def map_states(as_json: bool) -> None:
     """Show how a task of either lifecycle looks on the other's board, and as MCP or A2A task."""
     if as_json:
-        print_json(mapped())
+        print_json({"items": mapped()})
         return
     names = ("lifecycle", "state", "reason", "failed", "other", "mcp", "a2a")
     rows = [tuple(_plain(row[name]) for name in names) for row in mapped()]
