@@ -1,12 +1,13 @@
 """Every failpoint under every action on both stores: nothing is lost, and nothing is done twice."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from detent.failpoints import Action
-from detent.testing.torture import matrix
-from detent.testing.torture.cells import SCENES, SLEEPERS
+from detent.testing.torture import matrix, parts
+from detent.testing.torture.cells import SCENES, SLEEPERS, Outcome
 from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
 
@@ -31,6 +32,28 @@ def test_a_seed_draws_the_passes_and_the_order_of_the_whole_matrix() -> None:
     every = {(scene, action) for scene in SCENES for action in Action}
     assert {each[:2] for each in one} == {each[:2] for each in other} == every
     assert {count for _, _, count in one} > {1, 2, 3}
+
+
+@pytest.mark.parametrize("met_in_the_end", [True, False])
+def test_a_cell_whose_pass_never_came_is_played_again(
+    monkeypatch: pytest.MonkeyPatch, nursery: Nursery, met_in_the_end: bool
+) -> None:
+    counts: list[int | None] = []
+
+    def play(*args: Any) -> list[Outcome]:
+        found = []
+        for scene, action, count in args[3]:
+            counts.append(count)
+            met = met_in_the_end and count is None
+            found.append(Outcome(scene, action, "sqlite", hit=met, unmet=not met))
+        return found
+
+    monkeypatch.setattr(matrix, "run", play)
+    result = parts.run("failpoints", parts.Order(size=parts.QUICK), nursery, lambda _: None)
+    assert (counts.count(None), len(counts)) == (len(SCENES), 2 * len(SCENES))
+    assert len(result.problems) == (0 if met_in_the_end else len(SCENES))
+    if result.bundle:
+        Path(result.bundle).rmdir()
 
 
 def test_every_failpoint_has_a_scene() -> None:
