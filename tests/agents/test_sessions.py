@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -189,6 +190,29 @@ def test_a_session_id_that_is_taken_is_replaced_once(
     assert len([note for note in s.notes() if "could not be begun" in note]) == 1
     assert s.task().session_id == ids[2]
     assert ("already in use" in (s.run()["error"] or "")) == (state == "failed")
+
+
+SWAPPING = """
+import os, pathlib, sys
+if not os.path.exists("again"):
+    pathlib.Path("again").touch()
+    prompt = pathlib.Path(os.environ["DETENT_RUN_DIR"], "prompt.md")
+    prompt.unlink()
+    prompt.symlink_to(sys.argv[1])
+    sys.exit("the session id is already in use")
+"""
+
+
+def test_a_prompt_is_not_written_through_a_link(s: Scene, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.write_text("untouched")
+    argv = [sys.executable, "-c", SWAPPING, str(theirs), "{prompt}"]
+    s.script(argv=argv, success="exit")
+    s.submit()
+    with s.working():
+        s.rests("ready")
+    assert any("could not be begun" in note for note in s.notes())
+    assert theirs.read_text() == "untouched"
 
 
 def test_a_session_on_another_machine_is_left_behind_with_its_history(s: Scene) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,7 @@ def test_a_forgotten_worktree_keeps_its_branch_and_can_be_had_again(
     assert "detent/task-1" in git(repo, "branch", "--list", "detent/*")
     again = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
     assert (again.work / "code.py").read_text() == "broken = None\n"
-    assert b"+broken = None" in again.changes(ENVIRONMENT)
+    assert b"+broken = None" in again.changes(ENVIRONMENT, tmp_path / "index.part", list)
 
 
 def test_a_broken_repository_is_a_clear_failure(tmp_path: Path) -> None:
@@ -165,3 +166,28 @@ def test_in_the_sandbox_an_agent_keeps_its_session_and_sees_no_data(s: Scene) ->
     assert f'"found": {{"{token}": false, "a.txt": true}}' in s.output()
     assert s.result()["summary"] == "fine"
     assert s.evidence()["seen.log"] == "log"
+
+
+PLANTING = """
+import pathlib, subprocess, sys
+program = f"touch {sys.argv[1]} && cat"
+subprocess.run(["git", "config", "filter.mine.clean", program], check=True)
+pathlib.Path(".gitattributes").write_text("* filter=mine\\n")
+pathlib.Path("new.txt").write_text("n\\n")
+"""
+
+
+def test_what_an_agent_has_git_run_stays_in_its_sandbox(
+    s: Scene, repo: Path, tmp_path: Path
+) -> None:
+    s.core.settings = dataclasses.replace(s.core.settings, worker_sandbox="bwrap")
+    escaped = tmp_path / "escaped"
+    argv = [sys.executable, "-c", PLANTING, str(escaped), "{prompt}"]
+    s.script(argv=argv, success="exit", repos=[str(repo.parent)])
+    s.intent(workspace="worktree")
+    s.submit({"repo": str(repo)})
+    with s.working():
+        s.rests("ready")
+    kept = s.core.settings.data_dir / "runs" / s.run()["id"] / "evidence" / "changes.diff"
+    assert "b/new.txt" in kept.read_text()
+    assert not escaped.exists()

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -179,6 +179,38 @@ def test_a_result_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "outside").write_text('{"a": 1}')
     (run.directory() / "result.json").symlink_to(tmp_path / "outside")
     assert run.result() is None
+
+
+def test_evidence_is_not_kept_through_a_link(tmp_path: Path) -> None:
+    run = RunFiles(tmp_path / "runs", "r1")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (run.directory() / "evidence").symlink_to(outside)
+    with pytest.raises(Invalid, match="evidence cannot be opened"):
+        run.keep("question.json", "mine")
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["symlink", "hardlink", "fifo"])
+def test_what_stands_in_the_place_of_our_own_files_is_removed_and_not_opened(
+    tmp_path: Path, how: str
+) -> None:
+    run = RunFiles(tmp_path / "runs", "r1")
+    outside = tmp_path / "outside"
+    outside.write_text("theirs")
+    make: dict[str, Callable[[Path, Path], None]] = {
+        "symlink": os.symlink,
+        "hardlink": os.link,
+        "fifo": lambda _, place: os.mkfifo(place),
+    }
+    places = [run.directory() / "prompt.md"]
+    places += [run.directory("evidence") / name for name in (".a.log.part", "a.log")]
+    for place in places:
+        make[how](outside, place)
+    run.put("prompt.md", "ours")
+    kept = run.keep("a.log", "ours")
+    assert (kept.size, outside.read_text()) == (4, "theirs")
+    assert [each.read_text() for each in (places[0], places[2])] == ["ours", "ours"]
 
 
 # ---- due times -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from io import BufferedWriter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -31,6 +31,8 @@ MOST_OUTPUT_BYTES = 10_485_760
 MOST_EVIDENCE_BYTES = MOST_BLOB_BYTES
 MOST_FILES = 1_000
 DEEPEST = 8
+#: How a directory is opened that may have become a link.
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 CUT = b"\n[the output was cut here: it passed its limit]\n"
 
 
@@ -78,6 +80,15 @@ class RunFiles:
         self.made = True
         return path
 
+    def put(self, name: str, text: str) -> Path:
+        """Write a file of our own in the run's directory. Its program may have run there before, so
+        that whatever stands in the file's place goes first: a link leads nowhere.
+        """
+        path = self.directory() / name
+        with os.fdopen(_made(path), "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        return path
+
     # -- output ----------------------------------------------------------------------------
 
     def write(self, output: str | bytes) -> None:
@@ -117,16 +128,25 @@ class RunFiles:
         fields.text(name, "name", 200)
         if "/" in name or name.startswith("."):
             raise Invalid(f"{name!r} is no plain file name.", field="name", given=name)
-        target = self.directory(EVIDENCE) / name
-        draft = target.with_name(f".{name}.part")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+        self.directory(EVIDENCE)
+        try:
+            top = os.open(self.path / EVIDENCE, DIRECTORY)
+        except OSError as error:
+            raise Invalid(f"{EVIDENCE} cannot be opened: {error.strerror}.", field="name") from None
+        try:
+            return self._kept(top, name, content)
+        finally:
+            os.close(top)
+
+    def _kept(self, top: int, name: str, content: Any) -> Kept:
+        draft = f".{name}.part"
+        with os.fdopen(_made(draft, top), "w+b") as file:
             _fill(file, content, name)
             file.flush()
             os.fsync(file.fileno())
-        failpoints.hit("evidence.write")
-        draft.replace(target)
-        with target.open("rb") as file:
+            failpoints.hit("evidence.write")
+            os.replace(draft, name, src_dir_fd=top, dst_dir_fd=top)
+            file.seek(0)
             return self._archived(name, file)
 
     def collect(self) -> Iterator[Kept]:
@@ -134,7 +154,7 @@ class RunFiles:
         the output.
         """
         try:
-            top = os.open(self.path / EVIDENCE, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            top = os.open(self.path / EVIDENCE, DIRECTORY)
         except FileNotFoundError:
             return
         try:
@@ -193,7 +213,15 @@ class RunFiles:
             return storable(json.loads(file.read()), "result.json")
 
 
-def _fill(file: BufferedWriter, content: Any, name: str) -> None:
+def _made(path: str | Path, beneath: int | None = None) -> int:
+    """A new file that nobody else has a name for, open; what stood there is removed, not opened."""
+    with suppress(FileNotFoundError):
+        os.unlink(path, dir_fd=beneath)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600, dir_fd=beneath)
+
+
+def _fill(file: BinaryIO, content: Any, name: str) -> None:
     if isinstance(content, Path):
         if content.stat().st_size > MOST_EVIDENCE_BYTES:
             raise _too_large(name)

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from detent.worker.failures import Failure
 DIRECTORY, WORKTREE = WorkspaceMode.DIRECTORY.value, WorkspaceMode.WORKTREE.value
 WORK, FACTS, SESSIONS = "work", "workspace.json", "sessions"
 GIT_S = 120.0
+#: From a program's argv to the one that starts it where it is kept apart.
+Within = Callable[[Sequence[str]], list[str]]
 #: What a repository could make git run on our behalf: hooks, monitors, other programs for diffs.
 HARMLESS = (
     *("-c", "core.hooksPath=/dev/null"),
@@ -80,17 +82,20 @@ class Workspace:
 
     # -- what was changed ------------------------------------------------------------------
 
-    def changes(self, environment: Mapping[str, str]) -> bytes:
-        """The work tree against the commit that it began at, new files too; empty if none is."""
+    def changes(self, environment: Mapping[str, str], index: Path, within: Within) -> bytes:
+        """The work tree against the commit that it began at, new files too; empty if none is.
+
+        The work tree is the agent's, and a filter that it names is a program: `within` the agent's
+        own sandbox that has no more rights than the agent. `index` is a file that may be written.
+        """
         if self.mode != WORKTREE or self.base is None:
             return b""
-        index = self.root / "index.part"
         private = {**environment, "GIT_INDEX_FILE": str(index)}
         try:
-            git(self.work, ["read-tree", "HEAD"], private)
-            git(self.work, ["add", "--all"], private)
+            git(self.work, ["read-tree", "HEAD"], private, within)
+            git(self.work, ["add", "--all"], private, within)
             shown = ["--no-ext-diff", "--no-textconv", "--binary", self.base]
-            return git(self.work, ["diff", "--cached", *shown], private)
+            return git(self.work, ["diff", "--cached", *shown], private, within)
         finally:
             index.unlink(missing_ok=True)
 
@@ -229,11 +234,16 @@ def _known(repo: Path, name: str, environment: Mapping[str, str]) -> bool:
     return True
 
 
-def git(where: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> bytes:
-    """What git answers; nothing of the repository's own is executed on the way."""
+def git(
+    where: Path,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    within: Within = list,
+) -> bytes:
+    """What git answers; no hook and no monitor of the repository's own is executed on the way."""
     try:
         done = subprocess.run(
-            ["git", *HARMLESS, "-C", str(where), *arguments],
+            within(["git", *HARMLESS, "-C", str(where), *arguments]),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=GIT_S,

@@ -73,7 +73,7 @@ class CommandRunner:
     def _follow(self, argv: list[str], attempt: Attempt) -> tuple[int, str]:
         """Start it and stay until it has ended with everything that it started."""
         files = attempt.files
-        (files.directory() / "payload.json").write_text(json.dumps(attempt.payload))
+        files.put("payload.json", json.dumps(attempt.payload))
         group = Group(attempt.run_id)
         records = Records(files.path.parent.parent)
         records.write(group)

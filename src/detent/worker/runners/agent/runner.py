@@ -199,7 +199,9 @@ class AgentRun:
     def _keep_evidence(self) -> None:
         workspace = self.setting.workspace
         if workspace.mode == WORKTREE:
-            changes = workspace.changes(self.setting.plain_environment())
+            index = self.attempt.files.path / "index.part"
+            environment = self.setting.plain_environment()
+            changes = workspace.changes(environment, index, self.setting.confined)
             if changes:
                 self.attempt.files.keep(CHANGES, changes)
         report_evidence(self.attempt, self.line)

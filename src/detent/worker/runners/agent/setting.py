@@ -25,6 +25,7 @@ from detent.worker.runners.agent.config import Agent, filled, with_places
 from detent.worker.runners.agent.files import QUESTION, SUMMARY
 from detent.worker.runners.agent.prompt import as_argument, too_long
 from detent.worker.runners.command import variables
+from detent.worker.sandbox import confined
 from detent.worker.workspaces import DIRECTORY, WORKTREE, Workspace, Workspaces, repo_from
 
 #: A token for one run under one claim.
@@ -84,6 +85,11 @@ class Setting:
         """What the agent writes to beside its workspace: its sessions, a worktree's repository."""
         repo = self.workspace.repo
         return [self.config_dir, *([] if repo is None else [Path(repo) / ".git"])]
+
+    def confined(self, argv: Sequence[str]) -> list[str]:
+        """The argv of a program that is kept apart as the agent is."""
+        work, settings = self.workspace.work, self.core.settings
+        return confined(argv, settings, self.attempt.files.path, work, self.writable())
 
     @property
     def config_dir(self) -> Path:
@@ -146,9 +152,8 @@ class Setting:
     def argv(self, prompt: str, session_id: str, budget: int | None, *, resumed: bool) -> list[str]:
         """The agent's argv for this run."""
         agent, files = self.agent, self.attempt.files
-        file = files.directory() / PROMPT
-        file.write_text(prompt, "utf-8", "replace")
-        (files.path / "payload.json").write_text(json.dumps(self.attempt.payload))
+        file = files.put(PROMPT, prompt)
+        files.put("payload.json", json.dumps(self.attempt.payload))
         argument = as_argument(prompt)
         if too_long(argument):
             argument = f"Read the file {file} and do what it says."
