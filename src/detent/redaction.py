@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from detent.errors import Misconfigured
 
@@ -54,6 +55,17 @@ def redact_bytes(data: bytes) -> bytes:
     """The same for raw output; bytes that are no text stay as they are."""
     text = data.decode("utf-8", "surrogateescape")
     return redact(text).encode("utf-8", "surrogateescape")
+
+
+def redact_value(value: Any) -> Any:
+    """The same for every text in a JSON value."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(name): redact_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_value(each) for each in value]
+    return value
 
 
 class Passing:

@@ -29,7 +29,13 @@ TALKATIVE: list[Step] = [
     {"raw": f"{CANARY}\n"},
     {"stderr": f"warning: {CANARY}\n"},
     {"summary": f"used {CANARY}"},
-    {"ask": {"text": f"Shall I go on with {CANARY}?", "options": [CANARY, "no"]}},
+    {
+        "ask": {
+            "text": f"Shall I go on with {CANARY}?",
+            "options": [CANARY, {"as": CANARY}, "no"],
+            "default": CANARY,
+        }
+    },
 ]
 BAD_LOSER: list[Step] = [{"stderr": f"cannot log in with {CANARY}\n"}, {"exit": 3}]
 

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from pydantic import TypeAdapter
 
+from detent import redaction
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS
@@ -203,6 +204,26 @@ def test_what_is_no_question(
     gateway: Installation, owner: httpx2.Client, body: dict[str, Any]
 ) -> None:
     assert problem(at_work(gateway, owner).post("/ask", **body)) == (422, "invalid")
+
+
+def test_a_secret_that_is_known_here_is_taken_out_of_what_it_says(
+    gateway: Installation, owner: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redaction, "_values", set())
+    monkeypatch.setattr(redaction, "_pattern", redaction.SECRET_FORM)
+    redaction.remember(["hunter2-and-more"])
+    agent = at_work(gateway, owner)
+    before = gateway.head()
+    said = [
+        agent.post("/progress", note="with hunter2-and-more"),
+        agent.post("/ask", text="hunter2-and-more?", options=["hunter2-and-more"]),
+        agent.post("/subtasks", intent="review", payload={"key": ["hunter2-and-more"]}),
+    ]
+    assert [each.status_code for each in said] == [200, 200, 201]
+    with gateway.core.store.read() as view:
+        texts = [event.data or "" for event in view.events(before, 100)]
+    assert "hunter2-and-more" not in str(texts)
+    assert sum("[secret]" in text for text in texts) >= 3
 
 
 # ---- subtasks --------------------------------------------------------------------------------

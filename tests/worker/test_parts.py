@@ -1,5 +1,6 @@
 """The worker's parts one by one: the line, the reporter, files of a run, due times, isolation."""
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from detent import redaction
 from detent.engine import Answer, Ask, Engine, due
 from detent.engine.claims import ClaimAsk
 from detent.errors import Invalid, Refused, TooLarge, Unavailable
@@ -211,6 +213,16 @@ def test_what_stands_in_the_place_of_our_own_files_is_removed_and_not_opened(
     kept = run.keep("a.log", "ours")
     assert (kept.size, outside.read_text()) == (4, "theirs")
     assert [each.read_text() for each in (places[0], places[2])] == ["ours", "ours"]
+
+
+def test_a_result_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_values", set())
+    monkeypatch.setattr(redaction, "_pattern", redaction.SECRET_FORM)
+    redaction.remember(["hunter2-and-more"])
+    run = RunFiles(tmp_path, "r1")
+    found = {"key": ["it is hunter2-and-more", 5], "hunter2-and-more": None}
+    (run.directory() / "result.json").write_text(json.dumps(found))
+    assert run.result() == {"key": ["it is [secret]", 5], "[secret]": None}
 
 
 # ---- due times -----------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from detent.operations.requests import (
     texts,
 )
 from detent.operations.requests import text as text_of
+from detent.redaction import redact, redact_value
 from detent.store.port import Query, Reading
 
 MOST_OPTIONS = 20
@@ -63,7 +64,7 @@ def own_subtask(
 ) -> shapes.Submitted:
     """Create a subtask of the run's own task and queue it, within the limits of the task."""
     body = {
-        name: value
+        name: redact_value(value)
         for name, value in locals().items()
         if name not in ("core", "caller", "idempotency_key")
     }
@@ -183,7 +184,8 @@ def own_progress(
     if note is not None and len(note) > LONGEST_NOTE:
         raise Invalid(f"note must have at most {LONGEST_NOTE} characters.", field="note")
     own = writer(core, caller)
-    core.engine.do(c.ReportProgress(own.grant, own.run_id, progress, note), caller.actor)
+    said = None if note is None else redact(note)
+    core.engine.do(c.ReportProgress(own.grant, own.run_id, progress, said), caller.actor)
     return {"run_id": own.run_id, "outcome": "reported"}
 
 
@@ -253,7 +255,7 @@ def own_question(
     expires_in_s: int | None = None,
 ) -> shapes.OwnQuestion:
     """Ask a person. The question counts when the run's process ends with exit code 0."""
-    question = _question(text, options, default, expires_in_s)
+    question = redact_value(_question(text, options, default, expires_in_s))
     own = writer(core, caller)
     with core.store.read() as view:
         first = asked(view, own.job.id, own.run_id)

@@ -22,7 +22,7 @@ from detent.kernel import fields
 from detent.kernel.evidence import type_of
 from detent.operations.output import FILE as OUTPUT
 from detent.operations.output import read_file
-from detent.redaction import Passing
+from detent.redaction import Passing, redact_value
 from detent.store.files import MOST_BLOB_BYTES, Blobs, blob_of
 from detent.worker.values import storable
 
@@ -210,7 +210,7 @@ class RunFiles:
         with os.fdopen(descriptor, "rb") as file:
             if not is_plain(file.fileno()):
                 return None
-            return storable(json.loads(file.read()), "result.json")
+            return storable(redact_value(json.loads(file.read())), "result.json")
 
 
 def _made(path: str | Path, beneath: int | None = None) -> int:

@@ -11,7 +11,7 @@ import msgspec
 
 from detent.errors import DetentError
 from detent.kernel.evidence import is_question
-from detent.redaction import redact
+from detent.redaction import redact, redact_value
 from detent.worker.files import RunFiles
 
 QUESTION, SUMMARY = "question.json", "summary.md"
@@ -83,14 +83,10 @@ def asked_from(found: Mapping[str, Any]) -> Asked:
     timely = number and 0 < float(expires or 0) <= LONGEST_EXPIRY_S
     return Asked(
         redact(str(found["text"])),
-        tuple(_redacted(each) for each in found.get("options") or ()),
-        found.get("default"),
+        tuple(redact_value(each) for each in found.get("options") or ()),
+        redact_value(found.get("default")),
         float(expires or 0) if timely else None,
     )
-
-
-def _redacted(value: Any) -> Any:
-    return redact(value) if isinstance(value, str) else value
 
 
 def _unreadable(why: str) -> Asked:

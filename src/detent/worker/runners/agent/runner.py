@@ -5,7 +5,6 @@ run and leaves its place free; the answer goes on in the same session and direct
 """
 
 import contextlib
-import json
 import uuid
 from typing import Any
 
@@ -15,7 +14,7 @@ from detent.kernel.budget import OnExceeded, dollars, on_exceeded_from
 from detent.kernel.retry import FailureClass
 from detent.operations import budgets
 from detent.operations.reporting import asked
-from detent.redaction import redact
+from detent.redaction import redact, redact_value
 from detent.worker import outcome
 from detent.worker.attempt import Attempt
 from detent.worker.failures import Failure
@@ -263,5 +262,5 @@ def _tools(denials: Any) -> str:
 def _storable(value: Any) -> Any:
     """An output of the agent's own, if it can be kept and holds no secret."""
     with contextlib.suppress(DetentError, ValueError):
-        return storable(json.loads(redact(json.dumps(value))), "output")
+        return storable(redact_value(value), "output")
     return None
