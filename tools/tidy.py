@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tools import layers
+from tools import layers, safety
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src", "tests", "tools", "bench", "examples")
@@ -78,6 +78,15 @@ def layer_flaws(root: Path = ROOT) -> list[str]:
         f"{module.place}:{flaw}"
         for module in modules(root, "src")
         for flaw in layers.flaws(layers.dotted_name(root / "src", module.path), module.tree)
+    ]
+
+
+def safety_flaws(root: Path = ROOT) -> list[str]:
+    """Data that could become code, shell text or a part of a statement."""
+    return [
+        f"{module.place}:{flaw}"
+        for module in modules(root, "src")
+        for flaw in safety.flaws(module.place, module.tree)
     ]
 
 
@@ -189,6 +198,7 @@ def generated_flaws() -> list[str]:
 
 RULES: tuple[Callable[[], list[str]], ...] = (
     layer_flaws,
+    safety_flaws,
     docstring_flaws,
     name_flaws,
     module_size_flaws,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import architecture, layers, site, tidy
+from tools import architecture, layers, safety, site, tidy
 
 Write = Callable[[str, str], None]
 
@@ -70,6 +70,18 @@ def test_an_import_that_is_downward_passes(module: str, source: str) -> None:
     ("rule", "path", "text"),
     [
         (tidy.layer_flaws, "src/detent/kernel/a.py", "import os\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "import pickle\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "from marshal import loads\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "eval(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "exec(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "__import__(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "importlib.import_module(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "yaml.load(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "yaml.unsafe_load(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "os.system(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "subprocess.run(a, shell=True)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "asyncio.create_subprocess_shell(a)\n"),
+        (tidy.safety_flaws, "src/detent/a.py", "a = f'SELECT x FROM t WHERE id = {a}'\n"),
         (tidy.docstring_flaws, "src/detent/a.py", "a = 1\n"),
         (tidy.name_flaws, "src/detent/utils.py", ""),
         (tidy.name_flaws, "src/detent/common/a.py", ""),
@@ -86,6 +98,24 @@ def test_a_broken_rule_is_noticed(
 ) -> None:
     write(path, text)
     assert len(rule(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["yaml.safe_load(a)", "re.compile(a)", "run(a, shell=False)", "f'said {a}'", "'SELECT 1'"],
+)
+def test_what_only_looks_like_code_of_data_passes(
+    tmp_path: Path, write: Write, source: str
+) -> None:
+    write("src/detent/a.py", source + "\n")
+    assert tidy.safety_flaws(tmp_path) == []
+
+
+def test_every_exception_is_still_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = set(safety.ALLOWED)
+    monkeypatch.setattr(safety, "ALLOWED", {})
+    found = {flaw.partition(":")[0] for flaw in tidy.safety_flaws()}
+    assert found == places
 
 
 def test_more_than_one_long_function_in_twenty_is_noticed(tmp_path: Path, write: Write) -> None:
