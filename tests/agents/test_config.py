@@ -1,5 +1,6 @@
 """Agents as configured: `[agents.NAME]`, argv with places, prompts; slips are named by place."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,20 @@ def test_the_environment_is_an_allowlist(s: Scene, monkeypatch: pytest.MonkeyPat
         f'"TMPDIR": "{data}/runs/{s.run()["id"]}/tmp"',
     ):
         assert shown in s.output()
+
+
+def test_an_agent_has_no_descriptor_of_the_workers(s: Scene) -> None:
+    inherited, other = os.pipe()
+    os.set_inheritable(inherited, True)
+    s.script([{"look": [f"/proc/self/fd/{inherited}", "/proc/self/fd/1"]}])
+    s.submit()
+    try:
+        with s.working():
+            s.rests("ready")
+    finally:
+        os.close(inherited)
+        os.close(other)
+    assert f'"/proc/self/fd/{inherited}": false, "/proc/self/fd/1": true' in s.output()
 
 
 def test_root_is_a_sandbox_only_if_it_says_so(s: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

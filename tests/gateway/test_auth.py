@@ -1,7 +1,9 @@
 """Who is let in: the first token, expiry and revocation, Host, Origin, cookies, the address."""
 
+import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -153,6 +155,19 @@ def test_every_name_of_this_machine(gateway: Installation, name: str) -> None:
     assert gateway.client().get("/status", headers=headers).status_code == 200
 
 
+def test_no_other_host_is_answered_unless_it_is_named() -> None:
+    names = {"127.0.0.1", "localhost", "[::1]"}
+    assert allowed_hosts(Settings(), 5680) == {f"{name}:5680" for name in names}
+    assert allowed_hosts(Settings(), 80) == names
+
+
+def test_a_request_without_a_host(gateway: Installation) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S) as raw:
+        raw.sendall(f"GET /health HTTP/1.0\r\nX-Forwarded-Host: {gateway.url[7:]}\r\n\r\n".encode())
+        answer = raw.recv(65_536)
+    assert b" 421 " in answer.partition(b"\r\n")[0]
+
+
 def test_further_hosts_are_a_setting(tmp_path: Path) -> None:
     hosts = allowed_hosts(Settings(gateway_hosts=("Tasks.Example.org",)), 5680)
     assert "tasks.example.org" in hosts
@@ -178,6 +193,14 @@ def test_no_answer_may_be_read_or_framed_by_another_site(owner: httpx2.Client) -
         assert headers["cache-control"] == "no-store"
 
 
+def test_no_other_site_is_told_what_it_may_ask(owner: httpx2.Client) -> None:
+    asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    for path in ("/api/tasks", "/add", "/api/login"):
+        answer = owner.options(path, headers=asked)
+        assert answer.status_code == 405
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
 # ---- the browser's session -------------------------------------------------------------------
 
 
@@ -195,6 +218,19 @@ def test_a_code_is_exchanged_once_for_a_cookie(gateway: Installation, owner: htt
     assert browser.get("/status").status_code == 200
     again = gateway.client(None).post("/api/login", json={"code": code})
     assert (again.status_code, again.json()["code"]) == (401, "unauthorized")
+
+
+def test_a_code_lives_a_minute(gateway: Installation, owner: httpx2.Client) -> None:
+    code = owner.post("/api/login/codes").json()["code"]
+    key = digest_of(code)
+
+    def wait(tx: Any) -> int:
+        row = tx.rows("tokens")[key]
+        tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
+        return int(row["expires_at"] - row["created_at"])
+
+    assert gateway.core.engine.within(wait) == 60_000_000
+    assert gateway.client(None).post("/api/login", json={"code": code}).status_code == 401
 
 
 def test_the_cookie_is_closed_to_scripts_and_other_sites(
@@ -217,7 +253,7 @@ def test_behind_tls_the_cookie_is_bound_to_the_host(
     answer = gateway.client(None).post("/api/login", json={"code": code}, headers=origin)
     cookie = answer.headers["set-cookie"].lower()
     assert cookie.startswith("__host-detent=")
-    assert "secure" in cookie
+    assert {"secure", "httponly", "samesite=strict", "path=/"} <= set(cookie.split("; "))
     assert "domain" not in cookie
 
 
@@ -230,6 +266,17 @@ def test_a_session_acts_only_from_our_own_page(gateway: Installation, owner: htt
         assert (answer.status_code, answer.json()["code"]) == (403, "wrong_origin")
     assert gateway.head() == before
     assert browser.post("/add", json=body, headers={"Origin": gateway.url}).status_code == 201
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_no_unsafe_method_is_served_to_a_session_of_another_page(
+    gateway: Installation, owner: httpx2.Client, method: str
+) -> None:
+    browser, _ = logged_in(gateway, owner)
+    paths = {"PUT": "/api/state/x", "PATCH": "/api/tasks/no", "DELETE": "/api/tasks/no"}
+    for headers in ({}, {"Origin": "http://evil.example"}):
+        answer = browser.request(method, paths.get(method, "/api/tasks"), headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "wrong_origin")
 
 
 def test_a_code_is_no_token_and_a_session_has_its_makers_rights(gateway: Installation) -> None:

@@ -1,14 +1,17 @@
 """Every route × method × role. The scopes are typed by hand, so that a change in the code shows."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import pytest
 
 from detent.errors import Broken
+from detent.gateway import app as app_module
 from detent.gateway.app import make_app
 from detent.gateway.routes import GuardedRoute, GuardedSocket, deny_undeclared
 from detent.operations.registry import Scope
+from detent.operations.tokens import digest_of
 from tests.gateway.installation import Installation
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
@@ -135,6 +138,8 @@ SCOPES: dict[tuple[str, str], str] = {
     ("POST", "/api/webhooks/{name}/replay"): "admin",
 }
 PATHS = sorted({path for _, path in SCOPES})
+#: Only the two literal paths are open.
+NEARLY_OPEN = ("/health/", "/healthz", "/HEALTH", "/health/x", "/ready/", "/readyz")
 STRANGERS = ("none", "wrong", "expired")
 ROLES = (*STRANGERS, *(scope.value for scope in Scope))
 
@@ -223,12 +228,91 @@ def test_a_route_without_a_scope_keeps_the_gateway_from_starting(gateway: Instal
         deny_undeclared([undeclared])
 
 
+def test_the_gateway_itself_looks_at_what_its_routes_declare(
+    gateway: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from starlette.routing import Route
+
+    made = app_module._routes
+
+    def one_more(*parts: Any) -> list[Any]:
+        return [*made(*parts), Route("/secret", lambda _: None)]
+
+    monkeypatch.setattr(app_module, "_routes", one_more)
+    with pytest.raises(Broken, match="/secret declares no scope"):
+        make_app(gateway.core, ["127.0.0.1"])
+
+
 def test_an_unknown_path_tells_strangers_nothing(
     gateway: Installation, clients: dict[str, httpx2.Client]
 ) -> None:
-    for path in ("/api", "/api/nothing", "/docs", "/api/tasks/"):
+    for path in ("/api", "/api/nothing", "/docs", "/api/tasks/", *NEARLY_OPEN):
         assert clients["none"].get(path).status_code == 401
         assert clients["run"].get(path).json()["code"] == "not_found"
+
+
+# ---- what a request says of itself -----------------------------------------------------------
+
+CLAIMS: list[dict[str, Any]] = [
+    {"scopes": ["admin"]},
+    {"actor": "owner"},
+    {"created_by": "owner"},
+    {"at": 0},
+    {"created_at": 0},
+]
+
+
+def test_rights_are_what_the_servers_record_of_the_token_says(gateway: Installation) -> None:
+    token = gateway.token_for(Scope.READ)
+    key = digest_of(token)
+    claims = {
+        "X-Scopes": "admin",
+        "X-Role": "admin",
+        "X-Forwarded-User": "owner",
+        "X-User": "owner",
+    }
+    reader = gateway.client(token, **claims)
+    assert reader.get("/api/me").json()["scopes"] == ["read"]
+    for query in ("", "?scopes=admin", "?scope=operate"):
+        assert reader.post(f"/api/pause{query}", json={}).status_code == 403
+
+    def write(scopes: list[str]) -> None:
+        def change(tx: Any) -> None:
+            tx.put_rows("tokens", {key: {**tx.rows("tokens")[key], "scopes": scopes}})
+
+        gateway.core.engine.within(change)
+        gateway.server.gateway.tokens.forget()
+
+    write(["read", "submit", "unheard-of"])
+    assert reader.get("/api/me").json()["scopes"] == ["read", "submit"]
+    write(["submit"])
+    assert reader.get("/api/me").status_code == 403
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=str)
+def test_nobody_says_who_they_are_or_when_it_was(
+    gateway: Installation, owner: httpx2.Client, claim: dict[str, Any]
+) -> None:
+    before = gateway.head()
+    answer = owner.post("/api/tasks", json={"intent": "runQA", **claim})
+    assert (answer.status_code, answer.json()["field"]) == (422, next(iter(claim)))
+    assert gateway.head() == before
+
+
+def test_every_route_with_a_body_takes_one_media_type(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
+    """Of a run that is not there no file is read: see the tests of evidence."""
+    before = gateway.head()
+    others = {"/api/bulk/lines": "application/json"}
+    for method, path in SCOPES:
+        if method in ("POST", "PUT", "PATCH") and "{file" not in path and path != "/api/logout":
+            url = path.format(task_id="no", job_id="no", run_id="no", name="nobody")
+            for given in (others.get(path, "application/x-ndjson"), "text/plain", ""):
+                answer = owner.request(method, url, content=b"{}", headers={"Content-Type": given})
+                found = (answer.status_code, answer.json()["code"])
+                assert found == (415, "wrong_media_type"), (method, path, given)
+    assert gateway.head() == before
 
 
 # ---- another project -------------------------------------------------------------------------

@@ -2,17 +2,27 @@
 
 import ipaddress
 import json
+import socket
+import threading
 from typing import Any
 
 import pytest
 
 from detent.errors import Forbidden, Invalid, Misconfigured, NotFound
-from detent.integrations.outgoing import MOST_BYTES, Failed, Outgoing, is_public
+from detent.integrations.outgoing import (
+    LONGEST_S,
+    MOST_BYTES,
+    TIMEOUT_S,
+    Failed,
+    Outgoing,
+    is_public,
+)
 from detent.integrations.webhooks import Dispatcher
 from detent.operations import webhooks as ops
 from detent.operations.core import Core
 from detent.operations.registry import OWNER, Caller
 from detent.settings import Settings
+from tests.gateway.installation import DEADLINE_S
 from tests.integrations.hooks import listed, put, submit
 from tests.integrations.receiver import Receiver
 
@@ -75,6 +85,49 @@ def test_the_open_internet_is_for_https_alone(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("detent.integrations.outgoing.socket.getaddrinfo", found)
     with pytest.raises(Failed, match="only https"):
         Outgoing().post("http://example.org/", {}, b"")
+
+
+def test_a_name_is_looked_up_once_and_what_was_checked_is_connected_to(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    really = socket.getaddrinfo
+
+    def found(host: str, *place: Any, **wanted: Any) -> list[Any]:
+        asked.append(host)
+        if host != "rebound.example":
+            assert host == "127.0.0.1"
+            return really(host, *place, **wanted)
+        assert asked.count(host) == 1, "it was looked up again"
+        return really("127.0.0.1", *place, **wanted)
+
+    monkeypatch.setattr("detent.integrations.outgoing.socket.getaddrinfo", found)
+    outgoing = Outgoing([ipaddress.ip_network("127.0.0.0/8")])
+    url = f"http://rebound.example:{receiver.server_port}/hook"
+    assert outgoing.post(url, {}, b"").status == 200
+    assert asked.count("rebound.example") == 1
+    assert receiver.received[0].headers["host"] == f"rebound.example:{receiver.server_port}"
+
+
+def test_a_receiver_that_says_nothing_is_not_waited_for(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert TIMEOUT_S <= LONGEST_S <= 15
+    monkeypatch.setattr("detent.integrations.outgoing.TIMEOUT_S", 0.05)
+    over = threading.Event()
+    receiver.meanwhile = lambda: over.wait(DEADLINE_S)
+    with pytest.raises(Failed, match="ReadTimeout"):
+        Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(receiver.url, {}, b"")
+    over.set()
+
+
+def test_an_answer_that_trickles_is_left_behind(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", -1.0)
+    receiver.answers = [(500, {}, b"x" * 12_000)]
+    answer = Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(receiver.url, {}, b"")
+    assert (answer.status, len(answer.body)) == (500, 4_096)
 
 
 def test_a_redirect_is_not_followed(core: Core, receiver: Receiver, dispatcher: Dispatcher) -> None:

@@ -134,6 +134,40 @@ def test_a_command_runs_apart_and_leaves_output_result_and_evidence(
     ]
 
 
+LOOKING = """
+import json, os, sys
+def is_open(descriptor):
+    try: os.fstat(descriptor); return True
+    except OSError: return False
+json.dump({"names": sorted(n for n in os.environ if n != "LC_CTYPE"),
+  "open": is_open(int(sys.argv[1])), "group": os.getpgid(0) == os.getpid()},
+  open(os.environ["DETENT_RESULT_FILE"], "w"))
+"""
+TOLD = "RUN_ID JOB_ID TASK_ID FENCE ATTEMPT RUN_DIR EVIDENCE_DIR PAYLOAD_FILE RESULT_FILE"
+
+
+def test_without_a_word_of_the_operator_a_command_gets_nothing_of_the_workers(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DETENT_STORE_URL", "DETENT_TOKEN", "PGPASSWORD", "ANTHROPIC_API_KEY", "HOME"):
+        monkeypatch.setenv(name, "not-for-everybody")
+    app = App()
+    app.command("look", python(LOOKING, "{payload.descriptor}"))
+    inherited, other = os.pipe()
+    os.set_inheritable(inherited, True)
+    try:
+        with working(core, app):
+            found = app.submit("look", {"descriptor": inherited}).result(timeout=DEADLINE_S)
+    finally:
+        os.close(inherited)
+        os.close(other)
+    told = {f"DETENT_{name}" for name in (*TOLD.split(), "PROJECT_DIR", "RESOURCE")}
+    names = set(found["names"])
+    assert told | {"HOME", "PATH"} <= names
+    assert names <= told | {"HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"}
+    assert (found["open"], found["group"]) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("code", "text"),
     [

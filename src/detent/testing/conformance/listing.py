@@ -90,6 +90,21 @@ def rows_are_searched(case: Case) -> None:
 
 
 @check
+def a_text_is_never_a_part_of_a_statement(case: Case) -> None:
+    """Whatever it says to a database: it is stored, matched and searched for as it is."""
+    text = "x'); DROP TABLE tasks; --\" :p0 ? $1 %s {} \\"
+    plain, hostile = (
+        submit_task(case.engine, project=each, intent=each, title=each, tags=(each,))
+        for each in ("plain", text)
+    )
+    for where in ({"project": text}, {"intent": text}, {"tags": text}, {"id": hostile}):
+        assert ids(case, where=where) == [hostile], where
+    assert ids(case, search=text) == [hostile]
+    assert ids(case, where={"project": "' OR '1'='1"}) == []
+    assert sorted(ids(case)) == sorted([plain, hostile])
+
+
+@check
 def pages_meet(case: Case) -> None:
     """Page by page gives what one long page gives, in any order, both ways, whatever its ties."""
     a_list(case)
