@@ -23,6 +23,8 @@ OVER: Mapping[str, frozenset[str]] = {
     "task": frozenset({"done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded"}),
     "job": frozenset({"completed", "failed", "cancelled"}),
 }
+#: After these nothing comes that could move.
+GONE = frozenset({"task_deleted", "job_deleted"})
 #: From where a thing comes that was just made.
 NOWHERE = "none"
 
@@ -150,6 +152,8 @@ class Tracker:
         self._recall(batch)
         for logged in batch:
             yield self._apply(self._stream(logged.stream), logged)
+            if logged.name in GONE:
+                del self._streams[logged.stream]
         while len(self._streams) > self._most:
             self._streams.popitem(last=False)
 

@@ -1,0 +1,34 @@
+"""Which moves the log tells of, and what is remembered for that."""
+
+from detent.integrations.moves import Tracker
+from tests.operations.desk import Desk
+
+
+def test_what_is_deleted_is_forgotten() -> None:
+    desk = Desk()
+    kept, gone = desk.submit(), desk.submit()
+    for _ in range(2):
+        desk.complete()
+    for each in (kept, gone):
+        desk.ask("accept_task", task_id=each)
+    tracker = Tracker(desk.core.store)
+    with desk.core.store.read() as view:
+        moves = list(tracker.moves(view.events(0, 1_000)))
+    last = {move.subject: move.target for move in moves if move.target and move.level == "task"}
+    assert last == {kept: "completed", gone: "completed"}
+    desk.ask("delete_task", task_id=gone)
+    with desk.core.store.read() as view:
+        list(tracker.moves(view.events(moves[-1].logged.position, 1_000)))
+    assert kept in tracker._streams
+    assert gone not in tracker._streams
+
+
+def test_no_more_is_remembered_than_asked_for() -> None:
+    desk = Desk()
+    for _ in range(3):
+        desk.submit()
+    tracker = Tracker(desk.core.store, most=4)
+    with desk.core.store.read() as view:
+        *_, move = tracker.moves(view.events(0, 1_000))
+    assert len(tracker._streams) == 4
+    assert move.logged.stream in tracker._streams
