@@ -40,6 +40,8 @@ PATIENCE_S = 1.0
 #: How long others get to finish the work of a process that is stopped; on a slow machine so many
 #: times as long as that process took to come there.
 UNBLOCKED_S, UNBLOCKED_TIMES = 10.0, 10
+#: What a gateway is asked for before and after it has met its failpoint.
+SUBMISSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +366,7 @@ def _play_gateway(place: Place, armed: str, outcome: Outcome) -> None:
         place.up("worker", "hands")
         victim = place.up("gateway", "victim", armed)
         told: list[Op] = []
-        keys = [f"key-{number}" for number in range(8)]
+        keys = [f"key-{number}" for number in range(SUBMISSIONS)]
         for key in keys:
             if not place.was_hit(armed):
                 told.append(_submit(place, victim, outcome.scene.intent, key))

@@ -15,7 +15,7 @@ from detent.failpoints import NAMES, Action
 from detent.store.open import open_store
 from detent.testing.postgres import Cluster
 from detent.testing.torture import cells
-from detent.testing.torture.cells import SCENES, Outcome, Scene
+from detent.testing.torture.cells import SCENES, SUBMISSIONS, Outcome, Scene
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.place import Place
 
@@ -80,8 +80,14 @@ def cells_of(actions: Sequence[Action], seed: int | None = None) -> list[Cell]:
 
 
 def _drawn(scene: Scene, rng: Random) -> int:
-    """A worker passes most points more than once; it may also have done before the pass comes."""
-    return rng.randint(1, max(2 * scene.count, 3) if scene.role == "worker" else scene.count)
+    """A worker passes most points more than once, and may have done before the pass comes; what a
+    gateway passes before the scene's own count belongs to its start, and each request is a pass.
+    """
+    if scene.role == "worker":
+        return rng.randint(1, max(2 * scene.count, 3))
+    if scene.role == "gateway":
+        return rng.randint(scene.count, scene.count + SUBMISSIONS // 2)
+    return rng.randint(1, scene.count)
 
 
 def together(action: Action) -> Iterator[Cell]:
