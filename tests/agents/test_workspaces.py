@@ -191,3 +191,47 @@ def test_what_an_agent_has_git_run_stays_in_its_sandbox(
     kept = s.core.settings.data_dir / "runs" / s.run()["id"] / "evidence" / "changes.diff"
     assert "b/new.txt" in kept.read_text()
     assert not escaped.exists()
+
+
+def test_what_an_earlier_agent_has_left_in_the_repository_runs_in_the_sandbox(
+    s: Scene, repo: Path, tmp_path: Path
+) -> None:
+    escaped = tmp_path / "escaped"
+    git(repo, "config", "filter.mine.smudge", f"touch {escaped}; cat")
+    (repo / ".gitattributes").write_text("* filter=mine\n")
+    git(repo, "add", "--all")
+    git(repo, "commit", "--quiet", "--message", "filtered")
+    s.core.settings = dataclasses.replace(s.core.settings, worker_sandbox="bwrap")
+    s.script(argv=[sys.executable, "-c", "", "{prompt}"], success="exit", repos=[str(repo.parent)])
+    s.intent(workspace="worktree")
+    s.submit({"repo": str(repo)})
+    with s.working():
+        s.rests("ready")
+    assert (s.work() / "code.py").read_text() == "broken = True\n"
+    assert not escaped.exists()
+
+
+def test_a_worktree_of_a_worktree_can_be_committed_to_in_the_sandbox(
+    s: Scene, repo: Path, tmp_path: Path
+) -> None:
+    second = repo.parent / "second"
+    git(repo, "worktree", "add", "--quiet", "-b", "second", str(second))
+    s.core.settings = dataclasses.replace(s.core.settings, worker_sandbox="bwrap")
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+    commit = ["git", *who, "commit", "--quiet", "--allow-empty", "-m"]
+    s.script(argv=[*commit, "{prompt}"], success="exit", repos=[str(repo.parent)])
+    s.intent(workspace="worktree")
+    task_id = s.submit({"repo": str(second)})
+    with s.working():
+        s.rests("ready")
+    made = git(repo, "rev-list", "--count", f"second..detent/{task_id}")
+    assert made == "1"
+
+
+def test_a_worktree_that_was_never_finished_is_made_anew(tmp_path: Path, repo: Path) -> None:
+    spaces = Workspaces(tmp_path)
+    made = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
+    (made.root / "workspace.json").unlink()
+    (made.work / "code.py").unlink()
+    again = spaces.worktree_for("task-1", repo, None, ENVIRONMENT)
+    assert (again.work / "code.py").read_text() == "broken = True\n"

@@ -82,6 +82,13 @@ class Workspace:
 
     # -- what was changed ------------------------------------------------------------------
 
+    def git_dir(self, environment: Mapping[str, str]) -> Path | None:
+        """Where a worktree's repository keeps what git writes."""
+        if self.repo is None:
+            return None
+        asked = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
+        return Path(os.fsdecode(git(Path(self.repo), asked, environment).removesuffix(b"\n")))
+
     def changes(self, environment: Mapping[str, str], index: Path, within: Within) -> bytes:
         """The work tree against the commit that it began at, new files too; empty if none is.
 
@@ -152,23 +159,36 @@ class Workspaces:
         return _noted(made)
 
     def worktree_for(
-        self, owner: str, repo: Path, base: str | None, environment: Mapping[str, str]
+        self,
+        owner: str,
+        repo: Path,
+        base: str | None,
+        environment: Mapping[str, str],
+        within: Callable[[Workspace], Within] = lambda _: list,
     ) -> Workspace:
-        """A work tree of a repository on a branch of its own; the same one every time."""
+        """A work tree of a repository on a branch of its own; the same one every time.
+
+        An earlier agent may have named programs in the repository's configuration that see each
+        file on its way to the work tree: the tree is filled `within` the sandbox of the agent that
+        gets it.
+        """
         found = self.find(owner)
         if found is not None and (found.work / ".git").exists():
             return found
         root, branch = self.root(owner), f"detent/{owner.replace(':', '-')}"
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.rmtree(root / WORK, ignore_errors=True)  # of somebody who did not come to its end
         git(repo, ["worktree", "prune"], environment)
         start = _commit(repo, base or "HEAD", environment)
         known = _known(repo, f"refs/heads/{branch}", environment)
         where = [str(root / WORK), branch] if known else ["-b", branch, str(root / WORK), start]
-        git(repo, ["worktree", "add", *where], environment)
+        git(repo, ["worktree", "add", "--no-checkout", *where], environment)
         if known:
             ends = ["merge-base", start, f"refs/heads/{branch}"]
             start = git(repo, ends, environment).decode().strip()
-        return _noted(Workspace(root, WORKTREE, str(repo), branch, start))
+        made = Workspace(root, WORKTREE, str(repo), branch, start)
+        git(made.work, ["reset", "--quiet", "--hard"], environment, within(made))
+        return _noted(made)
 
     def forget(self, owner: str) -> bool:
         """Remove it with its session marks; True if it was here. A worktree's branch is kept."""

@@ -26,7 +26,14 @@ from detent.worker.runners.agent.files import QUESTION, SUMMARY
 from detent.worker.runners.agent.prompt import as_argument, too_long
 from detent.worker.runners.command import variables
 from detent.worker.sandbox import confined
-from detent.worker.workspaces import DIRECTORY, WORKTREE, Workspace, Workspaces, repo_from
+from detent.worker.workspaces import (
+    DIRECTORY,
+    WORKTREE,
+    Within,
+    Workspace,
+    Workspaces,
+    repo_from,
+)
 
 #: A token for one run under one claim.
 IssueToken = Callable[[Core, c.Grant, str], str]
@@ -58,7 +65,7 @@ class Setting:
         if mode == WORKTREE:
             repo, plain = self._repo(), self.plain_environment()
             self.workspace: Workspace = self.workspaces.worktree_for(
-                self.owner, repo, self.agent.base, plain
+                self.owner, repo, self.agent.base, plain, self._within
             )
         else:
             self.workspace = self.workspaces.directory_for(self.owner)
@@ -83,13 +90,21 @@ class Setting:
 
     def writable(self) -> list[Path]:
         """What the agent writes to beside its workspace: its sessions, a worktree's repository."""
-        repo = self.workspace.repo
-        return [self.config_dir, *([] if repo is None else [Path(repo) / ".git"])]
+        return self._writable(self.workspace)
+
+    def _writable(self, workspace: Workspace) -> list[Path]:
+        git_dir = workspace.git_dir(self.plain_environment())
+        return [self.config_dir, *([] if git_dir is None else [git_dir])]
 
     def confined(self, argv: Sequence[str]) -> list[str]:
         """The argv of a program that is kept apart as the agent is."""
-        work, settings = self.workspace.work, self.core.settings
-        return confined(argv, settings, self.attempt.files.path, work, self.writable())
+        return self._within(self.workspace)(argv)
+
+    def _within(self, workspace: Workspace) -> Within:
+        self.config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings, run_dir = self.core.settings, self.attempt.files.directory()
+        also = self._writable(workspace)
+        return lambda argv: confined(argv, settings, run_dir, workspace.work, also)
 
     @property
     def config_dir(self) -> Path:
