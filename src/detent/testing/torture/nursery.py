@@ -7,6 +7,7 @@ Every process that it forks dies with it.
 import ctypes
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -165,10 +166,8 @@ class Nursery:
 #: What processes import only when they come to it; here once, and not in each of them.
 LATE = (
     "anyio._backends._asyncio",
-    "detent.store.postgres",
     "h11",
     "httpcore2",
-    "psycopg_binary",
     "pydantic.v1",
     "truststore",
     "uvicorn.lifespan.on",
@@ -176,12 +175,14 @@ LATE = (
     "uvicorn.protocols.http.h11_impl",
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
+#: A plain installation has none of these.
+OF_POSTGRES = ("detent.store.postgres", "psycopg_binary")
 
 
 def main() -> None:
     from detent.testing.torture import roles  # before the first fork: its children have it all
 
-    for name in LATE:
+    for name in (*LATE, *(OF_POSTGRES if importlib.util.find_spec("psycopg") else ())):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # the children's collectors leave alone, and so do not copy, what is here

@@ -18,7 +18,6 @@ from detent.failpoints import Action
 from detent.store.open import open_store
 from detent.testing import power
 from detent.testing.memory import MEMORY
-from detent.testing.postgres import Server
 from detent.testing.simulation import FLOORS, simulate
 from detent.testing.torture import cells, matrix, races, soak
 from detent.testing.torture.cells import Outcome
@@ -106,6 +105,8 @@ class Session:
         if self.order.store == SQLITE:
             yield None
             return
+        from detent.testing.postgres import Server
+
         with Server.start(self.where / "pg") as server:
             yield Databases(server)
 

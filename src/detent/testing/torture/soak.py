@@ -14,11 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import psutil
-import psycopg
 
 from detent.store.port import Store
 from detent.testing.audit import audit
@@ -27,6 +26,9 @@ from detent.testing.torture.cluster import Cluster
 from detent.testing.torture.history import OK
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.place import SQLITE, Place, at_rest, until
+
+if TYPE_CHECKING:  # a plain installation has no PostgreSQL
+    import psycopg
 
 Say = Callable[[str], None]
 Sample = dict[str, int]
@@ -173,6 +175,8 @@ def _looking(place: Place, url: str) -> Iterator[Callable[[], Sample]]:
         finally:
             file.close()
         return
+    import psycopg
+
     with psycopg.connect(url, autocommit=True) as connection:
         yield lambda: _look_at_server(connection)
 
@@ -208,7 +212,7 @@ IN_SERVER = """
 """
 
 
-def _look_at_server(connection: psycopg.Connection[Any]) -> Sample:
+def _look_at_server(connection: "psycopg.Connection[Any]") -> Sample:
     row = connection.execute(IN_SERVER).fetchone()
     assert row is not None
     return {name: int(value or 0) for name, value in zip(OF_A_SERVER, row, strict=True)}

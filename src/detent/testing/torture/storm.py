@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
 from detent.operations.core import Core
-from detent.testing.postgres import Server
 from detent.testing.torture import evidence
 from detent.testing.torture.checker import Evidence
 from detent.testing.torture.cluster import Cluster
@@ -25,6 +25,9 @@ from detent.testing.torture.history import History
 from detent.testing.torture.load import CLIENTS, Client, total
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.place import SQLITE, Failed, Place, live, until
+
+if TYPE_CHECKING:  # a plain installation has no PostgreSQL
+    from detent.testing.postgres import Server
 
 Say = Callable[[str], None]
 #: How often the person who watches hears something.
@@ -93,7 +96,9 @@ class Storm:
             for number in range(CLIENTS)
         ]
 
-    def _serve(self) -> Server:
+    def _serve(self) -> "Server":
+        from detent.testing.postgres import Server
+
         return self._stack.enter_context(Server.start(self.where / "pg"))
 
     def run(self) -> Report:
