@@ -1,6 +1,7 @@
 """A short storm on each store, races for the last word, and the parts of `detent torture`."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 
 from detent.cli.torture import PARTS, torture
 from detent.store.open import open_store
+from detent.testing.simulation import FLOORS, Outcome
 from detent.testing.torture import parts, races
 from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
@@ -58,6 +60,33 @@ def test_a_part_that_fails_leaves_a_bundle_and_its_replay(
     assert result.replay == "detent torture --store sqlite --seed 5 --part races"
     (Path(result.bundle) / "seen").unlink()
     Path(result.bundle).rmdir()
+
+
+@pytest.mark.parametrize(
+    ("seen", "failure", "problem"),
+    [
+        ([9_000, 1], None, ""),
+        ([1, 1], None, "too little happened: operations: 2, at least 6666"),
+        ([9_000, 9_000], "P6: done twice", "  P6: done twice"),
+    ],
+)
+def test_the_seeds_of_a_simulation_are_enough_together(
+    monkeypatch: pytest.MonkeyPatch,
+    nursery: Nursery,
+    seen: list[int],
+    failure: str | None,
+    problem: str,
+) -> None:
+    def simulated(seed: int, steps: int) -> Outcome:
+        counts = {**dict.fromkeys(FLOORS, steps), "steps": steps, "operations": seen[seed - 1]}
+        return Outcome(seed, steps, Counter(counts), failure)
+
+    monkeypatch.setattr(parts, "simulate", simulated)
+    result = parts.run("simulation", parts.Order(steps=20_000), nursery, lambda _: None)
+    assert bool(result.problems) == bool(problem)
+    assert not problem or problem in result.problems
+    if result.bundle:
+        Path(result.bundle).rmdir()
 
 
 def test_an_unknown_fault_is_refused() -> None:

@@ -7,7 +7,6 @@ the same again.
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,9 +17,8 @@ from detent.failpoints import Action
 from detent.store.open import open_store
 from detent.testing import power
 from detent.testing.memory import MEMORY
-from detent.testing.simulation import FLOORS, simulate
+from detent.testing.simulation import FLOORS, Outcome, simulate
 from detent.testing.torture import cells, matrix, races, soak
-from detent.testing.torture.cells import Outcome
 from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.place import SQLITE
@@ -157,9 +155,9 @@ def _stops(at: Session) -> None:
 
 def _play(at: Session, wanted: Sequence[matrix.Cell]) -> None:
     """Every cell; where the work was done before the pass that was drawn, at the scene's own."""
-    played: list[Outcome] = []
+    played: list[cells.Outcome] = []
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: cells.Outcome) -> None:
         played.append(outcome)
         for each in outcome.problems:
             at.say(f"{outcome.name}: {each}")
@@ -225,18 +223,21 @@ def _simulation(at: Session) -> None:
         return
     wanted = at.order.steps or at.order.size.steps
     length = min(STEPS, wanted)
-    counts: Counter[str] = Counter()
+    total = Outcome(at.order.seed, wanted)
     for seed in range(at.order.seed, at.order.seed + wanted // length):
         outcome = simulate(seed, length)
-        counts += outcome.counts
-        if outcome.found is not None:
+        total.counts += outcome.counts
+        if outcome.failure is not None:
             at.result.problems += outcome.lines()
             break
         if seed % 10 == 9:
-            at.say(f"{counts['steps']:,} of {wanted:,} steps")
-    at.result.counts = {name: counts[name] for name in ("steps", *FLOORS)}
-    told = ", ".join(f"{name} {counts[name]:,}" for name in FLOORS)
-    at.result.seen = f"{counts['steps']:,} steps, seeds {at.order.seed} to {seed}: {told}"
+            at.say(f"{total.counts['steps']:,} of {wanted:,} steps")
+    else:
+        # One seed may see little of something; all of them together may not.
+        at.result.problems += [f"too little happened: {each}" for each in total.shortfalls()]
+    at.result.counts = {name: total.counts[name] for name in ("steps", *FLOORS)}
+    told = ", ".join(f"{name} {total.counts[name]:,}" for name in FLOORS)
+    at.result.seen = f"{total.counts['steps']:,} steps, seeds {at.order.seed} to {seed}: {told}"
 
 
 def _soak(at: Session) -> None:
