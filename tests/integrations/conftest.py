@@ -31,7 +31,5 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def dispatcher(core: Core) -> Iterator[Dispatcher]:
-    made = Dispatcher(core, "here")
-    yield made
-    made.outgoing.close()
+def dispatcher(core: Core) -> Dispatcher:
+    return Dispatcher(core, "here")

@@ -4,6 +4,8 @@ import ipaddress
 import json
 import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -121,13 +123,48 @@ def test_a_receiver_that_says_nothing_is_not_waited_for(
     over.set()
 
 
-def test_an_answer_that_trickles_is_left_behind(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def trickle() -> Iterator[Callable[[bytes], str]]:
+    """A receiver that says something and then a byte now and then, until the test is over."""
+    over = threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+    serving: list[threading.Thread] = []
+
+    def serve(first: bytes) -> None:
+        line, _ = listening.accept()
+        with line, suppress(OSError):
+            line.sendall(first)
+            while not over.wait(0.01):
+                line.sendall(b"x")
+
+    def begin(first: bytes) -> str:
+        serving.append(threading.Thread(target=serve, args=(first,)))
+        serving[-1].start()
+        return f"http://127.0.0.1:{listening.getsockname()[1]}/hook"
+
+    yield begin
+    over.set()
+    for thread in serving:
+        thread.join()
+    listening.close()
+
+
+def test_an_answer_that_never_ends_is_left_behind(
+    trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", -1.0)
-    receiver.answers = [(500, {}, b"x" * 12_000)]
-    answer = Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(receiver.url, {}, b"")
-    assert (answer.status, len(answer.body)) == (500, 4_096)
+    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", 0.2)
+    url = trickle(b"HTTP/1.1 500 Oh\r\nContent-Length: 1000000\r\n\r\n")
+    answer = Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(url, {}, b"")
+    assert answer.status == 500
+    assert {*answer.body} <= {*b"x"}
+
+
+def test_headers_that_never_end_are_no_answer(
+    trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", 0.2)
+    with pytest.raises(Failed, match=r"no answer: TimeoutError: not within 0\.2 s"):
+        Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(trickle(b"HTTP/1.1 "), {}, b"")
 
 
 def test_a_redirect_is_not_followed(core: Core, receiver: Receiver, dispatcher: Dispatcher) -> None:

@@ -7,10 +7,10 @@ addresses are refused unless a setting allows them, redirects are not followed, 
 import ipaddress
 import socket
 import ssl
-import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import anyio
 import httpx2
 
 from detent.errors import Misconfigured
@@ -51,46 +51,41 @@ class Outgoing:
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._allowed = allowed
-        self._client = httpx2.Client(
-            # A proxy would look the name up again, and a pooled connection may be another name's.
-            trust_env=False,
-            follow_redirects=False,
-            timeout=TIMEOUT_S,
-            verify=ssl.create_default_context(),
-            limits=httpx2.Limits(max_keepalive_connections=0),
-        )
-
-    def close(self) -> None:
-        self._client.close()
+        self._trusted = ssl.create_default_context()
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """The answer, whatever its status."""
         target = httpx2.URL(url)
         address = self._address(target)
-        request = self._client.build_request(
+        timeout = httpx2.Timeout(TIMEOUT_S)
+        request = httpx2.Request(
             "POST",
             target.copy_with(host=str(address)),
             headers={**headers, "Host": target.netloc.decode("ascii")},
             content=body,
-            extensions={"sni_hostname": target.host},
+            extensions={"sni_hostname": target.host, "timeout": timeout.as_dict()},
         )
         try:
-            return self._send(request)
+            return anyio.run(self._send, request)
         except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
             raise Failed(f"no answer: {type(error).__name__}: {error}") from None
 
-    def _send(self, request: httpx2.Request) -> Answer:
-        end = time.monotonic() + LONGEST_S
-        response = self._client.send(request, stream=True)
-        try:
-            body = b""
-            for piece in response.iter_raw(4_096):
-                body += piece
-                if len(body) >= MOST_BYTES or time.monotonic() > end:
-                    break
-            return Answer(response.status_code, dict(response.headers), body[:MOST_BYTES])
-        finally:
-            response.close()
+    async def _send(self, request: httpx2.Request) -> Answer:
+        """Asynchronous, because that can be left at any moment: a receiver may also trickle."""
+        status, headers, body = 0, {}, b""
+        # A proxy would look the name up again, and a pooled connection may be another name's.
+        client = httpx2.AsyncClient(trust_env=False, follow_redirects=False, verify=self._trusted)
+        async with client:
+            with anyio.move_on_after(LONGEST_S):
+                response = await client.send(request, stream=True)
+                status, headers = response.status_code, dict(response.headers)
+                async for piece in response.aiter_raw(4_096):
+                    body += piece
+                    if len(body) >= MOST_BYTES:
+                        break
+        if not status:
+            raise TimeoutError(f"not within {LONGEST_S:g} s")
+        return Answer(status, headers, body[:MOST_BYTES])
 
     def _address(self, url: httpx2.URL) -> Address:
         """The address to connect to; none of those that the name stands for may be refused."""

@@ -69,7 +69,6 @@ class Dispatcher:
     def stop(self) -> None:
         self.errand.stop()
         self._pool.shutdown(wait=True)
-        self.outgoing.close()
 
     # -- a pass ----------------------------------------------------------------------------
 
