@@ -87,7 +87,7 @@ class Dispatcher:
 
     def _hooks(self) -> list[Webhook]:
         with self.core.store.read() as view:
-            return [hook for hook in webhooks(view) if not hook.paused]
+            return [hook for hook in webhooks(view.rows("webhooks")) if not hook.paused]
 
     def _begin(self, hook: Webhook, now: int) -> None:
         with self._lock:
@@ -160,8 +160,8 @@ class Dispatcher:
         self._resting.pop(hook.name, None)
 
         def write(tx: Writing) -> None:
+            status = tx.changing("webhooks").get(status_name(hook.name), {})
             tx.delete_outbox([row.id])
-            status = tx.rows("webhooks").get(status_name(hook.name), {})
             count = status.get("delivered", 0) + 1
             well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
             _note(tx, hook, well)
@@ -191,8 +191,8 @@ class Dispatcher:
             log.warning("webhook %s: a delivery is given up: %s", hook.name, error)
 
         def write(tx: Writing) -> None:
+            status = tx.changing("webhooks").get(status_name(hook.name), {})
             tx.update_outbox([failed])
-            status = tx.rows("webhooks").get(status_name(hook.name), {})
             _note(tx, hook, {**status, "failed_at": now, "error": failed.error})
             if failed.due_at == DEAD:
                 _bury(tx, hook)

@@ -66,7 +66,7 @@ def refresh(core: Core) -> dict[str, Any]:
 
     def put(tx: Writing) -> None:
         own = dict(values)
-        if tx.rows("system_state").get(COUNTED) == before:  # else somebody else has counted on
+        if tx.changing("system_state").get(COUNTED) == before:  # else somebody else has counted on
             own |= {"stats": counted["runs"], COUNTED: counted}
         tx.put_rows("system_state", own)
 

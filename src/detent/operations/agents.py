@@ -213,7 +213,7 @@ def counted(core: Core, caller: Caller, what: str, most: int) -> None:
 
 
 def _token_of(tx: Writing, caller: Caller) -> tuple[str, Row]:
-    for key, row in tx.rows("tokens").items():
+    for key, row in tx.changing("tokens").items():
         if row.get("kind") == RUN and (row["run_id"], row["fence"]) == (
             caller.run_id,
             caller.fence,

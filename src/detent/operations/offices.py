@@ -38,7 +38,7 @@ class Office:
 
     def _elect(self, tx: Writing) -> int | None:
         now = tx.now()
-        holder = tx.rows("system_state").get(self.office) or {}
+        holder = tx.changing("system_state").get(self.office) or {}
         if holder.get("name") != self.name and holder.get("until", 0) > now:
             self._until = 0
             return None
@@ -47,6 +47,6 @@ class Office:
         return now
 
     def _leave(self, tx: Writing) -> None:
-        holder = tx.rows("system_state").get(self.office) or {}
+        holder = tx.changing("system_state").get(self.office) or {}
         if holder.get("name") == self.name:
             tx.put_rows("system_state", {self.office: None})

@@ -41,7 +41,7 @@ def create_project(core: Core, caller: Caller, *, name: str) -> shapes.Project:
         raise Invalid("name must not be empty.", field="name", given=name)
 
     def write(tx: Writing) -> bool:
-        tx.put_rows("projects", {named: tx.rows("projects").get(named, {})})
+        tx.put_rows("projects", {named: tx.changing("projects").get(named, {})})
         return True
 
     core.engine.within(write)

@@ -51,7 +51,7 @@ def put_resource(
     given = _checked(capabilities, labels, capacity, healthy)
 
     def write(tx: Writing) -> bool:
-        row = {**tx.rows("resources").get(name, {"capabilities": []}), **given}
+        row = {**tx.changing("resources").get(name, {"capabilities": []}), **given}
         if row.get("drained"):
             row["healthy"] = False
         tx.put_rows("resources", {name: row})
@@ -80,7 +80,7 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
     _own(name)
 
     def write(tx: Writing) -> bool:
-        _row(tx, name)
+        _row(tx.changing("resources"), name)
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
             raise Refused(
@@ -105,8 +105,8 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> shapes.Re
     _own(name)
 
     def write(tx: Writing) -> bool:
-        changed = {**_row(tx, name), "drained": drained, "healthy": not drained}
-        tx.put_rows("resources", {name: changed})
+        row = _row(tx.changing("resources"), name)
+        tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
         return True
 
     core.engine.within(write)
@@ -121,8 +121,7 @@ def _own(name: str) -> None:
         raise Invalid(f"name must have 1 to {LONGEST_NAME} characters.", field="name", given=name)
 
 
-def _row(view: Reading, name: str) -> dict[str, Any]:
-    rows = view.rows("resources")
+def _row(rows: Mapping[str, Any], name: str) -> dict[str, Any]:
     if name not in rows:
         raise NotFound(f"There is no resource {name!r}.", known=sorted(rows))
     return dict(rows[name])

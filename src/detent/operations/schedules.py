@@ -15,7 +15,7 @@ from detent.operations.core import Core
 from detent.operations.registry import OWNER, Caller, Scope, operation
 from detent.operations.requests import command_from
 from detent.schedules import Schedule, schedule_from, times
-from detent.store.port import Reading, Writing
+from detent.store.port import Writing
 
 ACTOR = Actor("schedule")
 MOST_TIMES = 100
@@ -60,7 +60,7 @@ def put_schedule(
     _command(core, caller, schedule)  # what could not be submitted is refused now, not at night
 
     def write(tx: Writing) -> Schedule:
-        old = tx.rows("schedules").get(name)
+        old = tx.changing("schedules").get(name)
         if old is not None and not _sees(caller, old):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
@@ -77,7 +77,7 @@ def delete_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
     """Forget a schedule; tasks that it made stay."""
 
     def write(tx: Writing) -> bool:
-        _one(tx, caller, name)
+        _one(tx.changing("schedules"), caller, name)
         tx.put_rows("schedules", {name: None})
         return True
 
@@ -100,7 +100,7 @@ def resume_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Schedule
 def trigger_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Triggered:
     """Submit its task now, besides its times."""
     with core.store.read() as view:
-        schedule = _one(view, caller, name)
+        schedule = _one(view.rows("schedules"), caller, name)
     return {"name": name, "task_id": submit(core, schedule, f"trigger:{name}:{new_id()}")}
 
 
@@ -108,7 +108,7 @@ def trigger_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Trigger
 def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> shapes.Times:
     """The next times of a schedule, paused or not."""
     with core.store.read() as view:
-        schedule, now = _one(view, caller, name), view.now()
+        schedule, now = _one(view.rows("schedules"), caller, name), view.now()
     found = islice(times(schedule, now), max(1, min(count, MOST_TIMES)))
     return {"name": name, "times": [views.utc(at) for at in found]}
 
@@ -134,7 +134,7 @@ def note(core: Core, seen: Schedule, **changes: Any) -> None:
     """
 
     def write(tx: Writing) -> None:
-        row = tx.rows("schedules").get(seen.name)
+        row = tx.changing("schedules").get(seen.name)
         if row is None:
             return
         edited = row.get("next_at") != seen.next_at
@@ -165,7 +165,7 @@ def _command(core: Core, caller: Caller, schedule: Schedule) -> SubmitTask:
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> shapes.Schedule:
     def write(tx: Writing) -> Schedule:
-        old = _one(tx, caller, name)
+        old = _one(tx.changing("schedules"), caller, name)
         next_at = None if paused else next(times(old, tx.now()))
         row = {**_row(old), "paused": paused, "next_at": next_at}
         tx.put_rows("schedules", {name: row})
@@ -174,8 +174,8 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> shapes.Sc
     return _shown(core.engine.within(write))
 
 
-def _one(view: Reading, caller: Caller, name: str) -> Schedule:
-    row = view.rows("schedules").get(name)
+def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:
+    row = rows.get(name)
     if row is None or not _sees(caller, row):
         raise _unknown(name)
     return schedule_from(name, row)

@@ -91,8 +91,8 @@ def create_token(
         )
 
     def write(tx: Writing) -> tuple[str, Row]:
-        now = tx.now()
-        if any(row["name"] == name and not expired(row, now) for row in tx.rows("tokens").values()):
+        known, now = tx.changing("tokens"), tx.now()
+        if any(row["name"] == name and not expired(row, now) for row in known.values()):
             raise Refused(f"There is a token {name!r} already.", code="token_exists")
         token = issue(tx, new, lifetime_s=expires_in_s)
         return token, tx.rows("tokens")[digest_of(token)]
@@ -123,7 +123,7 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> shapes.Revoked:
     """Make a token and the sessions that came from it worthless, also on open connections."""
 
     def write(tx: Writing) -> int:
-        rows = tx.rows("tokens").items()
+        rows = tx.changing("tokens").items()
         gone = [key for key, row in rows if row["name"] == name and _sees(caller, row)]
         tx.put_rows("tokens", dict.fromkeys(gone))
         return len(gone)
@@ -198,7 +198,7 @@ def exchange(core: Core, code: str) -> tuple[str, Row]:
     """A session for a code, which is worthless from then on; with the session's row."""
 
     def write(tx: Writing) -> tuple[str, Row]:
-        row = tx.rows("tokens").get(digest_of(code))
+        row = tx.changing("tokens").get(digest_of(code))
         if row is None or row.get("kind") != "code" or expired(row, tx.now()):
             raise Unauthorized(
                 "The code is unknown, used or expired.",

@@ -67,9 +67,8 @@ class Webhook(NamedTuple):
         return [each["key"] for each in self.keys if each["until"] is None or each["until"] > now]
 
 
-def webhooks(view: Reading) -> list[Webhook]:
-    """Every webhook, by name."""
-    rows = view.rows("webhooks")
+def webhooks(rows: Mapping[str, Any]) -> list[Webhook]:
+    """Every webhook of the table, by name."""
     return [Webhook(name, **rows[name]) for name in sorted(rows) if ":" not in name]
 
 
@@ -93,7 +92,7 @@ def message_id(hook: Webhook, delivery: Delivery) -> str:
 def list_webhooks(core: Core, caller: Caller) -> shapes.Webhooks:
     """Every webhook, and how sending to it goes."""
     with core.store.read() as view:
-        seen = [hook for hook in webhooks(view) if _sees(caller, hook)]
+        seen = [hook for hook in webhooks(view.rows("webhooks")) if _sees(caller, hook)]
         return {"items": [_shown(view, hook) for hook in seen]}
 
 
@@ -124,7 +123,7 @@ def put_webhook(
     }
 
     def write(tx: Writing) -> tuple[dict[str, Any], str | None]:
-        old = next((hook for hook in webhooks(tx) if hook.name == name), None)
+        old = next((hook for hook in webhooks(tx.changing("webhooks")) if hook.name == name), None)
         if old is not None:
             _own(caller, old)
             hook, key = old._replace(**wanted), None
@@ -149,7 +148,7 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
     """Forget a webhook and everything that waits for it."""
 
     def write(tx: Writing) -> bool:
-        hook = _one(tx, caller, name)
+        hook = _one(tx.changing("webhooks"), caller, name)
         tx.delete_outbox([each.id for each in tx.outbox(hook.target, MOST_KEPT)])
         names = (name, cursor_name(name), status_name(name))
         tx.put_rows("webhooks", dict.fromkeys(names))
@@ -171,7 +170,7 @@ def rotate_webhook_key(
     key = new_key()
 
     def write(tx: Writing) -> int:
-        hook, now = _one(tx, caller, name), tx.now()
+        hook, now = _one(tx.changing("webhooks"), caller, name), tx.now()
         until = now + overlap_s * 1_000_000
         old = [
             {"key": each["key"], "until": min(each["until"] or until, until)}
@@ -193,7 +192,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> shapes.TriedWebhook
     """Queue a delivery that says nothing, to see whether it arrives."""
 
     def write(tx: Writing) -> str:
-        hook = _one(tx, caller, name)
+        hook = _one(tx.changing("webhooks"), caller, name)
         stream = f"{TEST}-{new_id()}"
         # What it says is written when it is sent.
         row = Delivery(0, hook.target, stream, 0, "", tx.now())
@@ -209,7 +208,7 @@ def list_deliveries(
 ) -> shapes.Deliveries:
     """What waits to be sent, and what was given up, oldest first."""
     with core.store.read() as view:
-        hook = _one(view, caller, name)
+        hook = _one(view.rows("webhooks"), caller, name)
         rows = view.outbox(hook.target, limit)
     return {"items": [_delivery(hook, row) for row in rows]}
 
@@ -223,7 +222,7 @@ def replay_webhook(
         raise Invalid("Say after which position, or dead.", field="after")
 
     def write(tx: Writing) -> shapes.Replayed:
-        hook = _one(tx, caller, name)
+        hook = _one(tx.changing("webhooks"), caller, name)
         rows = tx.outbox(hook.target, MOST_KEPT)
         revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
         if dead:
@@ -252,8 +251,8 @@ def _keep(tx: Writing, hook: Webhook) -> None:
     tx.put_rows("webhooks", {hook.name: row})
 
 
-def _one(view: Reading, caller: Caller, name: str) -> Webhook:
-    for hook in webhooks(view):
+def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Webhook:
+    for hook in webhooks(rows):
         if hook.name == name and _sees(caller, hook):
             return hook
     raise NotFound(f"There is no webhook {name!r}.", code="unknown_webhook")

@@ -375,6 +375,9 @@ class Writing(Reading, Protocol):
     ) -> set[tuple[str, int]]:
         """Prolong leases in one statement; the answer is those that are still held."""
 
+    def changing(self, table: str) -> Mapping[str, Any]:
+        """As `rows`, for whoever changes some of them: others who do wait for the end of this."""
+
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         """Write named JSON values; None removes a name."""
 

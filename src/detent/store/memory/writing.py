@@ -82,6 +82,9 @@ class Transaction(Snapshot):
             self._tables.queue[job_id] = leased._replace(lease_until=until)
         return renewed
 
+    def changing(self, table: str) -> Mapping[str, Any]:
+        return self.rows(table)
+
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         merged = {**self._tables.named[table], **stored_value(rows)}
         kept = {name: value for name, value in merged.items() if value is not None}

@@ -2,7 +2,8 @@
 nothing.
 
 The order in which a writer takes locks is the same everywhere, so that no two wait for each
-other: rows of roots, idempotency keys, limits, resources, rows of the queue, the turn to append.
+other: tables of named rows, rows of roots, idempotency keys, limits, resources, rows of the queue,
+the turn to append.
 Whoever takes a lock out of this order does not wait for it.
 """
 
@@ -29,6 +30,7 @@ class Lock(IntEnum):
     SCHEMA = 0x64746E78
     ARRIVALS = 0x64746E79
     OUTBOX = 0x64746E7A
+    NAMED = 0x64746E7B
 
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:

@@ -154,6 +154,11 @@ class PostgresWriting(PostgresReading):
 
     # -- saving ----------------------------------------------------------------------------
 
+    def changing(self, table: str) -> Mapping[str, Any]:
+        """Asked for in a statement after the lock: it sees what those before us have written."""
+        _, rows = self._run(lock_names(Lock.NAMED, [table]), NAMED[table])
+        return {name: from_json(value) for name, value in rows}
+
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         put, remove, now = PUT_NAMED[table], REMOVE_NAMED[table], self.now()
         self._run(

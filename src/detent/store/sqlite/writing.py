@@ -111,6 +111,9 @@ class SqliteWriting(SqliteReading):
 
     # -- saving ----------------------------------------------------------------------------
 
+    def changing(self, table: str) -> Mapping[str, Any]:
+        return self.rows(table)
+
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         for name, value in rows.items():
             if value is None:

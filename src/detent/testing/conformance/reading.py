@@ -1,5 +1,6 @@
 """Checks of reads: what the kernel is shown is what the log says, for every kind of row."""
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,7 +9,7 @@ from detent.engine import Claimed
 from detent.kernel import commands as c
 from detent.kernel.state import Resource
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
-from detent.store.port import TABLES
+from detent.store.port import TABLES, Store
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work import (
     SECOND_US,
@@ -204,3 +205,24 @@ def named_values_are_kept_by_table(case: Case) -> None:
     with case.store.read() as view:
         for table in TABLES:
             assert view.rows(table) == {table: value}
+
+
+@check
+def of_those_who_change_named_values_each_sees_what_the_others_did(case: Case) -> None:
+    stores = [case.store, *(engine.store for engine in case.others(3))]
+    begin = threading.Barrier(len(stores))
+
+    def count(store: Store) -> None:
+        begin.wait()
+        for _ in range(10):
+            with store.write() as tx:
+                known = tx.changing("system_state").get("count", 0)
+                tx.put_rows("system_state", {"count": known + 1})
+
+    threads = [threading.Thread(target=count, args=(each,)) for each in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with case.store.read() as view:
+        assert view.rows("system_state") == {"count": 10 * len(stores)}

@@ -1,0 +1,92 @@
+"""Two who change the same named rows at the same moment, on a server: the second sees the first."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from detent.engine import Engine
+from detent.engine.claims import ClaimAsk
+from detent.errors import Unauthorized
+from detent.kernel import commands as c
+from detent.operations import agents, tokens
+from detent.operations.core import Core
+from detent.operations.offices import Office
+from detent.operations.registry import OWNER, Caller, Scope
+from detent.settings import Settings
+from detent.store.open import open_store
+from detent.store.port import Writing
+from tests.store.postgres_scene import beside, until
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def cores(postgres_url: str) -> Iterator[list[Core]]:
+    """Two processes on one database."""
+    stores = [open_store(postgres_url), open_store(postgres_url)]
+    yield [Core(store, Engine(store), Settings(), {"dig": {}}) for store in stores]
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def behind(cores: list[Core], postgres_url: str) -> Callable[..., Any]:
+    """What becomes of `second`, which has begun when `first` had acted and not yet committed."""
+
+    def play(first: Callable[[Writing], object], second: Callable[[], Any]) -> Any:
+        ended: list[Any] = []
+
+        def act() -> None:
+            try:
+                ended.append(second())
+            except Exception as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=act)
+        with beside(postgres_url) as looking:
+            with cores[0].store.write() as tx:
+                first(tx)
+                thread.start()
+                until(lambda: looking.execute(WAITING).fetchone() == (1,), "the second waits")
+            thread.join()
+        return ended[0]
+
+    return play
+
+
+def test_one_of_two_is_elected(cores: list[Core], behind: Callable[..., Any]) -> None:
+    one, two = (Office(core, "keeper", f"process {n}") for n, core in enumerate(cores))
+    assert behind(one._elect, two.take) is None
+    assert one.take() is not None
+
+
+def test_a_code_is_exchanged_once(cores: list[Core], behind: Callable[..., Any]) -> None:
+    code = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER, "code", 60))
+
+    def exchange(tx: Writing) -> None:
+        assert tokens.digest_of(code) in tx.changing("tokens")
+        tx.put_rows("tokens", {tokens.digest_of(code): None})
+
+    assert isinstance(behind(exchange, lambda: tokens.exchange(cores[1], code)), Unauthorized)
+
+
+def test_a_token_that_is_revoked_does_not_come_back(
+    cores: list[Core], behind: Callable[..., Any]
+) -> None:
+    engine = cores[0].engine
+    engine.do(c.SubmitJob("j", "p", "dig"), c.Actor("person"))
+    (claimed,) = engine.claim(ClaimAsk("w", "nonce", 1))
+    run_id = str(claimed.job.run_id)
+    token = agents.issue_run_token(cores[0], claimed.grant, run_id)
+    caller = Caller("agent", frozenset({Scope.RUN}), "p", run_id=run_id, fence=claimed.grant.fence)
+
+    def revoke(tx: Writing) -> None:
+        assert tokens.digest_of(token) in tx.changing("tokens")
+        tx.put_rows("tokens", {tokens.digest_of(token): None})
+
+    found = behind(revoke, lambda: agents.counted(cores[1], caller, "writes", 100))
+    assert isinstance(found, Unauthorized)
+    with cores[0].store.read() as view:
+        assert view.rows("tokens") == {}
