@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from detent.store.port import Query, Reading, Store
+from detent.store.port import Logged, Query, Reading, Store
+from detent.store.walking import batches
 from detent.testing.audit import audit
 from detent.testing.torture import history
 from detent.testing.torture.checker import Evidence, Seen, problems
@@ -18,7 +19,7 @@ FAR = 1 << 62
 def gather(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> Evidence:
     with store.read() as view:
         return Evidence(
-            log=list(_log(view)),
+            log=[_seen(each) for piece in batches(view) for each in piece],
             ledger={job_id: ledger.lines(job_id) for job_id in ledger.jobs()},
             history=told,
             jobs=_states(view, "jobs"),
@@ -26,9 +27,15 @@ def gather(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> Evidence:
         )
 
 
-def log_of(store: Store) -> list[Seen]:
-    with store.read() as view:
-        return list(_log(view))
+def pieces_of(store: Store, after: int) -> Iterator[list[Seen]]:
+    """The log from a position on, each piece by a look of its own: the store may go away."""
+    while True:
+        with store.read() as view:
+            piece = [_seen(each) for each in view.events(after, BATCH)]
+        if not piece:
+            return
+        yield piece
+        after = piece[-1].position
 
 
 def judge(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> list[str]:
@@ -45,16 +52,12 @@ def told(path: Path) -> list[Op]:
     return history.read(path)
 
 
-def _log(view: Reading) -> Iterator[Seen]:
-    after = 0
-    while events := view.events(after, BATCH):
-        for each in events:
-            data = json.loads(each.data) if each.data else {}
-            yield Seen(
-                *(each.position, each.stream, each.version, each.name, each.subject),
-                *(each.actor, data),
-            )
-        after = events[-1].position
+def _seen(event: Logged) -> Seen:
+    data = json.loads(event.data) if event.data else {}
+    return Seen(
+        *(event.position, event.stream, event.version, event.name, event.subject),
+        *(event.actor, data),
+    )
 
 
 def _states(view: Reading, table: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from detent.errors import DetentError
 from detent.operations.core import Core
 from detent.testing.torture import evidence
-from detent.testing.torture.checker import Evidence
+from detent.testing.torture.checker import Seen
 from detent.testing.torture.cluster import Cluster
 from detent.testing.torture.faults import OF_A_FILE, OF_A_SERVER, Injector
 from detent.testing.torture.history import History
@@ -83,6 +83,9 @@ class Storm:
     def __init__(self, plan: Plan, nursery: Nursery, where: Path, say: Say) -> None:
         self.plan, self.where, self.say = plan, where, say
         self.report = Report(plan)
+        #: What the log has told so far, and up to where.
+        self._logged: Counter[str] = Counter()
+        self._looked = 0
         self._stack = ExitStack()
         self.server = None if plan.store == SQLITE else self._serve()
         url = "" if self.server is None else self.server.create_database("torture")
@@ -148,9 +151,12 @@ class Storm:
         """Whether it would prove nothing if it ended now."""
         try:
             with self.place.core() as core:
-                seen = counted(Evidence(evidence.log_of(core.store)))
+                for piece in evidence.pieces_of(core.store, self._looked):
+                    self._logged += counted(piece)
+                    self._looked = piece[-1].position
         except Exception:  # away, as it is now and then, whatever it says
             return True
+        seen = self._logged.copy()
         seen["marks"] = self.place.ledger.size()
         seen["stale writes refused"] = self.place.refused()
         faults = Counter(dict(self.injector.done))
@@ -188,7 +194,8 @@ class Storm:
         with self.place.core() as core:
             seen = evidence.gather(core.store, self.place.ledger, told)
             self.report.problems += evidence.judge(core.store, self.place.ledger, told)
-        self.report.counts = total(self.clients) + counted(seen)
+        self.report.counts = total(self.clients) + counted(seen.log)
+        self.report.counts["marks"] = sum(map(len, seen.ledger.values()))
         self.report.counts["stale writes refused"] = self.place.refused()
         self.report.problems += too_little(self.report)
 
@@ -209,16 +216,15 @@ ENDS = ("ok", "refused", "unknown")
 # ---- whether enough was seen -----------------------------------------------------------------
 
 
-def counted(seen: Evidence) -> Counter[str]:
+def counted(log: Iterable[Seen]) -> Counter[str]:
     """What the log tells of the storm."""
     counts: Counter[str] = Counter()
-    for event in seen.log:
+    for event in log:
         lost = event.name == "job_requeued" and event.data.get("reason") == "lost"
         counts["reclaimed"] += lost
         counts["events"] += 1
         for name in ("job_completed", "job_cancelled", "task_accepted", "wait_completed"):
             counts[name] += event.name == name
-    counts["marks"] = sum(len(lines) for lines in seen.ledger.values())
     return counts
 
 
