@@ -118,7 +118,7 @@ def test_a_receiver_that_says_nothing_is_not_waited_for(
     monkeypatch.setattr("detent.integrations.outgoing.TIMEOUT_S", 0.05)
     over = threading.Event()
     receiver.meanwhile = lambda: over.wait(DEADLINE_S)
-    with pytest.raises(Failed, match="no answer: .*Timeout"):
+    with pytest.raises(Failed, match=r"no answer: .*Timeout"):
         Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(receiver.url, {}, b"")
     over.set()
 
