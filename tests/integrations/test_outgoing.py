@@ -152,7 +152,7 @@ def trickle() -> Iterator[Callable[[bytes], str]]:
 def test_an_answer_that_never_ends_is_left_behind(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", 0.2)
+    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", 3.0)  # enough for its headers
     url = trickle(b"HTTP/1.1 500 Oh\r\nContent-Length: 1000000\r\n\r\n")
     answer = Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(url, {}, b"")
     assert answer.status == 500

@@ -19,7 +19,10 @@ from detent.store.open import open_store
 from detent.store.port import Writing
 from tests.store.postgres_scene import beside, until
 
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 
 
 @pytest.fixture
