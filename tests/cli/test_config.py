@@ -1,7 +1,6 @@
 """`config show`, and what a terminal or a machine does to any command."""
 
 import json
-import os
 import pty
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from detent.cli import main, output
 from detent.codes import CODES, EXIT_CODES
+from tests.cli.terminal import drawn_on
 
 Run = Callable[..., Result]
 
@@ -137,9 +137,7 @@ def test_colour_on_a_terminal_unless_nobody_wants_it(
     given = {"TERM": "xterm", "PATH": "", **environment}
     with subprocess.Popen([sys.executable, "-c", TABLE], stdout=theirs, env=given) as process:
         process.wait(timeout=60)
-        os.close(theirs)
-        shown = os.read(ours, 65_536).decode()
-    os.close(ours)
+    shown = drawn_on(ours, theirs)
     assert ("\x1b[" in shown) is coloured
     assert "word" in shown
 

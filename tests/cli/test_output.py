@@ -4,13 +4,13 @@ import json
 import pty
 import subprocess
 import sys
-from os import close, read
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.cli.output import Styled, clean, print_json, table
+from tests.cli.terminal import drawn_on
 
 HOSTILE = {
     "colour": ("\x1b[31mred\x1b[0m", "red"),
@@ -80,7 +80,4 @@ def _on_a_terminal(arguments: list[str]) -> str:
     environment = {"TERM": "xterm-256color", "PATH": "", "COLUMNS": "80"}
     with subprocess.Popen(arguments, stdout=theirs, env=environment) as process:
         process.wait(timeout=60)
-        close(theirs)
-        shown = read(ours, 65536).decode()
-    close(ours)
-    return shown
+    return drawn_on(ours, theirs)

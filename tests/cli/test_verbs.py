@@ -1,7 +1,6 @@
 """Verbs on one task, on several, and on all that a filter finds; and what an operator does."""
 
 import json
-import os
 import pty
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 from detent.cli import choosing, inbox
 from detent.cli.main import cli
 from detent.kernel import commands as c
+from tests.cli.terminal import drawn_on
 from tests.operations.installation import placed
 
 Run = Callable[..., Result]
@@ -333,9 +333,7 @@ def test_a_bar_is_drawn_on_a_terminal_alone() -> None:
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=theirs, text=True
     ) as process:
         out, _ = process.communicate(timeout=60)
-        os.close(theirs)
-        drawn = os.read(ours, 65_536).decode()
-    os.close(ours)
+    drawn = drawn_on(ours, theirs)
     assert out == "4950\n"
     assert "cancel" in drawn
     plain = subprocess.run(
