@@ -235,7 +235,10 @@ print("pids", os.getpid(), away.pid, flush=True)
 time.sleep(3600)
 '''])
 print("main", os.getpid(), flush=True)
-while True: time.sleep(0.05); print("still here", flush=True)
+while True:
+    time.sleep(0.05)
+    try: print("still here", flush=True)
+    except OSError: pass  # nobody listens any more: that is no reason to go
 """
 
 
