@@ -6,11 +6,11 @@ their values, in transactions of the same size, and nothing else: no reads, no d
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import apsw
@@ -27,8 +27,15 @@ JOBS = 3_000
 SOMEBODY = c.Actor("bench")
 PAYLOAD = {"repo": "https://example.org/small.git", "depth": 1, "labels": ["nightly", "quick"]}
 
-#: A write statement with the values of each of its rows.
-Write = tuple[str, list[tuple[Any, ...]]]
+#: A write statement with the values of each of its executions.
+Write = tuple[str, list[Any]]
+
+
+class Recording(NamedTuple):
+    """What a real run wrote: its statements by transaction, and how many rows they changed."""
+
+    transactions: list[list[Write]]
+    rows: int
 
 
 @contextmanager
@@ -69,45 +76,66 @@ def finish(engine: Engine, count: int) -> None:
     engine.ask([Ask(report, SOMEBODY) for report in reports])
 
 
-def written(count: int, batch: int) -> list[list[Write]]:
-    """The write statements of a real run, transaction by transaction."""
+def written(count: int, batch: int) -> Recording:
+    """The write statements of a real run, and how many rows they changed.
+
+    SQLite itself names every statement that it executes and says whether it writes, so none can be
+    missing.
+    """
     transactions: list[list[Write]] = []
-    many, all_rows = Connection.many, Connection.all
+    changed: list[Callable[[], int]] = []
+    connect = Connection.__init__
 
-    def noting_many(self: Connection, text: str, rows: Any) -> Any:
-        if not text.lstrip().upper().startswith("SELECT"):
-            transactions[-1].append((text, list(rows)))
-        return many(self, text, rows)
-
-    def noting_all(self: Connection, text: str, values: Any = ()) -> Any:
-        if text.upper().startswith("BEGIN IMMEDIATE"):
+    def note(cursor: apsw.Cursor, text: str, values: Any) -> bool:
+        if text.startswith("BEGIN IMMEDIATE"):
             transactions.append([])
-        return all_rows(self, text, values)
+        elif not cursor.is_readonly and not text.startswith(("COMMIT", "PRAGMA")):
+            _add(transactions[-1], text, values)
+        return True
 
-    with directory() as place, patch.multiple(Connection, many=noting_many, all=noting_all):
+    def traced(self: Connection, *args: Any, **options: Any) -> None:
+        connect(self, *args, **options)
+        self._db.exec_trace = note
+        changed.append(lambda: self.changed)
+
+    with directory() as place, patch.object(Connection, "__init__", traced):
         store = open_store(str(place / "detent.db"))
         transactions.clear()
+        before = sum(each() for each in changed)
         live(Engine(store), count, batch)
+        rows = sum(each() for each in changed) - before
         store.close()
-    return [each for each in transactions if each]
+    return Recording([each for each in transactions if each], rows)
 
 
-def bare(count: int, transactions: list[list[Write]]) -> float:
-    """Jobs per second of the same rows alone."""
+def _add(writes: list[Write], text: str, values: Any) -> None:
+    """Repetitions of one statement are one call, as the fastest loop would have it."""
+    if writes and writes[-1][0] == text:
+        writes[-1][1].append(values)
+    else:
+        writes.append((text, [values]))
+
+
+def bare(count: int, recording: Recording) -> float:
+    """Jobs per second of the same rows alone. Raises if it did not change as many rows."""
     with directory() as place:
         file = str(place / "detent.db")
         open_store(file).close()
         database = apsw.Connection(file)
         for pragma in (*PRAGMAS, "journal_mode = WAL"):
             database.execute(f"PRAGMA {pragma}").fetchall()
+        before = database.total_changes()
         begun = time.perf_counter()
-        for writes in transactions:
+        for writes in recording.transactions:
             database.execute("BEGIN IMMEDIATE")
             for text, rows in writes:
                 database.executemany(text, rows).fetchall()
             database.execute("COMMIT")
         took = time.perf_counter() - begun
+        changed = database.total_changes() - before
         database.close()
+    if changed != recording.rows:
+        raise AssertionError(f"the bare loop changed {changed} rows, detent {recording.rows}")
     return count / took
 
 

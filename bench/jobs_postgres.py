@@ -13,8 +13,10 @@ import uuid
 from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
+
+import psycopg
 
 from bench import jobs
 from bench.harness import Aim, Benchmark, Contestant, Scale
@@ -25,7 +27,9 @@ from detent.store.postgres.connection import Connection, Query
 from detent.store.postgres.reading import READY
 from detent.testing.postgres import VARIABLE, Cluster, Server
 
-WRITES = re.compile(rb"\s*(WITH\b.*?)?(INSERT INTO|UPDATE \w+\b|DELETE FROM)", re.DOTALL)
+WRITES = re.compile(rb"\s*(WITH\b.*?)?(INSERT INTO|UPDATE \w+\b|DELETE FROM|MERGE INTO)", re.DOTALL)
+#: Row locks, hint bits and full pages differ between two runs; a missing statement shows as more.
+WAL_TOLERANCE = 0.15
 LOCKS = re.compile(rb"\bFOR (NO KEY )?UPDATE\b")
 #: Servers of tests have little memory; these have what PostgreSQL has without being told.
 AS_IT_COMES = {"shared_buffers": "128MB"}
@@ -58,7 +62,39 @@ def detent(count: int, batch: int) -> float:
     return count / took
 
 
-def written(count: int, batch: int) -> list[list[Query]]:
+class Recording(NamedTuple):
+    """What a real run wrote: its statements by transaction, and what the server counted."""
+
+    transactions: list[list[Query]]
+    counted: "Counted"
+
+
+class Counted(NamedTuple):
+    """Rows that the server inserted, updated and deleted, and bytes of its write-ahead log."""
+
+    inserted: int
+    updated: int
+    deleted: int
+    wal_bytes: int
+
+    def minus(self, other: "Counted") -> "Counted":
+        return Counted(*(a - b for a, b in zip(self, other, strict=True)))
+
+
+def counted(url: str) -> Counted:
+    """The server's own counts of one database. All sessions that wrote must have ended."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        rows = connection.execute(
+            "SELECT sum(n_tup_ins), sum(n_tup_upd), sum(n_tup_del) FROM pg_stat_user_tables"
+        ).fetchone()
+        wal = connection.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
+    assert rows is not None
+    assert wal is not None
+    return Counted(*(int(value or 0) for value in rows), int(wal[0]))
+
+
+def written(count: int, batch: int) -> Recording:
     """The write statements of a real run, transaction by transaction."""
     transactions: list[list[Query]] = [[]]
     run = Connection.run
@@ -72,25 +108,39 @@ def written(count: int, batch: int) -> list[list[Query]]:
                 transactions[-1].append(query)
         return run(self, queries)
 
-    store = open_store(database())
+    url = database()
+    open_store(url).close()
+    before = counted(url)
+    store = open_store(url)
     with patch.object(Connection, "run", noting):
         jobs.live(Engine(store), count, batch)
     store.close()
-    return [each for each in transactions if each]
+    found = counted(url).minus(before)
+    return Recording([each for each in transactions if each], found)
 
 
-def bare(count: int, transactions: list[list[Query]]) -> float:
-    """Jobs per second of the same rows alone."""
+def bare(count: int, recording: Recording) -> float:
+    """Jobs per second of the same rows alone. Raises if the server counted something else."""
     url = database()
     open_store(url).close()
+    before = counted(url)
     connection = Connection(read_address(url))
     settings = READY["begin_writing"]()
     begun = time.perf_counter()
-    for writes in transactions:
+    for writes in recording.transactions:
         connection.run([BEGIN, settings, *writes, COMMIT])
     took = time.perf_counter() - begun
     connection.close()
+    compare(counted(url).minus(before), recording.counted)
     return count / took
+
+
+def compare(bare: Counted, real: Counted) -> None:
+    """Every row that detent writes is written by the bare loop too, and nothing else."""
+    if bare[:3] != real[:3]:
+        raise AssertionError(f"rows inserted, updated, deleted: bare {bare[:3]}, detent {real[:3]}")
+    if abs(bare.wal_bytes - real.wal_bytes) > WAL_TOLERANCE * real.wal_bytes:
+        raise AssertionError(f"bytes of log: bare {bare.wal_bytes}, detent {real.wal_bytes}")
 
 
 def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
