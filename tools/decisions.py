@@ -7,10 +7,12 @@ DECISIONS = Path(__file__).resolve().parent.parent / "docs" / "decisions"
 HEADER = """\
 # Decisions
 
-One page per decision that somebody could reasonably have taken differently: what the question
-was, what was chosen and why, and what follows from it. A decision that no longer holds is not
-rewritten; a new page replaces it and both say so. Copy the newest page to start one, give it
-the next number, and run `./dev generate`.
+One page per decision that has real alternatives: the question, the choice, the reason, and what
+follows. A decision that no longer holds is not rewritten: a new page replaces it, and both say so. To
+add one, copy the newest page, take the next number and run `./dev generate`.
+
+Rulings about the lifecycles (0001 to 0045) are one table:
+[lifecycle rulings](../reference/lifecycle-rulings.md).
 
 | number | decision | status |
 |---|---|---|
