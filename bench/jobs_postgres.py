@@ -91,7 +91,8 @@ def counted(url: str) -> Counted:
         wal = connection.execute("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn").fetchone()
     assert rows is not None
     assert wal is not None
-    return Counted(*(int(value or 0) for value in rows), int(wal[0]))
+    inserted, updated, deleted = (int(value or 0) for value in rows)
+    return Counted(inserted, updated, deleted, int(wal[0]))
 
 
 def written(count: int, batch: int) -> Recording:

@@ -8,8 +8,8 @@ HEADER = """\
 # Decisions
 
 One page per decision that has real alternatives: the question, the choice, the reason, and what
-follows. A decision that no longer holds is not rewritten: a new page replaces it, and both say so. To
-add one, copy the newest page, take the next number and run `./dev generate`.
+follows. A decision that no longer holds is not rewritten: a new page replaces it, and both say so.
+To add one, copy the newest page, take the next number and run `./dev generate`.
 
 Rulings about the lifecycles (0001 to 0045) are one table:
 [lifecycle rulings](../reference/lifecycle-rulings.md).
