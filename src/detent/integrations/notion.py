@@ -313,7 +313,9 @@ class NotionKeeper:
     def __init__(self, core: Core, name: str, notion: Notion | None = None) -> None:
         self.core = core
         self._notion = notion
+        #: Made for one term of the office: its memory of pages is not valid in another.
         self._sync: Sync | None = None
+        self._term = 0
         interval_s = core.settings.notion_interval_ms / 1_000
         self.office = Office(core, OFFICE, name, TERM_US)
         self.errand = Errand(core, self.office, self.work, pause_s=interval_s)
@@ -330,8 +332,9 @@ class NotionKeeper:
         """One pass; whether there is more to do."""
         if self._notion is None:
             self._notion = connect(self.core.settings, self.rest)
-        if self._sync is None:
+        if self._sync is None or self._term != self.office.term:
             self._sync = Sync(self.core, self._notion, self.hold)
+            self._term = self.office.term
         try:
             return not self._sync.run().complete
         except DetentError as error:
@@ -341,7 +344,9 @@ class NotionKeeper:
             return False
 
     def hold(self) -> None:
-        if self.errand.stopping.is_set() or self.office.take() is None:
+        held = self.office.take() is not None
+        other_term = self._sync is not None and self.office.term != self._term
+        if self.errand.stopping.is_set() or not held or other_term:
             raise Elsewhere("This process does not sync any more.")
 
     def rest(self, seconds: float) -> None:
