@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import anyio.to_thread
 
-from detent import feed
+from detent import failpoints, feed
 from detent.errors import Invalid, TooMany, Unavailable
 from detent.gateway.auth import Tokens
 from detent.gateway.messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
@@ -117,6 +117,7 @@ class Hub:
     def _deliver(self, batch: Sequence[Logged]) -> None:
         """Have the event loop deliver a batch; returns after it has, raises if it could not."""
         found = seen(self.store, batch)
+        failpoints.hit("feed.read")
         done: Future[None] = Future()
         try:
             self._loop.call_soon_threadsafe(self._tell_for, done, found)
@@ -283,4 +284,6 @@ class Hub:
 
     def _read(self, after: int, upto: int) -> list[Told]:
         found = [each for each in feed.read(self.store, after) if each.position <= upto]
-        return told(seen(self.store, found))
+        batch = told(seen(self.store, found))
+        failpoints.hit("feed.history")
+        return batch
