@@ -54,10 +54,13 @@ NAMES: Mapping[str, str] = {
     "keeper.duty": "a keeper is about to do a duty",
     "seal.before": "a seal is computed and not written",
     "schedule.submitted": "a schedule has fired and its next time is not noted",
+    "webhook.filled": "events are in the outbox of a webhook and none is sent",
     "webhook.sent": "a message has arrived at its receiver and that is not noted",
     "state.replace": "state.json is written beside its place",
     "request.received": "a submission has come in and was not asked for",
     "response.before": "a submission is committed and its client is not answered",
+    "feed.read": "the live feed has read events and no reader has them",
+    "feed.history": "a reader's next batch of history is read and not sent",
 }
 
 

@@ -1,13 +1,24 @@
 """The feed: the log from any cursor, in commit order, nothing missed and nothing twice.
 
-Reads the store and waits for its doorbell, which only shortens the wait.
+Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` is that rule;
+`Follower` is a thread that applies it. Reads the store and waits for its doorbell, which only
+shortens the wait.
 """
 
-from collections.abc import Iterator, Sequence
+import logging
+import threading
+from collections.abc import Callable, Sequence
 
+from detent.errors import DetentError
 from detent.store.port import Logged, Store
 
+log = logging.getLogger("detent.feed")
+
 BATCH = 1_000
+POLL_S = 1.0
+
+#: Takes over a batch of events. Raises if it did not: then the batch is delivered again.
+Deliver = Callable[[Sequence[Logged]], object]
 
 
 def read(store: Store, after: int, limit: int = BATCH) -> Sequence[Logged]:
@@ -16,18 +27,85 @@ def read(store: Store, after: int, limit: int = BATCH) -> Sequence[Logged]:
         return view.events(after, limit)
 
 
-def follow(store: Store, after: int, poll_s: float = 1.0) -> Iterator[Sequence[Logged]]:
-    """Batches of events for ever; an empty one whenever a wait has passed without news."""
-    while True:
-        batch = read(store, after)
-        if batch:
-            after = batch[-1].position
-        else:
-            store.wait(after, poll_s)
-        yield batch
-
-
 def head(store: Store) -> int:
     """The cursor from which only new events are seen."""
     with store.read() as view:
         return view.head()
+
+
+class Tail:
+    """A cursor in the log that moves only after delivery.
+
+    A failure while a batch is read or delivered leaves the cursor before that batch, so that the
+    next step reads and delivers it again.
+    """
+
+    def __init__(self, store: Store, deliver: Deliver, after: int) -> None:
+        self.store = store
+        self.deliver = deliver
+        self.cursor = after
+
+    def step(self) -> int:
+        """Read one batch and deliver it; the number of its events, 0 at the end of the log."""
+        batch = read(self.store, self.cursor)
+        if batch:
+            self.deliver(batch)
+            self.cursor = batch[-1].position
+        return len(batch)
+
+
+class Follower:
+    """A thread that delivers the log from a cursor on, batch by batch, until it is stopped.
+
+    After a failure it waits and delivers the same batch again. `pause_s` is the time between two
+    batches; a full batch, after which more events are waiting, is followed by the next one
+    immediately.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        deliver: Deliver,
+        *,
+        poll_s: float = POLL_S,
+        pause_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.stopping = threading.Event()
+        self._tail = Tail(store, deliver, 0)
+        self._name = name
+        self._poll_s, self._pause_s = poll_s, pause_s
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+
+    def start(self, after: int) -> None:
+        self._tail.cursor = after
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the batch at hand; does not wait for it."""
+        self.stopping.set()
+        self._tail.store.ring()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                self._next()
+            except Exception as error:
+                self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """Say what went wrong, and wait before the same batch is delivered again."""
+        if not self.stopping.is_set():
+            unexpected = not isinstance(error, DetentError)
+            log.warning("%s will deliver again: %s", self._name, error, exc_info=unexpected)
+            self.stopping.wait(self._poll_s)
+
+    def _next(self) -> None:
+        count = self._tail.step()
+        if count == 0:
+            self._tail.store.wait(self._tail.cursor, self._poll_s)
+        elif count < BATCH:
+            self.stopping.wait(self._pause_s())

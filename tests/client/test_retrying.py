@@ -167,3 +167,15 @@ async def test_coroutines_ask_again_too(monkeypatch: pytest.MonkeyPatch) -> None
                 if len(found) == 2:
                     break
     assert found == [event(1), event(2)]
+
+
+def test_the_cursor_of_a_stream_moves_after_its_messages_were_taken() -> None:
+    stream = asking.Stream("http://here", 3, {}, 0)
+    first, second = '{"type": "event", "position": 4}', '{"type": "task_completed"}'
+    for line in (f"data: {first}", "", "id: 4", f"data: {second}"):
+        assert list(stream.read(line)) == []
+    taken = stream.read("")
+    assert next(taken)["position"] == 4
+    assert stream.cursor == 3
+    assert [message["type"] for message in taken] == ["task_completed"]
+    assert stream.cursor == 4

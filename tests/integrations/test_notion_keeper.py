@@ -60,6 +60,23 @@ def test_another_process_that_took_over_is_left_alone() -> None:
     assert world.server.asked == []
 
 
+def test_what_another_process_has_written_meanwhile_is_not_written_again() -> None:
+    world = World()
+    keeper = NotionKeeper(world.core, "here", world.sync().notion)
+    world.submit("t1")
+    assert keeper.errand.pass_once() is False
+    keeper.office._until = 0  # it was stopped, and its term is over
+    world.set_state(notion=None)
+    other = NotionKeeper(world.core, "elsewhere", world.sync().notion)
+    world.submit("t2")
+    other.errand.pass_once()
+    other.office.resign()
+    world.core.engine.do(c.QueueTask("t2"), SOMEBODY)
+    keeper.errand.pass_once()
+    assert set(world.rows("tasks")) == {"t1", "t2"}
+    assert len(world.server.pages) == len({*world.rows("tasks")})
+
+
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: NotionServer, url: str) -> None:
     """The environment of a command, and one task for it to show."""
     settings = installed(tmp_path, server, url)

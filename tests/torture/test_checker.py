@@ -149,7 +149,10 @@ def test_an_invocation_without_an_end_is_unknown() -> None:
 
 def test_a_storm_in_which_nothing_happens_fails() -> None:
     found = too_little(Report(Plan(minutes=1)))
-    for name in ("submit ok", "job_completed", "reclaimed", "submit unknown", "kinds of faults"):
+    names = ("submit ok", "job_completed", "reclaimed", "submit unknown", "kinds of faults")
+    read = ("events by WebSocket", "events by SSE", "events by pages", "webhook messages")
+    cut = ("cuts of WebSocket", "cuts of SSE", "cuts of pages", "lost connections")
+    for name in (*names, *read, *cut, "webhook messages cut off"):
         assert any(name in each for each in found), found
 
 
@@ -163,6 +166,7 @@ def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPat
     short.cluster = short.injector = quiet
     short.clients, short.say = [], lambda _: None
     monkeypatch.setattr(storm, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(storm.Storm, "_start_readers", lambda _: None)
     monkeypatch.setattr(storm.Storm, "_shows_too_little", lambda _: next(looks))
     short._rage()
     assert [*looks] == [True]

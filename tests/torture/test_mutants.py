@@ -22,11 +22,21 @@ DEADLINE_S = 8.0
 #: nobody else could take its job. It is tried again.
 MOST_TRIES = 8
 
+FEED_READ = Scene("feed.read", "feed", intent="small")
+
 #: The failpoint and what happens there; every mutant of a process is met by one.
 CELLS: dict[str, tuple[Scene, Action, str]] = {
     "effect-is-not-looked-up": (Scene("effect.done"), Action.KILL, "P6"),
     "effect-begins-without-a-word": (Scene("effect.done"), Action.KILL, "P6"),
     "webhook-is-noted-before-it-is-sent": (Scene("webhook.sent", "keeper"), Action.KILL, "Failed"),
+    "webhook-cursor-moves-first": (Scene("webhook.filled", "keeper"), Action.KILL, "Failed"),
+    "cursor-moves-before-delivery": (FEED_READ, Action.RAISE, "P7"),
+    "reader-ahead-of-the-hub-joins": (FEED_READ, Action.DELAY, "P7"),
+    "reader-takes-the-hubs-position": (
+        Scene("feed.history", "feed", intent="small"),
+        Action.DELAY,
+        "P7",
+    ),
     "step-is-not-recorded": (Scene("effect.begun"), Action.KILL, "P6"),
     "subtask-has-a-new-id-each-time": (Scene("subtask.submitted"), Action.KILL, "P6"),
     "lost-leases-are-never-found": (Scene("run.start"), Action.KILL, "Failed"),

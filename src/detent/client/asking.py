@@ -192,9 +192,10 @@ class Stream:
                 asked_for_all = self._wish.get("follow") is False
                 self.over = asked_for_all and message["type"] not in ("bye", "resync")
         elif not line and self._id is not None:
-            self.cursor, self._id = self._id, None
+            cursor, self._id = self._id, None
             whole, self._waiting = self._waiting, []
             yield from whole
+            self.cursor = cursor
 
     def refused(self, status: int, content: bytes) -> None:
         """Raises what will be the same next time."""

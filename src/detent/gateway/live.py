@@ -1,23 +1,25 @@
 """The hub: one thread follows the log, and every reader of this process is told from there.
 
 Frames are batches, made once for all readers with the same filter. A reader has a short queue; one
-that does not keep up is dropped with a reason and never slows a writer or another reader.
+that does not keep up is dropped with a reason and never slows a writer or another reader. The hub's
+position and a reader's cursor move only after delivery: a batch whose delivery fails is delivered
+again.
 """
 
 import asyncio
 import logging
-import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 
 import anyio.to_thread
 
-from detent import feed
-from detent.errors import Invalid, TooMany
+from detent import failpoints, feed
+from detent.errors import Invalid, TooMany, Unavailable
 from detent.gateway.auth import Tokens
 from detent.gateway.messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
-from detent.store.port import Store
+from detent.store.port import Logged, Store
 
 log = logging.getLogger("detent.gateway")
 
@@ -33,7 +35,8 @@ WOKEN_AT_ONCE = 20
 LOOK_S = 1.0
 #: A quiet connection hears its cursor this often.
 QUIET_LOOKS = 15
-POLL_S = 1.0
+#: How often the hub's thread checks whether the hub is stopping while the loop has not delivered.
+CHECK_S = 0.5
 
 
 class Reader:
@@ -91,64 +94,70 @@ class Hub:
         self.position = 0
         self._moved = asyncio.Event()
         self._asleep: deque[Reader] = deque()
-        self._stopping = threading.Event()
+        self._follower = feed.Follower(store, "detent-feed", self._deliver, pause_s=self._pause_s)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.position = await anyio.to_thread.run_sync(feed.head, self.store)
-        self._thread = threading.Thread(target=self._follow, name="detent-feed", daemon=True)
-        self._thread.start()
+        self._follower.start(self.position)
         self._watch = asyncio.create_task(self._look_over())
 
     def stop(self) -> None:
         """End every connection; they are told that the server goes away."""
-        self._stopping.set()
+        self._follower.stop()
         self._watch.cancel()
         for reader in self.readers:
             reader.end("stopping")
-        self.store.ring()
 
     def join(self) -> None:
-        self._thread.join()
+        self._follower.join()
 
     # -- the thread ------------------------------------------------------------------------
 
-    def _follow(self) -> None:
-        """Read the log for ever, a little at a time; a store that is away is asked again."""
-        after = self.position
-        while not self._stopping.is_set():
-            try:
-                for batch in feed.follow(self.store, after, POLL_S):
-                    if self._stopping.is_set():
-                        return
-                    if batch:
-                        after = batch[-1].position
-                        self._hand_over(seen(self.store, batch))
-                    if 0 < len(batch) < feed.BATCH:
-                        self._stopping.wait(self._pause())
-            except Exception:
-                log.warning("The feed cannot read the log; it tries again.", exc_info=True)
-                self._stopping.wait(POLL_S)
-
-    def _hand_over(self, batch: list[Seen]) -> None:
+    def _deliver(self, batch: Sequence[Logged]) -> None:
+        """Have the event loop deliver a batch; returns after it has, raises if it could not."""
+        found = seen(self.store, batch)
+        failpoints.hit("feed.read")
+        done: Future[None] = Future()
         try:
-            self._loop.call_soon_threadsafe(self._tell, batch)
+            self._loop.call_soon_threadsafe(self._tell_for, done, found)
         except RuntimeError:
-            self._stopping.set()  # the loop has ended, and with it every reader
+            self._follower.stop()  # the loop has ended, and with it every reader
+        while not done.done():
+            if self._follower.stopping.is_set():
+                raise Unavailable("The gateway is stopping.", retry_after_s=1)
+            wait([done], CHECK_S)
+        done.result()
 
-    def _pause(self) -> float:
+    def _pause_s(self) -> float:
         return min(LONGEST_S, max(SHORTEST_S, FOR_EACH_READER_S * len(self.readers)))
 
     # -- the loop --------------------------------------------------------------------------
 
+    def _tell_for(self, done: "Future[None]", batch: list[Seen]) -> None:
+        try:
+            self._tell(batch)
+        except Exception as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
     def _tell(self, batch: list[Seen]) -> None:
-        """Tell everybody what has come; encode nothing if nobody listens."""
-        self.position = batch[-1].logged.position
+        """Tell everybody what has come; encode nothing if nobody listens.
+
+        All frames are made before the first reader gets one: a failure leaves the batch as a whole
+        to be delivered again.
+        """
+        position = batch[-1].logged.position
         said = told(batch) if self._joined else ()
-        for (chosen, form), group in self._joined.items():
-            news = frame(said, chosen, form, self.position)
+        made = [
+            (group, frame(said, chosen, form, position))
+            for (chosen, form), group in self._joined.items()
+        ]
+        for group, news in made:
             if news is not None:
                 self._tell_all(group, news)
+        self.position = position
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -215,8 +224,8 @@ class Hub:
             async for news in self._catch_up(reader) if live else self._history(reader):
                 yield news
             while live and (next_one := await reader.next()) is not None:
-                reader.cursor = next_one.cursor
                 yield next_one
+                reader.cursor = next_one.cursor
         if reader.ended is not None:
             kind = "bye" if reader.ended == "stopping" else "resync"
             yield single(reader.form, kind, reader.cursor, reason=reader.ended)
@@ -224,7 +233,7 @@ class Hub:
     @contextmanager
     def _present(self, reader: Reader) -> Iterator[None]:
         self.readers.add(reader)
-        if self._stopping.is_set():
+        if self._follower.stopping.is_set():
             reader.end("stopping")
         try:
             yield
@@ -238,30 +247,43 @@ class Hub:
     async def _catch_up(self, reader: Reader) -> AsyncGenerator[Frame, None]:
         """Read the log up to where the hub is, and join there: no await stands between the two."""
         while reader.ended is None:
-            upto = self.position
-            if reader.cursor == upto:
+            if self._may_join(reader):
                 self._joined.setdefault((reader.filter, reader.form), set()).add(reader)
                 return
+            upto = self.position
             if reader.cursor > upto:
                 await self._moved.wait()
                 continue
-            news = await self._next_batch(reader, upto)
+            news, cursor = await self._next_batch(reader, upto)
             if news is not None:
                 yield news
+            reader.cursor = cursor
+
+    def _may_join(self, reader: Reader) -> bool:
+        """Whether a reader is exactly where the hub is.
+
+        One that is behind would miss events. One that is ahead, because it has read further at
+        another gateway, would get events that it has already.
+        """
+        return reader.cursor == self.position
 
     async def _history(self, reader: Reader) -> AsyncGenerator[Frame, None]:
         """The log as it stands now, and no more."""
         head = await anyio.to_thread.run_sync(feed.head, self.store)
         while reader.cursor < head and reader.ended is None:
-            news = await self._next_batch(reader, head)
+            news, cursor = await self._next_batch(reader, head)
             if news is not None:
                 yield news
+            reader.cursor = cursor
 
-    async def _next_batch(self, reader: Reader, upto: int) -> Frame | None:
+    async def _next_batch(self, reader: Reader, upto: int) -> tuple[Frame | None, int]:
+        """What the filter lets through of the next batch, and the cursor after the batch."""
         batch = await anyio.to_thread.run_sync(self._read, reader.cursor, upto)
-        reader.cursor = batch[-1].logged.position if len(batch) == feed.BATCH else upto
-        return frame(batch, reader.filter, reader.form, reader.cursor)
+        cursor = batch[-1].logged.position if len(batch) == feed.BATCH else upto
+        return frame(batch, reader.filter, reader.form, cursor), cursor
 
     def _read(self, after: int, upto: int) -> list[Told]:
         found = [each for each in feed.read(self.store, after) if each.position <= upto]
-        return told(seen(self.store, found))
+        batch = told(seen(self.store, found))
+        failpoints.hit("feed.history")
+        return batch

@@ -4,7 +4,6 @@ Every process that serves `/metrics` follows the whole log from its own start. N
 are bounded: names that come after the bound are counted as `other`. Reads the store.
 """
 
-import logging
 import threading
 import time
 from collections import Counter as Counts
@@ -31,8 +30,6 @@ from detent.operations.system import figures, status
 from detent.operations.thresholds import thresholds
 from detent.store.port import Logged, Query
 
-log = logging.getLogger("detent.metrics")
-
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 #: Different values that one label may have; all further ones together are `other`.
 MOST_NAMES = 200
@@ -41,7 +38,6 @@ BUCKETS_S = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86
 #: Counts are taken at most this often, and cost at most this part of a second each second.
 FRESH_S = 5.0
 SHARE = 0.05
-POLL_S = 1.0
 
 #: Requeues that are no new try: the delay of one that was counted is over, or nothing had failed.
 NO_RETRY = ("due", "released", "handed_back")
@@ -130,36 +126,20 @@ class Metrics:
         self._tracker = Tracker(core.store)
         self.registry.register(Standing(core, self._counted_here))
         self._duties = {} if duties is None else duties
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="metrics", daemon=True)
+        self._follower = feed.Follower(core.store, "metrics", self.observe)
 
     def start(self) -> None:
-        self._after = feed.head(self.core.store)
-        self._thread.start()
+        self._follower.start(feed.head(self.core.store))
 
     def stop(self) -> None:
-        self._stop.set()
-        self.core.store.ring()
-        self._thread.join()
+        self._follower.stop()
+        self._follower.join()
 
     def page(self) -> bytes:
         return generate_latest(self.registry)
 
-    def _loop(self) -> None:
-        while not self._stop.is_set():
-            try:
-                for batch in feed.follow(self.core.store, self._after, POLL_S):
-                    if self._stop.is_set():
-                        return
-                    if batch:
-                        self.observe(batch)
-                        self._after = batch[-1].position
-            except Exception:
-                log.warning("The log cannot be read for metrics; it is tried again.", exc_info=True)
-                self._stop.wait(POLL_S)
-
     def observe(self, batch: Sequence[Logged]) -> None:
-        """Count what a piece of the log says."""
+        """Count what a piece of the log says: all of it, or after a failure nothing."""
         for move in self._tracker.moves(batch):
             if move.level in OBSERVED:
                 OBSERVED[move.level](self, move)

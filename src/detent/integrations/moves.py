@@ -5,7 +5,7 @@ streams. A stream that is met in its middle is read once from its beginning. Rea
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -148,10 +148,21 @@ class Tracker:
         self._streams: OrderedDict[str, Stream] = OrderedDict()
 
     def moves(self, batch: Sequence[Logged]) -> Iterator[Move]:
-        """Every event of the batch, in order."""
+        """Every event of the batch, in order.
+
+        What may fail is done before the first of them: the same batch can be given again.
+        """
+        told = [_told(logged) for logged in batch]
         self._recall(batch)
-        for logged in batch:
-            yield self._apply(self._stream(logged.stream), logged)
+        return self._moves(zip(batch, told, strict=True))
+
+    def forget(self) -> None:
+        """Drop all streams: they may include events that will be given again."""
+        self._streams.clear()
+
+    def _moves(self, batch: Iterable[tuple[Logged, Told]]) -> Iterator[Move]:
+        for logged, told in batch:
+            yield self._apply(self._stream(logged.stream), logged, told)
             if logged.name in GONE:
                 del self._streams[logged.stream]
         while len(self._streams) > self._most:
@@ -178,15 +189,16 @@ class Tracker:
                     self._read(view, each)
 
     def _read(self, view: Reading, upto: Logged) -> None:
+        """Remember a stream once all of its beginning is read."""
         before = upto.position - 1
-        stream = self._stream(upto.stream)
+        stream = Stream()
         for logged in view.events(0, MOST_EVENTS, stream=upto.stream, upto=before):
-            self._apply(stream, logged)
+            self._apply(stream, logged, _told(logged))
+        self._streams[upto.stream] = stream
 
-    def _apply(self, stream: Stream, logged: Logged) -> Move:
+    def _apply(self, stream: Stream, logged: Logged, told: Told) -> Move:
         kind = EVENTS.get(logged.name)
         level = kind.level if kind is not None else ""
-        told = _decode(logged.data) if logged.data and logged.name in READ else _NOTHING
         _learn(stream, logged, told)
         move = Move(logged, level, stream, told)
         lifecycle = LIFECYCLES.get(stream.lifecycle or "board" if level == "task" else level)
@@ -206,6 +218,10 @@ class Tracker:
             # Made just now: by its creation, or by a new version of the plan.
             return move._replace(source=NOWHERE, target=target, since=logged.at)
         return move._replace(source=place.state, target=target, since=place.since)
+
+
+def _told(logged: Logged) -> Told:
+    return _decode(logged.data) if logged.data and logged.name in READ else _NOTHING
 
 
 def _learn(stream: Stream, logged: Logged, told: Told) -> None:

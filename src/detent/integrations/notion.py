@@ -44,6 +44,8 @@ SHOWN = ("queue_length", "health", "stats", "last_run", "last_heartbeat")
 MOST_EVENTS = 200
 #: The most that one call of a duty does before others have their turn.
 MOST_BATCHES = 5
+#: Pages that Notion has refused before and that one call tries again.
+MOST_OWED = 3
 #: Longer than any single request takes, because the office must not change hands within one.
 TERM_US = 180_000_000
 LONGEST_REST_S = 10.0
@@ -105,7 +107,7 @@ class Sync:
         if self._pages is None:
             with self.core.store.read() as view:
                 self._pages = dict(view.rows("notion_pages"))
-        done = Synced(complete=False)
+        done = self._owed()._replace(complete=False)
         for _ in range(most_batches):
             done = done.and_(self._batch())
             if done.complete:
@@ -127,6 +129,20 @@ class Sync:
         if batch:
             self._keep("system_state", {CURSOR: batch[-1].position})
         return done._replace(complete=len(batch) < MOST_EVENTS)
+
+    def _owed(self) -> Synced:
+        """Try some of the pages again that Notion has refused; those refused again are last."""
+        owed = [key.partition(":") for key, page in self._known.items() if page.get("owed")]
+        some = owed[:MOST_OWED]
+        tasks, runs = (
+            [ident for name, _, ident in some if name == table.name] for table in (TASKS, RUNS)
+        )
+        with self.core.store.read() as view:
+            rows = list(_present(view, tasks, runs))
+        done = Synced()
+        for table, ident, row in rows:
+            done = done.and_(self._one(table, ident, row))
+        return done
 
     def _state(self) -> Synced:
         with self.core.store.read() as view:
@@ -161,12 +177,16 @@ class Sync:
             if error.http_status == 404:
                 self._forget_database(table)
             log.warning("notion: %s: %s", key, error)
+            if table is not STATE:  # its values are compared in every pass
+                self._owe(key)
             return Synced(failed=1)
 
     def _put(self, table: Table, key: str, ident: str, row: Row, known: Json | None) -> Synced:
         properties = table.properties(row)
         now = digest(properties)
         if known is not None and (known.get("gone") or known.get("digest") == now):
+            if known.get("owed"):
+                self._remember(key, {**known, "owed": False})
             return Synced()
         source = self._source(table)
         if known is None:
@@ -232,6 +252,11 @@ class Sync:
         else:
             self._known[key] = page
 
+    def _owe(self, key: str) -> None:
+        """Note that a page is not as it should be; a later pass tries it again."""
+        page = self._known.pop(key) if key in self._known else {"page_id": None}
+        self._remember(key, {**page, "owed": True})
+
     def _keep(self, table: str, rows: Mapping[str, Any]) -> None:
         self.core.engine.within(lambda tx: tx.put_rows(table, rows))
 
@@ -242,7 +267,13 @@ def _title(block: Json) -> str:
 
 def _changed(view: Reading, batch: Sequence[Logged]) -> Iterable[tuple[Table, str, Row | None]]:
     """The tasks and runs that events are about, each once, as they are now; None if deleted."""
-    tasks, runs = _touched(batch, "task"), _touched(batch, "run")
+    return _present(view, _touched(batch, "task"), _touched(batch, "run"))
+
+
+def _present(
+    view: Reading, tasks: Sequence[str], runs: Sequence[str]
+) -> Iterable[tuple[Table, str, Row | None]]:
+    """Tasks and runs by their ids, as they are now; None if deleted."""
     task_rows = _rows(view, "tasks", tasks)
     run_rows = _rows(view, "runs", runs)
     of_task = {
@@ -282,7 +313,9 @@ class NotionKeeper:
     def __init__(self, core: Core, name: str, notion: Notion | None = None) -> None:
         self.core = core
         self._notion = notion
+        #: Made for one term of the office: its memory of pages is not valid in another.
         self._sync: Sync | None = None
+        self._term = 0
         interval_s = core.settings.notion_interval_ms / 1_000
         self.office = Office(core, OFFICE, name, TERM_US)
         self.errand = Errand(core, self.office, self.work, pause_s=interval_s)
@@ -299,8 +332,9 @@ class NotionKeeper:
         """One pass; whether there is more to do."""
         if self._notion is None:
             self._notion = connect(self.core.settings, self.rest)
-        if self._sync is None:
+        if self._sync is None or self._term != self.office.term:
             self._sync = Sync(self.core, self._notion, self.hold)
+            self._term = self.office.term
         try:
             return not self._sync.run().complete
         except DetentError as error:
@@ -310,7 +344,9 @@ class NotionKeeper:
             return False
 
     def hold(self) -> None:
-        if self.errand.stopping.is_set() or self.office.take() is None:
+        held = self.office.take() is not None
+        other_term = self._sync is not None and self.office.term != self._term
+        if self.errand.stopping.is_set() or not held or other_term:
             raise Elsewhere("This process does not sync any more.")
 
     def rest(self, seconds: float) -> None:

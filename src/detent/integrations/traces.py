@@ -192,6 +192,8 @@ class Traces:
         resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "detent")})
         self._spans = Spans(TracerProvider(resource=resource, shutdown_on_exit=False))
         self._tracker = Tracker(core.store)
+        #: The position up to which the tracker has seen the log; None if that is not known.
+        self._tracked: int | None = None
         office = Office(core, OFFICE, name, TERM_US)
         self.errand = Errand(core, office, self.work, pause_s=PAUSE_S)
 
@@ -211,15 +213,23 @@ class Traces:
             return False
         batch = feed.read(self.core.store, cursor, MOST_EVENTS)
         if batch:
-            self._export(batch)
-            self._keep(batch[-1].position)
+            self._export(batch, cursor)
         return len(batch) == MOST_EVENTS
 
-    def _export(self, batch: Sequence[Logged]) -> None:
+    def _export(self, batch: Sequence[Logged], cursor: int) -> None:
+        """Export the spans of a batch, then move the cursor.
+
+        The tracker is only used if it has seen exactly the events before the batch: not after a
+        failure, and not after another process has exported some.
+        """
+        if self._tracked != cursor:
+            self._tracker.forget()
+        self._tracked = None
         spans = list(self._spans.of(self._tracker.moves(batch)))
         if spans and self._exporter.export(spans) is not SpanExportResult.SUCCESS:
-            self._tracker = Tracker(self.core.store)  # it has seen what will be told again
             raise Unavailable("The traces could not be exported.", retry_after_s=1)
+        self._keep(batch[-1].position)
+        self._tracked = batch[-1].position
 
     def _keep(self, position: int) -> None:
         self.core.engine.within(lambda tx: tx.put_rows("system_state", {CURSOR: position}))

@@ -115,7 +115,10 @@ class Dispatcher:
             cursor = view.rows("webhooks").get(cursor_name(hook.name))
             if cursor is None or not view.events(cursor["position"], 1):
                 return 0
-        return self.core.engine.within(lambda tx: _fill(tx, hook))
+        filled = self.core.engine.within(lambda tx: _fill(tx, hook))
+        if filled:
+            failpoints.hit("webhook.filled")
+        return filled
 
     # -- from the outbox to the receiver ---------------------------------------------------
 

@@ -6,15 +6,12 @@ have been.
 """
 
 import json
-import logging
-import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from detent import failpoints, feed, views
-from detent.errors import DetentError
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import status, verdict
@@ -22,10 +19,10 @@ from detent.seals import trimmed
 from detent.store.port import Logged, Query, Reading, Writing
 from detent.store.walking import batches
 
-log = logging.getLogger("detent.state")
-
 #: Events after which the file is out of date, by how their names begin.
 STIRRING = ("task_", "job_", "run_")
+#: The writer's poll, and its pause between two refreshes.
+POLL_S, PAUSE_S = 0.5, 0.2
 #: The state that a run's last event leaves it in.
 ENDED = {
     "run_succeeded": "succeeded",
@@ -133,28 +130,24 @@ def replace_file(path: Path, text: str) -> None:
 
 
 class StateWriter:
-    """Follows the feed and refreshes the file when something has stirred."""
+    """Follows the feed and refreshes the file when something has stirred.
+
+    Events whose refresh failed are delivered again: the file is out of date until one succeeds.
+    """
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="state", daemon=True)
+        self._follower = feed.Follower(
+            core.store, "state", self.deliver, poll_s=POLL_S, pause_s=lambda: PAUSE_S
+        )
 
     def start(self) -> None:
-        self._thread.start()
+        self._follower.start(feed.head(self.core.store))
 
     def stop(self) -> None:
-        self._stop.set()
-        self.core.store.ring()
-        self._thread.join()
+        self._follower.stop()
+        self._follower.join()
 
-    def _loop(self) -> None:
-        for batch in feed.follow(self.core.store, feed.head(self.core.store), poll_s=0.5):
-            if self._stop.is_set():
-                return
-            if any(event.name.startswith(STIRRING) for event in batch):
-                try:
-                    refresh(self.core)
-                except (DetentError, OSError) as error:
-                    log.warning("state.json is not up to date: %s", error)
-                self._stop.wait(0.2)
+    def deliver(self, batch: Sequence[Logged]) -> None:
+        if any(event.name.startswith(STIRRING) for event in batch):
+            refresh(self.core)

@@ -18,6 +18,9 @@ class Office:
         self.office = office
         self.name = name
         self.term_us = term_us
+        #: How often it was taken over from another holder or from none. What a process remembers
+        #: of the work is only valid within one term.
+        self.term = 0
         self._until = 0
 
     def take(self) -> int | None:
@@ -42,6 +45,7 @@ class Office:
         if holder.get("name") != self.name and holder.get("until", 0) > now:
             self._until = 0
             return None
+        self.term += holder.get("name") != self.name
         self._until = now + self.term_us
         tx.put_rows("system_state", {self.office: {"name": self.name, "until": self._until}})
         return now

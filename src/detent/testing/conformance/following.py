@@ -42,12 +42,11 @@ def write_slowly(store: Store, seed: int) -> None:
 def tail(store: Store, written: threading.Event) -> list[Logged]:
     """What a reader sees from the start until it finds nothing new after the last write."""
     seen: list[Logged] = []
+    log = feed.Tail(store, seen.extend, 0)
     last_look = False
-    for batch in feed.follow(store, 0, poll_s=0.002):
-        seen += batch
-        if last_look and not batch:
-            break
+    while log.step() or not last_look:
         last_look = written.is_set()
+        store.wait(log.cursor, 0.002)
     return seen
 
 

@@ -27,7 +27,7 @@ from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.state import Job, Run
 from detent.kernel.world import World
-from detent.store.port import Due, Logged, Store, Writing
+from detent.store.port import Due, Writing
 from detent.testing.simulation.mutants_plans import PLANS
 from detent.testing.simulation.mutants_unseen import UNSEEN
 
@@ -172,16 +172,14 @@ def reclaim_of_waiting_work() -> Patches:
 def tail_by_max_position() -> Patches:
     """A reader goes on from the head of the log, which it looks up after it has read."""
 
-    def follow(store: Store, after: int, poll_s: float = 1.0) -> Iterator[Sequence[Logged]]:
-        while True:
-            events = feed.read(store, after)
-            if events:
-                after = feed.head(store)
-            else:
-                store.wait(after, poll_s)
-            yield events
+    def step(self: feed.Tail) -> int:
+        events = feed.read(self.store, self.cursor)
+        if events:
+            self.deliver(events)
+            self.cursor = feed.head(self.store)
+        return len(events)
 
-    yield patch.object(feed, "follow", follow)
+    yield patch.object(feed.Tail, "step", step)
 
 
 def acknowledge_before_commit() -> Patches:

@@ -1,13 +1,14 @@
 """Virtual keepers, which run the real keeper's passes, and readers that tail the feed."""
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 
 from detent import feed
 from detent.errors import Unavailable
 from detent.keeper import due, unblock
 from detent.keeper.loop import Duty, Keeper
+from detent.store.port import Logged
 from detent.testing.simulation.process import Process
 
 # A full disk is part of the play: no keeper needs to complain of it on the terminal.
@@ -44,10 +45,12 @@ class Reader:
         self.cursor = 0
 
     def life(self) -> Generator[None]:
-        self.process.store.begin()
-        for batch in feed.follow(self.process.store, self.cursor, poll_s=0):
-            if batch:
-                self.process.auditor.tailed(self.process.name, batch)
-                self.cursor = batch[-1].position
-            yield
+        tail = feed.Tail(self.process.store, self._deliver, self.cursor)
+        while True:
             self.process.store.begin()
+            tail.step()
+            self.cursor = tail.cursor
+            yield
+
+    def _deliver(self, batch: Sequence[Logged]) -> None:
+        self.process.auditor.tailed(self.process.name, batch)

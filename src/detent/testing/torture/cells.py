@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from detent import seals
+from detent import feed, seals
 from detent.errors import DetentError
 from detent.failpoints import Action
 from detent.operations.core import Core
@@ -19,6 +19,7 @@ from detent.store.port import Query
 from detent.testing.torture import evidence
 from detent.testing.torture.asking import ask
 from detent.testing.torture.history import OK, REFUSED, Op
+from detent.testing.torture.log_readers import CellReaders, log_in
 from detent.testing.torture.nursery import Child
 from detent.testing.torture.place import (
     POSTGRES,
@@ -42,6 +43,8 @@ PATIENCE_S = 1.0
 UNBLOCKED_S, UNBLOCKED_TIMES = 10.0, 10
 #: What a gateway is asked for before and after it has met its failpoint.
 SUBMISSIONS = 8
+#: How long a delay holds up the live feed: readers connect within it.
+LAG_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +106,15 @@ SCENES: tuple[Scene, ...] = (
     Scene("keeper.duty", "keeper", count=2),
     Scene("seal.before", "keeper"),
     Scene("schedule.submitted", "keeper"),
+    Scene("webhook.filled", "keeper"),
     Scene("webhook.sent", "keeper"),
     Scene("state.replace", "keeper"),
     Scene("request.received", "gateway", intent="small"),
     Scene("response.before", "gateway", intent="small"),
     Scene("commit.before", "gateway", intent="small", count=3, blocks=BOTH),
     Scene("commit.after", "gateway", intent="small", count=3, blocks=FILE),
+    Scene("feed.read", "feed", intent="small"),
+    Scene("feed.history", "feed", intent="small"),
 )
 
 
@@ -399,9 +405,45 @@ def _submit(place: Place, gateway: Child, intent: str, key: str) -> Op:
     return Op("submit", key, made, answered.outcome, answered.code)
 
 
+# ---- readers of the live feed ----------------------------------------------------------------
+
+
+def _play_feed(place: Place, armed: str, outcome: Outcome) -> None:
+    """Readers of two gateways, one of which meets the failpoint; each is compared with the log."""
+    place.delay_ms = LAG_MS
+    intent = outcome.scene.intent
+    with place.core() as core:
+        place.up("worker", "hands")
+        made = [submit(core, intent)]
+        until(lambda: ended(core, *made), "there is something to read")
+        relief, victim = place.up("gateway", "relief"), place.up("gateway", "victim", armed)
+        readers = CellReaders(place, victim, relief)
+        readers.start()
+        try:
+            until(
+                lambda: place.was_hit(armed) or readers.have_read(feed.head(core.store)),
+                "readers have caught up",
+            )
+            made.append(submit(core, intent))
+            _meet(place, victim, armed, outcome)
+            readers.add_one_ahead(feed.head(core.store))
+            made.append(submit(core, intent))
+            _heal(
+                victim,
+                outcome,
+                lambda: ended(core, *made) and readers.beside.cursor == feed.head(core.store),
+            )
+            until(lambda: readers.have_read(feed.head(core.store)), "readers have caught up")
+        finally:
+            readers.end()
+        _conclude(place, core, outcome, *made)
+        outcome.problems += readers.problems(log_in(core.store))
+
+
 PLAYS: Mapping[str, Callable[[Place, str, Outcome], None]] = {
     "first": _play_first,
     "worker": _play_worker,
     "keeper": _play_keeper,
     "gateway": _play_gateway,
+    "feed": _play_feed,
 }

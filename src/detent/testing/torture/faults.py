@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from detent.failpoints import Action
-from detent.testing.torture.cells import SCENES
+from detent.testing.torture.cells import SCENES, Scene
 from detent.testing.torture.cluster import Cluster
 from detent.testing.torture.nursery import Child
 from detent.testing.torture.place import LEASE_MS
@@ -119,14 +119,15 @@ class Injector:
 
     def failpoint(self) -> bool:
         """A member is killed, and the one in its place meets a failpoint of its role."""
-        scene = self.rng.choice([each for each in SCENES if each.role in self.cluster.size])
+        met = [(_process(each), each.point) for each in SCENES]
+        role, point = self.rng.choice([each for each in met if each[0] in self.cluster.size])
         action = self.rng.choice([*Action])
-        if not self._signal(scene.role, signal.SIGKILL):
+        if not self._signal(role, signal.SIGKILL):
             return False
-        armed = f"{scene.point}:{action}:{self.rng.randint(1, 6)}"
-        self.cluster.refill(scene.role, armed)
+        armed = f"{point}:{action}:{self.rng.randint(1, 6)}"
+        self.cluster.refill(role, armed)
         if action is Action.STOP:
-            child = self.cluster.members[scene.role][-1]
+            child = self.cluster.members[role][-1]
             self._stopped.append((time.monotonic() + 5 * LEASE_MS / 1_000, child))
         return True
 
@@ -160,6 +161,11 @@ class Injector:
         offset_us = round(self.rng.uniform(*JUMP_S) * 1_000_000)
         file.write_text(str(offset_us))
         return True
+
+
+def _process(scene: Scene) -> str:
+    """The role of the process that meets the failpoint of a scene."""
+    return "gateway" if scene.role == "feed" else scene.role
 
 
 FAULTS: Mapping[str, Callable[[Injector], bool]] = {

@@ -12,16 +12,19 @@ from unittest.mock import patch
 
 import apsw
 
-from detent import failpoints
+from detent import failpoints, feed
 from detent.engine import Answer, Engine, due
 from detent.engine.ledger import Ledger
 from detent.errors import Unavailable
+from detent.gateway.live import Hub
 from detent.ids import new_id
+from detent.integrations import webhooks
 from detent.integrations.webhooks import Dispatcher
 from detent.keeper import schedules
 from detent.kernel import commands as c
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
+from detent.operations.webhooks import cursor_name
 from detent.store.port import Due, Key
 from detent.store.sqlite import connection, store
 from detent.testing.simulation import mutants as simulated
@@ -63,6 +66,58 @@ def webhook_is_noted_before_it_is_sent() -> Patches:
         return attempt(self, hook, row)
 
     yield patch.object(Dispatcher, "_attempt", note_then_send)
+
+
+def webhook_cursor_moves_first() -> Patches:
+    """A webhook's cursor moves in one transaction, and the next one fills the outbox."""
+
+    def fill(self: Dispatcher, hook: Any) -> int:
+        with self.core.store.read() as view:
+            cursor = view.rows("webhooks")[cursor_name(hook.name)]["position"]
+            batch = view.events(cursor, webhooks.MOST_EVENTS)
+            chosen = webhooks._chosen(view, hook, batch) if batch else []
+        if batch:
+            moved = {cursor_name(hook.name): {"position": batch[-1].position}}
+            self.core.engine.within(lambda tx: tx.put_rows("webhooks", moved))
+        if chosen:
+            failpoints.hit("webhook.filled")
+            self.core.engine.within(lambda tx: tx.put_outbox(chosen))
+        return len(chosen)
+
+    yield patch.object(Dispatcher, "fill", fill)
+
+
+def cursor_moves_before_delivery() -> Patches:
+    """A reader of the log moves its cursor when it has read a batch, and then delivers it."""
+
+    def step(self: feed.Tail) -> int:
+        batch = feed.read(self.store, self.cursor)
+        if batch:
+            self.cursor = batch[-1].position
+            self.deliver(batch)
+        return len(batch)
+
+    yield patch.object(feed.Tail, "step", step)
+
+
+def reader_ahead_of_the_hub_joins() -> Patches:
+    """A reader of the live feed that has read further than the hub joins it immediately."""
+
+    def may_join(self: Hub, reader: Any) -> bool:
+        return bool(reader.cursor >= self.position)
+
+    yield patch.object(Hub, "_may_join", may_join)
+
+
+def reader_takes_the_hubs_position() -> Patches:
+    """A reader that has read its history goes on from where the hub is by then."""
+    next_batch = Hub._next_batch
+
+    async def read_then_look(self: Hub, reader: Any, upto: int) -> Any:
+        news, _ = await next_batch(self, reader, upto)
+        return news, self.position
+
+    yield patch.object(Hub, "_next_batch", read_then_look)
 
 
 def step_is_not_recorded() -> Patches:
@@ -198,6 +253,8 @@ MUTANTS: Mapping[str, Callable[[], Patches]] = {
         *(effect_is_not_looked_up, effect_begins_without_a_word, step_is_not_recorded),
         *(subtask_has_a_new_id_each_time, webhook_is_noted_before_it_is_sent),
         *(lost_leases_are_never_found, key_is_not_remembered, schedule_fires_without_a_key),
+        *(webhook_cursor_moves_first, cursor_moves_before_delivery),
+        *(reader_ahead_of_the_hub_joins, reader_takes_the_hubs_position),
         *(sleeper_is_not_fenced, verdict_on_what_is_decided),
         *(commit_is_not_synced, nothing_is_synced, failed_sync_is_no_fault),
         *(full_disk_is_no_fault, fault_is_not_undone),

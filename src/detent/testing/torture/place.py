@@ -86,6 +86,8 @@ class Place:
         self.clock = directory / "clock"
         #: The broken variant that its processes are; empty: none.
         self.mutant = mutant
+        #: How long the failpoint action `delay` takes.
+        self.delay_ms = failpoints.DELAY_MS
         self.children: list[Child] = []
 
     def start(self, role: str, name: str, armed: str = "", **settings: Any) -> Child:
@@ -99,6 +101,7 @@ class Place:
                 failpoints.VARIABLE: armed,
                 failpoints.TESTING: "1",
                 failpoints.LOG: str(self.hits),
+                failpoints.DELAY: str(self.delay_ms),
             }
         birth = Birth(role, name, self.directory, {**self.settings, **settings}, environment)
         child = self.nursery.start(birth)

@@ -1,7 +1,8 @@
 """A storm: a cluster under load and faults for some time, then peace, then the check.
 
-What it leaves when it fails is a directory with everything that was seen, and the command that
-does the same again.
+Meanwhile the log is read over WebSockets, server-sent events, pages and a webhook, and each reader
+is compared with it. What it leaves when it fails is a directory with everything that was seen, and
+the command that does the same again.
 """
 
 import json
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
 from detent.operations.core import Core
-from detent.testing.torture import evidence
+from detent.testing.torture import deliveries, evidence, receiver
 from detent.testing.torture.checker import Seen
 from detent.testing.torture.cluster import Cluster
 from detent.testing.torture.faults import OF_A_FILE, OF_A_SERVER, Injector
 from detent.testing.torture.history import History
 from detent.testing.torture.load import CLIENTS, Client, total
+from detent.testing.torture.log_readers import KINDS, Readers, log_in
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.place import SQLITE, Failed, Place, live, until
 
@@ -36,6 +38,8 @@ SAY_EVERY_S = 5.0
 MOST_MORE_S = 180.0
 #: How often it is looked whether that is so.
 LOOK_EVERY_S = 1.0
+#: Readers of each kind, and of how many webhook messages one is cut off without an answer.
+READERS, CUT_EVERY = 2, 400
 #: After the faults: how long until one more answer has come, or one more piece of work has ended.
 PEACE_S = 90.0
 
@@ -98,6 +102,20 @@ class Storm:
             Client(self.cluster, self.history, Random(rng.random()), f"client-{number}")
             for number in range(CLIENTS)
         ]
+        self.readers = self._readers(Random(rng.random()))
+        self.receiver = self._stack.enter_context(receiver.receiving(CUT_EVERY))
+
+    def _readers(self, rng: Random) -> Readers:
+        """Each chooses a gateway anew whenever it connects."""
+
+        def address() -> str | None:
+            return self.cluster.address(Random(rng.random()))
+
+        return Readers(
+            kind(f"{kind.kind}-{number}", address, lambda: self.place.token, Random(rng.random()))
+            for kind in KINDS
+            for number in range(READERS)
+        )
 
     def _serve(self) -> "Server":
         from detent.testing.postgres import Server
@@ -113,6 +131,7 @@ class Storm:
         except (Failed, DetentError, TimeoutError) as error:
             self.report.problems.append(f"{type(error).__name__}: {error}")
         finally:
+            self.readers.end()
             self.place.end()
             self.history.close()
             self._stack.close()
@@ -124,6 +143,7 @@ class Storm:
 
     def _rage(self) -> None:
         self.cluster.start()
+        self._start_readers()
         self.say(f"{sum(self.cluster.started.values())} processes are up on {self.plan.store}")
         self.injector.start()
         for client in self.clients:
@@ -139,6 +159,11 @@ class Storm:
         for client in self.clients:
             client.end()
         self.report.faults = self.injector.done
+
+    def _start_readers(self) -> None:
+        with self.place.core() as core:
+            self.receiver.subscribe(core)
+        self.readers.start()
 
     def _progress(self, left_s: float) -> str:
         counts = total(self.clients)
@@ -160,8 +185,17 @@ class Storm:
         seen["marks"] = self.place.ledger.size()
         seen["stale writes refused"] = self.place.refused()
         faults = Counter(dict(self.injector.done))
-        now = Report(self.plan, counts=total(self.clients) + seen, faults=faults)
+        counts = total(self.clients) + seen + self._read()
+        now = Report(self.plan, counts=counts, faults=faults)
         return bool(too_little(now))
+
+    def _read(self) -> Counter[str]:
+        """What the readers of the log have seen."""
+        webhook = {
+            "webhook messages": len(self.receiver.messages),
+            "webhook messages cut off": self.receiver.cuts,
+        }
+        return self.readers.counts() + Counter(webhook)
 
     def _calm(self) -> None:
         """Nobody is hurt any more: answers come, work ends, everybody leaves."""
@@ -177,6 +211,9 @@ class Storm:
         with self.place.core() as core:
             while (left := live(core)) and self._is_worked_off(core, left):
                 pass
+            while (left := self._unread(core)) and self._is_read(core, left):
+                pass
+        self.readers.end()
         self.report.problems += self.place.end()
 
     def _is_worked_off(self, core: Core, left: int) -> bool:
@@ -188,13 +225,30 @@ class Storm:
 
         return bool(until(less, f"all work has ended: {left} pieces stand still", PEACE_S))
 
+    def _unread(self, core: Core) -> int:
+        """How many events readers of the log have still to get, all together."""
+        log, wanted = log_in(core.store), log_in(core.store, receiver.EVENTS)
+        head = log.positions[-1] if log.positions else 0
+        left = sum(len(log.between(each.cursor, head)) for each in self.readers.all)
+        return left + len({*wanted.events} - {each.event for each in [*self.receiver.messages]})
+
+    def _is_read(self, core: Core, left: int) -> bool:
+        def less() -> bool:
+            self.cluster.refill_all()
+            return self._unread(core) < left
+
+        return bool(until(less, f"readers have the whole log: {left} events are missing", PEACE_S))
+
     def _judge(self) -> None:
         self.history.close()
         told = evidence.told(self.where / "history.jsonl")
         with self.place.core() as core:
             seen = evidence.gather(core.store, self.place.ledger, told)
             self.report.problems += evidence.judge(core.store, self.place.ledger, told)
-        self.report.counts = total(self.clients) + counted(seen.log)
+            self.report.problems += self.readers.problems(log_in(core.store))
+            wanted = log_in(core.store, receiver.EVENTS)
+        self.report.problems += deliveries.webhook_problems(self.receiver.messages, wanted)
+        self.report.counts = total(self.clients) + counted(seen.log) + self._read()
         self.report.counts["marks"] = sum(map(len, seen.ledger.values()))
         self.report.counts["stale writes refused"] = self.place.refused()
         self.report.problems += too_little(self.report)
@@ -241,6 +295,13 @@ LEAST: Mapping[str, float] = {
     "answer ok": 2,
     "reject ok": 1,
     "marks": 80,
+    "events by WebSocket": 400,
+    "events by SSE": 400,
+    "events by pages": 400,
+    "webhook messages": 20,
+    "cuts of WebSocket": 6,
+    "cuts of SSE": 6,
+    "cuts of pages": 6,
 }
 #: From so many minutes on every kind of fault must have come.
 WHOLE = 0.5
@@ -249,6 +310,8 @@ KILLS = 20
 #: Faults that take leases away, and those that leave clients without an answer.
 LOSING = ("kill-worker", "stop-worker", "failpoint")
 SILENCING = ("kill-gateway", "stop-gateway")
+#: Faults that end the connections of readers.
+CUTTING = ("kill-gateway", "cut", "kill-database")
 
 
 def too_little(report: Report) -> list[str]:
@@ -257,6 +320,8 @@ def too_little(report: Report) -> list[str]:
     kinds = report.plan.kinds
     least["reclaimed"] = _some(kinds, LOSING)
     least["submit unknown"] = _some(kinds, SILENCING)
+    least["lost connections"] = _some(kinds, CUTTING)
+    least["webhook messages cut off"] = 1
     if report.plan.minutes >= WHOLE:
         least["stale writes refused"] = _some(kinds, ("stop-worker",))
     if "kill-database" in kinds:

@@ -1,0 +1,271 @@
+"""Readers of the log that tell the outside: a failure between reading and delivery loses nothing.
+
+Each reader is compared with one that nothing has happened to.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from detent import feed
+from detent.engine.claims import ClaimAsk
+from detent.errors import Unavailable
+from detent.integrations import moves, traces, webhooks
+from detent.integrations.metrics import Metrics
+from detent.integrations.notion import CURSOR, Synced
+from detent.integrations.traces import Traces
+from detent.integrations.webhooks import Dispatcher
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.testing.notion_server import Reply
+from tests.integrations.hooks import SOMEBODY, put, said, submit
+from tests.integrations.notion_world import World
+from tests.integrations.receiver import Receiver
+
+CUT = Unavailable("The connection was cut.", retry_after_s=1)
+
+
+class Failing:
+    """A function that raises at one of its calls, by number from 1, and works otherwise."""
+
+    def __init__(self, right: Callable[..., Any], at: int, *, after: bool = False) -> None:
+        self._right, self._at, self._after = right, at, after
+        self.calls = 0
+
+    def __call__(self, *given: Any) -> Any:
+        self.calls += 1
+        if self.calls == self._at and not self._after:
+            raise CUT
+        found = self._right(*given)
+        if self.calls == self._at:
+            raise CUT
+        return found
+
+
+def claim(core: Core) -> tuple[c.Grant, str]:
+    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    return claimed.grant, claimed.job.run_id or ""
+
+
+def story(core: Core, name: str) -> None:
+    """A task that fails, is opened again and is done."""
+    fail_twice(core, name)
+    core.engine.do(c.RetryTask(name), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+
+
+def fail_twice(core: Core, name: str) -> None:
+    submit(core, name, queue=True, options={"retry": {"retries": 0}})
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.RetryTask(name), SOMEBODY)
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
+
+
+# ---- metrics -----------------------------------------------------------------------------------
+
+
+def counted(core: Core, after: int) -> tuple[Metrics, feed.Tail]:
+    metrics = Metrics(core)
+    return metrics, feed.Tail(core.store, metrics.observe, after)
+
+
+def families(metrics: Metrics) -> list[str]:
+    """What was counted from the feed."""
+    page = metrics.page().decode().splitlines()
+    return [line for line in page if line.startswith(("task_", "job_", "run_", "detent_claims"))]
+
+
+def test_metrics_count_each_event_once_although_counting_fails(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any event, of the batch or of the beginning of a stream that the batch goes on with."""
+    fail_twice(core, "old")
+    after = feed.head(core.store)
+    core.engine.do(c.RetryTask("old"), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    story(core, "new")
+    undisturbed, tail = counted(core, after)
+    decode = Failing(moves._decode, 0)
+    monkeypatch.setattr(moves, "_decode", decode)
+    tail.step()
+    assert decode.calls > 10
+    for at in range(1, decode.calls + 1):
+        metrics, tail = counted(core, after)
+        monkeypatch.setattr(moves, "_decode", Failing(decode._right, at))
+        with pytest.raises(Unavailable):
+            tail.step()
+        tail.step()
+        assert families(metrics) == families(undisturbed), f"failed at event {at}"
+
+
+# ---- traces ------------------------------------------------------------------------------------
+
+
+class Kept(SpanExporter):
+    def __init__(self) -> None:
+        self.spans: list[ReadableSpan] = []
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.spans.extend(spans)
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Nothing to let go of."""
+
+    @property
+    def told(self) -> set[str]:
+        """Spans as their receiver sees them; one that comes again is the same."""
+        return {each.to_json() for each in self.spans}
+
+
+@pytest.fixture
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "MOST_EVENTS", 4)
+
+
+def undisturbed_traces(core: Core, after: int) -> set[str]:
+    kept = Kept()
+    alone = Traces(core, "alone", kept)
+    alone._keep(after)
+    while alone.work(0):
+        pass
+    return kept.told
+
+
+def export_all(readers: Sequence[Traces]) -> None:
+    """Each exports one batch in its turn; a failure is tried again in the next turn."""
+    again = True
+    while again:
+        again = False
+        for reader in readers:
+            try:
+                again |= reader.work(0)
+            except Unavailable:
+                again = True
+
+
+@pytest.mark.parametrize("part", ["export", "_keep"])
+@pytest.mark.parametrize("after", [False, True])
+def test_spans_are_the_same_although_an_export_fails(
+    core: Core, monkeypatch: pytest.MonkeyPatch, in_pieces: None, part: str, after: bool
+) -> None:
+    start = feed.head(core.store)
+    story(core, "t")
+    right = undisturbed_traces(core, start)
+    assert len(right) == 5  # three runs, and two ends of the task
+    for at in range(1, 4):
+        kept = Kept()
+        reader = Traces(core, "here", kept)
+        reader._keep(start)
+        where: Any = kept if part == "export" else reader
+        monkeypatch.setattr(where, part, Failing(getattr(where, part), at, after=after))
+        export_all([reader])
+        assert kept.told == right, f"failed at {at}"
+
+
+def test_spans_are_the_same_although_two_processes_export_in_turn(
+    core: Core, in_pieces: None
+) -> None:
+    start = feed.head(core.store)
+    story(core, "t")
+    right = undisturbed_traces(core, start)
+    kept = Kept()
+    readers = [Traces(core, name, kept) for name in ("one", "other")]
+    readers[0]._keep(start)
+    export_all(readers)
+    assert kept.told == right
+
+
+# ---- Notion ------------------------------------------------------------------------------------
+
+
+REFUSAL = {"object": "error", "code": "validation_error", "message": "No."}
+
+
+def test_a_page_that_notion_refused_is_written_in_a_later_pass() -> None:
+    world = World()
+    world.submit("t1")
+    world.run()
+    world.submit("t2")
+    world.server.answers.append(Reply(400, REFUSAL))
+    assert world.run() == Synced(failed=1)
+    assert set(world.rows("tasks")) == {"t1"}
+    assert world.run() == Synced(created=1)
+    assert set(world.rows("tasks")) == {"t1", "t2"}
+    assert world.run() == Synced()
+
+
+def test_pages_that_notion_goes_on_refusing_hold_up_no_other() -> None:
+    world = World()
+    world.submit("t1")
+    world.run()
+    names = [f"n{number}" for number in range(8)]
+    for name in names:
+        world.submit(name)
+        world.server.answers.append(Reply(400, REFUSAL))
+    assert world.run().failed == 8
+    world.server.answers += [Reply(400, REFUSAL)] * 6
+    passes = [world.run() for _ in range(6)]
+    assert sum(each.created for each in passes) == 8
+    assert set(world.rows("tasks")) == {"t1", *names}
+    assert world.run() == Synced()
+
+
+def test_notions_cursor_moves_after_the_pages_of_its_batch() -> None:
+    world = World()
+    world.submit("t1")
+    world.run()
+    with world.core.store.read() as view:
+        before = view.rows("system_state")[CURSOR]
+    world.submit("t2")
+    world.server.answers += [Reply(500, {})] * 5
+    with pytest.raises(Exception, match="500"):
+        world.run()
+    with world.core.store.read() as view:
+        assert view.rows("system_state")[CURSOR] == before
+    world.run()
+    assert set(world.rows("tasks")) == {"t1", "t2"}
+
+
+# ---- webhooks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("function", ["_chosen", "_fill"])
+def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
+    core: Core,
+    receiver: Receiver,
+    dispatcher: Dispatcher,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    after: bool,
+) -> None:
+    put(core, receiver)
+    submit(core, "t", queue=True)
+    monkeypatch.setattr(webhooks, function, Failing(getattr(webhooks, function), 1, after=after))
+    with pytest.raises(Unavailable):
+        dispatcher.pass_once()
+    dispatcher.pass_once()
+    assert said(receiver) == ["task_created t", "task_queued t", "job_created t-j1"]
+    assert len({*receiver.ids}) == 3
+
+
+def test_a_webhook_sends_again_what_was_not_noted_as_sent(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(core, receiver)
+    submit(core, "t", queue=True)
+    monkeypatch.setattr(dispatcher, "_delivered", Failing(dispatcher._delivered, 2))
+    with pytest.raises(Unavailable):
+        dispatcher.pass_once()
+    dispatcher.pass_once()
+    assert list(dict.fromkeys(said(receiver))) == [
+        "task_created t",
+        "task_queued t",
+        "job_created t-j1",
+    ]
+    assert len({*receiver.ids}) == 3
+    assert len(receiver.ids) == 4

@@ -1,0 +1,62 @@
+"""state.json follows the log also when refreshing it, or reading the log, fails in between."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent import feed
+from detent.engine import Engine
+from detent.errors import Unavailable
+from detent.keeper import state
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from detent.settings import Settings
+from detent.store.open import open_store
+from tests.gateway.installation import until
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[Core]:
+    store = open_store(str(directory / "detent.db"))
+    core = Core(store, Engine(store), Settings(store_data_dir=str(directory)), {"x": {}})
+    writer = state.StateWriter(core)
+    writer.start()
+    try:
+        yield core
+    finally:
+        writer.stop()
+        store.close()
+
+
+def queue_length(directory: Path) -> int | None:
+    try:
+        return int(json.loads((directory / "state.json").read_text())["queueLength"])
+    except OSError:
+        return None
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), Unavailable("cut", retry_after_s=1)])
+@pytest.mark.parametrize(("where", "name"), [(state, "refresh"), (feed, "read")])
+def test_a_failed_refresh_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: Exception
+) -> None:
+    """One event, one failure, and no other event that would refresh the file."""
+    failed: list[bool] = []
+    right = getattr(where, name)
+
+    def failing(*given: Any) -> Any:
+        if not failed:
+            failed.append(True)
+            raise error
+        return right(*given)
+
+    with writing(tmp_path) as core:
+        monkeypatch.setattr(where, name, failing)
+        command = c.SubmitTask("t", "p", "board", "x", "cli", queue=True)
+        core.engine.do(command, c.Actor("person"))
+        until(lambda: queue_length(tmp_path) == 1)
+    assert failed
