@@ -10,6 +10,7 @@ from detent.cli import output
 from detent.cli.choosing import told
 from detent.cli.connection import Connection, connect
 from detent.cli.rows import task_state
+from detent.cli.values import value_from
 from detent.errors import DetentError
 
 
@@ -142,7 +143,7 @@ def _reject(detent: Connection, row: Mapping[str, Any]) -> Any:
 
 def _raise(detent: Connection, row: Mapping[str, Any]) -> Any:
     amount = click.prompt("  new budget in dollars")
-    return detent.call("edit_task", task_id=row["id"], max_budget_usd=amount)
+    return detent.call("edit_task", task_id=row["id"], max_budget_usd=value_from(amount))
 
 
 def _simply(operation: str) -> Dealing:

@@ -5,10 +5,11 @@ row is decided and removed in one transaction, so it becomes work exactly once. 
 stays with the reason, for a person to look at.
 """
 
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from detent.engine import Answer, Ask, batch
 from detent.errors import DetentError, Invalid
@@ -56,8 +57,6 @@ def _take(core: Core, tx: Writing) -> int:
 
 def _asks(core: Core, row: Intake) -> Sequence[Ask]:
     """The one command that a row stands for."""
-    from detent.operations.models import fields_of  # pydantic, only where rows come this way
-
     operation = OPERATIONS.get(row.operation)
     if row.operation not in ALLOWED or operation is None or operation.post is None:
         raise Invalid(
@@ -66,17 +65,17 @@ def _asks(core: Core, row: Intake) -> Sequence[Ask]:
             given=row.operation,
             allowed=ALLOWED,
         )
-    arguments = dict(fields_of(operation).read(_body(row)))
+    arguments = _body(row)
     if row.idempotency_key is not None:
         arguments["idempotency_key"] = row.idempotency_key
     return operation.post(core, CALLER, **arguments).asks
 
 
-def _body(row: Intake) -> Mapping[str, Any]:
+def _body(row: Intake) -> dict[str, Any]:
     try:
-        body = json.loads(row.body)
+        body = msgspec.json.decode(row.body)
     except ValueError as error:
         raise Invalid(f"body is not JSON: {error}.", field="body") from None
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         raise Invalid("body must be an object.", field="body", given=body)
     return body

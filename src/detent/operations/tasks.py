@@ -11,7 +11,9 @@ from detent.kernel.priority import priority_from
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import LONGEST_TITLE, MOST_TAGS, options_from, text, texts
+from detent.operations.requests import text, texts
+from detent.submission.options import options_from
+from detent.submission.request import MAX_TAGS, MAX_TITLE
 
 
 def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:
@@ -100,7 +102,7 @@ def edit_task(
     tags: Sequence[str] | None = None,
     priority: str | None = None,
     options: Mapping[str, Any] | None = None,
-    max_budget_usd: float | str | None = None,
+    max_budget_usd: float | None = None,
 ) -> shapes.Moved:
     """Change what a person may change, all at once; a higher budget lets go on what it held up."""
     task, _ = core.task(caller, task_id)
@@ -108,9 +110,9 @@ def edit_task(
         name: value for name, value in locals().items() if name in EDITABLE and value is not None
     }
     if title is not None:
-        changes["title"] = text({"title": title}, "title", longest=LONGEST_TITLE)
+        changes["title"] = text({"title": title}, "title", longest=MAX_TITLE)
     if tags is not None:
-        changes["tags"] = list(texts({"tags": tags}, "tags", MOST_TAGS))
+        changes["tags"] = list(texts({"tags": tags}, "tags", MAX_TAGS))
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:

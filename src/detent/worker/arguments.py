@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import msgspec
+
 from detent.errors import Invalid
 from detent.worker.values import is_model, restored, storable, unrestorable
 
@@ -104,12 +106,30 @@ class Parameters:
     # -- a call goes out ---------------------------------------------------------------------
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The payload of a typed submission, checked as the handler will check it."""
+        """The payload of a typed submission; it is checked when it is submitted."""
         given = self._bound(args, kwargs)
         plain = {name: storable(value, f"payload.{name}") for name, value in given.items()}
-        payload = plain.get(self.named[0].name) if self.whole else plain
-        self.decode(payload, None)
-        return payload
+        return plain.get(self.named[0].name) if self.whole else plain
+
+    # -- what a worker registers -------------------------------------------------------------
+
+    def schema(self) -> dict[str, Any] | None:
+        """The payloads that the handler takes, as a JSON Schema; None if it takes any."""
+        if all(each.annotation is Any for each in self.named):
+            return None
+        found, parts = msgspec.json.schema_components(
+            [each.annotation for each in self.named],
+            schema_hook=_schema_of_model,
+            ref_template="#/$defs/{name}",
+        )
+        if self.whole:
+            made = dict(found[0])
+        else:
+            names = [each.name for each in self.named]
+            required = [each.name for each in self.named if each.required]
+            made = {"type": "object", "properties": dict(zip(names, found, strict=True))}
+            made |= {"required": required} if required else {}
+        return made | ({"$defs": dict(parts)} if parts else {})
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         own = [each for each in self.signature.parameters.values() if each.name != RUN]
@@ -125,6 +145,14 @@ class Parameters:
         rest = next((each.name for each in own if each.kind is each.VAR_KEYWORD), None)
         further = bound.pop(rest, {}) if rest else {}
         return {**bound, **further}
+
+
+def _schema_of_model(kind: type) -> dict[str, Any]:
+    """The schema of a pydantic model, which brings its own definitions."""
+    if not hasattr(kind, "model_json_schema"):
+        raise NotImplementedError
+    made: dict[str, Any] = kind.model_json_schema()
+    return made
 
 
 def _hints(function: Callable[..., Any], handler: str) -> dict[str, Any]:

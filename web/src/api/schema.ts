@@ -27,10 +27,11 @@ export type ActedOn = {
 };
 
 export type AddBody = {
-  source: string;
   intent: string;
+  source: string;
+  payload?: Record<string, unknown>;
+  not_before?: string | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload?: Record<string, unknown> | null;
   idempotency_key?: string | null;
 };
 
@@ -191,7 +192,7 @@ export type EditTaskBody = {
   tags?: Array<string> | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   options?: Record<string, unknown> | null;
-  max_budget_usd?: number | string | null;
+  max_budget_usd?: number | null;
 };
 
 /** How the task looks on the other lifecycle's board, as an MCP task and as an A2A task. */
@@ -210,11 +211,12 @@ export type EndRunBody = {
 };
 
 export type EnqueueBody = {
+  intent: string;
+  payload: Record<string, unknown>;
   taskId: string;
   source: string;
-  intent: string;
   priority: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload: Record<string, unknown>;
+  not_before?: string | null;
 };
 
 /** One event of the log. */
@@ -464,24 +466,6 @@ export type Moved = {
   outcome: unknown;
 };
 
-/** One task of a bulk submission, with the fields of a single one. */
-export type NewTask = {
-  intent: string;
-  id?: string;
-  project?: string;
-  lifecycle?: string;
-  source?: string;
-  title?: string;
-  priority?: string;
-  payload?: unknown;
-  tags?: Array<string>;
-  depends_on?: Array<string>;
-  parent_id?: string;
-  max_budget_usd?: number | string;
-  options?: Record<string, unknown>;
-  run?: boolean;
-};
-
 /** The only time that the token is shown. */
 export type NewToken = {
   token: string;
@@ -613,12 +597,13 @@ export type OwnSubtask = {
 
 export type OwnSubtaskBody = {
   intent: string;
-  title?: string;
   payload?: unknown;
+  not_before?: string | null;
+  title?: string;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   tags?: Array<string>;
   depends_on?: Array<string>;
-  max_budget_usd?: number | string | null;
+  max_budget_usd?: number | null;
   idempotency_key?: string | null;
 };
 
@@ -680,6 +665,7 @@ export type PutScheduleBody = {
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   payload?: unknown;
   options?: Record<string, unknown> | null;
+  not_before?: string | null;
 };
 
 export type PutWebhookBody = {
@@ -859,6 +845,7 @@ export type Schedule = {
   priority: string;
   payload: unknown;
   options: Record<string, unknown>;
+  not_before: string | null;
   next_at: string | null;
   last_at: string | null;
   last_task: string | null;
@@ -972,10 +959,11 @@ export type Steps = {
 
 export type SubmitJobBody = {
   intent: string;
+  payload?: unknown;
+  not_before?: string | null;
   id?: string | null;
   project?: string | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload?: unknown;
   concurrency_key?: string | null;
   options?: Record<string, unknown> | null;
   idempotency_key?: string | null;
@@ -983,17 +971,18 @@ export type SubmitJobBody = {
 
 export type SubmitTaskBody = {
   intent: string;
+  payload?: unknown;
+  not_before?: string | null;
   id?: string | null;
   project?: string | null;
   lifecycle?: "review" | "board";
   source?: string;
   title?: string;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload?: unknown;
   tags?: Array<string>;
   depends_on?: Array<string>;
   parent_id?: string | null;
-  max_budget_usd?: number | string | null;
+  max_budget_usd?: number | null;
   options?: Record<string, unknown> | null;
   run?: boolean;
   idempotency_key?: string | null;
@@ -1282,7 +1271,7 @@ export interface Operations {
   status: { takes: object; answers: Queue };
   submit_job: { takes: object & (SubmitJobBody); answers: Submitted };
   submit_task: { takes: object & (SubmitTaskBody); answers: Submitted };
-  submit_tasks: { takes: object & (Array<NewTask>); answers: SubmittedMany };
+  submit_tasks: { takes: object & (Array<SubmitTaskBody>); answers: SubmittedMany };
   subtasks: { takes: { task_id: string }; answers: Tasks };
   task_at: { takes: { task_id: string; position?: number; time?: string }; answers: TaskThen };
   task_costs: { takes: { task_id: string }; answers: Costs };

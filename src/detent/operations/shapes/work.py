@@ -1,34 +1,10 @@
 """The shapes of work: tasks, jobs, runs, and the answers to what one asks of them. Types only."""
 
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
 from detent.operations.shapes.money import Elsewhere, Usage
-
-# ---- what goes in ----------------------------------------------------------------------------
-
-
-class NewTask(TypedDict):
-    """One task of a bulk submission, with the fields of a single one."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # type: ignore[misc]  # noqa: RUF012
-
-    intent: str
-    id: NotRequired[str]
-    project: NotRequired[str]
-    lifecycle: NotRequired[str]
-    source: NotRequired[str]
-    title: NotRequired[str]
-    priority: NotRequired[str]
-    payload: NotRequired[Any]
-    tags: NotRequired[list[str]]
-    depends_on: NotRequired[list[str]]
-    parent_id: NotRequired[str]
-    max_budget_usd: NotRequired[float | str]
-    options: NotRequired[dict[str, Any]]
-    run: NotRequired[bool]
-
 
 # ---- tasks and jobs --------------------------------------------------------------------------
 
