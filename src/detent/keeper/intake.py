@@ -2,7 +2,7 @@
 
 Such a program inserts one row into `intake` beside its own rows: both are there, or neither. Each
 row is decided and removed in one transaction, so it becomes work exactly once. One that is refused
-stays with the reason, for a person to look at.
+stays with its error, and is in the inbox until a person drops it.
 """
 
 import logging
@@ -14,6 +14,7 @@ import msgspec
 from detent.engine import Answer, Ask, batch
 from detent.errors import DetentError, Invalid
 from detent.operations.core import Core
+from detent.operations.refusals import problem
 from detent.operations.registry import OPERATIONS, Caller, Scope
 from detent.store.port import Intake, Writing
 
@@ -44,11 +45,11 @@ def _take(core: Core, tx: Writing) -> int:
             asks += _asks(core, row)
             asked.append(row.id)
         except DetentError as error:
-            refused[row.id] = str(error)
+            refused[row.id] = problem(error)
     results = batch.run(tx, asks, core.engine.lifetimes) if asks else []
     for number, result in zip(asked, results, strict=True):
         if not isinstance(result, Answer):
-            refused[number] = str(result)
+            refused[number] = problem(result)
     for number, reason in refused.items():
         log.warning("row %s of intake was refused: %s", number, reason)
     tx.end_intake([number for number in asked if number not in refused], refused)

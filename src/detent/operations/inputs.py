@@ -125,6 +125,7 @@ INPUTS: Mapping[str, Input] = {
     "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),
     "seen": Input("The version that was looked at; another one refuses", 7, least=1, most=MOST),
     "answer": Input("The answer: one of the options if the question has some", "yes"),
+    "intake_id": Input("The refused submission", "7", pattern=r"^[0-9]{1,18}$"),
     "question": _name("Which question, if several are open: the name of its wait", "ask"),
     "name": _name("Its name", "approved"),
     "value": Input("What the signal carries: any JSON value", {"by": "ops"}),

@@ -59,6 +59,23 @@ def registered(
     return {**row, VERSIONS: kept} if kept else dict(row)
 
 
+def withdrawn(row: Mapping[str, Any], in_use: Collection[str | None]) -> Mapping[str, Any]:
+    """The row of an intent when a worker stops: the schemas that others use, if there are others.
+
+    Without any other worker the last schemas stay: work may be submitted before one starts.
+    """
+    if not in_use:
+        return row
+    known = row.get(VERSIONS, {})
+    kept = {digest: known[digest] for digest in in_use if digest in known}
+    last = row.get(ARGUMENTS)
+    plain = {name: value for name, value in row.items() if name not in (ARGUMENTS, VERSIONS)}
+    if None in in_use or not kept:
+        return {**plain, **({VERSIONS: kept} if kept else {})}
+    newest = last if last is not None and digest_of(last) in kept else next(iter(kept.values()))
+    return {**plain, ARGUMENTS: newest, VERSIONS: kept}
+
+
 def digest_of(schema: Schema) -> str:
     """A short name for a schema."""
     return hashlib.sha256(msgspec.json.encode(schema, order="deterministic")).hexdigest()[:16]

@@ -136,13 +136,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_whole(value: Any) -> bool:
-    return _is_number(value) and (isinstance(value, int) or value.is_integer())
-
-
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
-    "integer": _is_whole,
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": _is_number,
     "boolean": lambda value: isinstance(value, bool),
     "array": lambda value: isinstance(value, list | tuple),
@@ -188,7 +184,7 @@ def _reads(read: Callable[[str], Any], value: str) -> bool:
 
 
 FORMATS: Mapping[str, Callable[[str], Any]] = {
-    "date-time": lambda value: datetime.fromisoformat(value.upper()),
+    "date-time": lambda value: datetime.strptime(value[:16].upper(), "%Y-%m-%dT%H:%M"),
     "date": date.fromisoformat,
     "time": lambda value: time.fromisoformat(value.upper()),
     "uuid": uuid.UUID,

@@ -8,6 +8,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, time
 from types import CodeType
 from typing import Any
 
@@ -17,6 +18,11 @@ from detent.errors import Invalid
 from detent.worker.values import is_model, restored, storable, unrestorable
 
 RUN = "run"
+#: msgspec describes a time that may be without a zone as any text.
+TIMES: Mapping[Any, dict[str, Any]] = {
+    datetime: {"type": "string", "format": "date-time"},
+    time: {"type": "string", "format": "time"},
+}
 #: Where a flaw in a signature is reported.
 SIGNATURE = "handler"
 
@@ -122,12 +128,16 @@ class Parameters:
             schema_hook=_schema_of_model,
             ref_template="#/$defs/{name}",
         )
+        schemas = [
+            TIMES.get(each.annotation, schema)
+            for each, schema in zip(self.named, found, strict=True)
+        ]
         if self.whole:
-            made = dict(found[0])
+            made = dict(schemas[0])
         else:
             names = [each.name for each in self.named]
             required = [each.name for each in self.named if each.required]
-            made = {"type": "object", "properties": dict(zip(names, found, strict=True))}
+            made = {"type": "object", "properties": dict(zip(names, schemas, strict=True))}
             made |= {"required": required} if required else {}
         return made | ({"$defs": dict(parts)} if parts else {})
 

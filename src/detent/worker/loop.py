@@ -20,7 +20,7 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.store.port import Writing
-from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered
+from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
 from detent.worker import sandbox
 from detent.worker.app import App
 from detent.worker.attempt import Attempt, Hold, Stop
@@ -382,7 +382,7 @@ class Worker:
             old = known.get(name, {})
             in_use = set(live_versions(tx, name, lease_ms, but=self.name)) if old else set()
             row = registered(intent.row(), old, in_use)
-            if old != row:
+            if known.get(name) != row:
                 new[name] = row
         if new:
             tx.put_rows("intents", new)
@@ -408,6 +408,15 @@ class Worker:
             threading.Thread(target=self._end_orphans, name="detent-orphans", daemon=True).start()
 
     def _sign_off(self, tx: Writing) -> bool:
+        known, lease_ms = tx.rows("intents"), self.core.settings.worker_lease_ms
+        rows = {}
+        for name in self.app.intents:
+            in_use = set(live_versions(tx, name, lease_ms, but=self.name))
+            row = withdrawn(known.get(name, {}), in_use)
+            if row != known.get(name, {}):
+                rows[name] = row
+        if rows:
+            tx.put_rows("intents", rows)
         tx.put_rows("workers", {self.name: None})
         tx.put_rows("limits", {f"worker:{self.name}": None})
         return True

@@ -296,10 +296,11 @@ export type Holder = {
   since: string;
 };
 
-/** Tasks that wait for a person, and what jobs without a task ask; both oldest first. */
+/** Tasks that wait for a person, what jobs without a task ask, and refused submissions of other programs' transactions; each oldest first. */
 export type Inbox = {
   items: Array<Task>;
   questions: Array<JobQuestion>;
+  refused: Array<RefusedRow>;
 };
 
 /** A job with its result or error. */
@@ -691,6 +692,24 @@ export type Reason = {
   looks_again: string;
   looks_again_at: string | null;
   detail: Record<string, unknown>;
+};
+
+/** A submission that another program left in its own transaction, and why it was refused. */
+export type RefusedRow = {
+  id: string;
+  operation: string;
+  project: string;
+  intent: string;
+  body: string;
+  idempotency_key: string | null;
+  refused_at: string;
+  code: string;
+  field: string | null;
+  detail: string;
+};
+
+export type RefusedRows = {
+  items: Array<RefusedRow>;
 };
 
 /** One task of many that was refused alone. */
@@ -1200,6 +1219,7 @@ export interface Operations {
   delete_webhook: { takes: { name: string }; answers: Removed };
   drain_resource: { takes: { name: string }; answers: Resource };
   drain_worker: { takes: { name: string }; answers: Drained };
+  drop_refused: { takes: { intake_id: string }; answers: Deleted };
   edit_task: { takes: { task_id: string } & (EditTaskBody); answers: Moved };
   end_run: { takes: { run_id: string } & (EndRunBody); answers: Run };
   enqueue: { takes: object & (EnqueueBody); answers: Added };
@@ -1220,6 +1240,7 @@ export interface Operations {
   list_lifecycles: { takes: object; answers: Lifecycles };
   list_limits: { takes: object; answers: Limits };
   list_projects: { takes: object; answers: Projects };
+  list_refused: { takes: object; answers: RefusedRows };
   list_resources: { takes: object; answers: Resources };
   list_runs: { takes: { state?: string; worker?: string; job_id?: string; search?: string; sort?: "queued_at" | "-queued_at" | "started_at" | "-started_at" | "ended_at" | "-ended_at" | "id" | "-id"; cursor?: string; limit?: number }; answers: RunPage };
   list_schedules: { takes: object; answers: Schedules };
@@ -1311,6 +1332,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   delete_webhook: ["DELETE", "/api/webhooks/{name}"],
   drain_resource: ["POST", "/api/resources/{name}/drain"],
   drain_worker: ["POST", "/api/workers/{name}/drain"],
+  drop_refused: ["DELETE", "/api/intake/{intake_id}"],
   edit_task: ["PATCH", "/api/tasks/{task_id}"],
   end_run: ["POST", "/api/runs/{run_id}/end"],
   enqueue: ["POST", "/enqueue"],
@@ -1331,6 +1353,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_lifecycles: ["GET", "/api/lifecycles"],
   list_limits: ["GET", "/api/limits"],
   list_projects: ["GET", "/api/projects"],
+  list_refused: ["GET", "/api/intake"],
   list_resources: ["GET", "/api/resources"],
   list_runs: ["GET", "/api/runs"],
   list_schedules: ["GET", "/api/schedules"],

@@ -294,11 +294,33 @@ class JobQuestion(TypedDict):
     state: str
 
 
+class RefusedRow(TypedDict):
+    """A submission that another program left in its own transaction, and why it was refused."""
+
+    id: str
+    operation: str
+    project: str
+    intent: str
+    #: What was inserted, as text.
+    body: str
+    idempotency_key: str | None
+    refused_at: str
+    code: str
+    field: str | None
+    detail: str
+
+
+class RefusedRows(TypedDict):
+    items: list[RefusedRow]
+
+
 class Inbox(TypedDict):
-    """Tasks that wait for a person, and what jobs without a task ask; both oldest first."""
+    """Tasks that wait for a person, what jobs without a task ask, and refused submissions of
+    other programs' transactions; each oldest first."""
 
     items: list[Task]
     questions: list[JobQuestion]
+    refused: list[RefusedRow]
 
 
 class Jobs(TypedDict):
