@@ -16,7 +16,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"service"}),
     frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa"}),
     frozenset({"operations"}),
-    frozenset({"feed", "views", "upkeep"}),
+    frozenset({"feed", "views", "upkeep", "submission"}),
     frozenset({"engine", "audit", "seals"}),
     frozenset({"store"}),
     frozenset({"kernel"}),

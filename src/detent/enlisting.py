@@ -34,7 +34,7 @@ def intake_row(
         )
     if operation == "submit_task":
         fields.setdefault("run", True)
-    body = {"intent": intent, "payload": payload, **fields}
+    body = {"intent": intent, **({} if payload is None else {"payload": payload}), **fields}
     try:
         text = json.dumps(body, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError) as error:

@@ -41,6 +41,8 @@ class Schedule:
     priority: str = "P2"
     payload: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: How long after each time its task starts, as `10m`, or a time before which none starts.
+    not_before: str | None = None
     #: The time that comes next, the last one that was acted on, and the task that it made.
     next_at: int | None = None
     last_at: int | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from detent.kernel.state import NOT_BEFORE
 from detent.store.port import Logged
 
 #: Columns that only the engine needs.
@@ -22,6 +23,10 @@ def shown(row: Mapping[str, Any]) -> dict[str, Any]:
 def _value(name: str, value: Any) -> Any:
     if value is None:
         return None
+    if name == "options" and NOT_BEFORE in value:
+        return {**value, NOT_BEFORE: utc(value[NOT_BEFORE])}
+    if isinstance(value, str):
+        return value
     if name in TIMES or name.endswith(("_at", "_deadline", "_until")):
         return utc(value)
     if name in MONEY:

@@ -88,7 +88,7 @@ class Scene:
             payload=order.payload,
             budget=money,
             parent_id=parent_id,
-            options=order.options,
+            options=self.app.intents[intent].declared.options,
             queue=True,
         )
         self.core.engine.do(command, PERSON)

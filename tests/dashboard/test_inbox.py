@@ -1,7 +1,10 @@
 """The inbox: people deal with what waits for them, and the log says so."""
 
+import sqlite3
+
 from playwright.sync_api import Page, expect
 
+from detent import intake_row
 from tests.dashboard.scenes import WORKERS_LOST, Scene
 
 
@@ -21,6 +24,21 @@ def test_answer_a_question_by_its_button(page: Page, detent: Scene) -> None:
     assert (event["data"]["answer"], event["actor"]) == ("blue", "owner")
     expect(page.get_by_role("status").get_by_text("Answered: Paint")).to_be_visible()
     detent.wait_for(task_id, "ready")
+
+
+def test_drop_a_refused_submission_of_another_program(page: Page, detent: Scene) -> None:
+    page.goto(detent.url)
+    statement, values = intake_row("ask", {"text": 5}, project="shop", style="qmark")
+    with sqlite3.connect(detent.data / "detent.db", timeout=30) as theirs:
+        theirs.execute(statement, values)
+    theirs.close()
+    link = page.get_by_role("link", name="shop")
+    expect(link).to_contain_text("Refused", timeout=30_000)
+    link.click()
+    expect(page.locator(".asked")).to_have_text("payload.text must be text, not 5.")
+    page.get_by_role("button", name="Drop it").click()
+    expect(link).to_have_count(0)
+    assert detent.get("/api/intake") == {"items": []}
 
 
 def test_answer_a_job_that_has_no_task(page: Page, detent: Scene) -> None:

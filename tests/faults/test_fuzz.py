@@ -32,11 +32,11 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.plan import validate
 from detent.kernel.priority import priority_from
 from detent.operations.limits import limits_from
-from detent.operations.options import checked_options
 from detent.operations.pages import _read_cursor
 from detent.schedules import schedule_from
 from detent.settings import Settings, load
 from detent.store.codec import read_event
+from detent.submission.options import checked_options
 from detent.upkeep import archive
 from detent.worker.runners.agent.config import agent_from
 from detent.worker.runners.agent.files import asked_from

@@ -77,7 +77,10 @@ INVALID: dict[str, tuple[bytes, str]] = {
     "number as text": (b'{"intent": 5}', "intent"),
     "text as bool": (b'{"intent": "runQA", "run": "true"}', "run"),
     "text as list": (b'{"intent": "runQA", "tags": "a"}', "tags"),
-    "empty tag": (b'{"intent": "runQA", "tags": [""]}', "tags"),
+    "empty tag": (b'{"intent": "runQA", "tags": [""]}', "tags[0]"),
+    "null payload": (b'{"intent": "runQA", "payload": null}', "payload"),
+    "budget as text": (b'{"intent": "runQA", "max_budget_usd": "5"}', "max_budget_usd"),
+    "time without zone": (b'{"intent": "runQA", "not_before": "2030-01-01"}', "not_before"),
     "too many tags": (b'{"intent": "runQA", "tags": [' + b'"a",' * 50 + b'"b"]}', "tags"),
     "title too long": (b'{"intent": "runQA", "title": "' + b"x" * 501 + b'"}', "title"),
     "own id malformed": (b'{"intent": "runQA", "id": "a b"}', "id"),
@@ -126,8 +129,17 @@ def test_an_unknown_field_lists_the_known_ones(gateway: Installation, owner: htt
         "intent",
         "priority",
         "payload",
+        "not_before",
         "idempotency_key",
     }
+
+
+def test_missing_fields_are_all_named(gateway: Installation, owner: httpx2.Client) -> None:
+    before = gateway.head()
+    problem = refused(gateway, owner.post("/enqueue", json={}), before, 422, "invalid")
+    assert set(problem["missing"]) == {"taskId", "source", "intent", "priority", "payload"}
+    problem = refused(gateway, owner.post("/api/tokens", json={}), before, 422, "invalid")
+    assert problem["missing"] == ["name", "scopes"]
 
 
 def test_what_was_given_is_shown_back_shortened(owner: httpx2.Client) -> None:

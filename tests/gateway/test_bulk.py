@@ -56,10 +56,11 @@ def test_ten_thousand_are_one_transaction_and_one_more_is_too_many(
 def test_a_flaw_in_one_refuses_the_whole_list(gateway: Installation, owner: httpx2.Client) -> None:
     before = gateway.head()
     for wrong, field in (
-        ({"intent": "fly"}, "tasks[1]"),
+        ({"intent": "fly"}, "[1].intent"),
         ({"intent": "runQA", "colour": "red"}, "[1].colour"),
         ({}, "[1].intent"),
-        ({"intent": "runQA", "idempotency_key": "k"}, "[1].idempotency_key"),
+        ({"intent": "runQA", "priority": "P9"}, "[1].priority"),
+        ("runQA", "[1]"),
     ):
         answer = owner.post("/api/bulk", json=[{"intent": "runQA"}, wrong])
         assert (answer.status_code, answer.json()["field"]) == (422, field)
@@ -74,6 +75,13 @@ def test_a_conflict_refuses_its_own_task_alone(owner: httpx2.Client) -> None:
     made = answer.json()
     assert made["ids"] == ["bulk-1"]
     assert [(each["index"], each["code"]) for each in made["refused"]] == [(1, "task_exists")]
+
+
+def test_a_task_of_many_may_have_an_idempotency_key(owner: httpx2.Client) -> None:
+    tasks = [{"intent": "runQA", "idempotency_key": f"bulk-key-{number}"} for number in range(3)]
+    first = owner.post("/api/bulk", json=tasks).json()
+    again = owner.post("/api/bulk", json=tasks).json()
+    assert (len(set(first["ids"])), again["ids"]) == (3, first["ids"])
 
 
 # ---- the lines -------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def test_a_board_task_goes_its_whole_way(gateway: Installation, owner: httpx2.Cl
 
 
 def test_a_review_task_stays_pending_until_it_is_run(owner: httpx2.Client) -> None:
-    task_id = submitted(owner, title="Look", tags=["a", "b"], max_budget_usd="2.50")
+    task_id = submitted(owner, title="Look", tags=["a", "b"], max_budget_usd=2.50)
     task = owner.get(f"/api/tasks/{task_id}").json()
     assert (task["lifecycle"], task["state"], task["tags"]) == ("review", "pending", ["a", "b"])
     assert (task["title"], task["budget"]) == ("Look", 2.5)

@@ -13,9 +13,10 @@ import pytest
 
 from detent import intake_row
 from detent.engine import Engine
-from detent.errors import Invalid
+from detent.errors import Invalid, NotFound
 from detent.keeper import intake
 from detent.operations.core import Core
+from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
 from detent.store.open import open_store
 from detent.store.port import Query
@@ -140,6 +141,42 @@ def test_a_row_that_is_refused_stays_with_the_reason_and_hinders_nobody(
     assert kept == body
     assert reason in error
     assert intake.run(core) == 0  # it is not tried again and again
+
+
+def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(
+    core: Core, theirs: Any, row: Callable[..., Any]
+) -> None:
+    core.intents = {"bill": {"arguments": {"type": "object", "required": ["order"]}}}
+    theirs.execute(*row("bill", {"number": 7}, project="shop"))
+    theirs.execute(*row("bill", {"order": 8}))
+    theirs.execute(*row("fly", {}, idempotency_key="k"))
+    theirs.commit()
+    intake.run(core)
+    assert [each["payload"] for each in tasks(core)] == [{"order": 8}]
+    first, second = call("inbox", core, OWNER)["refused"]
+    assert (first["project"], first["intent"], first["operation"]) == (
+        "shop",
+        "bill",
+        "submit_task",
+    )
+    assert (first["code"], first["field"]) == ("invalid", "payload.order")
+    assert "payload.order is missing" in first["detail"]
+    assert (second["code"], second["field"], second["idempotency_key"]) == (
+        "unknown_intent",
+        "intent",
+        "k",
+    )
+    assert call("list_refused", core, OWNER)["items"] == [first, second]
+    shop = Caller("shop", project="shop")
+    assert call("inbox", core, shop)["refused"] == [first]
+    assert call("inbox", core, OWNER, project="shop")["refused"] == [first]
+    with pytest.raises(NotFound):
+        call("drop_refused", core, shop, intake_id=second["id"])
+    dropped = call("drop_refused", core, shop, intake_id=first["id"])
+    assert dropped == {"id": first["id"], "outcome": "deleted"}
+    assert call("inbox", core, OWNER)["refused"] == [second]
+    with pytest.raises(NotFound):
+        call("drop_refused", core, OWNER, intake_id=first["id"])
 
 
 def test_a_payload_that_is_no_json_is_refused_on_the_spot() -> None:

@@ -204,7 +204,7 @@ def test_without_budgets_of_their_own_subtasks_share_what_is_left(desk: Desk) ->
 
 
 def test_a_part_is_never_nothing_of_something(desk: Desk) -> None:
-    parent = desk.submit(max_budget_usd="0.000001")
+    parent = desk.submit(max_budget_usd=0.000001)
     above = desk.claim()
     children = {desk.submit(parent_id=parent) for _ in range(3)}
     desk.complete(above)

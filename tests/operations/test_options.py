@@ -9,7 +9,7 @@ from detent.errors import Invalid, Misconfigured
 from detent.kernel import commands as c
 from detent.operations.inputs import INPUTS
 from detent.operations.limits import keep_limits, limits_from
-from detent.operations.options import OPTIONS, checked_options
+from detent.submission.options import OPTIONS, checked_options
 from tests.operations.desk import Desk
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "options.md"
@@ -106,7 +106,7 @@ def test_a_key_of_the_submission_is_taken_as_it_stands() -> None:
     assert desk.task(made)["options"]["concurrency_key"] == "{plain}"
 
 
-@pytest.mark.parametrize("payload", [None, {}, {"customer": None}, {"customer": [1]}, "x"])
+@pytest.mark.parametrize("payload", [{}, {"customer": None}, {"customer": [1]}, "x"])
 def test_a_payload_that_the_key_needs(payload: Any) -> None:
     desk = Desk({"build": {"concurrency_key": "customer-{customer}"}})
     with pytest.raises(Invalid) as refused:

@@ -10,6 +10,7 @@ import pydantic
 import pytest
 
 from detent.errors import Invalid, Misconfigured, Refused, TooLarge
+from detent.kernel import commands as c
 from detent.testing.inline import Harness
 from detent.worker.app import App, load_app
 from detent.worker.failures import JobFailed
@@ -134,15 +135,18 @@ def test_a_wrong_typed_submission_is_refused_at_once_by_field(
 def test_a_wrong_payload_from_elsewhere_fails_the_run_with_a_clear_text(
     payload: Any, text: str
 ) -> None:
-    """As a gateway submits it, which does not know the handler's signature."""
+    """As it was submitted before a worker has registered the handler's arguments."""
     app = App()
 
     @app.intent("clone")
     def clone(url: str) -> None: ...
 
     h = Harness(app)
-    order = app.order("clone", {"url": "u"}, (), {})._replace(payload=payload)
-    handle = app.place(order, options={"retry": {"retries": 0}})
+    once = {"retry": {"retries": 0}}
+    command = c.SubmitJob("early", "default", "clone", payload=payload, options=once)
+    actor = c.Actor("person")
+    h.engine.do(command, actor)
+    handle: Handle[None] = Handle(h.engine, "early", None, Any, actor)
     h.drain()
     with pytest.raises(JobFailed, match=text) as raised:
         handle.result(timeout=0)
@@ -341,7 +345,7 @@ def test_an_unknown_intent_is_refused_with_the_known_ones() -> None:
     app = App()
     app.intent("work")(lambda: None)
     h = Harness(app)
-    with pytest.raises(Invalid, match=r"there is no intent 'play'\. Known: plan, work\."):
+    with pytest.raises(Invalid, match=r"intent must be one of plan, work, not 'play'\."):
         h.submit("play")
 
 

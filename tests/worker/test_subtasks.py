@@ -139,7 +139,7 @@ def test_a_subtask_of_an_unknown_intent_is_refused_with_the_known_ones() -> None
     h = Harness(app)
     handle = h.submit("outer")
     h.drain()
-    assert "there is no intent 'inner'. Known: outer, plan." in error_of(handle)
+    assert "intent must be one of outer, plan, not 'inner'." in error_of(handle)
 
 
 @pytest.mark.parametrize("lifecycle", [None, "board", "review"])

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { address } from "./api/call";
-import type { JobQuestion, Task } from "./api/schema";
+import type { JobQuestion, RefusedRow, Task } from "./api/schema";
 import { diffSize, isDiff, readDiff } from "./diff";
 import { asked, kindOf, titleOf, waitingIn } from "./pages/inbox/kinds";
 import { match } from "./router";
@@ -122,16 +122,20 @@ describe("matters", () => {
     expect(asked({ text: "Go?", options: ["yes"] }).free).toBe(false);
     expect(asked({ options: ["yes"], free_text: true }).free).toBe(true);
   });
-  test("tasks and questions of jobs alone are one list, oldest first", () => {
+  test("tasks, questions of jobs alone and refused submissions are one list, oldest first", () => {
     const question = (job_id: string, kind: string, begun_at: string) =>
       ({ job_id, name: "ask", kind, begun_at, intent: "dig" }) as JobQuestion;
     const items = [task({ id: "t", state: "ready", state_at: "2", title: "", intent: "plan" })];
     const questions = [question("j1", "question", "1"), question("j2", "confirmation", "3")];
-    const found = waitingIn({ items, questions });
+    const refused = [
+      { id: "7", intent: "bill", operation: "submit_task", refused_at: "4" } as RefusedRow,
+    ];
+    const found = waitingIn({ items, questions, refused });
     expect(found.map(({ id, kind, title }) => [id, kind, title])).toEqual([
       ["j1:ask", "question", "dig"],
       ["t", "review", "plan"],
       ["j2:ask", "confirmation", "dig"],
+      ["intake:7", "refused", "bill"],
     ]);
   });
   test("a task without a title is named by what it does", () => {

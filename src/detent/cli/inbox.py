@@ -1,7 +1,7 @@
 """`detent inbox`: what waits for a person, one by one."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -10,29 +10,58 @@ from detent.cli import output
 from detent.cli.choosing import told
 from detent.cli.connection import Connection, connect
 from detent.cli.rows import task_state
+from detent.cli.values import value_from
 from detent.errors import DetentError
 
 
 @click.command()
 @click.option("--list", "only_list", is_flag=True, help="Only list; ask nothing.")
 @click.option("--project", help="Only this project.")
+@click.option("--drop", metavar="NUMBER", help="Drop a refused submission of this number.")
 @output.json_option
-def inbox(only_list: bool, project: str | None, as_json: bool) -> None:
+def inbox(only_list: bool, project: str | None, drop: str | None, as_json: bool) -> None:
     """Deal with what waits for a person, one by one."""
     with connect() as detent:
+        if drop is not None:
+            _drop(detent, drop, as_json)
+            return
         found = detent.call("inbox", project=project)
-        items = matters(found)
+        items, refused = matters(found), found["refused"]
         if as_json:
             output.print_json(found)
-        elif not items:
+        elif not items and not refused:
             output.say("Nothing waits for a person.")
         elif only_list or not sys.stdin.isatty():
-            rows = [(row["id"], task_state(row), wanted(row), row["intent"]) for row in items]
-            output.table(("ID", "STATE", "WANTED", "INTENT"), rows)
+            _list(items, refused)
         else:
             for number, row in enumerate(items, 1):
                 output.say(f"\n{number} of {len(items)}")
                 _deal_with(detent, row)
+            for row in refused:
+                _deal_with_refused(detent, row)
+
+
+def _list(items: Sequence[Mapping[str, Any]], refused: Sequence[Mapping[str, Any]]) -> None:
+    if items:
+        rows = [(row["id"], task_state(row), wanted(row), row["intent"]) for row in items]
+        output.table(("ID", "STATE", "WANTED", "INTENT"), rows)
+    if refused:
+        output.say("Refused submissions of other programs (`detent inbox --drop NUMBER`):")
+        cells = [(row["id"], row["refused_at"], row["intent"], row["detail"]) for row in refused]
+        output.table(("NUMBER", "REFUSED", "INTENT", "WHY"), cells)
+
+
+def _deal_with_refused(detent: Connection, row: Mapping[str, Any]) -> None:
+    """A submission that was refused cannot be repaired here: it is dropped, or it stays."""
+    output.say(f"\nRefused submission {row['id']}  {row['intent']}\n  {row['detail']}")
+    output.say(f"  {row['body']}")
+    if click.prompt("  do", type=click.Choice(["drop", "skip"]), default="skip") == "drop":
+        _drop(detent, row["id"], as_json=False)
+
+
+def _drop(detent: Connection, number: str, as_json: bool) -> None:
+    dropped = detent.call("drop_refused", intake_id=number)
+    output.print_json(dropped) if as_json else output.say(f"Dropped {number}.")
 
 
 def matters(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -142,7 +171,7 @@ def _reject(detent: Connection, row: Mapping[str, Any]) -> Any:
 
 def _raise(detent: Connection, row: Mapping[str, Any]) -> Any:
     amount = click.prompt("  new budget in dollars")
-    return detent.call("edit_task", task_id=row["id"], max_budget_usd=amount)
+    return detent.call("edit_task", task_id=row["id"], max_budget_usd=value_from(amount))
 
 
 def _simply(operation: str) -> Dealing:

@@ -7,6 +7,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
+from detent.cli.values import value_from
 
 TASKS = ("ID", "RUNS", "COST", "BUDGET", "TOKENS IN", "TOKENS OUT")
 RUNS = ("ID", "STATE", "COST", "TOKENS IN", "TOKENS OUT")
@@ -61,7 +62,7 @@ def _dollars(amount: float) -> str:
 def raise_budget(task_id: str, budget: str, as_json: bool) -> None:
     """Set a task's budget, in dollars; what only the old one held up goes on."""
     with connect() as detent:
-        moved = detent.call("edit_task", task_id=task_id, max_budget_usd=budget)
+        moved = detent.call("edit_task", task_id=task_id, max_budget_usd=value_from(budget))
     if as_json:
         output.print_json(moved)
     else:

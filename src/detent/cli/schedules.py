@@ -66,6 +66,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     help="A payload field; may be repeated.",
 )
 @click.option("--payload", help="The payload as JSON, or @FILE.")
+@click.option("--delay", "not_before", metavar="TIME", help="Start each task this much later: 10m.")
 @output.json_option
 def put(
     every: str | None,

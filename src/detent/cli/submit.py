@@ -10,7 +10,7 @@ import click
 from detent.cli import output
 from detent.cli.connection import Connection, connect
 from detent.cli.rows import task_state
-from detent.cli.values import payload_from
+from detent.cli.values import payload_from, value_from
 
 #: Exit codes of `submit --wait`, by the state that the task has come to.
 EXIT_CODES = {
@@ -51,6 +51,12 @@ PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 @click.option(
     "--plan", type=click.Path(exists=True, dir_okay=False), help="A plan, as JSON or YAML."
 )
+@click.option(
+    "--at",
+    "not_before",
+    metavar="TIME",
+    help="Start it no earlier: a time with its zone (2030-01-01T12:00:00Z) or a delay (10m).",
+)
 @click.option("--key", "idempotency_key", help="The same key never makes a second task.")
 @click.option("--hold", is_flag=True, help="Create it only; run it later.")
 @click.option("--wait", is_flag=True, help="Wait for its end; the exit code tells how it went.")
@@ -62,6 +68,7 @@ def submit(
     hold: bool,
     wait: bool,
     as_json: bool,
+    max_budget_usd: str | None,
     **fields: Any,
 ) -> None:
     """Submit a task of an intent and queue it."""
@@ -73,6 +80,7 @@ def submit(
             run=not hold,
             payload=payload_from(payload, assignments),
             options=options,
+            max_budget_usd=value_from(max_budget_usd),
             **fields,
         )
         if not wait:

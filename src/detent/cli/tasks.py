@@ -7,7 +7,7 @@ import click
 from detent.cli import output, rows
 from detent.cli.choosing import told
 from detent.cli.connection import connect
-from detent.cli.values import payload_from
+from detent.cli.values import payload_from, value_from
 from detent.cli.work import page_options, show_page
 
 
@@ -94,6 +94,7 @@ def set_it(
 
     Only moves of its lifecycle are made. A task whose job a worker holds is left alone.
     """
+    fields["max_budget_usd"] = value_from(fields["max_budget_usd"])
     changes = {name: value for name, value in fields.items() if value is not None}
     if tags:
         changes["tags"] = list(tags)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query
-from pydantic import TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -23,17 +22,13 @@ from detent.gateway.door import Visit, visit_of
 from detent.gateway.posting import Bridge
 from detent.gateway.problems import document, explained
 from detent.gateway.routes import GuardedRoute
-from detent.operations import shapes
-from detent.operations.intake import ask_for
-from detent.operations.models import invalid
+from detent.operations.intake import one_task
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
 
 MOST_LINES = 500
 MOST_BYTES = 1_048_576
 IDS = Query(description="Name the ids of the tasks in the answers")
-
-NEW_TASK: TypeAdapter[shapes.NewTask] = TypeAdapter(shapes.NewTask)
 
 
 class Chunk:
@@ -82,13 +77,13 @@ class Intake:
 
     def take(self, chunk: Chunk, request_id: str, *, ids: bool) -> dict[str, Any]:
         """Submit a chunk; each line is taken or refused alone."""
-        intents = self.core.known_intents()
+        context = self.core.submissions(self.caller)
         asks: dict[int, Ask] = {}
         refused: list[dict[str, Any]] = []
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.strip():
                 try:
-                    asks[number] = ask_for(self.core, self.caller, self._read(line), intents)
+                    asks[number] = one_task(context, wire.decode(line, self.limits)).ask()
                 except DetentError as error:
                     refused.append({"line": number, **document(error, request_id)})
         results = self.core.engine.ask(list(asks.values()), bulk=True) if asks else []
@@ -103,12 +98,6 @@ class Intake:
             "refused": sorted(refused, key=lambda each: int(each["line"])),
         }
         return {**answer, "ids": taken} if ids else answer
-
-    def _read(self, line: bytes) -> shapes.NewTask:
-        try:
-            return NEW_TASK.validate_python(wire.decode(line, self.limits), strict=True)
-        except ValidationError as error:
-            raise invalid(error, tuple(shapes.NewTask.__annotations__)) from None
 
 
 class LinesAnswer:

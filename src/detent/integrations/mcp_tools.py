@@ -57,13 +57,16 @@ class Tool:
     names: tuple[str, ...]
     #: Whether the answer is one task.
     shows_task: bool = False
+    submits: bool = False
 
     @property
     def schema(self) -> Mapping[str, Any]:
         return self.model.model_json_schema()
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, if it fits; what was not named keeps its default."""
+        """What was given, if it fits; a submission's shape is checked when it is submitted."""
+        if self.submits:
+            return dict(given)
         try:
             found = self.model.model_validate(dict(given))
         except ValidationError as error:
@@ -87,6 +90,7 @@ def _tool(operation: Operation) -> Tool:
         model_for(operation, operation.parameters, strict=True),
         tuple(each.name for each in operation.parameters),
         operation.name == "show_task",
+        operation.request is not None,
     )
 
 

@@ -2,17 +2,19 @@
 
 Such a program inserts one row into `intake` beside its own rows: both are there, or neither. Each
 row is decided and removed in one transaction, so it becomes work exactly once. One that is refused
-stays with the reason, for a person to look at.
+stays with its error, and is in the inbox until a person drops it.
 """
 
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from detent.engine import Answer, Ask, batch
 from detent.errors import DetentError, Invalid
 from detent.operations.core import Core
+from detent.operations.refusals import problem
 from detent.operations.registry import OPERATIONS, Caller, Scope
 from detent.store.port import Intake, Writing
 
@@ -43,11 +45,11 @@ def _take(core: Core, tx: Writing) -> int:
             asks += _asks(core, row)
             asked.append(row.id)
         except DetentError as error:
-            refused[row.id] = str(error)
+            refused[row.id] = problem(error)
     results = batch.run(tx, asks, core.engine.lifetimes) if asks else []
     for number, result in zip(asked, results, strict=True):
         if not isinstance(result, Answer):
-            refused[number] = str(result)
+            refused[number] = problem(result)
     for number, reason in refused.items():
         log.warning("row %s of intake was refused: %s", number, reason)
     tx.end_intake([number for number in asked if number not in refused], refused)
@@ -56,8 +58,6 @@ def _take(core: Core, tx: Writing) -> int:
 
 def _asks(core: Core, row: Intake) -> Sequence[Ask]:
     """The one command that a row stands for."""
-    from detent.operations.models import fields_of  # pydantic, only where rows come this way
-
     operation = OPERATIONS.get(row.operation)
     if row.operation not in ALLOWED or operation is None or operation.post is None:
         raise Invalid(
@@ -66,17 +66,17 @@ def _asks(core: Core, row: Intake) -> Sequence[Ask]:
             given=row.operation,
             allowed=ALLOWED,
         )
-    arguments = dict(fields_of(operation).read(_body(row)))
+    arguments = _body(row)
     if row.idempotency_key is not None:
         arguments["idempotency_key"] = row.idempotency_key
     return operation.post(core, CALLER, **arguments).asks
 
 
-def _body(row: Intake) -> Mapping[str, Any]:
+def _body(row: Intake) -> dict[str, Any]:
     try:
-        body = json.loads(row.body)
+        body = msgspec.json.decode(row.body)
     except ValueError as error:
         raise Invalid(f"body is not JSON: {error}.", field="body") from None
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         raise Invalid("body must be an object.", field="body", given=body)
     return body

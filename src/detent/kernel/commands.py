@@ -72,6 +72,9 @@ class SubmitTask(TaskCommand):
     budget: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     queue: bool = False
+    #: It does not start before this time, or before this long after it is stored (microseconds).
+    not_before: int = 0
+    delay: int = 0
     #: What holds for this submission beside the limits on every tree: a run's own are narrower.
     most_depth: int | None = None
     most_subtasks: int | None = None
@@ -87,6 +90,9 @@ class SubmitJob(JobCommand):
     parent_job_id: str | None = None
     concurrency_key: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: As for a task.
+    not_before: int = 0
+    delay: int = 0
 
 
 class KeptResult(NamedTuple):

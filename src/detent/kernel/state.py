@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 NOTHING: Mapping[str, Any] = {}
+#: In the options of a task or job: the time before which it is not started, in microseconds.
+NOT_BEFORE = "not_before"
 
 
 class Task(NamedTuple):

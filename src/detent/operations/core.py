@@ -1,18 +1,18 @@
 """What operations work with: a store, the engine on it, the settings, and the known intents."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from detent.engine import Engine
-from detent.errors import Invalid, NotFound
+from detent.errors import NotFound
 from detent.kernel.state import Job, Task
 from detent.operations.registry import Caller
 from detent.settings import Settings
 from detent.store.port import Query, Store
+from detent.submission.checks import known as known
+from detent.submission.context import Context
+from detent.submission.payload import ARGUMENTS
 
 
 @dataclass(slots=True)
@@ -32,7 +32,13 @@ class Core:
     def known_intents(self) -> dict[str, Mapping[str, Any]]:
         """Configured intents and those that a worker has ever registered."""
         with self.store.read() as view:
-            return {**view.rows("intents"), **self.intents}
+            registered = view.rows("intents")
+        return {**registered, **_with_arguments(self.intents, registered)}
+
+    def submissions(self, caller: Caller) -> Context:
+        """What the submissions of a caller are checked against."""
+        intents = self.known_intents()
+        return Context(self.store, self.settings, intents, caller.actor, caller.project)
 
     def task(self, caller: Caller, task_id: str) -> tuple[Task, int]:
         """A task that the caller may see, with its version; a foreign one looks like none."""
@@ -59,22 +65,13 @@ class Core:
         raise NotFound(f"There is no run {run_id!r}.", code="unknown_run")
 
 
-def digest(body: object) -> str:
-    """One text for one body, whatever the order of its fields."""
-    return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
-
-
-def known(
-    value: str, allowed: Mapping[str, Any] | tuple[str, ...], where: str, code: str = "invalid"
-) -> str:
-    """The value, if it is one of the allowed ones."""
-    if value not in allowed:
-        listed = ", ".join(sorted(allowed)) or "none"
-        raise Invalid(
-            f"{where} must be one of {listed}, not {value!r}.",
-            code=code,
-            field=where,
-            given=value,
-            allowed=tuple(sorted(allowed)),
-        )
-    return value
+def _with_arguments(
+    configured: Mapping[str, Mapping[str, Any]], registered: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """Configured intents, with the arguments that workers have registered for their handlers."""
+    return {
+        name: {**row, ARGUMENTS: registered[name][ARGUMENTS]}
+        if ARGUMENTS in registered.get(name, {})
+        else row
+        for name, row in configured.items()
+    }

@@ -21,10 +21,10 @@ from detent.kernel.world import CHECKPOINTS, World
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import own_id
 from detent.store.codec import read_record
 from detent.store.port import Logged, Reading
 from detent.store.walking import events_of
+from detent.submission.request import own_id
 
 #: What a task has that the kernel does not look at.
 WORDS = ("title", "payload", "tags")

@@ -12,10 +12,8 @@ from detent.kernel.priority import ALIASES, Priority
 from detent.operations.byhand import CLASSES, ENDS, MOST_HOLD_S, MOVES
 from detent.operations.intake import MOST_AT_ONCE
 from detent.operations.many import MOST_TOGETHER
-from detent.operations.options import OPTIONS
 from detent.operations.pages import MOST_ROWS, SORTS, STATES
 from detent.operations.registry import Scope
-from detent.operations.requests import LONGEST_NAME, LONGEST_TITLE, MOST_DEPENDENCIES, MOST_TAGS
 from detent.operations.resources import MOST_CAPACITY, MOST_NAMES
 from detent.operations.schedules import MOST_TIMES
 from detent.operations.stats import MOST_HOURS
@@ -25,6 +23,9 @@ from detent.operations.webhooks import LONGEST_URL, MOST_OVERLAP_S, ONLY, OVERLA
 from detent.operations.webhooks import MOST_NAMES as MOST_FILTERED
 from detent.operations.webhooks import NAME as WEBHOOK_NAME
 from detent.schedules import MISSED, OVERLAPS
+from detent.submission.delay import FORMS
+from detent.submission.options import OPTIONS
+from detent.submission.request import MAX_DEPENDENCIES, MAX_NAME, MAX_TAGS, MAX_TIME, MAX_TITLE
 
 #: The largest whole number that every part understands.
 MOST = 2**63 - 1
@@ -32,10 +33,13 @@ OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 NAME = f"^{TOKEN_NAME.pattern}$"
 NAMES = {"items": {"type": "string", "minLength": 1}}
 SCOPES = {"items": {"type": "string", "enum": [scope.value for scope in Scope]}}
+NOT_BEFORE = (
+    r"^([0-9]{1,9}[smhd]|"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2}))$"
+)
 AMOUNT = {
     "anyOf": [
         {"type": "number", "minimum": 0.000001, "maximum": 1_000_000_000},
-        {"type": "string", "pattern": r"^[1-9][0-9]{0,8}(\.[0-9]{1,6})?$"},
         {"type": "null"},
     ]
 }
@@ -59,7 +63,7 @@ class Input:
 
 
 def _name(meaning: str, example: str) -> Input:
-    return Input(meaning, example, shortest=1, longest=LONGEST_NAME)
+    return Input(meaning, example, shortest=1, longest=MAX_NAME)
 
 
 INPUTS: Mapping[str, Input] = {
@@ -73,13 +77,16 @@ INPUTS: Mapping[str, Input] = {
         "P2",
         choices=(*Priority, *ALIASES),
     ),
-    "payload": Input("What the work is about: any JSON value", {"project": "demo"}),
+    "payload": Input(
+        "What the work is about: any JSON value but null, in the arguments of its handler",
+        {"project": "demo"},
+    ),
     "project": _name("The project that it belongs to", "demo"),
     "lifecycle": Input("Which life the task leads", "review", choices=("review", "board")),
-    "title": Input("What people call it", "Check the release", longest=LONGEST_TITLE),
-    "tags": Input("Tags to find it by", ["release"], longest=MOST_TAGS, schema=NAMES),
+    "title": Input("What people call it", "Check the release", longest=MAX_TITLE),
+    "tags": Input("Tags to find it by", ["release"], longest=MAX_TAGS, schema=NAMES),
     "depends_on": Input(
-        "Tasks that must be done before it starts", [], longest=MOST_DEPENDENCIES, schema=NAMES
+        "Tasks that must be done before it starts", [], longest=MAX_DEPENDENCIES, schema=NAMES
     ),
     "parent_id": _name("The task that it is a part of", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "max_budget_usd": Input("Most that it may spend, in dollars", 5.0, schema=AMOUNT),
@@ -94,6 +101,13 @@ INPUTS: Mapping[str, Input] = {
         },
     ),
     "run": Input("Queue it at once", True),
+    "not_before": Input(
+        f"Start it no earlier than this: {', or '.join(FORMS)}",
+        "10m",
+        shortest=1,
+        longest=MAX_TIME,
+        schema={"pattern": NOT_BEFORE},
+    ),
     "idempotency_key": _name("The same key never makes a second task", "4d0c7e1a"),
     "concurrency_key": _name("Jobs with the same key run one at a time", "customer-7"),
     "tasks": Input("The tasks, each with the fields of a single one", None, longest=MOST_AT_ONCE),
@@ -111,6 +125,7 @@ INPUTS: Mapping[str, Input] = {
     "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),
     "seen": Input("The version that was looked at; another one refuses", 7, least=1, most=MOST),
     "answer": Input("The answer: one of the options if the question has some", "yes"),
+    "intake_id": Input("The refused submission", "7", pattern=r"^[0-9]{1,18}$"),
     "question": _name("Which question, if several are open: the name of its wait", "ask"),
     "name": _name("Its name", "approved"),
     "value": Input("What the signal carries: any JSON value", {"by": "ops"}),

@@ -1,67 +1,51 @@
-"""Taking work in: the plain door (`/add`, `/enqueue`) and the full one (`/api/tasks`)."""
+"""Submitting tasks: `/add` and `/enqueue` for board tasks, `/api/tasks` and `/api/bulk` for all."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from detent.engine import Answer, Ask, Idempotency
+from detent.engine import Answer
 from detent.errors import DetentError, Invalid, Refused
-from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations import shapes
-from detent.operations.core import Core, digest
+from detent.operations.core import Core
 from detent.operations.registry import Caller, Posted, Result, Scope, operation, submission
-from detent.operations.requests import command_from, own_id
 from detent.store.port import Query
+from detent.submission.command import Submission, add_task, digest, enqueue_task
+from detent.submission.command import submit_task as task_from
+from detent.submission.context import Context
+from detent.submission.request import BoardRequest, EnqueueRequest, TaskRequest
 
 MOST_AT_ONCE = 10_000
-T = TypeVar("T")
 
-# ---- the plain door --------------------------------------------------------------------------
+# ---- board tasks -----------------------------------------------------------------------------
 
 
-@submission(Scope.SUBMIT, "POST", "/add")
-def add(
-    core: Core,
-    caller: Caller,
-    *,
-    source: str,
-    intent: str,
-    priority: str = "P2",
-    payload: Mapping[str, Any] | None = None,
-    idempotency_key: str | None = None,
-) -> Posted[shapes.Added]:
+@submission(Scope.SUBMIT, "POST", "/add", request=BoardRequest)
+def add(core: Core, caller: Caller, /, **given: Any) -> Posted[shapes.Added]:
     """Create a board task and queue it."""
-    body = {"source": source, "intent": intent, "priority": priority, "payload": payload or {}}
-    command = _board_task(core, caller, new_id(), body)
+    made = add_task(core.submissions(caller), given)
 
-    def finish(answer: Answer) -> shapes.Added:
+    def finish(results: Sequence[Result]) -> shapes.Added:
+        answer = _answer(results)
         status = core.task(caller, answer.value)[0].state if answer.repeated else "todo"
         return {"taskId": answer.value, "status": status, "repeated": answer.repeated}
 
-    return posted(command, caller, body, idempotency_key, finish, fresh=True)
+    return Posted([made.ask()], finish)
 
 
-@operation(Scope.SUBMIT, "POST", "/enqueue")
-def enqueue(
-    core: Core,
-    caller: Caller,
-    *,
-    taskId: str,  # noqa: N803 - the door's own spelling
-    source: str,
-    intent: str,
-    priority: str,
-    payload: Mapping[str, Any],
-) -> shapes.Added:
+@operation(Scope.SUBMIT, "POST", "/enqueue", request=EnqueueRequest)
+def enqueue(core: Core, caller: Caller, /, **given: Any) -> shapes.Added:
     """Queue a task under the caller's own id; a known one goes on if it can."""
-    body = {"source": source, "intent": intent, "priority": priority, "payload": payload}
-    command = _board_task(core, caller, own_id(taskId, "taskId"), body)
+    command = enqueue_task(core.submissions(caller), given).command
+    assert isinstance(command, c.SubmitTask)
+    task_id = command.task_id
     try:
         core.engine.do(command, caller.actor)
-        return {"taskId": taskId, "status": "todo", "repeated": False}
+        return {"taskId": task_id, "status": "todo", "repeated": False}
     except Refused as refusal:
         if refusal.code != "task_exists" or refusal.details.get("deleted"):
             raise
-    return _enqueue_known(core, caller, taskId, command)
+    return _enqueue_known(core, caller, task_id, command)
 
 
 def _enqueue_known(core: Core, caller: Caller, task_id: str, command: c.SubmitTask) -> shapes.Added:
@@ -89,63 +73,24 @@ def _same_body(core: Core, task_id: str, command: c.SubmitTask) -> bool:
     )
 
 
-def _board_task(core: Core, caller: Caller, task_id: str, body: Mapping[str, Any]) -> c.SubmitTask:
-    payload = body["payload"]
-    if not isinstance(payload, Mapping):
-        raise Invalid("payload must be an object.", field="payload", given=payload)
-    whole = {**body, "project": payload.get("project"), "lifecycle": "board", "run": True}
-    return command_from(core, caller, task_id, whole, core.known_intents())
+# ---- tasks -----------------------------------------------------------------------------------
 
 
-# ---- the full door ---------------------------------------------------------------------------
-
-
-@submission(Scope.SUBMIT, "POST", "/api/tasks")
-def submit_task(
-    core: Core,
-    caller: Caller,
-    *,
-    intent: str,
-    id: str | None = None,
-    project: str | None = None,
-    lifecycle: str = "review",
-    source: str = "api",
-    title: str = "",
-    priority: str = "P2",
-    payload: Any = None,
-    tags: Sequence[str] = (),
-    depends_on: Sequence[str] = (),
-    parent_id: str | None = None,
-    max_budget_usd: float | str | None = None,
-    options: Mapping[str, Any] | None = None,
-    run: bool = False,
-    idempotency_key: str | None = None,
-) -> Posted[shapes.Submitted]:
+@submission(Scope.SUBMIT, "POST", "/api/tasks", request=TaskRequest)
+def submit_task(core: Core, caller: Caller, /, **given: Any) -> Posted[shapes.Submitted]:
     """Create a task; it stays pending unless `run` is true."""
-    body = {
-        name: value
-        for name, value in locals().items()
-        if name not in ("core", "caller", "id", "idempotency_key") and value is not None
-    }
-    task_id = new_id() if id is None else own_id(id, "id")
-    command = command_from(core, caller, task_id, body, core.known_intents())
-    return posted(command, caller, body, idempotency_key, submitted, fresh=id is None)
+    return Posted([task_from(core.submissions(caller), given).ask()], submitted)
 
 
-@operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks")
+@operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)
 def submit_tasks(
-    core: Core, caller: Caller, *, tasks: Sequence[shapes.NewTask]
+    core: Core, caller: Caller, *, tasks: Sequence[Mapping[str, Any]]
 ) -> shapes.SubmittedMany:
     """Create many tasks in one transaction; a flaw in one refuses all, a conflict only its own."""
     if len(tasks) > MOST_AT_ONCE:
         raise Invalid(f"At most {MOST_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
-    intents = core.known_intents()
-    asks = []
-    for index, body in enumerate(tasks):
-        try:
-            asks.append(ask_for(core, caller, body, intents))
-        except DetentError as error:
-            raise Invalid(f"tasks[{index}]: {error}", field=f"tasks[{index}]") from error
+    context = core.submissions(caller)
+    asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
     results = core.engine.ask(asks, bulk=True)
     return {
         "ids": [each.value for each in results if isinstance(each, Answer)],
@@ -157,36 +102,38 @@ def submit_tasks(
     }
 
 
-def ask_for(
-    core: Core, caller: Caller, body: shapes.NewTask, intents: Mapping[str, Mapping[str, Any]]
-) -> Ask:
-    """One task of many, as a question to the engine."""
-    own = body.get("id")
-    task_id = new_id() if own is None else own_id(own, "id")
-    command = command_from(core, caller, task_id, body, intents)
-    return Ask(command, caller.actor, fresh=own is None)
+def _one_of_many(context: Context, index: int, given: object) -> Submission:
+    where = f"[{index}]"
+    try:
+        return one_task(context, given)
+    except Invalid as error:
+        raise Invalid(
+            f"{where}: {error}",
+            code=error.code,
+            field=where if error.field == "body" else f"{where}.{error.field}",
+            given=error.given,
+            allowed=error.allowed,
+            hint=error.hint,
+        ) from error
+    except DetentError as error:
+        raise Invalid(f"{where}: {error}", field=where) from error
 
 
-def posted(
-    command: c.SubmitTask | c.SubmitJob,
-    caller: Caller,
-    body: object,
-    key: str | None,
-    finish: Callable[[Answer], T],
-    *,
-    fresh: bool,
-) -> Posted[T]:
-    """One command to submit, under its idempotency key if it has one."""
-    idempotency = None if key is None else Idempotency(command.project, key, digest(body))
-
-    def finish_one(results: Sequence[Result]) -> T:
-        result = results[0]
-        if isinstance(result, DetentError):
-            raise result
-        return finish(result)
-
-    return Posted([Ask(command, caller.actor, idempotency, fresh)], finish_one)
+def one_task(context: Context, given: object) -> Submission:
+    """One task of many, which must be an object."""
+    if not isinstance(given, Mapping):
+        raise Invalid(f"A task must be an object, not {given!r:.80}.", field="body", given=given)
+    return task_from(context, given)
 
 
-def submitted(answer: Answer) -> shapes.Submitted:
+def _answer(results: Sequence[Result]) -> Answer:
+    result = results[0]
+    if isinstance(result, DetentError):
+        raise result
+    return result
+
+
+def submitted(results: Sequence[Result]) -> shapes.Submitted:
+    """The answer to one submission."""
+    answer = _answer(results)
     return {"id": answer.value, "repeated": answer.repeated}

@@ -1,47 +1,20 @@
 """Jobs alone: submitting one, and what one can do with it."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.kernel.priority import priority_from
 from detent.operations import shapes
-from detent.operations.core import Core, known
-from detent.operations.intake import posted, submitted
+from detent.operations.core import Core
+from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Posted, Scope, operation, submission
-from detent.operations.requests import options_for, own_id, project_from
+from detent.submission.command import submit_job as job_from
+from detent.submission.request import JobRequest
 
 
-@submission(Scope.SUBMIT, "POST", "/api/jobs")
-def submit_job(
-    core: Core,
-    caller: Caller,
-    *,
-    intent: str,
-    id: str | None = None,
-    project: str | None = None,
-    priority: str = "P2",
-    payload: Any = None,
-    concurrency_key: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    idempotency_key: str | None = None,
-) -> Posted[shapes.Submitted]:
+@submission(Scope.SUBMIT, "POST", "/api/jobs", request=JobRequest)
+def submit_job(core: Core, caller: Caller, /, **given: Any) -> Posted[shapes.Submitted]:
     """Queue a job without a task."""
-    intents = core.known_intents()
-    defaults = intents[known(intent, intents, "intent", "unknown_intent")]
-    checked = options_for(defaults, options or {}, "job", payload)
-    command = c.SubmitJob(
-        job_id=new_id() if id is None else own_id(id, "id"),
-        project=project_from(core, caller, project),
-        intent=intent,
-        priority=priority_from(priority).value,
-        payload=payload,
-        concurrency_key=concurrency_key or checked.get("concurrency_key"),
-        options=checked,
-    )
-    body = (intent, project, command.priority, payload, concurrency_key, options)
-    return posted(command, caller, body, idempotency_key, submitted, fresh=id is None)
+    return Posted([job_from(core.submissions(caller), given).ask()], submitted)
 
 
 def _done(core: Core, caller: Caller, command: c.JobCommand) -> shapes.Moved:

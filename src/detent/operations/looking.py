@@ -11,6 +11,7 @@ from detent.operations import reasons, shapes
 from detent.operations.core import Core, known
 from detent.operations.costs import shown_tasks
 from detent.operations.pages import MOST_ROWS, listed, of_project, page, states_from
+from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query, Reading
 
@@ -104,7 +105,7 @@ def why(core: Core, caller: Caller, *, task_id: str) -> shapes.Why:
 
 @operation(Scope.READ, "GET", "/api/inbox")
 def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Inbox:
-    """Everything that waits for a person, oldest first: questions, reviews, failures."""
+    """Everything that waits for a person, oldest first: questions, reviews, failures, refusals."""
     asking = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
     failed = {"state": ["failed", "timed_out"], "lifecycle": "review"}
     items: list[shapes.Task] = []
@@ -112,9 +113,12 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.I
         found = of_project(caller, where, project)
         items += _tasks(core, Query("tasks", found, "state_at"))
     alone = Query("questions", of_project(caller, {}, project), "begun_at")
+    with core.store.read() as view:
+        refused = list(refused_rows(view, caller, project))
     return {
         "items": sorted(items, key=lambda row: row["state_at"]),
         "questions": listed(core, alone),
+        "refused": refused,
     }
 
 

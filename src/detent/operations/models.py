@@ -7,13 +7,15 @@ Imported by those doors alone: a command without one does not wait for pydantic.
 import re
 from collections.abc import Mapping
 from inspect import Parameter
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from detent.errors import Invalid
 from detent.operations.inputs import Input, input_for
-from detent.operations.registry import Operation
+from detent.operations.registry import OPERATIONS, Operation
+from detent.operations.registry import fields_of as request_fields
+from detent.submission.request import missing_fields
 
 #: Methods whose parameters stand in the query; the others have them in a JSON body.
 IN_QUERY = ("GET", "DELETE")
@@ -46,6 +48,9 @@ class Fields:
                 field="body",
                 hint="Send one at a time; a list of tasks goes to POST /api/bulk.",
             )
+        return self._read(value)
+
+    def _read(self, value: Any) -> dict[str, Any]:
         try:
             found = self.model.model_validate(value)
         except ValidationError as error:
@@ -53,17 +58,26 @@ class Fields:
         return {name: getattr(found, name) for name in found.model_fields_set}
 
 
+class Requested(Fields):
+    """Input of a submission: documented here, its shape is checked by `submission.request`."""
+
+    def _read(self, value: Any) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        raise Invalid("The body must be one JSON object.", field="body", given=value)
+
+
 class Whole(Fields):
-    """Input whose body is one parameter: a list of things, not an object of parameters."""
+    """A list of submissions as the whole body; each is checked by `submission.request`."""
 
     def __init__(self, operation: Operation) -> None:
         super().__init__(operation)
+        assert operation.request is not None
         (parameter,) = self.parameters
-        self._type = annotated(parameter, input_for(operation.name, parameter.name))
-        self._adapter: TypeAdapter[Any] = TypeAdapter(self._type)
         self._name = parameter.name
-        (item,) = get_args(parameter.annotation)
-        self.names = tuple(item.__annotations__)
+        item = model_for(OPERATIONS["submit_task"], request_fields(operation.request), strict=True)
+        listed = parameter.replace(annotation=list[item])  # type: ignore[valid-type]
+        self._type = annotated(listed, input_for(operation.name, parameter.name))
         self.optional = False
 
     @property
@@ -71,14 +85,15 @@ class Whole(Fields):
         return self._type
 
     def read(self, value: Any) -> dict[str, Any]:
-        try:
-            return {self._name: self._adapter.validate_python(value, strict=True)}
-        except ValidationError as error:
-            raise invalid(error, self.names) from None
+        if isinstance(value, list):
+            return {self._name: value}
+        raise Invalid("The body must be a list of tasks.", field="body", given=value)
 
 
 def fields_of(operation: Operation) -> Fields:
-    return Fields(operation) if operation.whole is None else Whole(operation)
+    if operation.whole is not None:
+        return Whole(operation)
+    return Fields(operation) if operation.request is None else Requested(operation)
 
 
 def model_for(
@@ -125,12 +140,14 @@ def bounds(known: Input) -> dict[str, Any]:
 
 
 def invalid(error: ValidationError, known: tuple[str, ...]) -> Invalid:
-    """The first thing that a model has found wrong, by the name of the field."""
-    first = error.errors(include_url=False, include_context=False)[0]
+    """Every missing field; else the first thing that a model has found wrong, by its name."""
+    flaws = error.errors(include_url=False, include_context=False)
+    missing = [_place(flaw["loc"]) for flaw in flaws if flaw["type"] == "missing"]
+    if missing:
+        return missing_fields(missing)
+    first = flaws[0]
     field = _place(first["loc"]) or "body"
     kind = first["type"]
-    if kind == "missing":
-        return Invalid(f"{field} is missing.", field=field)
     if kind == "extra_forbidden":
         listed = ", ".join(known) or "none"
         return Invalid(

@@ -205,6 +205,9 @@ def _wait(wait: Wait) -> Reason:
 
 
 def _queued(look: Look, job: Job) -> Iterator[Reason]:
+    if job.not_before > look.view.now():
+        due: dict[str, Any] = {"not_before": job.not_before}
+        yield Reason("not_before", "detent", "wait, or cancel", AT_ONCE, due, job.not_before)
     held = [*_paused(look.view, job), *_full(look.view, job)]
     yield from held
     if not _has_worker(look, job):

@@ -7,6 +7,8 @@ from enum import StrEnum
 from functools import wraps
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, get_args, get_type_hints
 
+from msgspec import NODEFAULT, UNSET, Struct, UnsetType, structs
+
 from detent.engine import Answer, Ask
 from detent.errors import DetentError, Forbidden
 from detent.kernel.commands import Actor
@@ -78,6 +80,8 @@ class Operation:
     status: int = 200
     #: The parameter that is the whole body, where the body is not an object of all of them.
     whole: str | None = None
+    #: The shape of its input where a submission has one; it is checked by `submission.request`.
+    request: type[Struct] | None = None
     #: The same without the wait, for what only submits.
     post: Callable[..., Posted[Any]] | None = None
     parameters: tuple[inspect.Parameter, ...] = field(default=(), compare=False)
@@ -99,20 +103,26 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(
-    scope: Scope, method: str, path: str, status: int = 200, *, whole: str | None = None
+    scope: Scope,
+    method: str,
+    path: str,
+    status: int = 200,
+    *,
+    whole: str | None = None,
+    request: type[Struct] | None = None,
 ) -> Callable[[F], F]:
-    """Put a function `(core, caller, *, …)` on the list."""
+    """Put a function `(core, caller, *, …)` on the list; one with a `request` reads it itself."""
 
     def register(function: F) -> F:
         answer = get_type_hints(function)["return"]
-        _enlist(scope, method, path, function, status, whole=whole, answer=answer)
+        _enlist(scope, method, path, function, status, request, whole=whole, answer=answer)
         return function
 
     return register
 
 
 def submission(
-    scope: Scope, method: str, path: str, status: int = 201
+    scope: Scope, method: str, path: str, status: int = 201, *, request: type[Struct]
 ) -> Callable[[Callable[P, Posted[T]]], Callable[P, T]]:
     """Put a function that says what it asks of the engine on the list, as one that waits for it."""
 
@@ -124,25 +134,65 @@ def submission(
             return posted.finish(core.engine.ask(posted.asks))
 
         (answer,) = get_args(get_type_hints(function)["return"])
-        _enlist(scope, method, path, wait, status, post=function, answer=answer)
+        _enlist(scope, method, path, wait, status, request, post=function, answer=answer)
         return wait
 
     return register
 
 
 def _enlist(
-    scope: Scope, method: str, path: str, function: Callable[..., Any], status: int, **rest: Any
+    scope: Scope,
+    method: str,
+    path: str,
+    function: Callable[..., Any],
+    status: int,
+    request: type[Struct] | None,
+    **rest: Any,
 ) -> None:
+    whole = rest.get("whole")
+    given = parameters_of(function) if request is None or whole else fields_of(request)
+    name = cast(Any, function).__name__
+    OPERATIONS[name] = Operation(
+        name, scope, method, path, function, status, request=request, parameters=given, **rest
+    )
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    """The keyword parameters of an operation's function."""
     hints = get_type_hints(function, include_extras=True)
-    parameters = tuple(
+    return tuple(
         each.replace(annotation=hints[each.name])
         for each in inspect.signature(function).parameters.values()
         if each.kind is inspect.Parameter.KEYWORD_ONLY
     )
-    name = cast(Any, function).__name__
-    OPERATIONS[name] = Operation(
-        name, scope, method, path, function, status, parameters=parameters, **rest
-    )
+
+
+def fields_of(request: type[Struct]) -> tuple[inspect.Parameter, ...]:
+    """The fields of a request as parameters: those that must be given first."""
+    made = [
+        inspect.Parameter(
+            each.encode_name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=documented(each.type),
+            default=_default(each),
+        )
+        for each in structs.fields(request)
+    ]
+    return tuple(sorted(made, key=lambda each: each.default is not inspect.Parameter.empty))
+
+
+def documented(annotation: Any) -> Any:
+    """The annotation without msgspec's mark for a value that was not given."""
+    choices = [each for each in get_args(annotation) if each is not UnsetType]
+    return choices[0] if UnsetType in get_args(annotation) else annotation
+
+
+def _default(field: structs.FieldInfo) -> Any:
+    if field.required:
+        return inspect.Parameter.empty
+    if field.default is UNSET:
+        return {}
+    return field.default_factory() if field.default is NODEFAULT else field.default
 
 
 def call(name: str, core: Any, caller: Caller, /, **arguments: Any) -> Any:

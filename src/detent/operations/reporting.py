@@ -10,163 +10,45 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any, cast
 
-from detent.engine import Answer, Ask, Idempotency
-from detent.errors import Forbidden, Invalid, Refused, TooLarge
-from detent.ids import new_id
+from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import commands as c
-from detent.kernel.budget import budget_from, dollars
 from detent.kernel.evidence import is_question, type_of
-from detent.kernel.priority import priority_from
 from detent.kernel.state import Task
 from detent.operations import shapes
 from detent.operations.agents import Own, counted, own_of, writer
 from detent.operations.budgets import left, line
-from detent.operations.core import Core, digest, known
+from detent.operations.core import Core
 from detent.operations.evidence import ANY, checked_name
+from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import (
-    LONGEST_TITLE,
-    MOST_DEPENDENCIES,
-    MOST_TAGS,
-    options_for,
-    texts,
-)
-from detent.operations.requests import text as text_of
 from detent.redaction import redact, redact_value
 from detent.store.port import Query, Reading
+from detent.submission.request import SubtaskRequest
+from detent.submission.subtask import submit_own_subtask
 
 MOST_OPTIONS = 20
 LONGEST_QUESTION = 10_000
 LONGEST_NOTE = 2_000
-#: Options that a subtask takes over from its task.
-INHERITED = ("on_budget_exceeded", "workspace")
-#: Limits that a subtask may have lower than its task, never higher.
-CAPPED = ("queue_timeout_ms", "job_timeout_ms", "run_timeout_ms", "idle_timeout_ms")
-
-Row = Mapping[str, Any]
 
 # ---- subtasks --------------------------------------------------------------------------------
 
 
-@operation(Scope.RUN, "POST", "/api/run/subtasks", status=201)
-def own_subtask(
-    core: Core,
-    caller: Caller,
-    *,
-    intent: str,
-    title: str = "",
-    payload: Any = None,
-    priority: str | None = None,
-    tags: Sequence[str] = (),
-    depends_on: Sequence[str] = (),
-    max_budget_usd: float | str | None = None,
-    idempotency_key: str | None = None,
-) -> shapes.Submitted:
+@operation(Scope.RUN, "POST", "/api/run/subtasks", status=201, request=SubtaskRequest)
+def own_subtask(core: Core, caller: Caller, /, **given: Any) -> shapes.Submitted:
     """Create a subtask of the run's own task and queue it, within the limits of the task."""
-    body = {
-        name: redact_value(value)
-        for name, value in locals().items()
-        if name not in ("core", "caller", "idempotency_key")
-    }
     with core.store.read() as view:
         own = own_of(view, caller)
         task = _own_task(own)
-        command = _subtask(core, view, task, body)
-    key = None if idempotency_key is None else _key(task, idempotency_key, body)
+        rest = left(line(view, task))
+    made = submit_own_subtask(core.submissions(caller), task, rest, redact_value(given))
     counted(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
-    result = core.engine.ask([Ask(command, caller.actor, key, fresh=True, grant=own.grant)])[0]
-    if isinstance(result, Answer):
-        return {"id": result.value, "repeated": result.repeated}
-    raise result
+    return submitted(core.engine.ask([made.ask()._replace(grant=own.grant)]))
 
 
 def _own_task(own: Own) -> Task:
     if own.task is None:
         raise Refused(f"The job {own.job.id} has no task, and so no subtasks.")
     return own.task
-
-
-def _key(task: Task, key: str, body: object) -> Idempotency:
-    """Keys of a task's runs are their own: an agent cannot learn or take those of others."""
-    return Idempotency(task.project, f"run:{task.id}:{key}", digest(body))
-
-
-def _subtask(core: Core, view: Reading, task: Task, body: Row) -> c.SubmitTask:
-    intents = core.known_intents()
-    intent = _open(task, known(body["intent"], intents, "intent", "unknown_intent"), intents)
-    settings = core.settings
-    return c.SubmitTask(
-        task_id=new_id(),
-        project=task.project,
-        lifecycle=task.lifecycle,
-        intent=intent,
-        source=task.source,
-        priority=_priority(task, body["priority"]),
-        title=text_of(body, "title", "", LONGEST_TITLE),
-        payload=body["payload"],
-        tags=texts(body, "tags", MOST_TAGS),
-        parent_id=task.id,
-        depends_on=_dependencies(view, task, texts(body, "depends_on", MOST_DEPENDENCIES)),
-        budget=_own_budget(view, task, body["max_budget_usd"]),
-        options=_options(task, options_for(intents[intent], {}, task.lifecycle, body["payload"])),
-        most_depth=settings.run_subtask_depth,
-        most_subtasks=settings.run_subtasks,
-    )
-
-
-def _open(task: Task, intent: str, intents: Mapping[str, Row]) -> str:
-    """Work of its own intent, or of one that the operator has opened to it."""
-    opened = intents.get(task.intent, {}).get("subtask_intents", ())
-    if intent == task.intent or intent in opened or "*" in opened:
-        return intent
-    raise Forbidden(
-        f"A run of {task.intent} may not make subtasks of {intent}.",
-        code="own_work",
-        hint=f"The operator can open it: intents.{task.intent}.subtask_intents = [{intent!r}].",
-    )
-
-
-def _priority(task: Task, given: str | None) -> str:
-    wanted = task.priority if given is None else priority_from(given).value
-    if wanted < task.priority:
-        raise _widened(f"priority {wanted} is above {task.priority}, the task's own")
-    return wanted
-
-
-def _own_budget(view: Reading, task: Task, given: float | str | None) -> int | None:
-    if given is None:
-        return None
-    wanted, rest = budget_from(given), left(line(view, task))
-    if rest is not None and wanted > rest:
-        raise _widened(f"{dollars(wanted)} is over the {dollars(rest)} that the task has left")
-    return wanted
-
-
-def _options(task: Task, options: dict[str, Any]) -> dict[str, Any]:
-    """The intent's own, within the task's limits."""
-    for name in INHERITED:
-        if name in task.options:
-            options[name] = task.options[name]
-    for name in CAPPED:
-        if name in task.options:
-            options[name] = min(task.options[name], options.get(name, task.options[name]))
-    return options
-
-
-def _dependencies(view: Reading, task: Task, names: tuple[str, ...]) -> tuple[str, ...]:
-    found = {each.id for each, _ in view.tasks(names) if each.root_id == task.root_id}
-    for name in names:
-        if name not in found or name == task.id:
-            raise Invalid(
-                f"depends_on may name other subtasks of the same tree, not {name!r}.",
-                field="depends_on",
-                given=name,
-            )
-    return names
-
-
-def _widened(what: str) -> Forbidden:
-    return Forbidden(f"A run may not widen its own limits: {what}.", code="own_work")
 
 
 # ---- reporting -------------------------------------------------------------------------------

@@ -6,19 +6,22 @@ from itertools import islice
 from typing import Any, cast
 
 from detent import views
-from detent.engine import Ask, Idempotency
-from detent.errors import DetentError, NotFound
+from detent.engine import Idempotency
+from detent.errors import NotFound
 from detent.ids import new_id
-from detent.kernel.commands import Actor, SubmitTask
+from detent.kernel.commands import Actor
 from detent.operations import shapes
 from detent.operations.core import Core
+from detent.operations.intake import submitted
 from detent.operations.registry import OWNER, Caller, Scope, operation
-from detent.operations.requests import command_from
 from detent.schedules import Schedule, schedule_from, times
 from detent.store.port import Writing
+from detent.submission.command import Submission, submit_task
+from detent.submission.request import null_payload
 
 ACTOR = Actor("schedule")
 MOST_TIMES = 100
+NO_PAYLOAD: Mapping[str, Any] = {}
 #: What stays when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
 
@@ -47,17 +50,20 @@ def put_schedule(
     lifecycle: str = "board",
     project: str | None = None,
     priority: str = "P2",
-    payload: Any = None,
+    payload: Any = NO_PAYLOAD,
     options: Mapping[str, Any] | None = None,
+    not_before: str | None = None,
 ) -> shapes.Schedule:
     """Make a schedule, or replace one; whether it is paused and what it did last is kept."""
+    if payload is None:
+        raise null_payload()
     given = {
         field: value
         for field, value in locals().items()
         if field not in ("core", "caller", "name") and value is not None
     }
     schedule = schedule_from(name, {**given, "project": project or caller.project})
-    _command(core, caller, schedule)  # what could not be submitted is refused now, not at night
+    _submission(core, caller, schedule)  # a flaw is refused now, not when the schedule fires
 
     def write(tx: Writing) -> Schedule:
         old = tx.changing("schedules").get(name)
@@ -118,13 +124,9 @@ def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> shap
 
 def submit(core: Core, schedule: Schedule, key: str) -> str:
     """The task for one time. The key makes it one task, whoever fires."""
-    command = _command(core, OWNER, schedule)
-    result = core.engine.ask(
-        [Ask(command, ACTOR, Idempotency(command.project, key, key), fresh=True)]
-    )[0]
-    if isinstance(result, DetentError):
-        raise result
-    return str(result.value)
+    made = _submission(core, OWNER, schedule)
+    once = Idempotency(made.command.project, key, key)
+    return submitted(core.engine.ask([made.ask()._replace(actor=ACTOR, key=once)]))["id"]
 
 
 def note(core: Core, seen: Schedule, **changes: Any) -> None:
@@ -147,7 +149,7 @@ def note(core: Core, seen: Schedule, **changes: Any) -> None:
 # ---- parts -----------------------------------------------------------------------------------
 
 
-def _command(core: Core, caller: Caller, schedule: Schedule) -> SubmitTask:
+def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
     body = {
         "intent": schedule.intent,
         "lifecycle": schedule.lifecycle,
@@ -156,11 +158,12 @@ def _command(core: Core, caller: Caller, schedule: Schedule) -> SubmitTask:
         "priority": schedule.priority,
         "payload": schedule.payload,
         "options": schedule.options,
+        "not_before": schedule.not_before,
         "title": schedule.name,
         "run": True,
     }
     given = {name: value for name, value in body.items() if value is not None}
-    return command_from(core, caller, new_id(), given, core.known_intents())
+    return submit_task(core.submissions(caller), given)
 
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> shapes.Schedule:

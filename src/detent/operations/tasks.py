@@ -11,7 +11,10 @@ from detent.kernel.priority import priority_from
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import LONGEST_TITLE, MOST_TAGS, options_from, text, texts
+from detent.operations.requests import text, texts
+from detent.submission.options import options_from
+from detent.submission.payload import check_payload
+from detent.submission.request import MAX_TAGS, MAX_TITLE
 
 
 def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:
@@ -20,6 +23,14 @@ def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:
     outcome = core.engine.do(command, caller.actor)
     task, version = core.task(caller, command.task_id)
     return {"id": task.id, "state": task.state, "version": version, "outcome": outcome}
+
+
+def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> None:
+    """A new payload of a task is checked as that of a submission is."""
+    task, _ = core.task(caller, task_id)
+    context = core.submissions(caller)
+    if task.intent in context.intents:
+        check_payload(context, task.intent, context.intents[task.intent], payload)
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/run")
@@ -73,6 +84,8 @@ def resume_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/retry")
 def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None) -> shapes.Moved:
     """Run again with new counts, and with a new payload if one is given."""
+    if payload is not None:
+        _check_payload(core, caller, task_id, payload)
     changes = {} if payload is None else {"payload": payload}
     return _done(core, caller, c.RetryTask(task_id, changes))
 
@@ -100,17 +113,19 @@ def edit_task(
     tags: Sequence[str] | None = None,
     priority: str | None = None,
     options: Mapping[str, Any] | None = None,
-    max_budget_usd: float | str | None = None,
+    max_budget_usd: float | None = None,
 ) -> shapes.Moved:
     """Change what a person may change, all at once; a higher budget lets go on what it held up."""
     task, _ = core.task(caller, task_id)
     changes = {
         name: value for name, value in locals().items() if name in EDITABLE and value is not None
     }
+    if payload is not None:
+        _check_payload(core, caller, task_id, payload)
     if title is not None:
-        changes["title"] = text({"title": title}, "title", longest=LONGEST_TITLE)
+        changes["title"] = text({"title": title}, "title", longest=MAX_TITLE)
     if tags is not None:
-        changes["tags"] = list(texts({"tags": tags}, "tags", MOST_TAGS))
+        changes["tags"] = list(texts({"tags": tags}, "tags", MAX_TAGS))
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:

@@ -13,6 +13,8 @@ from detent.kernel.events import JobDeleted, Record, TaskDeleted
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.files import Blobs, Outputs
+from detent.store.intake import Intake as Intake
+from detent.store.intake import RefusedIntake as RefusedIntake
 
 #: Small tables of named JSON values: what operators and integrations keep, outside the log.
 TABLES = (
@@ -105,15 +107,6 @@ class Key(NamedTuple):
     digest: str
     answer: Any
     expires_at: int
-
-
-class Intake(NamedTuple):
-    """Work that another program has left for detent: an operation's name and its input as JSON."""
-
-    id: int
-    operation: str
-    body: str
-    idempotency_key: str | None
 
 
 class Changes(NamedTuple):
@@ -344,6 +337,9 @@ class Reading(LogReading, Protocol):
 
         In a write transaction it stays ours until the end.
         """
+
+    def refused_intake(self, limit: int) -> Sequence[RefusedIntake]:
+        """Work that other programs have left and that was refused, oldest first."""
 
     def runs(self, ids: Collection[str]) -> Iterable[Run]:
         """Runs by id, live or ended."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-from detent.engine import Ask, Engine
+from detent.engine import Engine
 from detent.errors import DetentError, Invalid, Misconfigured
 from detent.intents import KINDS
 from detent.kernel import commands as c
@@ -15,17 +15,18 @@ from detent.kernel import fields
 from detent.kernel.derived import job_of_task
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
 from detent.kernel.planned import plan_from
-from detent.kernel.priority import priority_from
 from detent.operations.agents import issue_run_token
 from detent.operations.core import Core
-from detent.operations.options import OPTIONS
-from detent.operations.requests import DEFAULT_PROJECT, must_bring_plan, options_for, options_from
 from detent.settings import Settings
 from detent.store.open import open_store
+from detent.submission.checks import source_of
+from detent.submission.command import submit_job, submit_task
+from detent.submission.context import Context
+from detent.submission.options import OPTIONS
 from detent.worker.arguments import Parameters, returns_of
 from detent.worker.handle import Handle
 from detent.worker.intent import Critic, Intent, Planner, declare, plan_document
-from detent.worker.ordering import Order, Way, beside, check_resources, command_of, key_for
+from detent.worker.ordering import Order, beside
 from detent.worker.run import AsyncRun, Run
 from detent.worker.runners.agent import AgentRunner
 from detent.worker.runners.agent.config import agent_from
@@ -233,63 +234,55 @@ class App:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Order:
-        """A submission with its payload checked and the intent's options, not placed yet."""
+        """What is asked for, with its payload as JSON; it is not submitted yet."""
         known = intent if isinstance(intent, Intent) else self.intents.get(intent)
         if known is None:
-            return self._foreign_order(str(intent), payload if payload is not None else kwargs)
-        checked = storable(known.payload_of(payload, args, kwargs), "payload")
-        options = known.declared.options
-        return Order(
-            known.name, checked, options, known.concurrency_key_of(checked), known.returns_for()
-        )
-
-    def _foreign_order(self, intent: str, payload: Any) -> Order:
-        """An intent of another app: it must be one that some worker has registered."""
-        registered = self.installation().known_intents()
-        if intent not in registered:
-            listed = ", ".join(sorted({*registered, *self.intents}))
-            raise Invalid(
-                f"there is no intent {intent!r}. Known: {listed}.",
-                code="unknown_intent",
-                field="intent",
-                given=intent,
-                allowed=sorted({*registered, *self.intents}),
-            )
-        options = options_for(registered[intent], {}, "job", payload)
-        key = options.get("concurrency_key")
-        return Order(intent, storable(payload, "payload") or None, options, key, Any)
+            given = payload if payload is not None else dict(kwargs) or None
+            return Order(str(intent), storable(given, "payload"), Any)
+        given = known.payload_of(payload, args, kwargs)
+        return Order(known.name, storable(given, "payload"), known.returns_for())
 
     def place(
         self,
         order: Order,
         *,
-        project: str = DEFAULT_PROJECT,
-        priority: str = "P2",
         lifecycle: str | None = None,
-        title: str = "",
         source: str = "api",
         key: str | None = None,
-        options: Mapping[str, Any] | None = None,
+        **ways: Any,
     ) -> Handle[Any]:
-        """Queue it: a job alone, or with a `lifecycle` (board, review) a task. `key`: only once."""
-        core = self.installation()
-        merged = options_from(order.options, options or {}, lifecycle or "job")
-        known = self.intents.get(order.intent)
-        if known is not None and known.needs_plan:
-            must_bring_plan(merged)
-        check_resources(core, merged, order.intent)
-        key_of = merged.pop("concurrency_key", None) or order.concurrency_key
-        order = order._replace(options=merged, concurrency_key=key_of)
-        way = Way(project, priority_from(priority).value, lifecycle, title, source)
+        """Queue it: a job alone, or with a `lifecycle` (board, review) a task. `key`: only once.
+
+        Further ways are the fields of the request: project, priority, options, not_before, and of
+        a task title, tags, depends_on, max_budget_usd.
+        """
         actor = c.Actor(f"app:{source}")
-        answer = core.engine.ask(
-            [Ask(command_of(order, way), actor, key_for(order, way, key), True)]
-        )
-        if isinstance(answer[0], DetentError):
-            raise answer[0]
-        made = answer[0].value
-        job_id, task_id = (made, None) if lifecycle is None else (job_of_task(made, 1), made)
-        return Handle(core.engine, job_id, task_id, order.returns, actor)
+        context = self.context(order.intent, actor)
+        given = {**order.given(), **ways, "idempotency_key": key}
+        if lifecycle is None:
+            source_of(context, source)
+            made = submit_job(context, given)
+        else:
+            task = {"run": True, **given, "lifecycle": lifecycle, "source": source}
+            made = submit_task(context, task)
+        engine = self.installation().engine
+        (result,) = engine.ask([made.ask()])
+        if isinstance(result, DetentError):
+            raise result
+        first = result.value
+        job_id, task_id = (first, None) if lifecycle is None else (job_of_task(first, 1), first)
+        return Handle(engine, job_id, task_id, order.returns, actor)
+
+    def context(self, intent: str, actor: c.Actor) -> Context:
+        """What a submission of the intent is checked against.
+
+        An intent of this app is known before a worker has registered it.
+        """
+        core, own = self.installation(), self.intents.get(intent)
+        if own is not None and intent not in core.intents:
+            return Context(core.store, core.settings, {intent: own.row()}, actor)
+        rows = {name: each.row() for name, each in self.intents.items()}
+        return Context(core.store, core.settings, {**rows, **core.known_intents()}, actor)
 
     def installation(self) -> Core:
         """What it is connected to."""

@@ -8,13 +8,21 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, time
 from types import CodeType
 from typing import Any
+
+import msgspec
 
 from detent.errors import Invalid
 from detent.worker.values import is_model, restored, storable, unrestorable
 
 RUN = "run"
+#: msgspec describes a time that may be without a zone as any text.
+TIMES: Mapping[Any, dict[str, Any]] = {
+    datetime: {"type": "string", "format": "date-time"},
+    time: {"type": "string", "format": "time"},
+}
 #: Where a flaw in a signature is reported.
 SIGNATURE = "handler"
 
@@ -104,12 +112,34 @@ class Parameters:
     # -- a call goes out ---------------------------------------------------------------------
 
     def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The payload of a typed submission, checked as the handler will check it."""
+        """The payload of a typed submission; it is checked when it is submitted."""
         given = self._bound(args, kwargs)
         plain = {name: storable(value, f"payload.{name}") for name, value in given.items()}
-        payload = plain.get(self.named[0].name) if self.whole else plain
-        self.decode(payload, None)
-        return payload
+        return plain.get(self.named[0].name) if self.whole else plain
+
+    # -- what a worker registers -------------------------------------------------------------
+
+    def schema(self) -> dict[str, Any] | None:
+        """The payloads that the handler takes, as a JSON Schema; None if it takes any."""
+        if all(each.annotation is Any for each in self.named):
+            return None
+        found, parts = msgspec.json.schema_components(
+            [each.annotation for each in self.named],
+            schema_hook=_schema_of_model,
+            ref_template="#/$defs/{name}",
+        )
+        schemas = [
+            TIMES.get(each.annotation, schema)
+            for each, schema in zip(self.named, found, strict=True)
+        ]
+        if self.whole:
+            made = dict(schemas[0])
+        else:
+            names = [each.name for each in self.named]
+            required = [each.name for each in self.named if each.required]
+            made = {"type": "object", "properties": dict(zip(names, schemas, strict=True))}
+            made |= {"required": required} if required else {}
+        return made | ({"$defs": dict(parts)} if parts else {})
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         own = [each for each in self.signature.parameters.values() if each.name != RUN]
@@ -125,6 +155,14 @@ class Parameters:
         rest = next((each.name for each in own if each.kind is each.VAR_KEYWORD), None)
         further = bound.pop(rest, {}) if rest else {}
         return {**bound, **further}
+
+
+def _schema_of_model(kind: type) -> dict[str, Any]:
+    """The schema of a pydantic model, which brings its own definitions."""
+    if not hasattr(kind, "model_json_schema"):
+        raise NotImplementedError
+    made: dict[str, Any] = kind.model_json_schema()
+    return made
 
 
 def _hints(function: Callable[..., Any], handler: str) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import fields
 from detent.kernel.state import Checkpoint
+from detent.submission.subtask import subtask_of_job, subtask_of_task
 from detent.worker.arguments import returns_of
 from detent.worker.attempt import Attempt, Stop
 from detent.worker.doing import Aside, Call, Doing, Tell, TellAll
 from detent.worker.effects import MISSING, NOT_DONE, policy_of, with_key
 from detent.worker.failures import CodeChanged, Expired, Stopped, SubtaskFailed, Suspended
 from detent.worker.line import Line
+from detent.worker.ordering import Order
 from detent.worker.subtasks import Subtask, SubtaskOutcome, derived_id
 from detent.worker.values import fitted, storable
 
@@ -243,15 +245,13 @@ class Journal:
 
     # -- subtasks --------------------------------------------------------------------------
 
-    def subtask(
-        self, intent: str, payload: Any, options: Mapping[str, Any], name: str, returns: Any
-    ) -> Doing[Subtask]:
+    def subtask(self, order: Order, name: str, not_before: str | None = None) -> Doing[Subtask]:
         """Made once: after a crash it is the same one, because its id follows from its name."""
         recorded = f"subtask:{name}"
         known = yield from self.find(recorded, STEP)
         child = derived_id(self.grant.job_id, self.corner + recorded)
-        command, signal = self._submission(child, intent, payload, options)
         if known is None:
+            command = self._submission(child, order, not_before)
             try:
                 yield from self._tell(command, self.grant)
             except Refused as refusal:
@@ -259,11 +259,9 @@ class Journal:
                     raise
             failpoints.hit("subtask.submitted")
             yield from self.record(recorded, {"id": child})
-        return Subtask(name, child, signal, returns)
+        return Subtask(name, child, self._signal(child), order.returns)
 
-    def subtasks(
-        self, orders: Sequence[tuple[str, Any, Mapping[str, Any], Any]], name: str
-    ) -> Doing[list[Subtask]]:
+    def subtasks(self, orders: Sequence[Order], name: str) -> Doing[list[Subtask]]:
         """Many at once, a transaction for some hundreds; after a crash they are the same ones."""
         recorded = f"subtasks:{name}"
         known = yield from self.find(recorded, STEP)
@@ -272,13 +270,14 @@ class Journal:
                 f"{name!r} made {known.value['count']} subtasks in an earlier pass of this job, "
                 f"and would make {len(orders)} now. What they are made from belongs into a step."
             )
-        made, commands = [], []
-        for number, (intent, payload, options, returns) in enumerate(orders):
+        made = []
+        for number, order in enumerate(orders):
             child = derived_id(self.grant.job_id, f"{self.corner}{recorded}:{number}")
-            command, signal = self._submission(child, intent, payload, options)
-            made.append(Subtask(f"{name}-{number}", child, signal, returns))
-            commands.append(command)
+            made.append(Subtask(f"{name}-{number}", child, self._signal(child), order.returns))
         if known is None:
+            commands = [
+                self._submission(each.id, order) for each, order in zip(made, orders, strict=True)
+            ]
             for begin in range(0, len(commands), TOGETHER):
                 yield from self._submit_all(commands[begin : begin + TOGETHER])
             yield from self.record(recorded, {"count": len(orders)})
@@ -291,28 +290,18 @@ class Journal:
             if isinstance(result, DetentError) and result.code not in KNOWN_CHILD:
                 raise result
 
-    def _submission(
-        self, child: str, intent: str, payload: Any, options: Mapping[str, Any]
-    ) -> tuple[c.Command, str]:
-        job, task = self.attempt.hold.job, self.attempt.hold.task
-        if task is None:
-            key = options.get("concurrency_key")
-            made: c.Command = c.SubmitJob(
-                child, job.project, intent, job.priority, payload, job.id, key, options
-            )
-            return made, f"job:{child}"
-        made = c.SubmitTask(
-            child,
-            task.project,
-            task.lifecycle,
-            intent,
-            task.source,
-            task.priority,
-            payload=payload,
-            parent_id=task.id,
-            options=options,
-        )
-        return made, f"task:{child}"
+    def _submission(self, child: str, order: Order, not_before: str | None = None) -> c.Command:
+        """The command that makes a subtask: a task below a task, else a job below a job."""
+        hold = self.attempt.hold
+        context = self.attempt.intent.app.context(order.intent, self.line.actor)
+        given = {**order.given(), "not_before": not_before}
+        if hold.task is None:
+            return subtask_of_job(context, hold.job, child, given)
+        return subtask_of_task(context, hold.task, child, given)
+
+    def _signal(self, child: str) -> str:
+        """What tells the end of a subtask."""
+        return f"job:{child}" if self.attempt.hold.task is None else f"task:{child}"
 
     def gather(self, subtasks: Sequence[Subtask], name: str, *, outcomes: bool) -> Doing[list[Any]]:
         """The results in order; a failed one raises, unless the outcomes are wanted."""

@@ -10,8 +10,8 @@ from detent.kernel.budget import on_exceeded_from
 from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import policy_from
-from detent.operations.options import WorkspaceMode, evidence_types, fields_of, filled_key
-from detent.operations.requests import NEEDS_PLAN
+from detent.submission.options import NEEDS_PLAN, WorkspaceMode, evidence_types, fields_of
+from detent.submission.payload import ARGUMENTS
 from detent.worker.arguments import Parameters
 from detent.worker.runners.port import Runner
 
@@ -143,6 +143,7 @@ class Intent(Generic[P, R]):
         self.planner = planner
         self.run_timeout_ms = declared.run_timeout_ms
         self.idle_timeout_ms = declared.idle_timeout_ms
+        self._row: dict[str, Any] | None = None
         self._check_key()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -160,13 +161,12 @@ class Intent(Generic[P, R]):
         return Using(self, ways)
 
     def payload_of(self, payload: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The payload that a submission carries, checked against the handler's signature."""
-        if self.parameters is None:
-            return payload if payload is not None else dict(kwargs) or None
-        if payload is None:
-            return self.parameters.encode(args, kwargs)
-        self.parameters.decode(payload, None)
-        return payload
+        """The payload that a submission carries, from a call's arguments if it is not given."""
+        if payload is not None:
+            return payload
+        if self.parameters is None or not (args or kwargs):
+            return dict(kwargs) or None
+        return self.parameters.encode(args, kwargs)
 
     @property
     def needs_plan(self) -> bool:
@@ -180,13 +180,19 @@ class Intent(Generic[P, R]):
         return Any if planned else self.returns
 
     def row(self) -> dict[str, Any]:
-        """What the store keeps of it, so that intake knows the intent and its options."""
+        """What the store keeps of it: its options, and the arguments of its handler."""
+        if self._row is None:
+            self._row = self._made_row()
+        return self._row
+
+    def _made_row(self) -> dict[str, Any]:
         declared = self.declared
         further = {
             "run_timeout_ms": declared.run_timeout_ms,
             "idle_timeout_ms": declared.idle_timeout_ms,
             "concurrency_key_template": declared.concurrency_key,
             NEEDS_PLAN: self.needs_plan or None,
+            ARGUMENTS: None if self.parameters is None else self.parameters.schema(),
         }
         given = {name: value for name, value in further.items() if value is not None}
         return {**declared.options, **given}
@@ -212,13 +218,6 @@ class Intent(Generic[P, R]):
                     given=template,
                     allowed=known,
                 )
-
-    def concurrency_key_of(self, payload: Any) -> str | None:
-        """The key under which a submission counts: the template with the payload's fields."""
-        template = self.declared.concurrency_key
-        if template is None:
-            return None
-        return filled_key(template, payload)
 
 
 class Using(Generic[P, R]):

@@ -20,6 +20,7 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.store.port import Writing
+from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
 from detent.worker import sandbox
 from detent.worker.app import App
 from detent.worker.attempt import Attempt, Hold, Stop
@@ -73,6 +74,11 @@ class Worker:
         self.runs = self.data_dir / "runs"
         self.output_limit = settings.worker_output_limit
         self.holds = Holds()
+        rows = {name: intent.row() for name, intent in app.intents.items()}
+        #: By intent, the digest of the arguments that its handler takes.
+        self._arguments = {
+            name: digest_of(row[ARGUMENTS]) for name, row in rows.items() if ARGUMENTS in row
+        }
         self.draining = False
         self._stopping = 0
         self._lock = threading.Lock()
@@ -370,8 +376,14 @@ class Worker:
     def _register(self, tx: Writing) -> bool:
         """The intents of this worker, for intake, and the worker itself, for whoever asks."""
         known = tx.rows("intents")
-        rows = {name: intent.row() for name, intent in self.app.intents.items()}
-        new = {name: row for name, row in rows.items() if known.get(name) != row}
+        lease_ms = self.core.settings.worker_lease_ms
+        new = {}
+        for name, intent in self.app.intents.items():
+            old = known.get(name, {})
+            in_use = set(live_versions(tx, name, lease_ms, but=self.name)) if old else set()
+            row = registered(intent.row(), old, in_use)
+            if known.get(name) != row:
+                new[name] = row
         if new:
             tx.put_rows("intents", new)
         tx.put_rows("workers", {self.name: self._row(tx.now())})
@@ -386,6 +398,7 @@ class Worker:
             "concurrency": self.threads.size,
             "held": len(self.holds),
             "intents": sorted(self.app.intents),
+            ARGUMENTS: self._arguments,
         }
 
     def _after_beat(self) -> None:
@@ -395,6 +408,15 @@ class Worker:
             threading.Thread(target=self._end_orphans, name="detent-orphans", daemon=True).start()
 
     def _sign_off(self, tx: Writing) -> bool:
+        known, lease_ms = tx.rows("intents"), self.core.settings.worker_lease_ms
+        rows = {}
+        for name in self.app.intents:
+            in_use = set(live_versions(tx, name, lease_ms, but=self.name))
+            row = withdrawn(known.get(name, {}), in_use)
+            if row != known.get(name, {}):
+                rows[name] = row
+        if rows:
+            tx.put_rows("intents", rows)
         tx.put_rows("workers", {self.name: None})
         tx.put_rows("limits", {f"worker:{self.name}": None})
         return True

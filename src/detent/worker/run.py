@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from detent.worker.doing import drive, drive_async
 from detent.worker.durable import Journal
 from detent.worker.effects import MISSING
+from detent.worker.ordering import Order
 from detent.worker.subtasks import Subtask
 
 if TYPE_CHECKING:
@@ -126,10 +127,15 @@ class Run(RunFacts):
         payload: Any = None,
         *,
         name: str | None = None,
+        not_before: str | None = None,
         **arguments: Any,
     ) -> Subtask:
-        """Hand a piece of the work to whoever can do it; `gather` waits for it."""
-        doing = self._journal.subtask(*_submission(self._journal, intent, payload, arguments, name))
+        """Submit a part of the work as a task of its own; `gather` waits for it.
+
+        `not_before`: a time with its zone, or a delay such as `10m`.
+        """
+        order = _order(self._journal, intent, payload, arguments)
+        doing = self._journal.subtask(order, name or order.intent, not_before)
         return drive(doing, self._line)
 
     def gather(
@@ -237,10 +243,12 @@ class AsyncRun(RunFacts):
         payload: Any = None,
         *,
         name: str | None = None,
+        not_before: str | None = None,
         **arguments: Any,
     ) -> Subtask:
         """See Run.subtask."""
-        doing = self._journal.subtask(*_submission(self._journal, intent, payload, arguments, name))
+        order = _order(self._journal, intent, payload, arguments)
+        doing = self._journal.subtask(order, name or order.intent, not_before)
         return await drive_async(doing, self._line)
 
     async def gather(
@@ -281,23 +289,15 @@ class AsyncRun(RunFacts):
         return await self._line.aside(self._line.now)
 
 
-def _submission(
-    journal: Journal,
-    intent: "str | Intent[..., Any]",
-    payload: Any,
-    arguments: Mapping[str, Any],
-    name: str | None,
-) -> tuple[str, Any, Mapping[str, Any], str, Any]:
-    """The intent's name, payload, options, the subtask's name, and the type of the result."""
-    order = journal.attempt.intent.app.order(intent, payload, (), arguments)
-    return order.intent, order.payload, order.options, name or order.intent, order.returns
+def _order(
+    journal: Journal, intent: "str | Intent[..., Any]", payload: Any, arguments: Mapping[str, Any]
+) -> Order:
+    return journal.attempt.intent.app.order(intent, payload, (), arguments)
 
 
 def _orders(
     journal: Journal, intent: "str | Intent[..., Any]", payloads: Iterable[Any], name: str | None
-) -> tuple[list[tuple[str, Any, Mapping[str, Any], Any]], str]:
+) -> tuple[list[Order], str]:
     """What each of many subtasks is asked to do, and the name that they go by together."""
-    made = [_submission(journal, intent, payload, {}, name) for payload in payloads]
     fallback = intent if isinstance(intent, str) else intent.name
-    orders = [(order, payload, options, returns) for order, payload, options, _, returns in made]
-    return orders, name or fallback
+    return [_order(journal, intent, payload, {}) for payload in payloads], name or fallback

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from detent.errors import Invalid
 from detent.kernel.retry import FailureClass
-from detent.operations.options import WorkspaceMode
+from detent.submission.options import WorkspaceMode
 from detent.worker.failures import Failure
 
 DIRECTORY, WORKTREE = WorkspaceMode.DIRECTORY.value, WorkspaceMode.WORKTREE.value

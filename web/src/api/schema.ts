@@ -27,10 +27,11 @@ export type ActedOn = {
 };
 
 export type AddBody = {
-  source: string;
   intent: string;
+  source: string;
+  payload?: Record<string, unknown>;
+  not_before?: string | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload?: Record<string, unknown> | null;
   idempotency_key?: string | null;
 };
 
@@ -191,7 +192,7 @@ export type EditTaskBody = {
   tags?: Array<string> | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   options?: Record<string, unknown> | null;
-  max_budget_usd?: number | string | null;
+  max_budget_usd?: number | null;
 };
 
 /** How the task looks on the other lifecycle's board, as an MCP task and as an A2A task. */
@@ -210,11 +211,12 @@ export type EndRunBody = {
 };
 
 export type EnqueueBody = {
+  intent: string;
+  payload: Record<string, unknown>;
   taskId: string;
   source: string;
-  intent: string;
   priority: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload: Record<string, unknown>;
+  not_before?: string | null;
 };
 
 /** One event of the log. */
@@ -294,10 +296,11 @@ export type Holder = {
   since: string;
 };
 
-/** Tasks that wait for a person, and what jobs without a task ask; both oldest first. */
+/** Tasks that wait for a person, what jobs without a task ask, and refused submissions of other programs' transactions; each oldest first. */
 export type Inbox = {
   items: Array<Task>;
   questions: Array<JobQuestion>;
+  refused: Array<RefusedRow>;
 };
 
 /** A job with its result or error. */
@@ -464,24 +467,6 @@ export type Moved = {
   outcome: unknown;
 };
 
-/** One task of a bulk submission, with the fields of a single one. */
-export type NewTask = {
-  intent: string;
-  id?: string;
-  project?: string;
-  lifecycle?: string;
-  source?: string;
-  title?: string;
-  priority?: string;
-  payload?: unknown;
-  tags?: Array<string>;
-  depends_on?: Array<string>;
-  parent_id?: string;
-  max_budget_usd?: number | string;
-  options?: Record<string, unknown>;
-  run?: boolean;
-};
-
 /** The only time that the token is shown. */
 export type NewToken = {
   token: string;
@@ -613,12 +598,13 @@ export type OwnSubtask = {
 
 export type OwnSubtaskBody = {
   intent: string;
-  title?: string;
   payload?: unknown;
+  not_before?: string | null;
+  title?: string;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   tags?: Array<string>;
   depends_on?: Array<string>;
-  max_budget_usd?: number | string | null;
+  max_budget_usd?: number | null;
   idempotency_key?: string | null;
 };
 
@@ -680,6 +666,7 @@ export type PutScheduleBody = {
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
   payload?: unknown;
   options?: Record<string, unknown> | null;
+  not_before?: string | null;
 };
 
 export type PutWebhookBody = {
@@ -705,6 +692,24 @@ export type Reason = {
   looks_again: string;
   looks_again_at: string | null;
   detail: Record<string, unknown>;
+};
+
+/** A submission that another program left in its own transaction, and why it was refused. */
+export type RefusedRow = {
+  id: string;
+  operation: string;
+  project: string;
+  intent: string;
+  body: string;
+  idempotency_key: string | null;
+  refused_at: string;
+  code: string;
+  field: string | null;
+  detail: string;
+};
+
+export type RefusedRows = {
+  items: Array<RefusedRow>;
 };
 
 /** One task of many that was refused alone. */
@@ -859,6 +864,7 @@ export type Schedule = {
   priority: string;
   payload: unknown;
   options: Record<string, unknown>;
+  not_before: string | null;
   next_at: string | null;
   last_at: string | null;
   last_task: string | null;
@@ -972,10 +978,11 @@ export type Steps = {
 
 export type SubmitJobBody = {
   intent: string;
+  payload?: unknown;
+  not_before?: string | null;
   id?: string | null;
   project?: string | null;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload?: unknown;
   concurrency_key?: string | null;
   options?: Record<string, unknown> | null;
   idempotency_key?: string | null;
@@ -983,17 +990,18 @@ export type SubmitJobBody = {
 
 export type SubmitTaskBody = {
   intent: string;
+  payload?: unknown;
+  not_before?: string | null;
   id?: string | null;
   project?: string | null;
   lifecycle?: "review" | "board";
   source?: string;
   title?: string;
   priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low";
-  payload?: unknown;
   tags?: Array<string>;
   depends_on?: Array<string>;
   parent_id?: string | null;
-  max_budget_usd?: number | string | null;
+  max_budget_usd?: number | null;
   options?: Record<string, unknown> | null;
   run?: boolean;
   idempotency_key?: string | null;
@@ -1211,6 +1219,7 @@ export interface Operations {
   delete_webhook: { takes: { name: string }; answers: Removed };
   drain_resource: { takes: { name: string }; answers: Resource };
   drain_worker: { takes: { name: string }; answers: Drained };
+  drop_refused: { takes: { intake_id: string }; answers: Deleted };
   edit_task: { takes: { task_id: string } & (EditTaskBody); answers: Moved };
   end_run: { takes: { run_id: string } & (EndRunBody); answers: Run };
   enqueue: { takes: object & (EnqueueBody); answers: Added };
@@ -1231,6 +1240,7 @@ export interface Operations {
   list_lifecycles: { takes: object; answers: Lifecycles };
   list_limits: { takes: object; answers: Limits };
   list_projects: { takes: object; answers: Projects };
+  list_refused: { takes: object; answers: RefusedRows };
   list_resources: { takes: object; answers: Resources };
   list_runs: { takes: { state?: string; worker?: string; job_id?: string; search?: string; sort?: "queued_at" | "-queued_at" | "started_at" | "-started_at" | "ended_at" | "-ended_at" | "id" | "-id"; cursor?: string; limit?: number }; answers: RunPage };
   list_schedules: { takes: object; answers: Schedules };
@@ -1282,7 +1292,7 @@ export interface Operations {
   status: { takes: object; answers: Queue };
   submit_job: { takes: object & (SubmitJobBody); answers: Submitted };
   submit_task: { takes: object & (SubmitTaskBody); answers: Submitted };
-  submit_tasks: { takes: object & (Array<NewTask>); answers: SubmittedMany };
+  submit_tasks: { takes: object & (Array<SubmitTaskBody>); answers: SubmittedMany };
   subtasks: { takes: { task_id: string }; answers: Tasks };
   task_at: { takes: { task_id: string; position?: number; time?: string }; answers: TaskThen };
   task_costs: { takes: { task_id: string }; answers: Costs };
@@ -1322,6 +1332,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   delete_webhook: ["DELETE", "/api/webhooks/{name}"],
   drain_resource: ["POST", "/api/resources/{name}/drain"],
   drain_worker: ["POST", "/api/workers/{name}/drain"],
+  drop_refused: ["DELETE", "/api/intake/{intake_id}"],
   edit_task: ["PATCH", "/api/tasks/{task_id}"],
   end_run: ["POST", "/api/runs/{run_id}/end"],
   enqueue: ["POST", "/enqueue"],
@@ -1342,6 +1353,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_lifecycles: ["GET", "/api/lifecycles"],
   list_limits: ["GET", "/api/limits"],
   list_projects: ["GET", "/api/projects"],
+  list_refused: ["GET", "/api/intake"],
   list_resources: ["GET", "/api/resources"],
   list_runs: ["GET", "/api/runs"],
   list_schedules: ["GET", "/api/schedules"],

@@ -28,7 +28,7 @@ def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
     if job.state == "retrying" and job.not_before <= draft.now:
         draft.emit(job.id, e.JobRequeued("due"))
         job = draft.job(job.id)
-    if job.state != "queued" or _held_back(draft, job):
+    if job.state != "queued" or job.not_before > draft.now or _held_back(draft, job):
         raise Refused(
             f"job {job.id} is {job.state} and cannot be claimed now", code="not_claimable"
         )

@@ -1,5 +1,8 @@
 """Taking work in: a task with its place in a tree and among dependencies, or a job alone."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
@@ -11,7 +14,7 @@ from detent.kernel.lifecycles import lifecycle
 from detent.kernel.planned import lay_out_over
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
 from detent.kernel.priority import priority_from
-from detent.kernel.state import Task
+from detent.kernel.state import NOT_BEFORE, Task
 
 TASK_LIFECYCLES = ("board", "review")
 MOST_DEPTH = 5
@@ -53,8 +56,14 @@ def _created(draft: Draft, command: c.SubmitTask, parent: Task | None) -> e.Task
         depends_on=command.depends_on,
         open_dependencies=_open_dependencies(draft, command),
         budget=command.budget,
-        options=command.options,
+        options=_options(draft, command),
     )
+
+
+def _options(draft: Draft, command: c.SubmitTask | c.SubmitJob) -> Mapping[str, Any]:
+    """The options, with the time before which the work does not start if that is to come."""
+    at = draft.now + command.delay if command.delay else command.not_before
+    return {**command.options, NOT_BEFORE: at} if at > draft.now else command.options
 
 
 def _task_lifecycle(given: str) -> str:
@@ -133,7 +142,7 @@ def submit_job(draft: Draft, command: c.SubmitJob) -> str:
         parent_job_id=command.parent_job_id,
         payload=command.payload,
         concurrency_key=command.concurrency_key,
-        options=command.options,
+        options=_options(draft, command),
     )
     draft.emit(command.job_id, created)
     if parent is not None and parent.cancel_reason is not None:

@@ -7,7 +7,7 @@ from detent.errors import Broken
 from detent.kernel import events as e
 from detent.kernel.evolve.table import CHANGES, JOB, next_state, on
 from detent.kernel.priority import rank
-from detent.kernel.state import Job
+from detent.kernel.state import NOT_BEFORE, Job
 
 
 def evolve_job(job: Job | None, record: e.Record) -> Job:
@@ -26,6 +26,8 @@ def job_created(record: e.Record) -> Job:
             f"the stream of job {record.stream} begins with {event.name}, not with job_created"
         )
     options = event.options
+    not_before = options.get(NOT_BEFORE, 0) if options else 0
+    start = max(record.at, not_before)
     return Job(
         id=record.stream,
         project=event.project,
@@ -33,14 +35,15 @@ def job_created(record: e.Record) -> Job:
         state_at=record.at,
         intent=event.intent,
         priority=event.priority,
-        rank=rank(event.priority, record.at),
+        rank=rank(event.priority, start),
         root_id=event.root_id,
         task_id=event.task_id,
         parent_job_id=event.parent_job_id,
         queued_at=record.at,
+        not_before=not_before,
         concurrency_key=event.concurrency_key,
-        queue_deadline=_deadline(options, "queue_timeout_ms", record.at),
-        job_deadline=_deadline(options, "job_timeout_ms", record.at),
+        queue_deadline=_deadline(options, "queue_timeout_ms", start),
+        job_deadline=_deadline(options, "job_timeout_ms", start),
         options=options,
         created_at=record.at,
     )

@@ -91,6 +91,7 @@ class Schedule(TypedDict):
     priority: str
     payload: Any
     options: dict[str, Any]
+    not_before: str | None
     next_at: str | None
     last_at: str | None
     last_task: str | None

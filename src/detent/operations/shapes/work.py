@@ -1,34 +1,10 @@
 """The shapes of work: tasks, jobs, runs, and the answers to what one asks of them. Types only."""
 
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
 from detent.operations.shapes.money import Elsewhere, Usage
-
-# ---- what goes in ----------------------------------------------------------------------------
-
-
-class NewTask(TypedDict):
-    """One task of a bulk submission, with the fields of a single one."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # type: ignore[misc]  # noqa: RUF012
-
-    intent: str
-    id: NotRequired[str]
-    project: NotRequired[str]
-    lifecycle: NotRequired[str]
-    source: NotRequired[str]
-    title: NotRequired[str]
-    priority: NotRequired[str]
-    payload: NotRequired[Any]
-    tags: NotRequired[list[str]]
-    depends_on: NotRequired[list[str]]
-    parent_id: NotRequired[str]
-    max_budget_usd: NotRequired[float | str]
-    options: NotRequired[dict[str, Any]]
-    run: NotRequired[bool]
-
 
 # ---- tasks and jobs --------------------------------------------------------------------------
 
@@ -318,11 +294,33 @@ class JobQuestion(TypedDict):
     state: str
 
 
+class RefusedRow(TypedDict):
+    """A submission that another program left in its own transaction, and why it was refused."""
+
+    id: str
+    operation: str
+    project: str
+    intent: str
+    #: What was inserted, as text.
+    body: str
+    idempotency_key: str | None
+    refused_at: str
+    code: str
+    field: str | None
+    detail: str
+
+
+class RefusedRows(TypedDict):
+    items: list[RefusedRow]
+
+
 class Inbox(TypedDict):
-    """Tasks that wait for a person, and what jobs without a task ask; both oldest first."""
+    """Tasks that wait for a person, what jobs without a task ask, and refused submissions of
+    other programs' transactions; each oldest first."""
 
     items: list[Task]
     questions: list[JobQuestion]
+    refused: list[RefusedRow]
 
 
 class Jobs(TypedDict):

@@ -9,7 +9,7 @@ from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.memory.listing import matching, page
 from detent.store.memory.tables import Tables
-from detent.store.port import Delivery, Intake, Key, Logged, Query, Seal
+from detent.store.port import Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
 from detent.store.rows import resource_from
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
@@ -41,7 +41,11 @@ class Snapshot:
 
     def intake(self, limit: int) -> Sequence[Intake]:
         rows = self._tables.intake.values()
-        return [row for row, refused in rows if refused is None][:limit]
+        return [row for row, refusal in rows if refusal is None][:limit]
+
+    def refused_intake(self, limit: int) -> Sequence[RefusedIntake]:
+        rows = self._tables.intake.values()
+        return [RefusedIntake(*row, *refusal) for row, refusal in rows if refusal][:limit]
 
     def runs(self, ids: Collection[str]) -> Iterable[Run]:
         return [self._tables.runs[each] for each in ids if each in self._tables.runs]

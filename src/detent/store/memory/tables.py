@@ -73,7 +73,8 @@ class Tables:
     queue: dict[str, Queued] = field(default_factory=dict)
     deadlines: dict[str, int] = field(default_factory=dict)
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)
-    intake: dict[int, tuple[Intake, str | None]] = field(default_factory=dict)
+    #: With the time and the error of each that was refused.
+    intake: dict[int, tuple[Intake, tuple[int, str] | None]] = field(default_factory=dict)
     outbox: dict[int, Delivery] = field(default_factory=dict)
     #: The small tables of named values.
     named: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in TABLES})

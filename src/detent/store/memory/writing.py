@@ -108,7 +108,7 @@ class Transaction(Snapshot):
         for number in taken:
             del self._tables.intake[number]
         for number, reason in refused.items():
-            self._tables.intake[number] = self._tables.intake[number][0], reason
+            self._tables.intake[number] = self._tables.intake[number][0], (self.now(), reason)
 
     def forget_keys(self, now: int, limit: int) -> int:
         known = sorted(self._tables.keys.values(), key=lambda key: key.expires_at)

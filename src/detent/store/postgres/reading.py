@@ -11,7 +11,7 @@ from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Seal
+from detent.store.port import TABLES, Delivery, Intake, Key, Logged, RefusedIntake, Seal
 from detent.store.port import Query as ListQuery
 from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
@@ -156,6 +156,10 @@ class PostgresReading:
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._ask(READY["intake"](limit=limit))]
+
+    def refused_intake(self, limit: int) -> list[RefusedIntake]:
+        found = self._ask(READY["refused_intake"](limit=limit))
+        return [RefusedIntake._make(row) for row in found]
 
     def seals(self, after: int, limit: int) -> list[Seal]:
         return [

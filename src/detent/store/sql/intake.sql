@@ -7,6 +7,13 @@ WHERE error IS NULL
 ORDER BY id
 LIMIT :limit;
 
+-- name: refused_intake
+SELECT id, operation, body, idempotency_key, at, error
+FROM intake
+WHERE error IS NOT NULL
+ORDER BY id
+LIMIT :limit;
+
 -- name: put_intake
 INSERT INTO intake (operation, body, idempotency_key) VALUES (:operation, :body, :idempotency_key);
 

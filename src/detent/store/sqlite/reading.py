@@ -7,7 +7,7 @@ from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, Seal
+from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
@@ -136,6 +136,10 @@ class SqliteReading:
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._all(SQL["intake"].text, (limit,))]
+
+    def refused_intake(self, limit: int) -> list[RefusedIntake]:
+        found = self._all(SQL["refused_intake"].text, (limit,))
+        return [RefusedIntake._make(row) for row in found]
 
     def seals(self, after: int, limit: int) -> list[Seal]:
         return [Seal._make(row) for row in self._all(SQL["seals_after"].text, (after, limit))]

@@ -100,3 +100,16 @@ def what_others_leave_is_there_until_it_is_ended(case: Case) -> None:
         tx.end_intake([first.id], {second.id: "no such intent"})
     with case.store.read() as view:
         assert list(view.intake(10)) == [third]
+        (refused,) = view.refused_intake(10)
+        assert (refused.id, refused.body, refused.idempotency_key, refused.error) == (
+            second.id,
+            '{"n": 1}',
+            "key-1",
+            "no such intent",
+        )
+        assert 0 < refused.at <= view.now()
+    with case.store.write() as tx:
+        tx.end_intake([second.id], {})
+    with case.store.read() as view:
+        assert list(view.refused_intake(10)) == []
+        assert list(view.intake(10)) == [third]

@@ -1,7 +1,14 @@
 // What an entry of the inbox asks of a person.
-import type { Inbox, JobQuestion, Task } from "../../api/schema";
+import type { Inbox, JobQuestion, RefusedRow, Task } from "../../api/schema";
 
-export type Kind = "question" | "review" | "budget" | "confirmation" | "quarantine" | "failure";
+export type Kind =
+  | "question"
+  | "review"
+  | "budget"
+  | "confirmation"
+  | "quarantine"
+  | "failure"
+  | "refused";
 
 export const KIND_WORDS: Record<Kind, string> = {
   question: "Question",
@@ -10,6 +17,7 @@ export const KIND_WORDS: Record<Kind, string> = {
   confirmation: "Confirmation",
   quarantine: "Quarantine",
   failure: "Failed",
+  refused: "Refused",
 };
 
 const BY_REASON: Record<string, Kind> = {
@@ -25,7 +33,8 @@ export function kindOf(task: Task): Kind {
   return task.error_class === "lost" ? "quarantine" : "failure";
 }
 
-/** An entry of the inbox: a task that waits, or what a job without a task asks. */
+/** An entry of the inbox: a task that waits, what a job without a task asks, or a submission of
+ * another program's transaction that was refused. */
 export interface Waiting {
   id: string;
   kind: Kind;
@@ -34,12 +43,12 @@ export interface Waiting {
   project: string;
   intent: string;
   priority: string;
-  about: { task: Task } | { question: JobQuestion };
+  about: { task: Task } | { question: JobQuestion } | { refused: RefusedRow };
 }
 
 const BY_WAIT: Record<string, Kind> = { confirmation: "confirmation", budget: "budget" };
 
-/** Both parts of the inbox as one list, oldest first. */
+/** All parts of the inbox as one list, oldest first. */
 export function waitingIn(inbox: Inbox): Waiting[] {
   const tasks = inbox.items.map((task) => ({
     ...task,
@@ -56,7 +65,16 @@ export function waitingIn(inbox: Inbox): Waiting[] {
     title: question.intent,
     about: { question },
   }));
-  return [...tasks, ...alone].sort((one, other) => (one.since < other.since ? -1 : 1));
+  const refused = inbox.refused.map((row) => ({
+    ...row,
+    id: `intake:${row.id}`,
+    kind: "refused" as const,
+    since: row.refused_at,
+    title: row.intent || row.operation,
+    priority: "",
+    about: { refused: row },
+  }));
+  return [...tasks, ...alone, ...refused].sort((one, other) => (one.since < other.since ? -1 : 1));
 }
 
 export interface Asked {

@@ -8,9 +8,13 @@ import { Budget } from "./budget";
 import { Failure } from "./failure";
 import { KIND_WORDS, type Kind, type Waiting } from "./kinds";
 import { JobAsks, TaskAsks } from "./question";
+import { Refused } from "./refused";
 import { Review } from "./review";
 
-const BODIES: Record<Kind, (props: { task: Task; kind: Kind }) => React.ReactNode> = {
+const BODIES: Record<
+  Exclude<Kind, "refused">,
+  (props: { task: Task; kind: Kind }) => React.ReactNode
+> = {
   question: TaskAsks,
   confirmation: TaskAsks,
   review: Review,
@@ -21,37 +25,33 @@ const BODIES: Record<Kind, (props: { task: Task; kind: Kind }) => React.ReactNod
 
 export function Matter({ waiting }: { waiting: Waiting }) {
   const { about, kind } = waiting;
-  const Body = BODIES[kind];
   return (
     <article className="matter" aria-labelledby="matter-title">
       <header>
         <h2 id="matter-title">{plain(waiting.title)}</h2>
         <p className="facts-line">
-          {"task" in about ? (
-            <StateMark table={about.task.lifecycle} state={about.task.state} />
-          ) : (
-            <StateMark table="job" state={about.question.state} />
-          )}
+          {"task" in about && <StateMark table={about.task.lifecycle} state={about.task.state} />}
+          {"question" in about && <StateMark table="job" state={about.question.state} />}
           <span>{plain(waiting.project)}</span>
           <span>{plain(waiting.intent)}</span>
           <span>{waiting.priority}</span>
           <span>
             waiting for <When at={waiting.since} brief />
           </span>
-          {"task" in about ? (
-            <Link to={linkTo.task(about.task.id)}>Open the task</Link>
-          ) : (
-            <Link to={linkTo.job(about.question.job_id)}>Open the job</Link>
-          )}
+          {"task" in about && <Link to={linkTo.task(about.task.id)}>Open the task</Link>}
+          {"question" in about && <Link to={linkTo.job(about.question.job_id)}>Open the job</Link>}
         </p>
       </header>
       <section aria-label={KIND_WORDS[kind]}>
-        {"task" in about ? (
-          <Body task={about.task} kind={kind} />
-        ) : (
-          <JobAsks question={about.question} />
-        )}
+        <Body waiting={waiting} />
       </section>
     </article>
   );
+}
+
+function Body({ waiting: { about, kind } }: { waiting: Waiting }) {
+  if ("question" in about) return <JobAsks question={about.question} />;
+  if ("refused" in about) return <Refused row={about.refused} />;
+  const OfTask = BODIES[kind as Exclude<Kind, "refused">];
+  return <OfTask task={about.task} kind={kind} />;
 }

@@ -93,6 +93,7 @@ const KEYS: Record<Kind, [string, string][]> = {
   budget: [["enter", "change the budget"]],
   failure: [["enter", "retry"]],
   quarantine: [["enter", "retry"]],
+  refused: [["enter", "drop it"]],
 };
 
 function Hints({ kind }: { kind: Kind }) {
@@ -128,7 +129,9 @@ function Item({ waiting, current }: { waiting: Waiting; current: boolean }) {
         </span>
         <span className="matter-title">{plain(waiting.title)}</span>
         <span className="faint matter-where">
-          {plain(waiting.project)} · {plain(waiting.intent)} · {waiting.priority}
+          {[plain(waiting.project), plain(waiting.intent), waiting.priority]
+            .filter(Boolean)
+            .join(" · ")}
         </span>
       </Link>
     </li>

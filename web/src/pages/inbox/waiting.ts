@@ -4,7 +4,8 @@ import { useFresh, useRead } from "../../api/hooks";
 import { waitingIn } from "./kinds";
 
 export function useWaiting() {
-  const inbox = useRead("inbox", {});
+  // No event announces a submission that was refused.
+  const inbox = useRead("inbox", {}, { everyMs: 10_000 });
   // What a job alone asks begins and ends with its wait, or with the job.
   useFresh(["inbox"], (event) => /^(task|budget|wait)_|^job_(cancelled|failed)$/.test(event.name));
   const again = () => void inbox.refetch();

@@ -13,12 +13,14 @@ from detent.errors import Invalid
 from detent.kernel import fields
 from detent.kernel.budget import on_exceeded_from
 from detent.kernel.evidence import EvidenceType
-from detent.kernel.plan import LONGEST_TIME_MS, validate
+from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import MOST_RETRIES, policy_from
 
 LONGEST_KEY = 200
 MOST_ROUNDS = 1_000
+#: In the row of an intent: every submission must bring a plan.
+NEEDS_PLAN = "needs_plan"
 
 Check = Callable[[Any, str], Any]
 
@@ -148,10 +150,40 @@ def checked_options(
     }
     if "retry" in checked:
         policy_from(checked["retry"], lifecycle, "options.retry")
-    document = plan_from(checked, "work")
-    if document is not None:
-        validate(document, "options.plan" if "plan" in checked else "options")
+    plan_of(checked)
     return checked
+
+
+def plan_of(options: Mapping[str, Any]) -> Plan | None:
+    """The plan that options bring along, validated; None if they bring none."""
+    document = plan_from(options, "work")
+    if document is None:
+        return None
+    return validate(document, "options.plan" if "plan" in options else "options")
+
+
+def options_for(
+    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str, payload: Any
+) -> dict[str, Any]:
+    """The options of a submission with this payload, which may be a part of its concurrency key."""
+    checked = options_from(defaults, given, lifecycle)
+    if defaults.get(NEEDS_PLAN) and "plan" not in checked:
+        raise Invalid(
+            "options.plan is missing: the intent does no work of its own, only that of a plan's "
+            "steps.",
+            field="options.plan",
+            hint="Give the submission a plan (`detent submit plan --plan FILE`), or name the "
+            "intent that is to be done.",
+        )
+    return with_key(checked, defaults, given, payload)
+
+
+def options_from(
+    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str = "job"
+) -> dict[str, Any]:
+    """Options over an intent's defaults, all checked; an intent's concurrency key is a template."""
+    plain = {name: value for name, value in defaults.items() if name != "concurrency_key"}
+    return checked_options(plain, given, lifecycle)
 
 
 # ---- the concurrency key ---------------------------------------------------------------------

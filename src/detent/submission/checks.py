@@ -1,0 +1,98 @@
+"""Checks of a submission against the installation: intent, source, project, resources, parent."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from detent.errors import Invalid, NotFound
+from detent.kernel.resources import candidates
+from detent.kernel.state import Task
+from detent.submission.context import Context
+from detent.submission.options import plan_of
+from detent.submission.request import MAX_NAME
+
+DEFAULT_PROJECT = "default"
+
+
+def known(value: str, allowed: Iterable[str], where: str, code: str = "invalid") -> str:
+    """The value, if it is one of the allowed ones."""
+    if value not in allowed:
+        names = tuple(sorted(allowed))
+        raise Invalid(
+            f"{where} must be one of {', '.join(names) or 'none'}, not {value!r}.",
+            code=code,
+            field=where,
+            given=value,
+            allowed=names,
+        )
+    return value
+
+
+def intent_row(context: Context, intent: str) -> Mapping[str, Any]:
+    """The row of a known intent: its options and the arguments of its handler."""
+    return context.intents[known(intent, context.intents, "intent", "unknown_intent")]
+
+
+def source_of(context: Context, given: str) -> str:
+    """The source, if `intake.sources` lists it."""
+    return known(given, context.settings.intake_sources, "source")
+
+
+def project_of(context: Context, given: object, parent_id: str | None = None) -> str:
+    """The parent's project for a subtask; else the named one, the token's, or the default one."""
+    if parent_id is not None:
+        return _project_of_parent(context, given, parent_id)
+    project = given or context.project or DEFAULT_PROJECT
+    if not isinstance(project, str) or len(project) > MAX_NAME:
+        raise Invalid(
+            f"project must be text of at most {MAX_NAME} characters.", field="project", given=given
+        )
+    if context.project not in (None, project):
+        raise Invalid(
+            f"This token is for project {context.project!r} only.", field="project", given=project
+        )
+    if context.settings.intake_projects_locked:
+        with context.store.read() as view:
+            known(project, view.rows("projects"), "project")
+    return project
+
+
+def _project_of_parent(context: Context, given: object, parent_id: str) -> str:
+    parent = _task(context, parent_id)
+    if given not in (None, parent.project):
+        raise Invalid(
+            f"A subtask belongs to its parent's project, {parent.project!r}.",
+            field="project",
+            given=given,
+            allowed=(parent.project,),
+        )
+    return parent.project
+
+
+def _task(context: Context, task_id: str) -> Task:
+    with context.store.read() as view:
+        for task, _ in view.tasks([task_id]):
+            if context.project in (None, task.project):
+                return task
+    raise NotFound(f"There is no task {task_id!r}.", code="unknown_task")
+
+
+def check_resources(context: Context, options: Mapping[str, Any]) -> None:
+    """Refuse a step that no resource fits: it could never run."""
+    plan = plan_of(options)
+    if plan is None:
+        return
+    steps = [step for step in plan.steps if step.capabilities_required]
+    if not steps:
+        return
+    with context.store.read() as view:
+        resources = list(view.resources())
+    for step in steps:
+        if not candidates(step, step.avoid, resources):
+            offered = sorted({each for resource in resources for each in resource.capabilities})
+            raise Invalid(
+                f"step {step.name} requires {', '.join(step.capabilities_required)}, which no "
+                f"resource offers. Offered: {', '.join(offered) or 'nothing'}.",
+                field="capabilities_required",
+                given=list(step.capabilities_required),
+                allowed=offered,
+            )

@@ -1,0 +1,165 @@
+"""From a request to the kernel command that carries it out, with its idempotency key.
+
+Subtasks of a run are in `subtask`.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from detent.engine import Ask, Idempotency
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.kernel.budget import budget_from
+from detent.kernel.lifecycle import normalise
+from detent.kernel.priority import priority_from
+from detent.submission.checks import check_resources, intent_row, known, project_of, source_of
+from detent.submission.context import Context
+from detent.submission.delay import delay_from
+from detent.submission.options import options_for
+from detent.submission.payload import check_payload
+from detent.submission.request import (
+    BoardRequest,
+    EnqueueRequest,
+    JobRequest,
+    Request,
+    TaskRequest,
+    own_id,
+    read,
+)
+
+LIFECYCLES = ("board", "review")
+
+
+class Submission(NamedTuple):
+    """A command that may be submitted. `fresh`: its id was just made."""
+
+    command: c.SubmitTask | c.SubmitJob
+    actor: c.Actor
+    key: Idempotency | None = None
+    fresh: bool = True
+
+    def ask(self) -> Ask:
+        """What the engine is asked."""
+        return Ask(self.command, self.actor, self.key, self.fresh)
+
+
+def submit_task(context: Context, given: Mapping[str, Any]) -> Submission:
+    """A task, from the fields of a `TaskRequest`."""
+    return _task(context, read(TaskRequest, given))
+
+
+def add_task(context: Context, given: Mapping[str, Any]) -> Submission:
+    """A queued board task, from the fields of a `BoardRequest`; its payload names its project."""
+    return _task(context, _on_board(read(BoardRequest, given), None))
+
+
+def enqueue_task(context: Context, given: Mapping[str, Any]) -> Submission:
+    """A queued board task under the caller's own id, from the fields of an `EnqueueRequest`."""
+    request = read(EnqueueRequest, given)
+    return _task(context, _on_board(request, own_id(request.taskId, "taskId")))
+
+
+def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> TaskRequest:
+    payload = request.payload
+    return TaskRequest(
+        intent=request.intent,
+        id=task_id,
+        project=None if payload is UNSET else payload.get("project"),
+        lifecycle="board",
+        source=request.source,
+        priority=request.priority,
+        payload=payload,
+        run=True,
+        not_before=request.not_before,
+        idempotency_key=getattr(request, "idempotency_key", None),
+    )
+
+
+def _task(context: Context, request: TaskRequest) -> Submission:
+    lifecycle = known(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
+    row = intent_row(context, request.intent)
+    payload = payload_of(context, request, row)
+    command = c.SubmitTask(
+        task_id=new_id() if request.id is None else own_id(request.id, "id"),
+        project=project_of(context, request.project, request.parent_id),
+        lifecycle=lifecycle,
+        intent=request.intent,
+        source=source_of(context, request.source),
+        priority=priority_from(request.priority).value,
+        title=request.title,
+        payload=payload,
+        tags=tuple(dict.fromkeys(request.tags)),
+        parent_id=request.parent_id,
+        depends_on=tuple(dict.fromkeys(request.depends_on)),
+        budget=_budget(request.max_budget_usd, row),
+        options=options_of(context, row, request.options, lifecycle, payload),
+        queue=request.run,
+        **delay_from(request.not_before)._asdict(),
+    )
+    key = key_for(command.project, request)
+    return Submission(command, context.actor, key, request.id is None)
+
+
+def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
+    """A job without a task, from the fields of a `JobRequest`."""
+    request = read(JobRequest, given)
+    row = intent_row(context, request.intent)
+    payload = payload_of(context, request, row)
+    options = options_of(context, row, request.options, "job", payload)
+    command = c.SubmitJob(
+        job_id=new_id() if request.id is None else own_id(request.id, "id"),
+        project=project_of(context, request.project),
+        intent=request.intent,
+        priority=priority_from(request.priority).value,
+        payload=payload,
+        concurrency_key=request.concurrency_key or options.get("concurrency_key"),
+        options=options,
+        **delay_from(request.not_before)._asdict(),
+    )
+    key = key_for(command.project, request)
+    return Submission(command, context.actor, key, request.id is None)
+
+
+def payload_of(context: Context, request: Request, row: Mapping[str, Any]) -> Any:
+    """The payload, {} if none was given, checked against the arguments of the intent's handler."""
+    payload = {} if request.payload is UNSET else request.payload
+    check_payload(context, request.intent, row, payload)
+    return payload
+
+
+def options_of(
+    context: Context,
+    row: Mapping[str, Any],
+    given: Mapping[str, Any] | None,
+    lifecycle: str,
+    payload: Any,
+) -> dict[str, Any]:
+    options = options_for(row, given or {}, lifecycle, payload)
+    check_resources(context, options)
+    return options
+
+
+def _budget(given: float | None, row: Mapping[str, Any]) -> int | None:
+    wanted = row.get("max_budget_usd") if given is None else given
+    return None if wanted is None else budget_from(wanted)
+
+
+def key_for(project: str, request: Any, prefix: str = "") -> Idempotency | None:
+    """The request's idempotency key: the same key with the same fields gives the first answer."""
+    if request.idempotency_key is None:
+        return None
+    body = {
+        name: value
+        for name, value in msgspec.structs.asdict(request).items()
+        if name not in ("id", "idempotency_key") and value is not UNSET
+    }
+    return Idempotency(project, prefix + request.idempotency_key, digest(body))
+
+
+def digest(body: object) -> str:
+    """One text for one body, whatever the order of its fields."""
+    return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()

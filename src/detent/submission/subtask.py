@@ -1,0 +1,160 @@
+"""Subtasks: submissions whose project, lifecycle and source are their parent's.
+
+`run.subtask` submits for its own task or job. A run's token may do less: only intents that the
+operator has opened, and nothing beyond the limits of its own task.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from detent.errors import Forbidden, Invalid
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.kernel.budget import budget_from, dollars
+from detent.kernel.priority import priority_from
+from detent.kernel.state import Job, Task
+from detent.submission.checks import intent_row
+from detent.submission.command import Submission, key_for, options_of, payload_of
+from detent.submission.context import Context
+from detent.submission.delay import delay_from
+from detent.submission.request import SubtaskRequest, read
+
+#: Options that a run's subtask takes over from its task.
+INHERITED = ("on_budget_exceeded", "workspace")
+#: Limits that a run's subtask may have lower than its task, never higher.
+CAPPED = ("queue_timeout_ms", "job_timeout_ms", "run_timeout_ms", "idle_timeout_ms")
+
+
+def subtask_of_job(
+    context: Context, parent: Job, child: str, given: Mapping[str, Any]
+) -> c.SubmitJob:
+    """A job below a job that has no task."""
+    request = read(SubtaskRequest, given)
+    row = intent_row(context, request.intent)
+    payload = payload_of(context, request, row)
+    options = options_of(context, row, {}, "job", payload)
+    return c.SubmitJob(
+        child,
+        parent.project,
+        request.intent,
+        _priority(parent.priority, request.priority),
+        payload,
+        parent.id,
+        options.get("concurrency_key"),
+        options,
+        **delay_from(request.not_before)._asdict(),
+    )
+
+
+def subtask_of_task(
+    context: Context, parent: Task, child: str, given: Mapping[str, Any]
+) -> c.SubmitTask:
+    """A task below a task."""
+    return _subtask(context, parent, child, read(SubtaskRequest, given))
+
+
+def _subtask(
+    context: Context, parent: Task, child: str, request: SubtaskRequest, **limits: Any
+) -> c.SubmitTask:
+    row = intent_row(context, request.intent)
+    payload = payload_of(context, request, row)
+    return c.SubmitTask(
+        task_id=child,
+        project=parent.project,
+        lifecycle=parent.lifecycle,
+        intent=request.intent,
+        source=parent.source,
+        priority=_priority(parent.priority, request.priority),
+        title=request.title,
+        payload=payload,
+        tags=tuple(dict.fromkeys(request.tags)),
+        parent_id=parent.id,
+        depends_on=tuple(dict.fromkeys(request.depends_on)),
+        budget=None if request.max_budget_usd is None else budget_from(request.max_budget_usd),
+        options=options_of(context, row, {}, parent.lifecycle, payload),
+        **delay_from(request.not_before)._asdict(),
+        **limits,
+    )
+
+
+def _priority(own: str, given: str | None) -> str:
+    return own if given is None else priority_from(given).value
+
+
+# ---- a run's token ---------------------------------------------------------------------------
+
+
+def submit_own_subtask(
+    context: Context, task: Task, left: int | None, given: Mapping[str, Any]
+) -> Submission:
+    """A subtask that a run asks for with its token, within the limits of its own task.
+
+    `left` is what its task may still spend, in micro-dollars; None without a budget.
+    """
+    request = read(SubtaskRequest, given)
+    intent_row(context, request.intent)
+    _open(context, task, request.intent)
+    settings = context.settings
+    command = _subtask(
+        context,
+        task,
+        new_id(),
+        request,
+        most_depth=settings.run_subtask_depth,
+        most_subtasks=settings.run_subtasks,
+    )
+    _within(command, task, left)
+    _check_dependencies(context, task, command.depends_on)
+    command = replace(command, options=_capped(task, dict(command.options)))
+    # Keys of a task's runs are their own: an agent can neither read nor use those of others.
+    key = key_for(task.project, request, f"run:{task.id}:")
+    return Submission(command, context.actor, key)
+
+
+def _open(context: Context, task: Task, intent: str) -> None:
+    """Work of its own intent, or of one that the operator has opened to it."""
+    opened = context.intents.get(task.intent, {}).get("subtask_intents", ())
+    if intent != task.intent and intent not in opened and "*" not in opened:
+        raise Forbidden(
+            f"A run of {task.intent} may not make subtasks of {intent}.",
+            code="own_work",
+            hint=f"The operator can open it: intents.{task.intent}.subtask_intents = [{intent!r}].",
+        )
+
+
+def _within(command: c.SubmitTask, task: Task, left: int | None) -> None:
+    if command.priority < task.priority:
+        raise _widened(f"priority {command.priority} is above {task.priority}, the task's own")
+    if command.budget is not None and left is not None and command.budget > left:
+        wanted = dollars(command.budget)
+        raise _widened(f"{wanted} is over the {dollars(left)} that the task has left")
+
+
+def _capped(task: Task, options: dict[str, Any]) -> dict[str, Any]:
+    """The intent's own options, within the task's limits."""
+    for name in INHERITED:
+        if name in task.options:
+            options[name] = task.options[name]
+    for name in CAPPED:
+        if name in task.options:
+            options[name] = min(task.options[name], options.get(name, task.options[name]))
+    return options
+
+
+def _check_dependencies(context: Context, task: Task, names: tuple[str, ...]) -> None:
+    if not names:
+        return
+    with context.store.read() as view:
+        found = {each.id for each, _ in view.tasks(names) if each.root_id == task.root_id}
+    for name in names:
+        if name not in found or name == task.id:
+            raise Invalid(
+                f"depends_on may name other subtasks of the same tree, not {name!r}.",
+                field="depends_on",
+                given=name,
+            )
+
+
+def _widened(what: str) -> Forbidden:
+    return Forbidden(f"A run may not widen its own limits: {what}.", code="own_work")

@@ -1,0 +1,33 @@
+// A submission that another program left in its own transaction and that was refused.
+import type { RefusedRow } from "../../api/schema";
+import { plain } from "../../text";
+import { Trouble } from "../../ui/notes";
+import { useSettling } from "./settling";
+
+export function Refused({ row }: { row: RefusedRow }) {
+  const named = { title: row.intent, intent: row.operation };
+  const drop = useSettling("drop_refused", "Dropped", named);
+  return (
+    <>
+      <p className="asked">{plain(row.detail)}</p>
+      <p className="faint">
+        Another program inserted this submission in its own transaction. It was refused and makes no
+        task. Correct the program, submit it again, and drop this row.
+      </p>
+      <div className="row wrap">
+        <button
+          type="button"
+          className="button danger"
+          data-key="main"
+          disabled={drop.isPending}
+          onClick={() => drop.mutate({ intake_id: row.id })}
+        >
+          Drop it
+        </button>
+      </div>
+      {drop.error && <Trouble problem={drop.error} />}
+      <h3>What was inserted</h3>
+      <pre className="block">{plain(row.body)}</pre>
+    </>
+  );
+}
