@@ -84,7 +84,7 @@ def bare(count: int, transactions: list[list[Query]]) -> float:
     url = database()
     open_store(url).close()
     connection = Connection(read_address(url))
-    settings = READY["begin_writing"]()
+    settings = READY["begin_writing"](idle_ms=30_000, hold_ms=60_000)
     begun = time.perf_counter()
     for writes in transactions:
         connection.run([BEGIN, settings, *writes, COMMIT])
