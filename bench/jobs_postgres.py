@@ -126,7 +126,7 @@ def bare(count: int, recording: Recording) -> float:
     open_store(url).close()
     before = counted(url)
     connection = Connection(read_address(url))
-    settings = READY["begin_writing"]()
+    settings = READY["begin_writing"](idle_ms=30_000, hold_ms=60_000)
     begun = time.perf_counter()
     for writes in recording.transactions:
         connection.run([BEGIN, settings, *writes, COMMIT])

@@ -11,7 +11,11 @@ import pytest
 
 from detent.store.open import open_store
 from detent.testing.memory import directory_in_memory
-from detent.testing.postgres import Cluster, cluster_for_tests
+from detent.testing.postgres import Cluster, Server, cluster_for_tests
+from detent.testing.postgres_programs import binaries_of
+
+#: The oldest version that detent works with, and the newest.
+VERSIONS = (15, 18)
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +33,24 @@ def postgres_pattern(postgres_server: Cluster) -> Iterator[str]:
     open_store(postgres_server.create_database(name)).close()
     yield name
     postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def versioned_server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server of the oldest version that detent works with, then one of the newest."""
+    with (
+        directory_in_memory("detent-pg-") as directory,
+        Server.start(directory, binaries=binaries_of(request.param)) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def versioned_url(versioned_server: Server) -> Iterator[str]:
+    """The URL of an empty database on each of these servers."""
+    name = _new_name()
+    yield versioned_server.create_database(name)
+    versioned_server.drop_database(name)
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ def beside(url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+def until(condition: Callable[[], bool], what: str, within_s: float = DEADLINE_S) -> None:
+    deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.005)

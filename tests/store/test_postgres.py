@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -30,7 +29,7 @@ from detent.testing.conformance.work import (
     submit_task,
 )
 from detent.testing.postgres import HOST, Server
-from tests.store.postgres_proxy import line_to
+from detent.testing.postgres_proxy import READY, SYNC, Link, Message, pass_on, proxy_to
 from tests.store.postgres_scene import DEADLINE_S, beside, cut_others, opened, until
 
 
@@ -141,19 +140,29 @@ def test_a_connection_cut_while_it_commits(url: str) -> None:
 
 def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
     """It was written and nobody was told; asking again with the same key gets the first answer."""
-    with line_to(HOST, server.port) as line:
-        cut_url = urlsplit(url)._replace(netloc=f"postgres@{HOST}:{line.port}").geturl()
-        with opened(f"{cut_url}?doorbell=no") as engine:
-            key = Idempotency("p", "k", "body")
-            submit_job(engine)
-            line.cut_after = b"COMMIT\0"
-            (lost,) = engine.ask([Ask(c.SubmitJob("first", "p", "dig"), PERSON, key)])
-            assert isinstance(lost, Unavailable)
-            assert "whether that was written is not known" in lost.message
-            (again,) = engine.ask([Ask(c.SubmitJob("second", "p", "dig"), PERSON, key)])
-            assert again == Answer("first", repeated=True)
-            with engine.store.read() as view:
-                assert [event.stream for event in view.events(1, 10)] == ["first"]
+    with proxy_to(HOST, server.port) as proxy, opened(f"{proxy.url(url)}&doorbell=no") as engine:
+        key = Idempotency("p", "k", "body")
+        submit_job(engine)
+        commits: set[Link] = set()
+
+        def cut_after_commit(link: Link, message: Message) -> None:
+            if b"COMMIT\0" in message.data:
+                commits.add(link)
+            if message.kind == SYNC and link in commits:
+                link.swallows = True
+                proxy.gate = pass_on
+                proxy.on_answer = lambda link, kind: link.cut() if kind == READY else None
+            link.forward(message.data)
+
+        proxy.gate = cut_after_commit
+        (lost,) = engine.ask([Ask(c.SubmitJob("first", "p", "dig"), PERSON, key)])
+        proxy.on_answer = lambda _link, _kind: None
+        assert isinstance(lost, Unavailable)
+        assert "whether that was written is not known" in lost.message
+        (again,) = engine.ask([Ask(c.SubmitJob("second", "p", "dig"), PERSON, key)])
+        assert again == Answer("first", repeated=True)
+        with engine.store.read() as view:
+            assert [event.stream for event in view.events(1, 10)] == ["first"]
 
 
 def test_a_server_that_says_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -265,7 +265,7 @@ def test_old_arrivals_are_forgotten(postgres_url: str) -> None:
 def walked(url: str, lane: Lane, floor: int) -> int:
     """How many entries of the index are looked at to find where a lane begins."""
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
-        connection.execute(numbered(SQL["begin_writing"]))
+        connection.execute(numbered(SQL["begin_writing"]), ["30000", "60000"])
         lanes = json.dumps(
             [dict(zip(("intent", "project", "key"), lane, strict=True), floor=floor)]
         )

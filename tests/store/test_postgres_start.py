@@ -96,6 +96,8 @@ def test_what_a_url_says() -> None:
     assert (address.unsafe, address.prepare, address.doorbell) == (False, False, False)
     for part in ("sslmode=disable", "host=a,b", "port=1,2", "password=x", "connect_timeout=5"):
         assert part in address.conninfo
+    assert address.max_hold_s == 60
+    assert read_address("postgresql://h/d?max_hold_s=2.5").max_hold_s == 2.5
     assert read_address("postgresql://h/d?connect_timeout=9").conninfo.count("connect_timeout") == 1
 
 
@@ -158,3 +160,9 @@ def test_a_role_that_may_not_change_the_schema(empty_postgres_url: str) -> None:
     finally:
         with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
             connection.execute(f"DROP ROLE {role}".encode())
+
+
+@pytest.mark.parametrize("given", ["", "soon", "0", "nan", "100000"])
+def test_a_time_for_locks_that_is_none(given: str) -> None:
+    with pytest.raises(Misconfigured, match="max_hold_s in the URL of the store is a number"):
+        read_address(f"postgresql://h/d?max_hold_s={given}")

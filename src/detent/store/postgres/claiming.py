@@ -108,7 +108,8 @@ class Lanes:
     That holds for all that is committed, whoever wrote it.
     """
 
-    def __init__(self, begin: Callable[[], Transaction]) -> None:
+    def __init__(self, begin: Callable[[], Transaction], silent_ms: int) -> None:
+        self._silent_ms = silent_ms
         self.turn = threading.Lock()
         self._begin = begin
         self._floors = Floors()
@@ -141,11 +142,12 @@ class Lanes:
 
     def _look(self, run: Run) -> None:
         """Everything anew. The last arrival is asked for first: what comes later is seen later."""
-        ((last,),), lanes, asleep, _ = run(
+        ((last,),), lanes, asleep, *_ = run(
             READY["last_arrival"](),
             READY["lanes"](),
             READY["next_asleep"](floor=ANY_TIME),
             READY["forget_arrivals"](kind=Lock.ARRIVALS),
+            READY["end_silent"](silent_ms=self._silent_ms),
         )
         self._seen = last
         self._floors = Floors()

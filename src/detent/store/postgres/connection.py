@@ -6,7 +6,8 @@ only if the URL allows them.
 """
 
 import select
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from threading import BoundedSemaphore, Lock
 from typing import Any, NamedTuple
@@ -21,6 +22,10 @@ from detent.store.statements import PARAMETER, Statement
 
 #: How long the server may be silent before it counts as gone.
 ANSWER_WITHIN_S = 120
+#: libpq sends by itself what exceeds 8,192 bytes; less goes out in one write, when it is flushed.
+ONE_WRITE = 8_000
+#: The most that the protocol adds to the text, the name and the values of a statement.
+FRAME_BYTES, VALUE_BYTES = 80, 8
 #: Connections that one process uses at once, and how long somebody waits for one.
 MOST_CONNECTIONS = 24
 FREE_WITHIN_S = 5
@@ -43,6 +48,8 @@ class Query(NamedTuple):
     text: bytes
     values: Sequence[bytes | None] = ()
     name: bytes = b""
+    #: It takes a lock that every writer needs: it is sent in one write with all that follows it.
+    exclusive: bool = False
 
 
 class Answer(NamedTuple):
@@ -91,7 +98,7 @@ def _bytes(value: Value) -> bytes | None:
 class Connection:
     """A connection that sends several statements at once and then reads all their answers."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, on_silence: Callable[[], None] = lambda: None) -> None:
         self.plain = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
         self._line = self.plain.pgconn
         self._may_prepare = address.prepare
@@ -99,6 +106,9 @@ class Connection:
         self._prepared: set[bytes] = set()
         self._reader = Transformer(self.plain)
         self._poll = select.poll()
+        #: Called again and again while the server does not answer.
+        self._on_silence = on_silence
+        self._silence_s = address.max_hold_s / 6
 
     @property
     def alive(self) -> bool:
@@ -113,19 +123,40 @@ class Connection:
         self.plain.close()
 
     def run(self, queries: Iterable[Query]) -> list[Answer]:
-        """One round trip. The first statement that fails is raised; none behind it is executed.
+        """Send statements and read their answers: one round trip, rarely two.
 
-        Each statement goes out as soon as it is there: the server works on it while the next one
-        is made.
+        The first statement that fails is raised; none behind it is executed. What is long goes
+        out while the rest is made, and the server works on it meanwhile. A process may be stopped
+        between two writes, so a statement that is exclusive shares one write with all that
+        follows it: if they do not fit behind the others, they are a round trip of their own.
         """
+        answers, rest = self._round_trip(iter(queries))
+        if rest:
+            answers += self._round_trip(iter(rest))[0]
+        return answers
+
+    def _round_trip(self, queries: Iterator[Query]) -> tuple[list[Answer], list[Query]]:
+        """The answers, and what was not sent because it does not fit into the same write."""
         self._line.enter_pipeline_mode()
         sent: list[bytes] = []
+        rest: list[Query] = []
+        size = 0
         try:
             for query in queries:
+                if query.exclusive:
+                    rest = [query, *queries]
+                    if not size or size + sum(map(self._size, rest)) <= ONE_WRITE:
+                        for each in rest:
+                            self._send(each, sent)
+                        rest = []
+                    break
+                size += self._size(query)
                 self._send(query, sent)
-                self._line.flush()
         finally:
             results = self._receive()
+        return self._answers(sent, results), rest
+
+    def _answers(self, sent: Sequence[bytes], results: Sequence[pq.abc.PGresult]) -> list[Answer]:
         answers = []
         for name, result in zip(sent, results, strict=True):
             answer = self._answer(result)
@@ -135,9 +166,15 @@ class Connection:
                 answers.append(answer)
         return answers
 
+    def _size(self, query: Query) -> int:
+        """At most so many bytes are sent for it."""
+        text, values, name, _ = query
+        size = FRAME_BYTES + 2 * len(name) + sum(VALUE_BYTES + len(each or b"") for each in values)
+        return size if name in self._prepared else size + len(text)
+
     def _send(self, query: Query, sent: list[bytes]) -> None:
         """Send a statement, and before it what prepares it; `sent` gets a name for the latter."""
-        text, values, name = query
+        text, values, name, _ = query
         if not name or not self._may_prepare:
             self._line.send_query_params(text, values, None, None, BINARY)
         else:
@@ -183,9 +220,12 @@ class Connection:
     def _await(self, events: int) -> None:
         """Wait for the server, and take in what it has sent."""
         self._poll.register(self._line.socket, events)
-        if not self._poll.poll(ANSWER_WITHIN_S * 1_000):
-            self.close()
-            raise psycopg.OperationalError(f"no answer within {ANSWER_WITHIN_S} s")
+        deadline_s = time.monotonic() + ANSWER_WITHIN_S
+        while not self._poll.poll(1_000 * min(self._silence_s, ANSWER_WITHIN_S)):
+            if time.monotonic() >= deadline_s:
+                self.close()
+                raise psycopg.OperationalError(f"no answer within {ANSWER_WITHIN_S} s")
+            self._on_silence()
         self._line.consume_input()
 
     def _answer(self, result: pq.abc.PGresult) -> Answer:
@@ -206,8 +246,9 @@ class Connection:
 class Pool:
     """Connections that are open and free; one more is made when there is none, up to a limit."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, on_silence: Callable[[], None]) -> None:
         self._address = address
+        self._on_silence = on_silence
         self._free: list[Connection] = []
         self._guard = Lock()
         self._places = BoundedSemaphore(MOST_CONNECTIONS)
@@ -222,7 +263,7 @@ class Pool:
         try:
             with self._guard:
                 free = self._free.pop() if self._free else None
-            return free or Connection(self._address)
+            return free or Connection(self._address, self._on_silence)
         except BaseException:
             self._places.release()
             raise

@@ -18,6 +18,7 @@ PASSING: tuple[tuple[str, str], ...] = (
     ("53", "the database lacks a resource: nothing was written."),
     ("40", "two writers were in each other's way and this one gave in: nothing was written."),
     (READ_ONLY, "the database cannot be written: it is a standby, or set to read only."),
+    ("25P04", "the transaction took longer than max_hold_s of the store's URL: it was undone."),
     ("25P03", "this process stood still for too long in the middle of a write: it was undone."),
     ("57014", "the database stopped the statement: nothing was written."),
     ("57", "the database is shutting down or starting."),

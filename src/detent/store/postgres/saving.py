@@ -171,16 +171,32 @@ def arrivals_of(changes: Changes, now: int) -> Arrivals:
     return found
 
 
+#: Longer rows are handed over before the turn to append.
+LONG = 3_000
+
+
 def appended(
     entries: Sequence[Entry], arrivals: Arrivals, deleted: Collection[str] = ()
 ) -> Iterator[Query]:
-    """What is written last, in turn with every other writer: the log is in the order of commits."""
-    if entries or arrivals:
-        yield READY["append_turn"](kind=Lock.APPEND)
+    """What is written last, in turn with every other writer: the log is in the order of commits.
+
+    The turn and all that follows it fit into one write, so that no process can be stopped with it.
+    """
+    if not entries and not arrivals:
+        return
+    rows: dict[str, Query] = {}
     if entries:
-        yield EVENTS(_blanked(event_rows(entries), deleted) if deleted else event_rows(entries))
+        events = event_rows(entries)
+        rows["events"] = EVENTS(_blanked(events, deleted) if deleted else events)
     if arrivals:
-        yield ARRIVALS((*lane, rank) for lane, rank in arrivals.items())
+        rows["arrivals"] = ARRIVALS((*lane, rank) for lane, rank in arrivals.items())
+    given = {name: rows[name].values[0] if name in rows else b"" for name in ("events", "arrivals")}
+    if sum(len(each or b"") for each in given.values()) > LONG:
+        yield READY["hand_over"](**given)
+        rows = {name: query._replace(values=[None]) for name, query in rows.items()}
+    yield READY["append_turn"](kind=Lock.APPEND)._replace(exclusive=True)
+    yield from rows.values()
+    if arrivals:
         # Whoever waits for work hears of it with the commit, and not a transaction later.
         yield READY["ring"]()
 

@@ -12,6 +12,8 @@ from detent.store.postgres.locks import Lock
 MIGRATIONS = migrations("detent.store.postgres.migrations")
 
 TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
+#: A process that stops between two statements holds the schema for this long.
+IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 HAS_SCHEMA = "SELECT to_regclass('schema_migrations') IS NOT NULL"
 APPLIED = "SELECT number, name, digest FROM schema_migrations"
 NOTE = """
@@ -35,6 +37,7 @@ def bring_up(connection: psycopg.Connection, where: str) -> None:
         return
     try:
         with connection.transaction():
+            connection.execute(IDLE_LIMIT)
             connection.execute(TURN, [Lock.SCHEMA])
             for migration in pending(MIGRATIONS, applied(connection), where):
                 connection.execute(migration.text.encode())

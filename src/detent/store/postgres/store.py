@@ -17,14 +17,21 @@ from detent.store.postgres.doorbell import Doorbell
 from detent.store.postgres.faults import explained
 from detent.store.postgres.files import PostgresBlobs, PostgresOutputs
 from detent.store.postgres.reading import READY, PostgresReading
-from detent.store.postgres.transaction import Transaction
+from detent.store.postgres.silent_sessions import SilentSessions, silent_ms
+from detent.store.postgres.transaction import Opening, Transaction
 from detent.store.postgres.writing import PostgresWriting
 
-BEGIN_READING = (
-    Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
-    READY["begin_reading"](),
+READING = Opening(
+    (Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), READY["begin_reading"]())
 )
-BEGIN_WRITING = (Query(b"BEGIN ISOLATION LEVEL READ COMMITTED"), READY["begin_writing"]())
+
+
+def writing_opening(hold_s: float) -> Opening:
+    """How a write begins that holds its locks for so many seconds if its process stops."""
+    begin = READY["begin_writing"](idle_ms=silent_ms(hold_s), hold_ms=round(hold_s * 1_000))
+    return Opening(
+        (Query(b"BEGIN ISOLATION LEVEL READ COMMITTED"), begin), hold_s, READY["hold_on"]
+    )
 
 
 class PostgresStore:
@@ -37,8 +44,9 @@ class PostgresStore:
         self._last = 0
         self._clock_guard = Lock()
         self._process = os.getpid()
-        self._pool = Pool(address)
-        self._lanes = Lanes(self._begin_writing)
+        self._writing = writing_opening(address.max_hold_s)
+        self._pool = Pool(address, SilentSessions(address).end)
+        self._lanes = Lanes(self._begin_writing, silent_ms(address.max_hold_s))
         self._prepare(unsafe=address.unsafe)
         self._doorbell = Doorbell(address, self._head)
         self.blobs = PostgresBlobs(self._begin_reading, self._begin_writing, self._moment)
@@ -87,10 +95,10 @@ class PostgresStore:
             transaction.end()
 
     def _begin_reading(self) -> Transaction:
-        return Transaction(self._pool, BEGIN_READING, self.url)
+        return Transaction(self._pool, READING, self.url)
 
     def _begin_writing(self) -> Transaction:
-        return Transaction(self._pool, BEGIN_WRITING, self.url)
+        return Transaction(self._pool, self._writing, self.url)
 
     def _moment(self, server_now: int, last_at: int | None) -> int:
         """Never before what was told here or written anywhere, whatever the clock says."""

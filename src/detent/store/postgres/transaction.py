@@ -4,9 +4,11 @@ A connection that died while nobody used it is replaced without anybody noticing
 because nothing was done on it yet.
 """
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -17,13 +19,25 @@ from detent.store.postgres.faults import READ_ONLY, RETRY_AFTER_S, explained
 COMMIT, ROLLBACK = Query(b"COMMIT"), Query(b"ROLLBACK")
 
 
-class Transaction:
-    """Nothing is sent before the first statement; `begin` goes out with it."""
+class Opening(NamedTuple):
+    """How a transaction begins, and for how many seconds the server lets it hold its locks."""
 
-    def __init__(self, pool: Pool, begin: Sequence[Query], where: str) -> None:
+    begin: Sequence[Query]
+    hold_s: float = inf
+    #: Makes the statement that starts this time again; with 0 it takes the limit away.
+    hold_on: Callable[..., Query] | None = None
+
+
+class Transaction:
+    """Nothing is sent before the first statement; the opening goes out with it."""
+
+    def __init__(self, pool: Pool, opening: Opening, where: str) -> None:
         self._pool = pool
-        self._begin = begin
+        self._opening = opening
+        self._begin = opening.begin
         self._where = where
+        #: When its time is started again, if it goes on by then.
+        self._hold_on_s = time.monotonic() + opening.hold_s / 3
         self._connection: Connection | None = None
         #: The row with which the transaction began: what it was set to, and the time.
         self.started: tuple[Any, ...] = ()
@@ -36,7 +50,7 @@ class Transaction:
         """One round trip, with the beginning of the transaction if it has not begun."""
         try:
             if self._connection is not None:
-                return self._connection.run(queries)
+                return self._run_on(self._connection, queries)
             answers = self._start(list(queries))
             self.started = answers[len(self._begin) - 1].rows[0]
             return answers[len(self._begin) :]
@@ -47,6 +61,21 @@ class Transaction:
             self._strayed = error.sqlstate == READ_ONLY
             self._failed = explained(error, self._where)
             raise self._failed from error
+
+    def _run_on(self, connection: Connection, queries: Iterable[Query]) -> list[Answer]:
+        if time.monotonic() < self._hold_on_s or self._opening.hold_on is None:
+            return connection.run(queries)
+        self._hold_on_s = time.monotonic() + self._opening.hold_s / 3
+        again = self._opening.hold_on(hold_ms=round(self._opening.hold_s * 1_000))
+        return connection.run(chain([again], queries))[1:]
+
+    def run_long(self, queries: Iterable[Query]) -> list[Answer]:
+        """One round trip that may take as long as it needs."""
+        if self._opening.hold_on is None:
+            return self.run(queries)
+        answers = self.run(chain([self._opening.hold_on(hold_ms=0)], queries))
+        self._hold_on_s = 0.0
+        return answers[1:]
 
     def rows(self, query: Query) -> Rows:
         return self.run([query])[0].rows

@@ -225,7 +225,7 @@ class PostgresWriting(PostgresReading):
 
     def put_seal(self, seal: Seal) -> None:
         """Two that seal at once come one after the other, and the second is refused."""
-        self._ask(READY["append_turn"](kind=Lock.APPEND))
+        self._ask(lock_names(Lock.SEALS, [""]))
         last = self.last_seal()
         if last is not None and seal.from_position <= last.to_position:
             raise Refused("somebody else has sealed it", code="version_conflict")
@@ -238,10 +238,11 @@ class PostgresWriting(PostgresReading):
         )
 
     def clear_rows(self) -> None:
-        self._run(*CLEAR_ROWS)
+        self._run()
+        self._transaction.run_long(CLEAR_ROWS)
 
     def trim(self, upto: int) -> int:
-        (trimmed,) = self._transaction.run([READY["trim_events"](upto=upto)])
+        (trimmed,) = self._transaction.run_long([READY["trim_events"](upto=upto)])
         return int(trimmed.done.split()[-1])
 
     def commit(self) -> bool:

@@ -6,12 +6,20 @@
 -- name: append_turn
 SELECT pg_advisory_xact_lock(:kind::integer, 0);
 
+-- What is long is handed over before the turn to append, so that what follows the turn is short.
+-- name: hand_over
+SELECT
+    set_config('detent.events', :events, true) IS NULL AS events,
+    set_config('detent.arrivals', :arrivals, true) IS NULL AS arrivals;
+
 -- name: insert_events
 INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data, digest)
 SELECT
     given.stream, given.version, given.project, given.name, given.schema, given.subject, given.at,
     given.actor, given.data, given.digest
-FROM json_populate_recordset(NULL::events, :rows) AS given;
+FROM json_populate_recordset(
+    NULL::events, coalesce(:rows, current_setting('detent.events')::json)
+) AS given;
 
 -- name: keys
 SELECT idempotency_keys.project, idempotency_keys.key, idempotency_keys.digest,

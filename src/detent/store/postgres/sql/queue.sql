@@ -40,7 +40,9 @@ WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 -- name: insert_arrivals
 INSERT INTO arrivals (intent, project, key, rank)
 SELECT given.intent, given.project, given.key, given.rank
-FROM json_populate_recordset(NULL::arrivals, :rows) AS given;
+FROM json_populate_recordset(
+    NULL::arrivals, coalesce(:rows, current_setting('detent.arrivals')::json)
+) AS given;
 
 -- name: arrivals_after
 SELECT max(id) AS id, intent, project, key, min(rank) AS rank

@@ -12,16 +12,40 @@ SELECT
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
     (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
 
--- Somebody who stops in the middle of a write holds its locks for this long at most.
+-- A process that stops in the middle of a write holds its locks for a limited time: between two round trips by
+-- the first of these timeouts, within one by the second, which PostgreSQL has from version 17 on.
 -- name: begin_writing
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true),
     set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
-    set_config('idle_in_transaction_session_timeout', '30s', true),
+    set_config('idle_in_transaction_session_timeout', :idle_ms, true),
+    CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
+        set_config('transaction_timeout', :hold_ms, true)
+    END AS hold,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
     (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
+
+-- Starts the time of the transaction again, for one that is long and goes on; 0 takes its limit away.
+-- name: hold_on
+SELECT
+    CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
+        set_config('transaction_timeout', '0', true)
+    END AS stopped,
+    CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
+        set_config('transaction_timeout', :hold_ms, true)
+    END AS started;
+
+-- PostgreSQL 15 and 16 have no timeout for a client that has sent a part of a round trip and stopped: the session is
+-- active and waits for the rest with its locks. Such sessions of the same role are ended by the other processes.
+-- name: end_silent
+SELECT pg_terminate_backend(pid)
+FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user
+    AND state = 'active' AND wait_event = 'ClientRead' AND query NOT ILIKE 'copy%'
+    AND query_start < clock_timestamp() - :silent_ms::integer * interval '1 millisecond'
+    AND current_setting('server_version_num')::integer < 170000;
 
 -- Lists for people are planned as the server thinks best.
 -- name: plan_freely

@@ -1,0 +1,43 @@
+"""Ends sessions of PostgreSQL 15 and 16 whose client has stopped in the middle of a round trip.
+
+Such a session is active and waits for the rest of what its client sends, with all its locks; no
+timeout of these versions covers that state. Uses a short connection of its own.
+"""
+
+import threading
+
+import psycopg
+
+from detent.errors import DetentError
+from detent.store.postgres.address import Address
+from detent.store.postgres.connection import Connection, Failed
+from detent.store.postgres.reading import READY
+
+
+def silent_ms(hold_s: float) -> int:
+    """A client that sends nothing for half of the time for which locks may be held has stopped."""
+    return round(hold_s * 500)
+
+
+class SilentSessions:
+    """Called by whichever thread waits for the server; one look at a time."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._busy = threading.Lock()
+
+    def end(self) -> None:
+        """A failure is left to the next call."""
+        if not self._busy.acquire(blocking=False):
+            return
+        try:
+            connection = Connection(self._address)
+            try:
+                query = READY["end_silent"](silent_ms=silent_ms(self._address.max_hold_s))
+                connection.run([query])
+            finally:
+                connection.close()
+        except (psycopg.Error, Failed, DetentError):
+            pass
+        finally:
+            self._busy.release()
