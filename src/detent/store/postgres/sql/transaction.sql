@@ -10,7 +10,9 @@ SELECT
     set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
-    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
+    (SELECT value FROM system_state WHERE name = 'clock') AS clock,
+    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
+    (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
 
 -- Somebody who stops in the middle of a write holds its locks for this long at most.
 -- name: begin_writing
@@ -21,7 +23,9 @@ SELECT
     set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('idle_in_transaction_session_timeout', '30s', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
-    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
+    (SELECT value FROM system_state WHERE name = 'clock') AS clock,
+    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
+    (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
 
 -- Lists for people are planned as the server thinks best.
 -- name: plan_freely
