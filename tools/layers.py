@@ -30,6 +30,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "schedules",
             "routes",
             "routes_table",
+            "clock",
             "failpoints",
             "recurring",
             "redaction",

@@ -13,6 +13,7 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.settings import Settings
 from detent.store.open import open_store
+from detent.testing.clock import VirtualClock
 
 DAYS = 7
 SECOND_US = 1_000_000
@@ -28,20 +29,20 @@ class Past:
     """A clock that is moved by hand, and an engine that takes it for the time."""
 
     def __init__(self, url: str, now_us: int) -> None:
-        self.now_us = now_us
+        self.clock = VirtualClock(now_us)
         self.chance = random.Random(2)
-        self.store = open_store(url, lambda: self.now_us)
+        self.store = open_store(url, self.clock)
         self.engine = Engine(self.store)
 
     def run_one(self) -> None:
         """One piece of work: it waits, runs, costs something, and mostly ends well."""
         fails = self.chance.random() < 0.035
         self._submit(alone=fails)
-        self.now_us += int(self.chance.expovariate(1 / 4) * SECOND_US)
+        self.clock.now += int(self.chance.expovariate(1 / 4) * SECOND_US)
         (claimed,) = self.engine.claim(ClaimAsk("night-shift", "past", 1))
         grant, run_id = claimed.grant, claimed.job.run_id
         assert run_id is not None
-        self.now_us += int(self.chance.lognormvariate(3.2, 0.8) * SECOND_US)
+        self.clock.now += int(self.chance.lognormvariate(3.2, 0.8) * SECOND_US)
         cost = int(self.chance.lognormvariate(-2.6, 0.7) * 1_000_000)
         self.engine.do(c.ChargeRun(grant, run_id, cost, 4_000, 700), WORKER)
         if fails:
@@ -69,9 +70,9 @@ def live_through(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     past = Past(Settings(store_data_dir=str(directory)).url, first_us)
     for hour in range(DAYS * 24):
-        past.now_us = max(past.now_us, first_us + hour * HOUR_US)
-        share = SHARES[time.gmtime(past.now_us // SECOND_US).tm_hour]
+        past.clock.now = max(past.clock.now, first_us + hour * HOUR_US)
+        share = SHARES[time.gmtime(past.clock.now // SECOND_US).tm_hour]
         for _ in range(past.chance.randint(share // 2, share)):
             past.run_one()
-            past.now_us += int(past.chance.expovariate(1 / 150) * SECOND_US)
+            past.clock.now += int(past.chance.expovariate(1 / 150) * SECOND_US)
     past.store.close()

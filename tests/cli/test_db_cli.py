@@ -16,10 +16,12 @@ import psutil
 import pytest
 from click.testing import Result
 
+from detent.clock import HostClock
 from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.store.sqlite import SqliteStore, backup
 from detent.testing.audit import picture
+from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
 
 Run = Callable[..., Result]
@@ -177,6 +179,30 @@ def test_a_worker_that_is_gone_hinders_nobody(
 ) -> None:
     worker_row(data, **gone)
     run("rebuild")
+
+
+# ---- the clock ---------------------------------------------------------------------------------
+
+
+def test_the_clock_is_shown_and_reset(run: Run, data: Path, job: str) -> None:
+    with opened(data) as store:
+        before = picture(store)
+    fast = SqliteStore(data / "detent.db", VirtualClock(HostClock()() + 3_600_000_000))
+    submit_job(Engine(fast))
+    fast.close()
+    shown = json.loads(run("db", "clock", "--json").stdout)
+    assert 3_599_000_000 < shown["ahead_us"] <= 3_600_000_000
+    assert "3600.000 s" in run("db", "clock").stdout or "3599." in run("db", "clock").stdout
+    reset = json.loads(run("db", "clock", "--reset", "--json").stdout)
+    assert (reset["ahead_us"], reset["set_back_us"] > 3_590_000_000) == (0, True)
+    assert json.loads(run("db", "clock", "--json").stdout)["ahead_us"] == 0
+    run("verify")
+    with opened(data) as store:
+        assert len(picture(store)) == len(before)
+        with store.read() as view:
+            positions = [each.position for each in view.events(0, 100)]
+    assert positions == sorted(positions)
+    assert run("state", "set", "clock", "1", code=1)
 
 
 # ---- the schema --------------------------------------------------------------------------------

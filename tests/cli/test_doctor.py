@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -14,10 +15,12 @@ from click.testing import Result
 
 from detent.cli import configured, findings
 from detent.cli.findings import Finding, examine
+from detent.clock import HostClock
 from detent.engine import Engine
 from detent.operations.offices import TERM_US
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
+from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work import submit_job
 from tests import ports
 
@@ -116,14 +119,24 @@ def clocks(data: Path, now: int) -> list[Finding]:
 
 
 def test_a_clock_that_went_back(data: Path, store: SqliteStore) -> None:
-    again = SqliteStore(data / "detent.db")
-    submit_job(Engine(again))
-    with again.read() as view:
-        now = view.now()
-    again.close()
-    assert "went back" in clocks(data, now - 60_000_000)[1].what
+    now = HostClock()()
+    assert [each.well for each in clocks(data, now)] == [True, True]
+    assert "differ by 60" in clocks(data, now - 60_000_000)[1].what
     assert [each.well for each in clocks(data, now - 60_000_000)] == [True, False]
     assert not clocks(data, 1_000_000)[0].well
+
+
+def test_a_write_with_a_fast_clock(run: Run, data: Path, store: SqliteStore) -> None:
+    now = HostClock()()
+    again = SqliteStore(data / "detent.db", VirtualClock(now + 3_600_000_000))
+    submit_job(Engine(again))
+    again.close()
+    _, found = clocks(data, now)
+    assert not found.well
+    assert re.match(r"the store's time is 3[56]\d\d s ahead", found.what)
+    assert "detent db clock --reset" in found.remedy
+    run("db", "clock", "--reset")
+    assert [each.well for each in clocks(data, HostClock()())] == [True, True]
 
 
 def with_worker(data: Path, keeper: bool = True, **fields: Any) -> None:

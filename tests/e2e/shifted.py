@@ -8,10 +8,12 @@ cannot be told another time.
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from detent.cli.main import main
+from detent.clock import HostClock
+from detent.store.clock import Moment
 from detent.store.postgres import store as postgres_store
-from detent.store.sqlite import store as sqlite_store
 
 #: The environment variable that names the file; in it are microseconds.
 CLOCK = "DETENT_TEST_CLOCK"
@@ -21,18 +23,18 @@ def off_us() -> int:
     return int(Path(os.environ[CLOCK]).read_text())
 
 
-def _host_clock() -> int:
+def _host_clock(_: HostClock) -> int:
     return time.time_ns() // 1_000 + off_us()
 
 
 def move_clocks() -> None:
-    sqlite_store._host_clock = _host_clock
+    HostClock.__call__ = _host_clock  # type: ignore[method-assign, assignment]
     moment = postgres_store.PostgresStore._moment
 
-    def moved(self: postgres_store.PostgresStore, server_now: int, last_at: int | None) -> int:
-        return moment(self, server_now + off_us(), last_at)
+    def moved(self: postgres_store.PostgresStore, server_now: int, *written: Any) -> Moment:
+        return moment(self, server_now + off_us(), *written)
 
-    postgres_store.PostgresStore._moment = moved  # type: ignore[method-assign]
+    postgres_store.PostgresStore._moment = moved  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":

@@ -12,16 +12,19 @@ from detent.errors import NotFound
 from detent.keeper import due, retention, state, unblock
 from detent.keeper.loop import Duty, Keeper, _pause_us
 from detent.kernel import commands as c
+from detent.operations import store_time
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import figures
 from detent.settings import Settings
 from detent.store.open import open_store
+from detent.store.sqlite import SqliteStore
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
 SOMEBODY = c.Actor("person")
 DAY_S = 86_400
+DUTY = Duty("note", 10_000, lambda _: 1)
 
 
 @pytest.fixture
@@ -78,6 +81,32 @@ def test_one_keeper_holds_office_until_it_resigns_or_falls_silent(
     second.stop()
     first.pass_once()
     assert done == ["first", "second", "first"]
+
+
+def test_an_election_with_a_fast_clock_holds_nobody_up(core: Core, clock: VirtualClock) -> None:
+    """The fast keeper is killed: the next one comes a term later, not when it is that late."""
+    fast = Keeper(core, "fast", [])
+    clock.advance(seconds=3_600)
+    fast.pass_once()
+    clock.set(clock.now - 3_600_000_000)
+    other = SqliteStore(core.store.url.removeprefix("sqlite://"), clock)
+    second = Keeper(Core(other, Engine(other), core.settings), "second", [DUTY])
+    assert second.pass_once() == 0
+    clock.advance(seconds=16)
+    assert second.pass_once() == 1
+    other.close()
+
+
+def test_after_a_reset_the_keeper_goes_on(core: Core, clock: VirtualClock) -> None:
+    clock.advance(seconds=3_600)
+    submit(core, "t1")
+    first, second = Keeper(core, "first", [DUTY]), Keeper(core, "second", [DUTY])
+    assert (first.pass_once(), second.pass_once()) == (1, 0)
+    clock.set(clock.now - 3_600_000_000)
+    assert store_time.reset(core.store) == 3_600_000_000
+    assert (first.pass_once(), second.pass_once()) == (1, 0)
+    clock.advance(seconds=16)
+    assert (second.pass_once(), first.pass_once()) == (1, 0)
 
 
 def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:

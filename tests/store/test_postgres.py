@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from detent.clock import HostClock
 from detent.engine import Answer, Ask, Engine, Idempotency
 from detent.errors import DetentError, Invalid, Unavailable
 from detent.ids import new_id
@@ -19,6 +20,7 @@ from detent.store.postgres.connection import Failed
 from detent.store.postgres.faults import explained
 from detent.store.postgres.locks import Lock
 from detent.testing.audit import audit
+from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work import (
     PERSON,
     claim,
@@ -240,3 +242,33 @@ def test_a_server_that_takes_no_writes_is_left(url: str) -> None:
         assert outcome(engine, c.SubmitJob("j", "p", "dig")) == "unavailable"
         other.execute(sql.SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(name))
         assert outcome(engine, c.SubmitJob("j", "p", "dig")) == "j"
+
+
+# ---- the clock -------------------------------------------------------------------------------
+
+
+def test_after_a_write_with_a_fast_clock_time_goes_on_by_the_servers_clock(
+    postgres_url: str,
+) -> None:
+    """The server's own clock was right before and is right after; one write was an hour ahead."""
+    store = PostgresStore(postgres_url)
+    fast = PostgresStore(postgres_url, VirtualClock(HostClock()() + 3_600_000_000))
+    submit_job(Engine(fast))
+    fast.close()
+    with store.read() as view:
+        first, ahead = view.now(), view.ahead()
+    assert 3_500_000_000 < ahead < 3_700_000_000
+    until(lambda: _now(store) > first + 50_000, "time goes on")
+    again = PostgresStore(postgres_url)
+    assert _now(again) >= first
+    with again.write() as tx:
+        assert tx.reset_clock() > 3_500_000_000
+    for each in (store, again):
+        with each.read() as view:
+            assert (view.now() < first, view.ahead()) == (True, 0)
+        each.close()
+
+
+def _now(store: PostgresStore) -> int:
+    with store.read() as view:
+        return view.now()

@@ -31,7 +31,8 @@ def core(tmp_path: Path, url: str) -> Iterator[Core]:
 
 #: Threads of a worker's own. One that carries out a run may be left behind with it, on purpose.
 PARTS = tuple(
-    f"detent-{part}" for part in ("claimer", "heartbeat", "keeping", "loop", "reporter", "watch")
+    f"detent-{part}"
+    for part in ("claimer", "heartbeat", "keeping", "lease-guard", "loop", "reporter", "watch")
 )
 
 

@@ -189,21 +189,6 @@ def test_the_heartbeat_tells_a_run_that_its_lease_is_lost(tmp_path: Path) -> Non
         assert handle.state() == "queued"
 
 
-def test_a_lease_that_cannot_be_renewed_in_time_stops_the_work(core: Core) -> None:
-    app, gate = App(), Gate()
-    app.intent("work")(gate.pass_through)
-    with working(core, app) as worker:
-        app.submit("work")
-        until(lambda: gate.inside)
-        hold = next(iter(worker.holds))
-        worker.heartbeat.lease_s = 0.0
-        worker.heartbeat.engine = None  # type: ignore[assignment]
-        assert not worker.heartbeat.beat()
-        assert hold.stopped is Stop.LOST
-        worker.heartbeat.engine = core.engine
-        gate.open.set()
-
-
 def test_a_report_under_an_old_fence_is_refused_by_the_engine(core: Core) -> None:
     app = App()
     app.intent("work")(lambda: 1)

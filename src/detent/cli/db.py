@@ -317,6 +317,33 @@ def trim(as_json: bool) -> None:
     output.answer({"removed": count, "trimmed": upto}, said, as_json)
 
 
+@db.command()
+@click.option("--reset", is_flag=True, help="Set the store's time back to its wall clock.")
+@output.json_option
+def clock(reset: bool, as_json: bool) -> None:
+    """Show how far the store's time is ahead of its wall clock, or reset it.
+
+    The wall clock is this machine's for SQLite and the server's for PostgreSQL. The store's time
+    is ahead after a write with a fast clock. It may be reset while detent runs. The log is not
+    changed: events keep their times and their order. Retries and sleeps that were set meanwhile
+    stay due at the times they were given, so they come later by the offset.
+    """
+    from detent import views
+    from detent.operations import store_time
+
+    store = _open(load().settings)
+    try:
+        back = store_time.reset(store) if reset else 0
+        now, ahead = store_time.read(store)
+    finally:
+        store.close()
+    said = f"The store's time is {views.utc(now)}, {ahead / 1_000_000:.3f} s ahead of its clock."
+    if reset:
+        said = f"Set back by {back / 1_000_000:.3f} s. {said}"
+    facts = {"time": views.utc(now), "ahead_us": ahead, "set_back_us": back}
+    output.answer(facts, said, as_json)
+
+
 # ---- reaching it -------------------------------------------------------------------------------
 
 

@@ -183,14 +183,18 @@ def inside(settings: Settings, now: int) -> list[Finding]:
 
 
 def store_clock(view: Reading, now: int) -> Iterator[Finding]:
-    """The store never goes back in time, so that it is ahead of a clock that did."""
-    ahead = view.now() - now
-    what = f"the store's time and this machine's differ by {abs(ahead) // 1_000} ms"
-    remedy = "Set the clocks of this machine and of the database server; use NTP."
+    """After a write with a fast clock, the store's time goes on ahead of the wall clock."""
+    ahead, off = view.ahead(), view.now() - view.ahead() - now
     if ahead > CLOCK_US:
-        what = f"the log is {ahead // 1_000_000} s ahead of this machine's clock, which went back"
-        remedy = "Set the machine's clock. Until it has caught up, the store's time stands still."
-    yield Finding("clock", abs(ahead) <= CLOCK_US, what, remedy)
+        what = (
+            f"the store's time is {ahead // 1_000_000} s ahead: a process wrote with a fast clock"
+        )
+        remedy = "Set that machine's clock, use NTP, then: detent db clock --reset"
+        yield Finding("clock", False, what, remedy)
+        return
+    what = f"the clocks of the store and of this machine differ by {abs(off) // 1_000} ms"
+    remedy = "Set the clocks of this machine and of the database server; use NTP."
+    yield Finding("clock", abs(off) <= CLOCK_US, what, remedy)
 
 
 def workers(view: Reading, settings: Settings) -> Iterator[Finding]:

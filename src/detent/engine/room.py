@@ -82,7 +82,7 @@ class _Rates:
         """The window that is open now, with how many have started in it."""
         window: dict[str, int] | None = state.get(RATE + name)
         length = self.rates[name].get("per_s", 1) * S_US
-        if window is None or now - window["from"] >= length:
+        if window is None or not 0 <= now - window["from"] < length:
             return {"from": now, "started": 0}
         return dict(window)
 

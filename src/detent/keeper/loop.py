@@ -35,6 +35,7 @@ class Keeper(Recurring):
         self.office = Office(core, "keeper", name)
         self.duties = duties
         self.next_at = dict.fromkeys((duty.name for duty in duties), 0)
+        self._now = 0
         #: How often each duty was done; for whoever watches.
         self.passes: Counter[str] = Counter()
 
@@ -49,6 +50,9 @@ class Keeper(Recurring):
         if now is None:
             return 0
         failpoints.hit("keeper.elected")
+        if now < self._now:  # the store's time was reset
+            self.next_at = dict.fromkeys(self.next_at, now)
+        self._now = now
         done = 0
         for duty in self.duties:
             if self.next_at[duty.name] <= now:

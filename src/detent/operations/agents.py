@@ -200,7 +200,7 @@ def counted(core: Core, caller: Caller, what: str, most: int) -> None:
         now = tx.now()
         key, row = _token_of(tx, caller)
         window = row.get("counts", {}).get(what, {"from": now, "count": 0})
-        if now - window["from"] >= MINUTE_US:
+        if not 0 <= now - window["from"] < MINUTE_US:
             window = {"from": now, "count": 0}
         if window["count"] >= most:
             wait_s = 1 + (window["from"] + MINUTE_US - now) // SECOND_US

@@ -27,7 +27,8 @@ class Office:
         """Take or keep the office; the store's time, None if somebody else holds it."""
         with self.core.store.read() as view:
             now = view.now()
-        if self._until > now + self.term_us // 2:
+        # A term that ends later than a whole one was given before the store's time was reset.
+        if now + self.term_us // 2 < self._until <= now + self.term_us:
             return now
         found: list[int | None] = []
         # Without an answer no bell is rung: nobody needs to wake for this.

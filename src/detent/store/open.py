@@ -1,17 +1,15 @@
 """From a path or URL to a store: `sqlite:///path` or a plain path, `postgresql://…`, `memory:`."""
 
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from detent.errors import Misconfigured
+from detent.store.clock import TimeSource
 from detent.store.port import Store
 
-Clock = Callable[[], int]
 
-
-def open_store(url: str | Path, clock: Clock | None = None) -> Store:
+def open_store(url: str | Path, clock: TimeSource | None = None) -> Store:
     """Open the store that a URL names. A path is a SQLite file."""
     text = str(url)
     if text == "memory:":
@@ -36,7 +34,7 @@ def sqlite_path(url: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def _sqlite(text: str, clock: Clock | None) -> Store:
+def _sqlite(text: str, clock: TimeSource | None) -> Store:
     from detent.store.sqlite import SqliteStore
 
     local = False
@@ -50,7 +48,7 @@ def _sqlite(text: str, clock: Clock | None) -> Store:
     return SqliteStore(sqlite_path(text), clock, local=local)
 
 
-def _postgres(url: str, clock: Clock | None) -> Store:
+def _postgres(url: str, clock: TimeSource | None) -> Store:
     require_psycopg()
     from detent.store.postgres import PostgresStore
 

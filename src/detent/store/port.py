@@ -264,7 +264,10 @@ class Reading(LogReading, Protocol):
     """A consistent view. Missing ids are simply absent from the answer."""
 
     def now(self) -> int:
-        """The store's clock, the same for the whole transaction; it never goes back."""
+        """The store's clock, the same for the whole transaction; it goes back by a reset only."""
+
+    def ahead(self) -> int:
+        """How far that is ahead of the wall clock that it is taken from, in microseconds."""
 
     def tasks(self, ids: Collection[str]) -> Iterable[tuple[Task, int]]:
         """Tasks by id, each with the version of its stream."""
@@ -365,6 +368,9 @@ class Writing(Reading, Protocol):
 
     def due(self, limit: int, now: int) -> Due:
         """What time has brought, oldest first."""
+
+    def reset_clock(self) -> int:
+        """Set time and leases back to the wall clock; the answer is by how many microseconds."""
 
     def renew(
         self, worker: str, grants: Sequence[tuple[str, int]], until: int

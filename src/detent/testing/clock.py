@@ -9,15 +9,22 @@ class VirtualClock:
 
     def __init__(self, now: int = START) -> None:
         self.now = now
+        self._passed = 0
 
     def __call__(self) -> int:
         return self.now
+
+    def elapsed(self) -> int:
+        """Microseconds that have passed, whatever the clock was set to."""
+        return self._passed
 
     def set(self, now: int) -> None:
         """Jump to a time, also back: what stores make of a clock that does is worth a test."""
         self.now = now
 
     def advance(self, *, seconds: float = 0, us: int = 0) -> int:
-        """Let time pass; the answer is the new time."""
-        self.now += round(seconds * 1_000_000) + us
+        """Let time pass; the answer is the new time. A negative amount sets the clock back."""
+        by = round(seconds * 1_000_000) + us
+        self.now += by
+        self._passed += max(0, by)
         return self.now

@@ -30,7 +30,7 @@ from detent.worker.failures import Crash
 from detent.worker.files import RunFiles
 from detent.worker.handle import Handle
 from detent.worker.holding import attempt_of
-from detent.worker.line import Line
+from detent.worker.line import Line, never
 from detent.worker.outcome import instead_of
 from detent.worker.plans import PlanRun
 
@@ -47,20 +47,29 @@ class HarnessLine(Line):
         super().__init__(engine, "harness")
         self.hooks = hooks
 
-    def tell(self, command: c.Command, under: c.Grant | None = None) -> Any:
+    def tell(
+        self,
+        command: c.Command,
+        under: c.Grant | None = None,
+        over: Callable[[], bool] = never,  # noqa: ARG002 - a test's store is there or fails
+    ) -> Any:
         self._show("before", command)
         answer = self._tell(command, under)
         self._show("after", command)
         return answer
 
-    def tell_all(self, commands: Sequence[c.Command], under: c.Grant) -> list[Any]:
+    def tell_all(
+        self, commands: Sequence[c.Command], under: c.Grant, over: Callable[[], bool] = never
+    ) -> list[Any]:
         self._show("before", commands[0])
-        answers = super().tell_all(commands, under)
+        answers = super().tell_all(commands, under, over)
         self._show("after", commands[-1])
         return answers
 
-    async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
-        return self.tell(command, under)
+    async def tell_async(
+        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    ) -> Any:
+        return self.tell(command, under, over)
 
     async def aside(self, work: Callable[[], Any]) -> Any:
         return work()

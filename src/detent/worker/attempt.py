@@ -5,9 +5,11 @@ from enum import StrEnum
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from detent.clock import since_boot_s
 from detent.engine import Claimed
 from detent.kernel.plan import PlanStep
 from detent.kernel.state import Job, Task
+from detent.worker.failures import Stopped
 
 if TYPE_CHECKING:
     from detent.worker.files import RunFiles
@@ -35,19 +37,32 @@ def outweighs(why: Stop, before: Stop | None) -> bool:
 class Hold:
     """A job in this worker's hands, with everything that runs for it."""
 
-    __slots__ = ("attempts", "claimed_s", "grant", "job", "payload", "plan", "stopped", "task")
+    __slots__ = (
+        *("_stopped", "attempts", "claimed_s", "ends_s", "grant", "job", "payload", "plan", "task"),
+    )
 
-    def __init__(self, claimed: Claimed) -> None:
+    def __init__(self, claimed: Claimed, ends_s: float = float("inf")) -> None:
         self.grant = claimed.grant
         self.job: Job = claimed.job
         self.task: Task | None = claimed.task
         self.payload: Any = claimed.payload
         self.claimed_s = monotonic()
+        #: When its lease ends by this machine's own clock, `since_boot_s`, unless it is renewed.
+        self.ends_s = ends_s
         #: Live attempts by run id; several only for a plan.
         self.attempts: dict[str, Attempt] = {}
         #: The driver of its plan, if it has one.
         self.plan: Any = None
-        self.stopped: Stop | None = None
+        self._stopped: Stop | None = None
+
+    def expired(self) -> bool:
+        """Its lease is over, whatever the store knows: another worker may have the job."""
+        return since_boot_s() >= self.ends_s
+
+    @property
+    def stopped(self) -> Stop | None:
+        """Why everything that runs for it must end. Under a lease that is over nothing starts."""
+        return Stop.LOST if self.expired() else self._stopped
 
     def is_live(self) -> bool:
         """Something still runs for it, or its plan goes on."""
@@ -55,8 +70,8 @@ class Hold:
 
     def stop(self, why: Stop) -> None:
         """Tell everything that runs for the job to end."""
-        if outweighs(why, self.stopped):
-            self.stopped = why
+        if outweighs(why, self._stopped):
+            self._stopped = why
             for attempt in list(self.attempts.values()):
                 attempt.stop(why)
 
@@ -66,8 +81,8 @@ class Attempt:
 
     __slots__ = (
         *("hold", "run_id", "intent", "payload", "number", "step", "results", "resource", "files"),
-        *("stopped", "stopped_s", "started_s", "sign_s", "run_s", "idle_s", "grace_s"),
-        *("_on_stop", "_open"),
+        *("stopped_s", "started_s", "sign_s", "run_s", "idle_s", "grace_s"),
+        *("_on_stop", "_open", "_stopped"),
     )
 
     def __init__(
@@ -86,7 +101,7 @@ class Attempt:
         self.hold, self.run_id, self.intent, self.files = hold, run_id, intent, files
         self.payload, self.number = payload, number
         self.step, self.results, self.resource = step, results, resource
-        self.stopped: Stop | None = None
+        self._stopped: Stop | None = None
         self.stopped_s = 0.0
         #: Between asking a process to end and making it.
         self.grace_s = GRACE_S
@@ -106,10 +121,21 @@ class Attempt:
     def sign(self) -> None:
         self.sign_s = monotonic()
 
+    @property
+    def stopped(self) -> Stop | None:
+        """Why it must end; also when its lease is over and nobody has asked it yet."""
+        return Stop.LOST if self.hold.expired() else self._stopped
+
+    def require_lease(self) -> None:
+        """Raise Stopped if the run must end: called right before something is started."""
+        why = self.stopped
+        if why is not None:
+            raise Stopped(why)
+
     def stop(self, why: Stop) -> None:
         """Ask it to end."""
-        if outweighs(why, self.stopped):
-            self.stopped = why
+        if outweighs(why, self._stopped):
+            self._stopped = why
             self.stopped_s = monotonic()
             if self._on_stop is not None:
                 self._on_stop(why)
@@ -117,8 +143,9 @@ class Attempt:
     def on_stop(self, act: Callable[[Stop], None]) -> None:
         """What ends the work when it must stop; called at once if it must already, maybe twice."""
         self._on_stop = act
-        if self.stopped is not None:
-            act(self.stopped)
+        why = self.stopped
+        if why is not None:
+            act(why)
 
     def end(self) -> bool:
         """True for whoever ends it first, and only then: one run has one report."""

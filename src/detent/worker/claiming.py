@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from detent import failpoints
+from detent.clock import since_boot_s
 from detent.engine import Claimed, Engine, due
 from detent.engine.claims import ClaimAsk, Sessions
 from detent.errors import DetentError
@@ -79,7 +80,7 @@ class Claimer:
         lanes: Sequence[Lane],
         poll_s: float,
         most: Callable[[], int],
-        take: Callable[[Lane, list[Claimed]], None],
+        take: Callable[[Lane, list[Claimed], float], None],
         sessions: Sessions | None = None,
     ) -> None:
         self.engine, self.worker, self.lanes, self.poll_s = engine, worker, lanes, poll_s
@@ -166,9 +167,10 @@ class Claimer:
         """True if all the room was used: there may be more."""
         nonce = secrets.token_hex(8)
         ask = ClaimAsk(self.worker, nonce, places, lane.intents, sessions=self.sessions)
+        begun_s = since_boot_s()  # the lease lasts from before the claim, by our own clock
         claimed = self.engine.claim(ask)
         self._in_vain = 0 if claimed else self._in_vain + 1
         if claimed:
             failpoints.hit("claim.after")
-            self.take(lane, claimed)
+            self.take(lane, claimed, begun_s)
         return len(claimed) == places

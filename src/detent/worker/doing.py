@@ -37,16 +37,17 @@ class Call(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Have the engine decide a command."""
+    """Have the engine decide a command; `over`: the lease of the run is over."""
 
     command: c.Command
-    under: c.Grant | None = None
+    under: c.Grant | None
+    over: Callable[[], bool]
 
     def perform(self, line: Line) -> Any:
-        return line.tell(self.command, self.under)
+        return line.tell(self.command, self.under, self.over)
 
     async def perform_async(self, line: Line) -> Any:
-        return await line.tell_async(self.command, self.under)
+        return await line.tell_async(self.command, self.under, self.over)
 
 
 class TellAll(NamedTuple):
@@ -54,12 +55,13 @@ class TellAll(NamedTuple):
 
     commands: Sequence[c.Command]
     under: c.Grant
+    over: Callable[[], bool]
 
     def perform(self, line: Line) -> list[Any]:
-        return line.tell_all(self.commands, self.under)
+        return line.tell_all(self.commands, self.under, self.over)
 
     async def perform_async(self, line: Line) -> list[Any]:
-        return await line.aside(lambda: line.tell_all(self.commands, self.under))
+        return await line.aside(lambda: self.perform(line))
 
 
 class Aside(NamedTuple):

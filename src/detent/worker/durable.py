@@ -61,8 +61,7 @@ class Journal:
         """Every call on `run` passes here: a run that must end ends here."""
         if self.suspension is not None:
             raise self.suspension
-        if self.attempt.stopped is not None:
-            raise Stopped(self.attempt.stopped)
+        self.attempt.require_lease()
         self.attempt.sign()
 
     def find(self, name: str, kind: str) -> Doing[Checkpoint | None]:
@@ -95,12 +94,18 @@ class Journal:
             return {each.name: each for each in found if each.name.startswith(self.corner)}
 
     def _tell(self, command: c.Command, under: c.Grant | None = None) -> Doing[Any]:
+        self._require_lease()
         try:
-            return (yield Tell(command, under))
+            return (yield Tell(command, under, self.attempt.hold.expired))
         except Refused as refusal:
             if refusal.code != "stale_fence":
                 raise
         raise self._lost()
+
+    def _require_lease(self) -> None:
+        """Nothing is started or recorded under a lease that is over."""
+        if self.attempt.stopped is Stop.LOST:
+            raise self._lost()
 
     def _lost(self) -> Stopped:
         """Somebody else has the job: everything that runs for it here must end."""
@@ -138,6 +143,7 @@ class Journal:
         known = yield from self.find(name, STEP)
         if known is not None:
             return fitted(known.value, returns_of(function))
+        self._require_lease()
         value = yield Call(function, args, kwargs)
         plain = storable(value, f"the result of step {name!r}")
         failpoints.hit("step.done")
@@ -167,6 +173,7 @@ class Journal:
         else:
             value = yield from settle(self, key, reconcile)
         if value is NOT_DONE:
+            self._require_lease()
             value = yield Call(function, args, with_key(function, kwargs, self.effect_key(key)))
         plain = storable(value, f"the result of effect {key!r}")
         failpoints.hit("effect.done")
@@ -284,7 +291,8 @@ class Journal:
         return made
 
     def _submit_all(self, commands: Sequence[c.Command]) -> Doing[None]:
-        for result in (yield TellAll(commands, self.grant)):
+        self._require_lease()
+        for result in (yield TellAll(commands, self.grant, self.attempt.hold.expired)):
             if isinstance(result, Refused) and result.code == "stale_fence":
                 raise self._lost()
             if isinstance(result, DetentError) and result.code not in KNOWN_CHILD:

@@ -1,14 +1,14 @@
 """The heartbeat: one renewal of all leases of a worker at a time, from a thread of its own.
 
-A lease that the store says is lost, or that could not be renewed before it ran out, stops the work
-under it.
+A lease that the store says is lost stops the work under it. One that is over by this machine's own
+clock is not renewed: the lease guard stops that work, also while this thread waits for the store.
 """
 
 import logging
-import time
 from collections.abc import Callable
 
 from detent import failpoints
+from detent.clock import since_boot_s
 from detent.engine import Engine
 from detent.errors import DetentError
 from detent.recurring import Recurring
@@ -31,25 +31,22 @@ class Heartbeat(Recurring):
         self.engine, self.worker, self.holds = engine, worker, holds
         self.beat_s, self.also = beat_s, also
         self.lease_s = engine.lifetimes.lease_us / 1_000_000
-        self._renewed_s: dict[Hold, float] = {}
 
     def _beat(self) -> float:
         return self.beat_s if self.beat() else min(AGAIN_S, self.beat_s)
 
     def beat(self) -> bool:
         """One renewal; False if the store was away."""
-        begun_s = time.monotonic()
-        holds = list(self.holds)
+        begun_s = since_boot_s()
+        holds = [hold for hold in self.holds if not hold.expired()]
         try:
             self._renew(holds, begun_s)
             self.also()
         except DetentError as error:
             log.warning("leases could not be renewed: %s", error)
-            self._give_up(holds)
             return False
         except Exception:
             log.exception("a heartbeat failed")
-            self._give_up(holds)
             return False
         return True
 
@@ -60,16 +57,9 @@ class Heartbeat(Recurring):
             failpoints.hit("renew.before")
             kept = self.engine.renew(self.worker, grants)
             failpoints.hit("renew.after")
-        self._renewed_s = {hold: begun_s for hold in holds if hold.grant[:2] in kept}
         for hold in holds:
-            ours = hold.grant[:2] in kept or self.holds.find(*hold.grant[:2]) is not hold
-            if not ours and hold.is_live():
+            if hold.grant[:2] in kept:
+                hold.ends_s = begun_s + self.lease_s
+            elif self.holds.find(*hold.grant[:2]) is hold and hold.is_live():
                 log.warning("the lease on job %s is lost", hold.grant.job_id)
-                hold.stop(Stop.LOST)
-
-    def _give_up(self, holds: list[Hold]) -> None:
-        """Not renewed in time: others may have the job by now, so the work under it stops."""
-        now_s = time.monotonic()
-        for hold in holds:
-            if now_s - self._renewed_s.get(hold, hold.claimed_s) > self.lease_s:
                 hold.stop(Stop.LOST)

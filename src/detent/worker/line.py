@@ -19,6 +19,11 @@ PATIENCE_S = 30.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
 
+def never() -> bool:
+    """For callers without a lease: it is never over."""
+    return False
+
+
 class Line:
     """Speaks to the engine for one worker."""
 
@@ -35,9 +40,14 @@ class Line:
         with self.read() as view:
             return view.now()
 
-    def tell(self, command: c.Command, under: c.Grant | None = None) -> Any:
-        """Have one command decided; with `under`, only while that grant holds."""
-        patience = Patience()
+    def tell(
+        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    ) -> Any:
+        """Have one command decided; with `under`, only while that grant holds.
+
+        While the store is unavailable it is tried again, until the caller's lease is `over`.
+        """
+        patience = Patience(over)
         while True:
             try:
                 return self._tell(command, under)
@@ -50,9 +60,11 @@ class Line:
                 raise
             time.sleep(patience.pause_s())
 
-    def tell_all(self, commands: Sequence[c.Command], under: c.Grant) -> list[Any]:
+    def tell_all(
+        self, commands: Sequence[c.Command], under: c.Grant, over: Callable[[], bool] = never
+    ) -> list[Any]:
         """Have many commands decided in one transaction; those that are refused, refuse alone."""
-        patience = Patience()
+        patience = Patience(over)
         while True:
             asks = [Ask(command, self.actor, grant=under) for command in commands]
             results = self.engine.ask(asks)
@@ -63,9 +75,11 @@ class Line:
                 raise away
             time.sleep(patience.pause_s())
 
-    async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
+    async def tell_async(
+        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    ) -> Any:
         """The same for a coroutine."""
-        return await self.aside(lambda: self.tell(command, under))
+        return await self.aside(lambda: self.tell(command, under, over))
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Something that blocks, away from the event loop."""
@@ -78,13 +92,14 @@ class Line:
 class Patience:
     """How long and how often a run tries again when the store is away."""
 
-    def __init__(self) -> None:
+    def __init__(self, over: Callable[[], bool]) -> None:
         self.until_s = time.monotonic() + PATIENCE_S
+        self.over = over
         self.next_s = FIRST_PAUSE_S
         self.tried = False
 
     def is_spent(self) -> bool:
-        return time.monotonic() >= self.until_s
+        return self.over() or time.monotonic() >= self.until_s
 
     def pause_s(self) -> float:
         """The pause before the next try; each is longer than the one before."""
@@ -104,11 +119,13 @@ class WorkerLine(Line):
         super().__init__(engine, worker)
         self.reporter = reporter
 
-    async def tell_async(self, command: c.Command, under: c.Grant | None = None) -> Any:
+    async def tell_async(
+        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    ) -> Any:
         ask = Ask(command, self.actor, grant=under)
         result = await self._brought(ask)
         if isinstance(result, Unavailable):
-            result = await self._brought_again(ask)
+            result = await self._brought_again(ask, Patience(over))
         if isinstance(result, Answer):
             return result.value
         raise result
@@ -118,9 +135,8 @@ class WorkerLine(Line):
         self.reporter.queue.put(Telling(ask, future))
         return future
 
-    async def _brought_again(self, ask: Ask) -> Result:
+    async def _brought_again(self, ask: Ask, patience: Patience) -> Result:
         """The store was away: patiently, as long as a lease lasts."""
-        patience = Patience()
         while True:
             await asyncio.sleep(patience.pause_s())
             result = await self._brought(ask)

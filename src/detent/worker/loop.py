@@ -1,7 +1,7 @@
 """The worker: claims jobs, carries them out side by side, reports, and stops without loss.
 
-Threads: one claims, one reports, one beats, one watches, one keeps what runs leave; handlers run on
-a pool of threads or on one event loop.
+Threads: one claims, one reports, one beats, one guards leases, one watches, one keeps what runs
+leave; handlers run on a pool of threads or on one event loop.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ from detent.worker.heartbeat import Heartbeat
 from detent.worker.holding import Holds, attempt_of
 from detent.worker.isolation import Isolation, is_suspect
 from detent.worker.keeping import Keeping
+from detent.worker.lease_guard import LeaseGuard
 from detent.worker.line import WorkerLine
 from detent.worker.outcome import instead_of
 from detent.worker.plans import PlanRun, Work
@@ -98,6 +99,7 @@ class Worker:
         )
         self.isolation = Isolation(self.holds)
         self.watch = Watch(self)
+        self.lease_guard = LeaseGuard(self.holds, self.chore)
         self.claimer = Claimer(
             core.engine,
             self.name,
@@ -141,7 +143,8 @@ class Worker:
         self._end_orphans()
         self.core.engine.within(self._register)
         failpoints.hit("worker.registered")
-        for part in (self.reporter, self.keeping, self.loop, self.heartbeat, self.watch):
+        parts = (self.reporter, self.keeping, self.loop, self.lease_guard, self.heartbeat)
+        for part in (*parts, self.watch):
             part.start()
         self.claimer.start()
 
@@ -168,7 +171,7 @@ class Worker:
         self._hand_back_all()
         self._wait(self.grace_s + ENDING_S, lambda: False)
         self._leave_behind()
-        for part in (self.watch, self.reporter, self.keeping, self.heartbeat):
+        for part in (self.watch, self.reporter, self.keeping, self.heartbeat, self.lease_guard):
             part.stop()
         self.threads.stop()
         self.loop.stop()
@@ -201,9 +204,9 @@ class Worker:
 
     # -- taking ----------------------------------------------------------------------------
 
-    def _take(self, lane: Lane, claimed: list[Claimed]) -> None:
+    def _take(self, lane: Lane, claimed: list[Claimed], begun_s: float) -> None:
         """Claimed jobs are begun; a suspect among them is begun alone, and the others go back."""
-        holds = [Hold(each) for each in claimed]
+        holds = [Hold(each, begun_s + self.heartbeat.lease_s) for each in claimed]
         for hold in holds:
             self.holds.add(hold)
         suspect = next((hold for hold in holds if is_suspect(hold.job)), None)

@@ -20,7 +20,7 @@ from detent.kernel.steps import TAKEN_UP, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.worker import outcome
 from detent.worker.attempt import Attempt, Hold, Stop
-from detent.worker.failures import Crash, Failure
+from detent.worker.failures import Crash, Failure, Stopped
 from detent.worker.files import RunFiles
 from detent.worker.intent import Declared, Intent, plan_document
 from detent.worker.line import Line
@@ -120,8 +120,10 @@ class PlanRun:
         for name in ready:
             if len(attempts) >= room:
                 break
+            if self.hold.expired():
+                break
             try:
-                run_id = self.line.tell(c.StartStep(self.hold.grant, name))
+                run_id = self.line.tell(c.StartStep(self.hold.grant, name), over=self.hold.expired)
             except Refused as refusal:
                 again = self._not_started(refusal) or again
                 continue
@@ -166,8 +168,10 @@ class PlanRun:
         return held.get(planned.name)
 
     def _rest(self) -> None:
+        if self.hold.expired():
+            return  # `advance` looks again, and finds that it must stop
         try:
-            state = self.line.tell(c.RestPlan(self.hold.grant))
+            state = self.line.tell(c.RestPlan(self.hold.grant), over=self.hold.expired)
         except Refused as refusal:
             if refusal.code == "stale_fence":
                 self._lose()
@@ -193,7 +197,7 @@ class PlanRun:
 
     def _tell(self, report: c.Report) -> None:
         try:
-            self.over = self.line.tell(report) != "running"
+            self.over = self.line.tell(report, over=self.hold.expired) != "running"
         except DetentError as error:
             instead = outcome.instead_of(report, error)
             if instead is None:
@@ -245,7 +249,7 @@ class PlanRun:
 
     def _record(self, report: c.Report) -> None:
         try:
-            answer = self.line.tell(report)
+            answer = self.line.tell(report, over=self.hold.expired)
             failpoints.hit("plan.recorded")
         except Refused:
             self._lose()
@@ -255,6 +259,8 @@ class PlanRun:
     def _ask_planner(self) -> Any:
         if self.intent is None or self.intent.planner is None:
             raise Failure(f"intent {self.hold.job.intent} has no planner in this worker")
+        if self.hold.expired():
+            raise Stopped(Stop.LOST)
         world, _ = self._look()
         job = world.jobs[self.hold.job.id]
         steps = steps_of(world, job.id).values()

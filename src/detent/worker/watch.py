@@ -61,6 +61,8 @@ class Watch(Recurring):
     def _look_at(self, attempt: Attempt, now_s: float) -> None:
         if attempt.started_s is None or attempt.ended:
             return
+        if attempt.hold.expired():
+            attempt.stop(Stop.LOST)
         if attempt.stopped is None:
             if attempt.run_s is not None and now_s - attempt.started_s > attempt.run_s:
                 attempt.stop(Stop.RUN_LIMIT)

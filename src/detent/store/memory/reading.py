@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
+from detent.store.clock import Moment
 from detent.store.memory.listing import matching, page
 from detent.store.memory.tables import Tables
 from detent.store.port import Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
@@ -18,12 +19,15 @@ Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 class Snapshot:
     """A view of tables that nobody changes any more."""
 
-    def __init__(self, tables: Tables, now: int) -> None:
+    def __init__(self, tables: Tables, moment: Moment) -> None:
         self._tables = tables
-        self._now = now
+        self._now, self._ahead, _ = moment
 
     def now(self) -> int:
         return self._now
+
+    def ahead(self) -> int:
+        return self._ahead
 
     def head(self) -> int:
         return self._tables.head

@@ -5,10 +5,11 @@ Tables that were published are never changed again: a reader's view stays, and b
 """
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from detent.clock import HostClock
+from detent.store.clock import Moment, StoreClock, TimeSource, Written
 from detent.store.memory.blobs import Kept, MemoryBlobs
 from detent.store.memory.reading import Snapshot
 from detent.store.memory.tables import Tables
@@ -32,25 +33,28 @@ class MemoryStore:
     url = "memory:"
     outputs = None
 
-    def __init__(
-        self, clock: Callable[[], int] | None = None, database: Database | None = None
-    ) -> None:
-        self._clock = clock or _host_clock
+    def __init__(self, clock: TimeSource | None = None, database: Database | None = None) -> None:
+        source = clock or HostClock()
+        self._clock = StoreClock(source)
         self._database = database or Database()
-        self.blobs = MemoryBlobs(self._database.blobs, self._clock)
+        self.blobs = MemoryBlobs(self._database.blobs, source)
 
     @contextmanager
     def read(self) -> Iterator[Reading]:
         tables = self._database.tables
-        yield Snapshot(tables, max(self._clock(), tables.now))
+        yield Snapshot(tables, self._moment(tables))
 
     @contextmanager
     def write(self) -> Iterator[Writing]:
         with self._database.lock:
             tables = self._database.tables.copy()
-            tables.now = max(self._clock(), tables.now)
-            yield Transaction(tables, tables.now)
+            moment = self._moment(tables)
+            tables.now = moment.now
+            yield Transaction(tables, moment)
             self._database.tables = tables
+
+    def _moment(self, tables: Tables) -> Moment:
+        return self._clock.moment(Written(tables.now, 0, tables.resets))
 
     def wait(self, after: int, timeout_s: float) -> bool:
         with self._database.bell:
@@ -64,7 +68,3 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to let go of."""
-
-
-def _host_clock() -> int:
-    return time.time_ns() // 1_000

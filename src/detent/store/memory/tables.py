@@ -57,6 +57,8 @@ class Tables:
     """Everything that a database holds. Parts of a job are keyed by the job first."""
 
     now: int = 0
+    #: How often the store's time was reset.
+    resets: int = 0
     log: list[Logged] = field(default_factory=list)
     #: How many events each stream has; unlike its rows that is never forgotten.
     versions: dict[str, int] = field(default_factory=dict)
@@ -87,7 +89,8 @@ class Tables:
     def copy(self) -> "Tables":
         """Containers of its own; the rows in them are immutable and shared."""
         held = {each.name: getattr(self, each.name) for each in fields(self)}
-        return Tables(held.pop("now"), **{name: table.copy() for name, table in held.items()})
+        clock = (held.pop("now"), held.pop("resets"))
+        return Tables(*clock, **{name: table.copy() for name, table in held.items()})
 
 
 def stored(row: Row) -> Row:

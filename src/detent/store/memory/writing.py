@@ -72,6 +72,16 @@ class Transaction(Snapshot):
             [job_id for _, job_id in _passed(deadlines, now)[:limit]],
         )
 
+    def reset_clock(self) -> int:
+        if self._ahead:
+            self._tables.now = self._now - self._ahead
+            self._tables.resets += 1
+            for each in self._leased():
+                if each.lease_until is not None:
+                    until = each.lease_until - self._ahead
+                    self._tables.queue[each.job_id] = each._replace(lease_until=until)
+        return self._ahead
+
     def renew(
         self, worker: str, grants: Sequence[tuple[str, int]], until: int
     ) -> set[tuple[str, int]]:

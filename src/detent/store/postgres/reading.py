@@ -10,6 +10,7 @@ import msgspec
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
+from detent.store.clock import Moment
 from detent.store.codec import from_json
 from detent.store.port import TABLES, Delivery, Intake, Key, Logged, RefusedIntake, Seal
 from detent.store.port import Query as ListQuery
@@ -36,9 +37,9 @@ TAG_IN_LIST = (
     "EXISTS (SELECT FROM json_array_elements_text({column}::json) AS tag WHERE tag = :{value})"
 )
 
-#: The store's time, from the server's clock and the time of the last event that the transaction
-#: sees.
-Clock = Callable[[int, int | None], int]
+#: The store's time, from what a transaction read when it began: the server's clock, the row of the
+#: store's own, and the last event.
+Clock = Callable[[int, str | None, int | None, int | None], Moment]
 
 to_bytes = msgspec.json.Encoder().encode
 
@@ -51,15 +52,20 @@ class PostgresReading:
     def __init__(self, transaction: Transaction, clock: Clock) -> None:
         self._transaction = transaction
         self._clock = clock
-        self._now: int | None = None
+        self._known: Moment | None = None
 
     def now(self) -> int:
-        if self._now is None:
+        return self._moment().now
+
+    def ahead(self) -> int:
+        return self._moment().ahead
+
+    def _moment(self) -> Moment:
+        if self._known is None:
             if not self._transaction.started:
                 self._transaction.run()
-            *_, server_now, last_at = self._transaction.started
-            self._now = self._clock(server_now, last_at)
-        return self._now
+            self._known = self._clock(*self._transaction.started[-4:])
+        return self._known
 
     def _ask(self, query: Query) -> Rows:
         return self._transaction.rows(query)

@@ -1,14 +1,15 @@
 """The PostgreSQL store: a pool of connections for whoever reads or writes, and one that listens."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 
 import psycopg
 
 from detent import failpoints
+from detent.clock import HostClock
 from detent.errors import Broken, DetentError
+from detent.store.clock import Moment, StoreClock, TimeSource
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.postgres.claiming import Lanes
@@ -37,12 +38,12 @@ def writing_opening(hold_s: float) -> Opening:
 class PostgresStore:
     """One database. Threads, processes and machines may use it at once."""
 
-    def __init__(self, url: str, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self, url: str, clock: TimeSource | None = None) -> None:
         address = read_address(url)
         self.url = address.shown
-        self._clock = clock
-        self._last = 0
-        self._clock_guard = Lock()
+        #: A test's clock instead of the server's.
+        self._source = clock
+        self._clock = StoreClock(clock or HostClock())
         self._process = os.getpid()
         self._writing = writing_opening(address.max_hold_s)
         self._pool = Pool(address, SilentSessions(address).end)
@@ -100,12 +101,11 @@ class PostgresStore:
     def _begin_writing(self) -> Transaction:
         return Transaction(self._pool, self._writing, self.url)
 
-    def _moment(self, server_now: int, last_at: int | None) -> int:
-        """Never before what was told here or written anywhere, whatever the clock says."""
-        now = server_now if self._clock is None else self._clock()
-        with self._clock_guard:
-            self._last = max(now, self._last, last_at or 0)
-            return self._last
+    def _moment(
+        self, server_now: int, clock: str | None, last_at: int | None, head: int | None
+    ) -> Moment:
+        wall = server_now if self._source is None else None
+        return self._clock.moment(self._clock.written(clock, last_at, head), wall)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

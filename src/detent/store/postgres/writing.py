@@ -11,6 +11,7 @@ from typing import Any
 
 from detent.errors import Broken, Refused
 from detent.kernel.state import Resource
+from detent.store import clock
 from detent.store.codec import event_digest, from_json, to_json
 from detent.store.port import (
     REBUILT,
@@ -58,6 +59,8 @@ class PostgresWriting(PostgresReading):
         self._entries: list[Entry] = []
         self._arrivals: saving.Arrivals = {}
         self._deleted: set[str] = set()
+        #: Rows were written that may be due at some time, and perhaps no event with them.
+        self._timed = False
 
     def _ask(self, query: Query) -> Rows:
         return self._run(query)[-1]
@@ -141,9 +144,21 @@ class PostgresWriting(PostgresReading):
         leases, waits, deadlines = self._run(*[READY[kind](now=now, limit=limit) for kind in kinds])
         return Due(leases, waits, [job_id for (job_id,) in deadlines])
 
+    def reset_clock(self) -> int:
+        moment = self._moment()
+        if moment.ahead:
+            put = PUT_NAMED["system_state"]
+            row = to_json(clock.reset(moment, self.head()))
+            self._run(
+                put(name=clock.CLOCK, value=row, updated_at=moment.now - moment.ahead),
+                READY["shift_leases"](ahead=moment.ahead),
+            )
+        return moment.ahead
+
     def renew(
         self, worker: str, grants: Sequence[tuple[str, int]], until: int
     ) -> set[tuple[str, int]]:
+        self._timed = True
         rows = to_json([{"job_id": job_id, "fence": fence} for job_id, fence in grants])
         held, free = self._run(
             READY["held_leases"](rows=rows, worker=worker),
@@ -160,6 +175,7 @@ class PostgresWriting(PostgresReading):
         return {name: from_json(value) for name, value in rows}
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
+        self._timed = True
         put, remove, now = PUT_NAMED[table], REMOVE_NAMED[table], self.now()
         self._run(
             *(
@@ -250,8 +266,17 @@ class PostgresWriting(PostgresReading):
         if self._leases:
             self._run()
         appended = saving.appended(self._entries, self._arrivals, self._deleted)
-        self._transaction.commit(chain(self._unsent(), appended))
+        self._transaction.commit(chain(self._unsent(), self._time(), appended))
         return bool(self._arrivals)
+
+    def _time(self) -> Iterator[Query]:
+        """The clock goes on from the time of a write without an event. It comes last, so that
+        nobody waits long for its row.
+        """
+        moment = self._moment() if self._timed and not self._entries else None
+        row = None if moment is None else clock.renewed(moment)
+        if moment is not None and row is not None:
+            yield READY["renew_clock"](value=row, now=moment.now, old=moment.written.row)
 
     # -- forgetting ------------------------------------------------------------------------
 

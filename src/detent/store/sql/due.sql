@@ -7,6 +7,9 @@ WHERE worker IS NOT NULL AND lease_until <= :now
 ORDER BY lease_until
 LIMIT :limit;
 
+-- name: shift_leases
+UPDATE queue SET lease_until = lease_until - :ahead WHERE worker IS NOT NULL;
+
 -- name: due_waits
 SELECT job_id, name
 FROM waits

@@ -6,6 +6,7 @@ from typing import Any
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import paging
+from detent.store.clock import Moment
 from detent.store.codec import from_json
 from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
@@ -40,13 +41,16 @@ TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{va
 class SqliteReading:
     """A consistent view: the transaction that it stands in began before it was made."""
 
-    def __init__(self, connection: Connection, now: int) -> None:
+    def __init__(self, connection: Connection, moment: Moment) -> None:
         self._all = connection.all
         self._many = connection.many
-        self._now = now
+        self._now, self._ahead, _ = self._moment = moment
 
     def now(self) -> int:
         return self._now
+
+    def ahead(self) -> int:
+        return self._ahead
 
     def _of(self, text: str, ids: Collection[str]) -> Rows:
         """What a statement does with a set of ids."""

@@ -1,8 +1,7 @@
 """The SQLite store: one connection that writes, some that read, one that listens."""
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -10,7 +9,9 @@ from threading import Lock
 import apsw
 
 from detent import failpoints
+from detent.clock import HostClock
 from detent.errors import Broken, DetentError, Unavailable
+from detent.store.clock import Moment, StoreClock, TimeSource
 from detent.store.sqlite import checks, schema
 from detent.store.sqlite.blobs import DirectoryBlobs
 from detent.store.sqlite.connection import Connection, Turn
@@ -19,7 +20,7 @@ from detent.store.sqlite.faults import explained
 from detent.store.sqlite.reading import SQL, SqliteReading
 from detent.store.sqlite.writing import SqliteWriting
 
-LAST_AT = SQL["last_at"].text
+WRITTEN = SQL["written"].text
 #: Connections for reading that are kept when nobody uses them.
 IDLE_READERS = 8
 
@@ -31,13 +32,12 @@ class SqliteStore:
     outputs = None
 
     def __init__(
-        self, path: Path | str, clock: Callable[[], int] | None = None, *, local: bool = False
+        self, path: Path | str, clock: TimeSource | None = None, *, local: bool = False
     ) -> None:
         self.path = Path(path).absolute()
         self.url = f"sqlite://{self.path}"
-        self._clock = clock or _host_clock
-        self._last = 0
-        self._clock_guard = Lock()
+        self._source = clock or HostClock()
+        self._clock = StoreClock(self._source)
         self._process = os.getpid()
         self._turn = Turn()
         self._idle: list[Connection] = []
@@ -50,7 +50,7 @@ class SqliteStore:
         self._writer: Connection | None = self._first_connection()
         write_ahead = self.path.with_name(self.path.name + "-wal")
         self._doorbell = Doorbell(Connection(self.path, reads_only=True), write_ahead)
-        self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._clock)
+        self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
 
     def _first_connection(self) -> Connection:
         """Under the lock: switching to the write-ahead log and migrating happen once."""
@@ -58,7 +58,7 @@ class SqliteStore:
         try:
             with self._lock:
                 connection = Connection(self.path)
-                schema.bring_up(connection, self.path, self._clock())
+                schema.bring_up(connection, self.path, self._source())
                 return connection
         except DetentError:
             self._drop(connection)
@@ -79,7 +79,7 @@ class SqliteStore:
         try:
             connection = self._take_reader()
             connection.all("BEGIN")
-            yield SqliteReading(connection, self._now(connection))
+            yield SqliteReading(connection, self._moment(connection))
         except apsw.Error as error:
             self._drop(connection)
             connection = None
@@ -95,7 +95,7 @@ class SqliteStore:
             try:
                 connection = self._open_writer()
                 connection.all("BEGIN IMMEDIATE")
-                writing = SqliteWriting(connection, self._now(connection), self.url)
+                writing = SqliteWriting(connection, self._moment(connection), self.url)
                 failpoints.hit("transaction.begun")
                 yield writing
                 if writing.failed is not None:
@@ -113,12 +113,8 @@ class SqliteStore:
                 self._undo()
                 raise
 
-    def _now(self, connection: Connection) -> int:
-        """Never before what was told here or written anywhere, whatever the clock says."""
-        last = connection.all(LAST_AT)
-        with self._clock_guard:
-            self._last = max(self._clock(), self._last, last[0][0] if last else 0)
-            return self._last
+    def _moment(self, connection: Connection) -> Moment:
+        return self._clock.moment(self._clock.written(*connection.all(WRITTEN)[0]))
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
@@ -182,7 +178,3 @@ class SqliteStore:
             while self._idle:
                 self._idle.pop().close()
         self._lock.close()
-
-
-def _host_clock() -> int:
-    return time.time_ns() // 1_000

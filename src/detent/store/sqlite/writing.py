@@ -7,6 +7,8 @@ import apsw
 
 from detent.errors import Broken, DetentError, Refused
 from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.store import clock
+from detent.store.clock import Moment
 from detent.store.codec import event_digest, event_rows, to_json
 from detent.store.port import (
     REBUILT,
@@ -55,6 +57,7 @@ CHECKPOINTS = Put.of("upsert_checkpoints", Checkpoint)
 
 EVENTS, QUEUE, LEASE = SQL["insert_events"].text, SQL["upsert_queue"].text, SQL["lease_queue"].text
 RENEW, TO_BLANK, BLANK = (SQL[name].text for name in ("renew", "events_to_blank", "blank_events"))
+RENEW_CLOCK = SQL["renew_clock"].text
 RUNNING_BY = {kind: SQL[f"running_by_{kind}"].text for kind in ("intent", "project", "key")}
 PUT_NAMED = for_tables(SQL["put_named"], TABLES)
 REMOVE_NAMED = for_tables(SQL["remove_named"], TABLES)
@@ -73,10 +76,12 @@ PARTS_OF_JOBS = [
 class SqliteWriting(SqliteReading):
     """Nobody else writes while this lives: SQLite has one writer."""
 
-    def __init__(self, connection: Connection, now: int, where: str) -> None:
-        super().__init__(connection, now)
+    def __init__(self, connection: Connection, moment: Moment, where: str) -> None:
+        super().__init__(connection, moment)
         self._connection = connection
         self._where = where
+        #: Whether the row of the clock was seen to.
+        self._noted = False
         #: Why a save failed. What it had written by then must not be committed.
         self.failed: DetentError | None = None
 
@@ -106,8 +111,26 @@ class SqliteWriting(SqliteReading):
     def renew(
         self, worker: str, grants: Sequence[tuple[str, int]], until: int
     ) -> set[tuple[str, int]]:
+        self._note_time()
         rows = [(until, job_id, fence, worker) for job_id, fence in grants]
         return set(self._many(RENEW, rows))
+
+    def reset_clock(self) -> int:
+        ahead = self._ahead
+        if ahead:
+            row = clock.reset(self._moment, self.head())
+            self._all(
+                PUT_NAMED["system_state"].text, (clock.CLOCK, to_json(row), self._now - ahead)
+            )
+            self._all(SQL["shift_leases"].text, (ahead,))
+        return ahead
+
+    def _note_time(self) -> None:
+        """What is written without an event may be due at some time: the clock goes on from now."""
+        row = None if self._noted else clock.renewed(self._moment)
+        self._noted = True
+        if row is not None:
+            self._all(RENEW_CLOCK, (row, self._now, self._moment.written.row))
 
     # -- saving ----------------------------------------------------------------------------
 
@@ -115,6 +138,7 @@ class SqliteWriting(SqliteReading):
         return self.rows(table)
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
+        self._note_time()
         for name, value in rows.items():
             if value is None:
                 self._all(REMOVE_NAMED[table].text, (name,))

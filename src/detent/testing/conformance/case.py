@@ -8,11 +8,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from detent.engine import Engine
+from detent.store.clock import TimeSource
 from detent.store.port import Reading, Store, Writing
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
-OpenStore = Callable[[Callable[[], int]], Store]
+OpenStore = Callable[[TimeSource], Store]
 
 
 class Case:

@@ -3,7 +3,7 @@
 Its line goes past the auditor. Others act between what it tells, and between what the steps do.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from detent.testing.simulation.planned import APP, script
 from detent.testing.simulation.process import Process
 from detent.worker.attempt import Attempt, Hold, Stop
 from detent.worker.files import RunFiles
-from detent.worker.line import Line
+from detent.worker.line import Line, never
 from detent.worker.plans import NOTHING, PlanRun, Work
 
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ class AuditedLine(Line):
         self.process.store.begin()
         return super().read()
 
-    def tell(self, command: c.Command, under: c.Grant | None = None) -> Any:
+    def tell(
+        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    ) -> Any:
         while True:
             if self.process.faults.rng.random() < BETWEEN:
                 self.process.faults.between()
             (result,) = self.process.ask(Ask(command, self.process.actor(), grant=under))
-            if isinstance(result, Unavailable):
+            if isinstance(result, Unavailable) and not over():
                 continue
             if isinstance(result, DetentError):
                 raise result

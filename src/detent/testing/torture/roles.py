@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from detent import failpoints
+from detent.clock import HostClock
 from detent.operations.offices import Office
 from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
-from detent.store.sqlite import store as sqlite_store
 from detent.testing.torture import mutants
 from detent.testing.torture.place import CLOCK, REFUSED
 from detent.testing.torture.work import REFERENCE
@@ -37,7 +37,7 @@ def play(request: Mapping[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", force=True)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     Office.__init__.__defaults__ = (TERM_US,)
-    sqlite_store._host_clock = _jumping_clock
+    HostClock.__call__ = _jumping_clock  # type: ignore[method-assign, assignment]
     failpoints.arm(os.environ)
     for change in mutants.MUTANTS[mutant]() if (mutant := os.environ.get(mutants.VARIABLE)) else ():
         change.start()
@@ -72,7 +72,7 @@ def _say(ready: Path, text: str) -> None:
     draft.replace(ready)
 
 
-def _jumping_clock() -> int:
+def _jumping_clock(_: HostClock) -> int:
     """The host's clock, as far off as the file says. A server's clock is out of our reach."""
     try:
         off_us = int(Path(os.environ.get(CLOCK, "")).read_text() or 0)

@@ -79,6 +79,7 @@ class CommandRunner:
         records.write(group)
         try:
             failpoints.hit("spawn.before")
+            attempt.require_lease()
             with self._start(argv, attempt) as process:
                 return self._stay(process, group, records, attempt)
         finally:
@@ -140,7 +141,10 @@ def report_evidence(attempt: Attempt, line: Line) -> None:
     """Tell of the files that the run has left as evidence."""
     if attempt.stopped is None:
         for kept in attempt.files.collect():
-            line.tell(c.AddEvidence(attempt.hold.grant, attempt.run_id, *kept))
+            attempt.require_lease()
+            line.tell(
+                c.AddEvidence(attempt.hold.grant, attempt.run_id, *kept), over=attempt.hold.expired
+            )
 
 
 class Follower:

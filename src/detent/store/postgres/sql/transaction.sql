@@ -10,7 +10,9 @@ SELECT
     set_config('enable_memoize', 'off', true), set_config('jit', 'off', true),
     set_config('plan_cache_mode', 'force_generic_plan', true),
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
-    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
+    (SELECT value FROM system_state WHERE name = 'clock') AS clock,
+    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
+    (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
 
 -- A process that stops in the middle of a write holds its locks for a limited time: between two round trips by
 -- the first of these timeouts, within one by the second, which PostgreSQL has from version 17 on.
@@ -25,7 +27,9 @@ SELECT
         set_config('transaction_timeout', :hold_ms, true)
     END AS hold,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now,
-    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at;
+    (SELECT value FROM system_state WHERE name = 'clock') AS clock,
+    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
+    (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
 
 -- Starts the time of the transaction again, for one that is long and goes on; 0 takes its limit away.
 -- name: hold_on

@@ -5,8 +5,12 @@
 INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data)
 VALUES (:stream, :version, :project, :name, :schema, :subject, :at, :actor, :data);
 
--- name: last_at
-SELECT at FROM events ORDER BY position DESC LIMIT 1;
+-- Which times were written: the row of the store's clock, and the last event.
+-- name: written
+SELECT
+    (SELECT value FROM system_state WHERE name = 'clock') AS clock,
+    (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
+    (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
 
 -- name: keys
 SELECT project, key, digest, answer, expires_at

@@ -87,7 +87,9 @@ class Meter:
 def told(line: Line, attempt: Attempt, command: c.Command) -> Any:
     """Have a report taken; without the claim nobody would hear it, and the work must stop."""
     try:
-        return line.tell(command)
+        if attempt.hold.expired():
+            return None
+        return line.tell(command, over=attempt.hold.expired)
     except Refused as refusal:
         if refusal.code != "stale_fence":
             raise
@@ -191,6 +193,7 @@ def follow(
     records.write(group)
     try:
         failpoints.hit("spawn.before")
+        attempt.require_lease()
         settings = attempt.intent.app.installation().settings
         inside = confined(argv, settings, attempt.files.path, directory, writable)
         with start(inside, directory, environment) as process:
