@@ -129,7 +129,7 @@ class Door:
         given = credentials(headers)
         if unsafe:
             check_origin(headers, host, required=given.cookie)
-        return await self.tokens.find(given.token)
+        return await self.tokens.find(given)
 
 
 async def refuse(error: DetentError, scope: Scope, receive: Receive, send: Send) -> None:

@@ -209,6 +209,11 @@ export type EndRunBody = {
   result?: unknown;
 };
 
+export type EndedSession = {
+  id: string;
+  ended: boolean;
+};
+
 export type EnqueueBody = {
   taskId: string;
   source: string;
@@ -876,6 +881,19 @@ export type Series = {
   partial: boolean;
 };
 
+/** A browser's session; `token` is the name of the token that it belongs to. */
+export type Session = {
+  id: string;
+  token: string;
+  project: string | null;
+  created_at: string;
+  expires_at: string;
+};
+
+export type Sessions = {
+  items: Array<Session>;
+};
+
 export type SetStateBody = {
   value?: unknown;
 };
@@ -1213,6 +1231,7 @@ export interface Operations {
   drain_worker: { takes: { name: string }; answers: Drained };
   edit_task: { takes: { task_id: string } & (EditTaskBody); answers: Moved };
   end_run: { takes: { run_id: string } & (EndRunBody); answers: Run };
+  end_session: { takes: { session_id: string }; answers: EndedSession };
   enqueue: { takes: object & (EnqueueBody); answers: Added };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
@@ -1234,6 +1253,7 @@ export interface Operations {
   list_resources: { takes: object; answers: Resources };
   list_runs: { takes: { state?: string; worker?: string; job_id?: string; search?: string; sort?: "queued_at" | "-queued_at" | "started_at" | "-started_at" | "ended_at" | "-ended_at" | "id" | "-id"; cursor?: string; limit?: number }; answers: RunPage };
   list_schedules: { takes: object; answers: Schedules };
+  list_sessions: { takes: object; answers: Sessions };
   list_tasks: { takes: { state?: string; lifecycle?: "review" | "board"; project?: string; intent?: string; source?: string; priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low"; tag?: string; parent_id?: string; active?: boolean; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "priority" | "-priority" | "id" | "-id"; cursor?: string; limit?: number }; answers: TaskPage };
   list_tokens: { takes: object; answers: Tokens };
   list_webhooks: { takes: object; answers: Webhooks };
@@ -1324,6 +1344,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   drain_worker: ["POST", "/api/workers/{name}/drain"],
   edit_task: ["PATCH", "/api/tasks/{task_id}"],
   end_run: ["POST", "/api/runs/{run_id}/end"],
+  end_session: ["DELETE", "/api/sessions/{session_id}"],
   enqueue: ["POST", "/enqueue"],
   fork_job: ["POST", "/api/jobs/{job_id}/fork"],
   health: ["GET", "/api/health"],
@@ -1345,6 +1366,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_resources: ["GET", "/api/resources"],
   list_runs: ["GET", "/api/runs"],
   list_schedules: ["GET", "/api/schedules"],
+  list_sessions: ["GET", "/api/sessions"],
   list_tasks: ["GET", "/api/tasks"],
   list_tokens: ["GET", "/api/tokens"],
   list_webhooks: ["GET", "/api/webhooks"],
