@@ -23,6 +23,10 @@ def _refused(meaning: str, why: str, remedy: str) -> Code:
     return Code(409, 1, meaning, why, remedy)
 
 
+def _unknown(meaning: str, why: str, remedy: str) -> Code:
+    return Code(404, 3, meaning, why, remedy)
+
+
 #: How commands end, one code for each answer to "whose fault"; 10 to 14 are those of a wait.
 EXIT_CODES: Mapping[int, str] = {
     0: "It was done, or there was nothing to do.",
@@ -294,54 +298,45 @@ CODES: Mapping[str, Code] = {
         "Use one of the known intents, or configure the new one and start its worker.",
     ),
     # NotFound
-    "not_found": Code(
-        404,
-        3,
+    "not_found": _unknown(
         "There is no such thing.",
         "The name or id is wrong, or the thing was removed.",
         "Check the name or id.",
     ),
-    "unknown_lifecycle": Code(
-        404,
-        3,
+    "unknown_lifecycle": _unknown(
         "There is no lifecycle of that name.",
         "The lifecycles are fixed and few.",
         "Use one of the lifecycles that the answer lists.",
     ),
-    "unknown_task": Code(
-        404,
-        3,
+    "unknown_task": _unknown(
         "There is no task with that id.",
         "The id is wrong, the task is in another project, or retention has removed it.",
         "Check the id with `detent tasks`.",
     ),
-    "unknown_job": Code(
-        404,
-        3,
+    "unknown_job": _unknown(
         "There is no job with that id.",
         "The id is wrong, the job is in another project, or retention has removed it.",
         "Check the id with `detent show` of its task.",
     ),
-    "unknown_run": Code(
-        404,
-        3,
+    "unknown_run": _unknown(
         "There is no run with that id.",
         "The id is wrong, the run is in another project, or retention has removed it.",
         "Check the id with `detent runs`.",
     ),
-    "unknown_webhook": Code(
-        404,
-        3,
+    "unknown_webhook": _unknown(
         "There is no webhook of that name.",
         "It was deleted, belongs to another project, or never was.",
         "Look at the names with `detent webhooks`.",
     ),
-    "unknown_token": Code(
-        404,
-        3,
+    "unknown_token": _unknown(
         "There is no token of that name.",
         "It was revoked, has expired, or never was.",
         "Look at the names with `detent tokens`.",
+    ),
+    "unknown_session": _unknown(
+        "There is no session with that id.",
+        "It was ended, has expired, its token was revoked, or it belongs to another token.",
+        "List the sessions with `detent sessions`.",
     ),
     # HTTP alone
     "method_not_allowed": Code(

@@ -1,23 +1,36 @@
 """The chain of seals: SHA-256 over the digests of all events, closed range by range, and its check.
 
-Sealing is no part of a write: whoever keeps the log seals what is committed. The chain makes it
-evident that something was changed; somebody who may rewrite the whole database can also rewrite the
-chain, and a tail that was cut off is seen only with an anchor that is kept elsewhere.
+Sealing is no part of a write: the keeper seals what is committed, every second. The chain makes it
+evident that an event was changed after it was sealed. The check names events that were sealed late
+or not at all. A writer of the whole database can also rewrite the chain, and a tail that was cut
+off is seen only with an anchor that is kept elsewhere.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from detent.errors import Refused
+from detent.errors import Broken, Refused
 from detent.store.codec import event_digest
-from detent.store.port import TOMBSTONES, TRIMMED, Logged, Reading, Seal, Store
+from detent.store.port import (
+    LATE,
+    SEALED,
+    TOMBSTONES,
+    TRIMMED,
+    Logged,
+    Reading,
+    Seal,
+    Store,
+    Writing,
+)
 from detent.store.walking import BATCH, batches
 
 #: The value of the chain before the first event.
 START = bytes(32)
 #: Events in one seal at most.
 MOST = 10_000
+#: An event that has no seal after this time was not sealed while a keeper ran.
+LATE_US = 60_000_000
 
 Progress = Callable[[str, int], None]
 
@@ -38,6 +51,20 @@ class Break(NamedTuple):
     found: Any
 
 
+class Unsealed(NamedTuple):
+    """Events that the chain does not speak for.
+
+    `what` is `missing` (no seal yet), `late` (sealed over a minute after the oldest was written) or
+    `removed` (there were seals up to `position`, and they are gone).
+    """
+
+    what: str
+    position: int
+    events: int
+    written_at: int | None
+    sealed_at: int | None
+
+
 class Chain(NamedTuple):
     """The chain up to a position, and everything that is wrong on the way there."""
 
@@ -45,6 +72,7 @@ class Chain(NamedTuple):
     value: bytes
     events: int
     breaks: list[Break]
+    unsealed: list[Unsealed]
 
 
 # ---- sealing -----------------------------------------------------------------------------------
@@ -54,11 +82,28 @@ def next_seal(view: Reading, most: int = MOST) -> Seal | None:
     """The seal for what was committed since the last one; None if nothing was."""
     last = view.last_seal()
     after, value = (last.to_position, last.chain) if last else (0, START)
+    if after < _sealed(view):
+        raise Broken(
+            f"The seals after position {after} were removed; new ones would hide that.",
+            hint="Run `detent verify`, which says what to check.",
+        )
     events = view.events(after, most)
     if not events:
         return None
     first, end = events[0].position, events[-1].position
     return Seal(first, end, len(events), chained(value, events), view.now())
+
+
+def put(tx: Writing, seal: Seal) -> None:
+    """Write a seal, and up to where there are seals."""
+    tx.put_seal(seal)
+    tx.put_rows("system_state", {SEALED: {"position": seal.to_position}})
+
+
+def _sealed(view: Reading) -> int:
+    """Up to where the log was sealed, as the last sealing has noted; 0 in older databases."""
+    row = view.rows("system_state").get(SEALED)
+    return int(row["position"]) if row else 0
 
 
 def seal_all(store: Store) -> int:
@@ -71,7 +116,7 @@ def seal_all(store: Store) -> int:
             return made
         try:
             with store.write() as tx:
-                tx.put_seal(seal)
+                put(tx, seal)
             made += 1
         except Refused as error:
             if error.code != "version_conflict":
@@ -105,20 +150,81 @@ def check(view: Reading, progress: Progress | None = None) -> Chain:
     A range that differs is named once: the next one is checked from what its seal says.
     """
     position, value, count, found = 0, START, 0, list[Break]()
-    base = trimmed(view)
+    base, accepted = trimmed(view), view.rows("system_state").get(LATE) or {}
+    unsealed = list[Unsealed]()
     if base:
         position, value = _begin_after(view, base, found)
     for seal in _seals(view, position):
-        range_count, range_value, first = 0, value, 0
+        ranged = _Range(value)
         for events in batches(view, position, upto=seal.to_position):
-            first = first or events[0].position
-            range_count += len(events)
-            range_value = chained(range_value, events)
+            ranged.add(events)
             if progress is not None:
                 progress("chain", events[-1].position)
-        found += _differing(seal, first, range_count, range_value)
-        position, value, count = seal.to_position, seal.chain, count + range_count
-    return Chain(position, value, count, found)
+        found += _differing(seal, ranged)
+        late = ranged.oldest is not None and seal.at - ranged.oldest > LATE_US
+        if late and accepted.get(str(seal.to_position)) != seal.chain.hex():
+            written = (ranged.oldest, seal.at)
+            unsealed.append(Unsealed("late", seal.to_position, ranged.count, *written))
+        position, value, count = seal.to_position, seal.chain, count + ranged.count
+    tail = _tail(view, position, progress)
+    unsealed += _not_sealed(view, position, tail)
+    return Chain(position, value, count + tail.count, found, unsealed)
+
+
+class _Range:
+    """What is added up of the events of one seal."""
+
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+        self.first = self.last = self.count = 0
+        self.oldest: int | None = None
+
+    def add(self, events: Sequence[Logged]) -> None:
+        self.first = self.first or events[0].position
+        self.last = events[-1].position
+        self.count += len(events)
+        self.value = chained(self.value, events)
+        oldest = min(event.at for event in events)
+        self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
+
+
+def _tail(view: Reading, position: int, progress: Progress | None) -> _Range:
+    """The events after the last seal."""
+    tail = _Range(START)
+    for events in batches(view, position):
+        tail.add(events)
+        if progress is not None:
+            progress("chain", events[-1].position)
+    return tail
+
+
+def _not_sealed(view: Reading, position: int, tail: _Range) -> Iterator[Unsealed]:
+    if _sealed(view) > position:
+        yield Unsealed("removed", _sealed(view), tail.count, tail.oldest, None)
+    elif tail.oldest is not None and view.now() - tail.oldest > LATE_US:
+        yield Unsealed("missing", tail.last, tail.count, tail.oldest, None)
+
+
+def accept(store: Store, after: int = 0) -> None:
+    """Seal what has no seal, and take the late seals after a position as they are.
+
+    For an operator who has checked what `check` names, and for events that came in with their old
+    times. The chain's value is noted, so that other seals in their place are named again.
+    """
+    with store.write() as tx:
+        last = tx.last_seal()
+        tx.put_rows("system_state", {SEALED: {"position": last.to_position if last else 0}})
+    seal_all(store)
+    with store.read() as view:
+        late = [each for each in check(view).unsealed if each.position > after]
+        values = {
+            str(seal.to_position): seal.chain.hex()
+            for each in late
+            for seal in view.seals(each.position - 1, 1)
+        }
+    with store.write() as tx:
+        known = tx.changing("system_state").get(LATE) or {}
+        tx.put_rows("system_state", {LATE: {**known, **values}})
 
 
 def _begin_after(view: Reading, base: int, found: list[Break]) -> tuple[int, bytes]:
@@ -131,13 +237,13 @@ def _begin_after(view: Reading, base: int, found: list[Break]) -> tuple[int, byt
     return base, kept[0].chain if kept else START
 
 
-def _differing(seal: Seal, first: int, count: int, value: bytes) -> Iterator[Break]:
-    if count != seal.events:
-        yield Break(seal.to_position, "count", seal.events, count)
-    if count and first != seal.from_position:
-        yield Break(seal.to_position, "from_position", seal.from_position, first)
-    if value != seal.chain:
-        yield Break(seal.to_position, "chain", seal.chain.hex(), value.hex())
+def _differing(seal: Seal, found: _Range) -> Iterator[Break]:
+    if found.count != seal.events:
+        yield Break(seal.to_position, "count", seal.events, found.count)
+    if found.count and found.first != seal.from_position:
+        yield Break(seal.to_position, "from_position", seal.from_position, found.first)
+    if found.value != seal.chain:
+        yield Break(seal.to_position, "chain", seal.chain.hex(), found.value.hex())
 
 
 def _seals(view: Reading, after: int) -> Iterator[Seal]:

@@ -42,6 +42,16 @@ class Settings:
     gateway_body_limit: int = setting(10_485_760, "Largest request body", "bytes")
     gateway_depth_limit: int = setting(64, "Deepest nesting of a JSON body")
     gateway_text_limit: int = setting(1_048_576, "Longest string in a JSON body", "characters")
+    gateway_header_timeout_ms: int = setting(
+        10_000, "How long a client may take for the headers of a request", "ms"
+    )
+    gateway_body_timeout_ms: int = setting(
+        30_000, "How long a client may take for the next 1,024 bytes of a body", "ms"
+    )
+    gateway_connections: int = setting(2_000, "Most open connections, within the limit of files")
+    gateway_connections_per_client: int = setting(
+        1_000, "Most open connections of one client address; a reverse proxy is one client"
+    )
     worker_name: str = setting("", "Name of the worker; empty: host name and process id")
     worker_concurrency: int = setting(8, "How many jobs one worker runs at once")
     worker_lease_ms: int = setting(30_000, "How long a claim holds without a heartbeat", "ms")

@@ -96,6 +96,7 @@ LOOKS: dict[str, int] = {
     "intents": 0,
     "limits": 0,
     "tokens": 0,
+    "sessions": 0,
     "config show": 0,
     "watch --once": 0,
     "lifecycle list": 0,

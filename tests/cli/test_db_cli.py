@@ -123,6 +123,24 @@ def test_a_long_log_shows_progress_beside_the_answer(
     assert json.loads(result.stdout)["differences"] == []
 
 
+def test_deleted_seals_are_named_with_what_to_do(run: Run, data: Path, job: str) -> None:
+    run("verify")
+    alter(
+        data / "detent.db",
+        "DELETE FROM seals",
+        "UPDATE events SET actor = 'eve' WHERE position = 2",
+    )
+    run("verify", "--write-anchor", "anchor.json", code=1)
+    assert not Path("anchor.json").exists()
+    shown = run("verify", code=1).stdout
+    assert "removed" in shown
+    assert "--accept-unsealed" in shown
+    assert "Clean" not in shown
+    (found,) = json.loads(run("verify", "--json", code=1).stdout)["unsealed"]
+    assert found["what"] == "removed"
+    assert "Clean" in run("verify", "--accept-unsealed").stdout
+
+
 def test_no_anchor_is_written_of_what_is_wrong(run: Run, data: Path, job: str) -> None:
     alter(data / "detent.db", "UPDATE jobs SET fence = 7")
     run("verify", "--write-anchor", "anchor.json", code=1)

@@ -66,6 +66,16 @@ def test_a_command_goes_through_it(here: None, gateway: Installation) -> None:
     assert [event.actor for event in accepted] == ["owner"]
 
 
+def test_sessions_are_listed_and_ended(here: None, gateway: Installation) -> None:
+    browser, session_id, _ = gateway.session_of(gateway.token)
+    assert f"{session_id}  owner" in run("sessions").stdout
+    shown = json.loads(run("sessions", "--json").stdout)["items"]
+    assert session_id in [each["id"] for each in shown]
+    assert run("sessions", "end", session_id).stdout == f"{session_id}: ended\n"
+    assert browser.get("/status").status_code == 401
+    assert run("sessions", "end", session_id).exit_code == 3
+
+
 def test_a_refusal_is_the_error_that_it_is(here: None) -> None:
     unknown = run("show", "nobody")
     assert (unknown.exit_code, unknown.stderr.count("no task, job or run")) == (3, 1)
@@ -318,6 +328,7 @@ LINES = (
     "tokens create ci --scope read --scope submit --expires 1h",
     "tokens",
     "tokens revoke ci",
+    "sessions",
     "watch --once",
     "events --limit 3",
     "logs {task}",

@@ -58,5 +58,5 @@ def test_enough_mutants_pass_the_ordinary_tests() -> None:
 
 
 def test_every_mutant_has_a_catcher_that_is_known() -> None:
-    known = {"search", "simulation", "failpoints", "races", "images", "disk"}
+    known = {"search", "simulation", "failpoints", "races", "images", "disk", "credentials"}
     assert {catcher.split(",")[0] for catcher in rows().values()} <= known

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 
@@ -18,14 +18,23 @@ from detent.gateway.tools import Load
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope
-from detent.operations.tokens import issue
+from detent.operations.tokens import digest_of, issue
 from detent.settings import Settings
 from detent.store.open import open_store
+from detent.store.port import Writing
 
 INTENTS: Mapping[str, Mapping[str, Any]] = {"runQA": {"command": ["true"]}, "review": {}}
 WORKER = c.Actor("worker:by-hand")
 #: How long anything may take on a machine that is busy with other things.
 DEADLINE_S = 60.0
+
+
+class Session(NamedTuple):
+    """A browser with a session: the session's id, and the secret that its cookie holds."""
+
+    browser: httpx2.Client
+    id: str
+    secret: str
 
 
 @dataclass
@@ -69,6 +78,29 @@ class Installation:
         self.names += 1
         caller = Caller(f"tester-{self.names}", frozenset(scopes), project, root_id)
         return self.core.engine.within(lambda tx: issue(tx, caller, lifetime_s=lifetime_s))
+
+    def session_of(self, token: str) -> Session:
+        """A browser that was signed in with a code of this token."""
+        code = self.client(token).post("/api/login/codes").json()["code"]
+        browser = self.client(None)
+        origin = {"Origin": self.url}
+        answer = browser.post("/api/login", json={"code": code}, headers=origin)
+        assert answer.status_code == 200, answer.text
+        secret = str(browser.cookies["detent"])
+        with self.core.store.read() as view:
+            row = view.rows("tokens")[digest_of(secret)]
+        return Session(browser, row["id"], secret)
+
+    def expire(self, token: str) -> None:
+        """Let the time of a token be over, in the store and in what the gateway has read."""
+        key = digest_of(token)
+
+        def write(tx: Writing) -> None:
+            row = tx.rows("tokens")[key]
+            tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
+
+        self.core.engine.within(write)
+        self.server.gateway.tokens.forget()
 
     def head(self) -> int:
         return feed.head(self.core.store)

@@ -279,10 +279,17 @@ def test_no_unsafe_method_is_served_to_a_session_of_another_page(
         assert (answer.status_code, answer.json()["code"]) == (403, "wrong_origin")
 
 
-def test_a_code_is_no_token_and_a_session_has_its_makers_rights(gateway: Installation) -> None:
-    reader = gateway.client(gateway.token_for(Scope.READ, project="alpha"))
-    browser, code = logged_in(gateway, reader)
+def test_a_code_is_no_token(gateway: Installation, owner: httpx2.Client) -> None:
+    """While it can still be exchanged: a used one would be refused for being used."""
+    code = owner.post("/api/login/codes").json()["code"]
     assert gateway.client(code).get("/status").status_code == 401
+    assert gateway.client(None, Cookie=f"detent={code}").get("/status").status_code == 401
+    assert gateway.client(None).post("/api/login", json={"code": code}).status_code == 200
+
+
+def test_a_session_has_its_makers_rights(gateway: Installation) -> None:
+    reader = gateway.client(gateway.token_for(Scope.READ, project="alpha"))
+    browser, _ = logged_in(gateway, reader)
     answer = browser.post("/api/pause", json={}, headers={"Origin": gateway.url})
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 

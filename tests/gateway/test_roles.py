@@ -129,6 +129,8 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/tokens"): "admin",
     ("POST", "/api/tokens"): "admin",
     ("DELETE", "/api/tokens/{name}"): "admin",
+    ("GET", "/api/sessions"): "read",
+    ("DELETE", "/api/sessions/{session_id}"): "read",
     ("GET", "/api/webhooks"): "admin",
     ("PUT", "/api/webhooks/{name}"): "admin",
     ("DELETE", "/api/webhooks/{name}"): "admin",
@@ -170,7 +172,7 @@ def expected(role: str, method: str, path: str) -> set[int] | None:
 def ask(client: httpx2.Client, method: str, path: str) -> httpx2.Response:
     """A request that is let through or not, and does nothing if it is."""
     plain = path.replace("{file:path}", "a/b.txt").replace("{name}", "nobody")
-    url = plain.format(task_id="no", job_id="no", run_id="no")
+    url = plain.format(task_id="no", job_id="no", run_id="no", session_id="no")
     query = "?follow=false" if path == "/api/events" else ""
     if method in ("POST", "PUT", "PATCH"):
         return client.request(method, url, json={"no_such_field": 1})
@@ -324,7 +326,9 @@ def theirs(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
     task_id = owner.post("/api/tasks", json={"intent": "runQA", "project": "theirs", "run": True})
     made = str(task_id.json()["id"])
     gateway.complete(made)
-    return {"task_id": made, "job_id": f"{made}-j1", "run_id": f"{made}-j1-r1"}
+    session = gateway.session_of(gateway.token_for(Scope.READ, project="theirs"))
+    ids = {"task_id": made, "job_id": f"{made}-j1", "run_id": f"{made}-j1-r1"}
+    return {**ids, "session_id": session.id}
 
 
 @pytest.fixture(scope="module")

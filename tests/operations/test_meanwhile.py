@@ -10,7 +10,7 @@ from detent.engine import Engine
 from detent.engine.claims import ClaimAsk
 from detent.errors import Unauthorized
 from detent.kernel import commands as c
-from detent.operations import agents, tokens
+from detent.operations import agents, sessions, tokens
 from detent.operations.core import Core
 from detent.operations.offices import Office
 from detent.operations.registry import OWNER, Caller, Scope
@@ -66,13 +66,15 @@ def test_one_of_two_is_elected(cores: list[Core], behind: Callable[..., Any]) ->
 
 
 def test_a_code_is_exchanged_once(cores: list[Core], behind: Callable[..., Any]) -> None:
-    code = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER, "code", 60))
+    token = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER))
+    key = tokens.digest_of(token)
+    code = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER, "code", 60, token=key))
 
     def exchange(tx: Writing) -> None:
         assert tokens.digest_of(code) in tx.changing("tokens")
         tx.put_rows("tokens", {tokens.digest_of(code): None})
 
-    assert isinstance(behind(exchange, lambda: tokens.exchange(cores[1], code)), Unauthorized)
+    assert isinstance(behind(exchange, lambda: sessions.exchange(cores[1], code)), Unauthorized)
 
 
 def test_a_token_that_is_revoked_does_not_come_back(

@@ -8,7 +8,7 @@ import pytest
 
 from detent import seals
 from detent.engine import Engine
-from detent.errors import Refused
+from detent.errors import Broken, Refused
 from detent.keeper import seal as duty
 from detent.kernel import commands as c
 from detent.operations.core import Core
@@ -24,17 +24,22 @@ from detent.testing.conformance.work import claim_one, complete, do, submit_job,
 from detent.upkeep.verify import verify
 
 
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[Store]:
     place = {"memory": "memory:", "sqlite": str(tmp_path / "detent.db")}.get(request.param)
-    made = open_store(place or request.getfixturevalue("postgres_url"), VirtualClock())
+    made = open_store(place or request.getfixturevalue("postgres_url"), clock)
     yield made
     made.close()
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "detent.db", VirtualClock())
+def sqlite(tmp_path: Path, clock: VirtualClock) -> Iterator[SqliteStore]:
+    made = SqliteStore(tmp_path / "detent.db", clock)
     yield made
     made.close()
 
@@ -203,12 +208,105 @@ def test_a_seal_that_was_removed_is_missed(sqlite: SqliteStore) -> None:
     )
 
 
+# ---- events without a timely seal --------------------------------------------------------------
+
+MINUTE_US = 60_000_000
+#: Who did it is in no row, so that only the chain knows.
+ACTOR = "UPDATE events SET actor = 'person:eve' WHERE position = 2"
+
+
+def named(store: Store) -> list[tuple[str, int]]:
+    """What `verify` names beside differences, of which there are none."""
+    verdict = verify(store)
+    assert verdict.differences == []
+    assert verdict.clean == (not verdict.unsealed)
+    return [(each.what, each.position) for each in verdict.unsealed]
+
+
+def head(store: Store) -> int:
+    with store.read() as view:
+        return view.head()
+
+
+@pytest.mark.parametrize("age_us", [0, 10 * MINUTE_US])
+def test_deleted_seals_and_a_changed_actor_do_not_verify_as_clean(
+    sqlite: SqliteStore, clock: VirtualClock, age_us: int
+) -> None:
+    finished(sqlite)
+    assert verify(sqlite).clean
+    clock.advance(us=age_us)
+    alter(sqlite, "DELETE FROM seals", ACTOR)
+    assert named(sqlite) == [("removed", head(sqlite))]
+    assert named(sqlite) == [("removed", head(sqlite))], "the check has sealed it"
+
+
+def test_the_keeper_makes_no_seals_in_the_place_of_deleted_ones(sqlite: SqliteStore) -> None:
+    finished(sqlite)
+    seals.seal_all(sqlite)
+    alter(sqlite, "DELETE FROM seals", ACTOR)
+    with pytest.raises(Broken, match="were removed"):
+        duty.run(Core(sqlite, Engine(sqlite)))
+    assert named(sqlite) == [("removed", head(sqlite))]
+
+
+def test_seals_that_replace_deleted_ones_are_late(sqlite: SqliteStore, clock: VirtualClock) -> None:
+    """The note of how far the log was sealed is gone too, and a keeper has sealed all again."""
+    finished(sqlite)
+    assert verify(sqlite).clean
+    clock.advance(us=2 * MINUTE_US)
+    alter(sqlite, "DELETE FROM seals", "DELETE FROM system_state WHERE name = 'sealed'", ACTOR)
+    finished(sqlite)
+    duty.run(Core(sqlite, Engine(sqlite)))
+    assert named(sqlite) == [("late", head(sqlite))]
+    assert chain(sqlite).breaks == []
+
+
+def test_events_that_no_keeper_has_sealed_are_named_and_can_be_accepted(
+    store: Store, clock: VirtualClock
+) -> None:
+    finished(store)
+    assert named(store) == []
+    finished(store)
+    clock.advance(us=MINUTE_US + 1)
+    assert named(store) == [("missing", head(store))]
+    assert named(store) == [("missing", head(store))]
+    assert verify(store, accept_unsealed=True).clean
+    assert named(store) == []
+    with store.read() as view:
+        last = view.last_seal()
+    assert last is not None
+    assert last.to_position == head(store)
+
+
+def test_what_was_accepted_is_not_accepted_with_another_chain(
+    sqlite: SqliteStore, clock: VirtualClock
+) -> None:
+    finished(sqlite)
+    clock.advance(us=2 * MINUTE_US)
+    assert verify(sqlite, accept_unsealed=True).clean
+    alter(sqlite, "DELETE FROM seals", "DELETE FROM system_state WHERE name = 'sealed'", ACTOR)
+    seals.seal_all(sqlite)
+    assert named(sqlite) == [("late", head(sqlite))]
+
+
+def test_a_broken_chain_cannot_be_accepted(sqlite: SqliteStore, clock: VirtualClock) -> None:
+    finished(sqlite)
+    seals.seal_all(sqlite)
+    finished(sqlite)
+    clock.advance(us=2 * MINUTE_US)
+    alter(sqlite, ACTOR)
+    verdict = verify(sqlite, accept_unsealed=True)
+    assert [each.field for each in verdict.differences] == ["chain"]
+    assert [each.what for each in verdict.unsealed] == ["missing"]
+
+
 # ---- anchors -----------------------------------------------------------------------------------
 
 CUT: list[Callable[[Seal], str]] = [
     lambda kept: "DROP TRIGGER events_keep_the_last",
     lambda kept: f"DELETE FROM events WHERE position > {kept.to_position}",
     lambda kept: f"DELETE FROM seals WHERE to_position > {kept.to_position}",
+    lambda kept: "DELETE FROM system_state WHERE name = 'sealed'",
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from detent.failpoints import Action
 from detent.store.open import open_store
 from detent.testing import power
-from detent.testing.torture import cells, place, races
+from detent.testing.torture import cells, credentials, place, races
 from detent.testing.torture.cells import Scene
 from detent.testing.torture.mutants import MUTANTS, mutated
 from detent.testing.torture.nursery import Nursery
@@ -76,6 +76,10 @@ OTHERS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "failed-sync-is-no-fault": (failed_sync, "P16"),
     "full-disk-is-no-fault": (full_disk, "P16"),
     "fault-is-not-undone": (full_disk, "P16"),
+    "login-code-is-a-token": (credentials.run, "credentials"),
+    "session-is-a-bearer-token": (credentials.run, "credentials"),
+    "session-survives-its-token": (credentials.run, "credentials"),
+    "session-makes-sessions": (credentials.run, "credentials"),
 }
 
 

@@ -243,7 +243,7 @@ def _verify(settings: Settings, as_json: bool) -> None:
     finally:
         store.close()
     report(verdict, as_json)
-    sys.exit(1 if verdict.differences else 0)
+    sys.exit(0 if verdict.clean else 1)
 
 
 @db.command()

@@ -202,6 +202,11 @@ COMMANDS: Mapping[str, Command] = {
         "List tokens; create or revoke one.",
         INSTALLATION,
     ),
+    "sessions": Command(
+        "detent.cli.sessions:sessions",
+        "List the browser sessions of the dashboard; end one.",
+        INSTALLATION,
+    ),
     "config": Command(
         "detent.cli.config:config",
         "Show each setting and where its value comes from.",

@@ -15,11 +15,18 @@ from detent.settings import load
 
 if TYPE_CHECKING:
     from detent.operations.core import Core
-    from detent.seals import Anchor
+    from detent.seals import Anchor, Unsealed
     from detent.upkeep.verify import Verdict
 
 #: How many events pass between two lines about progress.
 SAY_EVERY = 50_000
+
+#: What to do about events that the chain does not speak for.
+UNSEALED = """\
+The chain does not show whether these events were changed before they were sealed.
+missing, late: check whether a keeper ran when they were written. If none ran, that is the reason:
+accept them with `detent verify --accept-unsealed`. If one ran, seals were deleted.
+removed: seals were deleted. Compare with an anchor (`--anchor`) or a backup before you accept."""
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -27,22 +34,30 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--anchor", "seen", type=_file, help="Compare with what an earlier check saw.")
 @click.option("--write-anchor", "keep", type=_file, help="Write what this check saw, if clean.")
+@click.option(
+    "--accept-unsealed",
+    "accept",
+    is_flag=True,
+    help="Seal events without a timely seal, after you have checked why they have none.",
+)
 @output.json_option
-def verify(seen: Path | None, keep: Path | None, as_json: bool) -> None:
+def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) -> None:
     """Check the chain of seals, fold the log and compare every row with it.
 
     A log whose tail was cut off looks whole: keep an anchor on another machine, and compare.
+    Events that are older than a minute and have no seal, or got it later, are not clean either:
+    no keeper ran at that time, or the seals were removed.
     """
     from detent.service import open_core
     from detent.upkeep import verify as upkeep
 
     anchor = _read_anchor(seen) if seen else None
     with open_core(load()) as core, _progress(core) as told:
-        verdict = upkeep.verify(core.store, anchor, told)
-    if keep is not None and not verdict.differences:
+        verdict = upkeep.verify(core.store, anchor, told, accept_unsealed=accept)
+    if keep is not None and verdict.clean:
         _write_anchor(keep, verdict.anchor)
     report(verdict, as_json)
-    sys.exit(1 if verdict.differences else 0)
+    sys.exit(0 if verdict.clean else 1)
 
 
 @click.command()
@@ -62,15 +77,16 @@ def rebuild(as_json: bool) -> None:
         with _progress(core) as told:
             verdict = verify(core.store, progress=told)
     report(verdict, as_json)
-    sys.exit(1 if verdict.differences else 0)
+    sys.exit(0 if verdict.clean else 1)
 
 
 def report(verdict: "Verdict", as_json: bool) -> None:
     """What a check has found, for a person or a program."""
     if as_json:
         differences = [each._asdict() for each in verdict.differences]
-        anchor = verdict.anchor._asdict()
-        output.print_json({**verdict._asdict(), "anchor": anchor, "differences": differences})
+        unsealed = [_shown(each) for each in verdict.unsealed]
+        lists = {"differences": differences, "unsealed": unsealed}
+        output.print_json({**verdict._asdict(), "anchor": verdict.anchor._asdict(), **lists})
         return
     if verdict.differences:
         rows = [
@@ -78,13 +94,25 @@ def report(verdict: "Verdict", as_json: bool) -> None:
             for each in verdict.differences
         ]
         output.table(("STREAM", "POSITION", "WHAT", "FIELD", "LOG SAYS", "ROW SAYS"), rows)
-    else:
+    if verdict.unsealed:
+        shown = [tuple(map(str, _shown(each).values())) for each in verdict.unsealed]
+        output.table(("UNSEALED", "UP TO", "EVENTS", "OLDEST WRITTEN", "SEALED"), shown)
+        output.say(UNSEALED)
+    if verdict.clean:
         output.say(
             f"Clean: the log up to position {verdict.position} and every row agree.\n"
             f"Chain: {verdict.anchor.chain} at position {verdict.anchor.position}."
         )
     if not verdict.timers_checked:
         output.say("Due times were not compared, because work went on meanwhile.")
+
+
+def _shown(each: "Unsealed") -> dict[str, object]:
+    from detent import views
+
+    times = {name: getattr(each, name) for name in ("written_at", "sealed_at")}
+    shown = {name: None if at is None else views.utc(at) for name, at in times.items()}
+    return {**each._asdict(), **shown}
 
 
 def _read_anchor(file: Path) -> "Anchor":

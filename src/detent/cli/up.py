@@ -203,12 +203,21 @@ def _say_ready(service: Any, data_dir: Path, as_json: bool) -> None:
         return
     output.say(
         f"Ready: {service.url}  (Ctrl-C stops)\n"
-        f"Page:  {link_to(service.url, Direct(service.core))}\n"
-        "       (signs in once, within a minute; `detent dashboard` makes another link)\n"
+        f"Page:  {_page(service)}\n"
         f"Token: {data_dir / TOKEN_FILE}"
     )
     if service.core.intents:
         output.say(_example(service, data_dir / TOKEN_FILE))
+
+
+def _page(service: Any) -> str:
+    """The dashboard's address with a login code; without one if the owner's token was revoked."""
+    try:
+        link = link_to(service.url, Direct(service.core))
+    except Refused:
+        return f"{service.url}/  (sign in with a code: POST /api/login/codes with a valid token)"
+    more = "(signs in once, within a minute; `detent dashboard` makes another link)"
+    return f"{link}\n       {more}"
 
 
 def _example(service: Any, token: Path) -> str:

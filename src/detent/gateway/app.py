@@ -132,7 +132,8 @@ def make_app(
     app.router.routes.extend(_routes(gateway, app))
     open_paths = (*OPEN, METRICS) if core.settings.gateway_metrics_open else OPEN
     deny_undeclared(app.routes, open_paths)
-    door = Door(app, Paths(app.routes), gateway.tokens, hosts, open_paths)
+    body_timeout_s = core.settings.gateway_body_timeout_ms / 1_000
+    door = Door(app, Paths(app.routes), gateway.tokens, hosts, open_paths, body_timeout_s)
     if watcher is not None:
         watcher.requests = door.requests
     return door, gateway

@@ -14,9 +14,19 @@ from typing import Any, NamedTuple
 import anyio.to_thread
 
 from detent.errors import Forbidden, Misconfigured, Unauthorized
+from detent.operations.agents import RUN
 from detent.operations.core import Core
 from detent.operations.registry import OWNER, Caller
-from detent.operations.tokens import caller_from, digest_of, expired, new_token, row_for
+from detent.operations.tokens import (
+    SESSION,
+    TOKEN,
+    caller_from,
+    digest_of,
+    holds,
+    kind_of,
+    new_token,
+    row_for,
+)
 from detent.settings import TOKEN_FILE, Settings
 from detent.store.port import Store, Writing
 
@@ -46,21 +56,27 @@ class Tokens:
         self._now = 0
         self._read_at = float("-inf")
 
-    async def find(self, token: str) -> Visitor:
-        """Who came with this token."""
-        key = digest_of(token)
+    async def find(self, given: "Credentials") -> Visitor:
+        """Who came with these credentials."""
+        key = digest_of(given.token)
         if key not in self._rows or not self._fresh():
             await anyio.to_thread.run_sync(self.read)
-        if not self.valid(key):
+        if not self.valid(key) or kind_of(self._rows[key]) not in accepted(given.cookie):
             raise Unauthorized("The token is unknown, expired or revoked.")
         if key not in self._visitors:
-            self._visitors[key] = Visitor(caller_from(self._rows[key]), key)
+            self._visitors[key] = Visitor(self._caller(key), key)
         return self._visitors[key]
 
+    def _caller(self, key: str) -> Caller:
+        """A session has the rights that the record of its token gives now."""
+        row = self._rows[key]
+        if kind_of(row) == SESSION:
+            return caller_from(self._rows[row["token"]], row["token"], session=True)
+        return caller_from(row, key)
+
     def valid(self, key: str) -> bool:
-        """Whether a digest stands for a token, as far as was read last."""
-        row = self._rows.get(key)
-        return row is not None and row.get("kind") != "code" and not expired(row, self._now)
+        """Whether a digest is one of a valid token or session, as far as was read last."""
+        return holds(self._rows, key, self._now)
 
     def read(self) -> None:
         with self._store.read() as view:
@@ -128,6 +144,11 @@ class Credentials(NamedTuple):
 
     token: str
     cookie: bool
+
+
+def accepted(cookie: bool) -> tuple[str, ...]:
+    """The kinds of credentials that a cookie or a header may carry; a login code is in neither."""
+    return (SESSION,) if cookie else (TOKEN, RUN)
 
 
 def credentials(headers: Mapping[str, str]) -> Credentials:

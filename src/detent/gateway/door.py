@@ -17,7 +17,9 @@ from detent import logs
 from detent.errors import DetentError
 from detent.gateway import problems
 from detent.gateway.auth import SAFE_METHODS, Tokens, Visitor, check_host, check_origin, credentials
+from detent.gateway.connections import CONNECTION
 from detent.gateway.page import Page
+from detent.gateway.wire import BODY_TIMEOUT, BODY_TIMEOUT_S
 from detent.ids import new_id
 from detent.operations.registry import Caller
 
@@ -75,12 +77,14 @@ class Door:
         tokens: Tokens,
         hosts: Collection[str],
         open_paths: Collection[str] = OPEN,
+        body_timeout_s: float = BODY_TIMEOUT_S,
     ) -> None:
         self.app = app
         self.routes = routes
         self.tokens = tokens
         self.hosts = hosts
         self.open_paths = (*open_paths, LOGIN)
+        self.body_timeout_s = body_timeout_s
         #: Answers by method, route and status; for whoever watches.
         self.requests: Counter[tuple[str, str, str]] = Counter()
         self.page = Page()
@@ -90,6 +94,7 @@ class Door:
             await self.app(scope, receive, send)
             return
         visit = scope[VISIT] = Visit(new_id())
+        scope[BODY_TIMEOUT] = self.body_timeout_s
 
         async def closed(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
@@ -129,7 +134,10 @@ class Door:
         given = credentials(headers)
         if unsafe:
             check_origin(headers, host, required=given.cookie)
-        return await self.tokens.find(given.token)
+        visitor = await self.tokens.find(given)
+        if CONNECTION in scope:
+            scope[CONNECTION].admitted = True
+        return visitor
 
 
 async def refuse(error: DetentError, scope: Scope, receive: Receive, send: Send) -> None:

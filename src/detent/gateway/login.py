@@ -20,7 +20,7 @@ from detent.gateway.routes import GuardedRoute, encode
 from detent.operations import shapes
 from detent.operations.models import invalid
 from detent.operations.registry import Scope
-from detent.operations.tokens import SESSION_LIFETIME_S, end_session, exchange
+from detent.operations.sessions import exchange, log_out
 
 
 class LoginBody(BaseModel):
@@ -41,10 +41,10 @@ def login_route(bridge: Bridge, limits: wire.Limits) -> GuardedRoute:
             code = LoginBody.model_validate(wire.decode(body, limits)).code
         except ValidationError as error:
             raise invalid(error, ("code",)) from None
-        token, row = await bridge.work(lambda: exchange(bridge.core, code))
+        secret, row, lifetime_s = await bridge.work(lambda: exchange(bridge.core, code))
         shown = {name: row.get(name) for name in shapes.Token.__annotations__}
         response = Response(encode(views.shown(shown)), 200, media_type=wire.JSON)
-        _set_cookie(response, request, token, SESSION_LIFETIME_S)
+        _set_cookie(response, request, secret, lifetime_s)
         return response
 
     return GuardedRoute(
@@ -63,11 +63,11 @@ def login_route(bridge: Bridge, limits: wire.Limits) -> GuardedRoute:
 
 
 def logout_route(bridge: Bridge, tokens: Tokens) -> GuardedRoute:
-    async def log_out(request: Request, visit: Visit) -> ASGIApp:
+    async def end(request: Request, visit: Visit) -> ASGIApp:
         if visit.visitor is None:
             raise Forbidden("There is no session to end.")
         key = visit.visitor.key
-        await bridge.work(lambda: end_session(bridge.core, key))
+        await bridge.work(lambda: log_out(bridge.core, key))
         tokens.forget()
         response = Response(status_code=204)
         _set_cookie(response, request, "", 0)
@@ -76,7 +76,7 @@ def logout_route(bridge: Bridge, tokens: Tokens) -> GuardedRoute:
     return GuardedRoute(
         "POST",
         "/api/logout",
-        log_out,
+        end,
         Scope.READ,
         response_class=Response,
         status_code=204,

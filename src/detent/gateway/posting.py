@@ -18,13 +18,15 @@ import anyio.to_thread
 from detent import failpoints
 from detent.gateway.auth import Tokens
 from detent.operations.core import Core
-from detent.operations.registry import Caller, Operation, Posted, Scope, call
+from detent.operations.registry import Caller, Operation, Posted, call
 
 log = logging.getLogger("detent.gateway")
 
 #: A batch takes at most so many submissions, as the engine does.
 MOST_AT_ONCE = 1_000
 #: Reads and verbs that may be under way at once; further ones wait for their turn.
+#: Operations below these paths change the table of tokens.
+TOKENS = ("/api/tokens", "/api/sessions")
 MOST_THREADS = 16
 
 
@@ -61,7 +63,7 @@ class Bridge:
         caller.must(operation.scope)
         if operation.post is None:
             answer = await self.work(lambda: call(operation.name, self.core, caller, **arguments))
-            if operation.scope is Scope.ADMIN and operation.method != "GET":
+            if operation.method != "GET" and operation.path.startswith(TOKENS):
                 self.tokens.forget()
             return answer
         made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

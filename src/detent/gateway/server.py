@@ -10,12 +10,16 @@ import uvicorn
 from detent.errors import Misconfigured
 from detent.gateway.app import Watcher, make_app
 from detent.gateway.auth import allowed_hosts, check_address
+from detent.gateway.connections import Connections, Limits, protocols, sweeper
 from detent.gateway.tools import Load
 from detent.operations.core import Core
 
 log = logging.getLogger("detent.gateway")
 
 BACKLOG = 2_048
+#: Connections that are accepted before the requests of others are read again: far fewer than may
+#: be open, so that a burst of them does not push a connection out before its request was read.
+ACCEPTED_TOGETHER = 64
 #: Requests that are under way get so long to end.
 GRACE_S = 10
 #: A peer that takes nothing for so long is given up by the kernel, which no coroutine could do.
@@ -43,12 +47,14 @@ class Server:
         logging.getLogger("uvicorn.error").addFilter(_denial)
         hosts = allowed_hosts(self.core.settings, port)
         app, self.gateway = make_app(self.core, hosts, self.watcher, self.tools)
-        self._server = _Uvicorn(_config(app))
+        self.connections = Connections(Limits.of(self.core.settings))
+        self._server = _Uvicorn(_config(app, self.connections), self.connections)
         self._thread = threading.Thread(
             target=self._server.run, args=([listening],), name="detent-gateway", daemon=True
         )
         self._thread.start()
         self._server.up.wait()
+        listening.listen(BACKLOG)  # asyncio has set it to what it accepts together
         if not self._server.started:
             raise Misconfigured("The gateway could not start; see the log.", setting="gateway")
         return port
@@ -67,16 +73,22 @@ class Server:
 class _Uvicorn(uvicorn.Server):
     """Says when it is up, or that it will never be."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
+        self.connections = connections
         self.up = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
+        self.sweep = sweeper(self.connections, self.loop.time)
         try:
             await super().startup(sockets)
         finally:
             self.up.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        self.sweep()
+        return await super().on_tick(counter)
 
 
 def _denial(record: logging.LogRecord) -> bool:
@@ -84,10 +96,12 @@ def _denial(record: logging.LogRecord) -> bool:
     return "without completing handshake" not in record.getMessage()
 
 
-def _config(app: object) -> uvicorn.Config:
+def _config(app: object, connections: Connections) -> uvicorn.Config:
+    http, socket_protocol = protocols(connections)
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        ws="websockets-sansio",
+        http=http,
+        ws=socket_protocol,
         ws_max_size=65_536,
         ws_per_message_deflate=False,
         lifespan="on",
@@ -98,7 +112,7 @@ def _config(app: object) -> uvicorn.Config:
         server_header=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=GRACE_S,
-        backlog=BACKLOG,
+        backlog=ACCEPTED_TOGETHER,
     )
 
 

@@ -7,6 +7,7 @@ a limit is walked through again.
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, NamedTuple, NoReturn
 
@@ -18,8 +19,11 @@ from detent.settings import Settings
 
 JSON = "application/json"
 LINES = "application/x-ndjson"
-#: A body that stands still for so long is given up.
+#: The key in a request's scope for how long a body may take for the next part of it; without one:
+BODY_TIMEOUT = "detent.body_timeout_s"
 BODY_TIMEOUT_S = 30.0
+#: What must come of a body within that time, unless it ends.
+LEAST_BODY_BYTES = 1_024
 MOST_DIGITS = 100
 MOST_INTEGER = 10**MOST_DIGITS - 1
 #: What may hide a huge number or a broken character: escapes, long runs of digits, big exponents.
@@ -79,18 +83,23 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 async def pieces(request: Request) -> AsyncIterator[bytes]:
-    """The body as it comes; a pause that is too long ends it."""
-    more = True
+    """The body as it comes; one that stands still or only trickles is given up."""
+    most_s = float(request.scope.get(BODY_TIMEOUT, BODY_TIMEOUT_S))
+    left_s, received, more = most_s, 0, True
     while more:
+        begun = time.monotonic()
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
+            async with asyncio.timeout(left_s):
                 message = await request.receive()
         except TimeoutError:
             raise too_late() from None
         if message["type"] == "http.disconnect":
             raise too_late()
-        more = message.get("more_body", False)
-        yield message.get("body", b"")
+        more, body = message.get("more_body", False), message.get("body", b"")
+        left_s, received = left_s - (time.monotonic() - begun), received + len(body)
+        if received >= LEAST_BODY_BYTES:
+            left_s, received = most_s, 0
+        yield body
 
 
 def _too_large(limit: int) -> TooLarge:

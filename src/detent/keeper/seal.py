@@ -18,7 +18,7 @@ def run(core: Core) -> int:
             break
 
         def put(tx: Writing, seal: Seal = seal) -> None:
-            tx.put_seal(seal)
+            seals.put(tx, seal)
 
         failpoints.hit("seal.before")
         core.engine.within(put)

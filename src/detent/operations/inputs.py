@@ -120,6 +120,7 @@ INPUTS: Mapping[str, Input] = {
     ),
     "task_id": _name("The task", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "job_id": _name("The job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
+    "session_id": _name("The browser session", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "run_id": _name("The run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
     "reason": _name("Why", "no longer wanted"),
     "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),

@@ -38,6 +38,10 @@ class Caller:
     run_id: str | None = None
     #: The claim that the run stands under: the token dies with it.
     fence: int | None = None
+    #: The digest of the token; of a browser's session, of the token that it came from.
+    key: str | None = None
+    #: Whether a browser's session asks.
+    session: bool = False
 
     @property
     def actor(self) -> Actor:

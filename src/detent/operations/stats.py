@@ -14,14 +14,17 @@ from detent.operations.pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
 from detent.store.clock import CLOCK
-from detent.store.port import TRIMMED, Query, Writing
+from detent.store.port import LATE, SEALED, TRIMMED, Query, Writing
 
 HOUR_US = 3_600_000_000
 S_US = 1_000_000
 MOST_HOURS = 31 * 24
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
-OWN_ROWS = (*OFFICES, *CURSORS, TRIMMED, CLOCK, "run_counts", "retention_cursors")
+OWN_ROWS = (
+    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE),
+    *("run_counts", "retention_cursors"),
+)
 
 
 @operation(Scope.READ, "GET", "/api/stats")

@@ -1,8 +1,8 @@
 """Tokens: who may do what. The store keeps digests only; a token is shown once, when it is made.
 
 A row of the table `tokens` is named by the SHA-256 of 256 random bits. Its `kind` is `token`,
-`session` (what a browser's cookie holds), `code` (exchanged once for a session) or `run` (what
-one run of an agent holds: see `agents`).
+`session` (what a browser's cookie holds), `code` (exchanged once for a session; see `sessions` for
+both) or `run` (what one run of an agent holds: see `agents`).
 """
 
 import hashlib
@@ -12,18 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
-from detent.errors import Forbidden, Invalid, NotFound, Refused, Unauthorized
+from detent.errors import Forbidden, Invalid, NotFound, Refused
 from detent.operations import shapes
 from detent.operations.core import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Writing
 
 SECOND_US = 1_000_000
-CODE_LIFETIME_S = 60
-SESSION_LIFETIME_S = 12 * 3_600
 MOST_LIFETIME_S = 10 * 366 * 86_400
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,99}")
 PREFIX = "detent_"
+TOKEN, SESSION, CODE = "token", "session", "code"
+#: Kinds whose rows are valid only as long as the token that they came from.
+DERIVED = (SESSION, CODE)
 
 Row = Mapping[str, Any]
 
@@ -52,20 +53,39 @@ def row_for(caller: Caller, kind: str, now: int, lifetime_s: int | None) -> dict
     }
 
 
-def issue(tx: Writing, caller: Caller, kind: str = "token", lifetime_s: int | None = None) -> str:
-    """Make a token for this caller; what has expired is swept away on the way."""
-    now = tx.now()
+def issue(
+    tx: Writing,
+    caller: Caller,
+    kind: str = TOKEN,
+    lifetime_s: int | None = None,
+    **more: Any,
+) -> str:
+    """Make a token for this caller; rows that are not valid any more are deleted on the way."""
+    now, known = tx.now(), tx.rows("tokens")
     token = new_token()
-    rows: dict[str, Any] = {
-        key: None for key, row in tx.rows("tokens").items() if expired(row, now)
-    }
-    rows[digest_of(token)] = row_for(caller, kind, now, lifetime_s)
+    rows: dict[str, Any] = {key: None for key in known if not holds(known, key, now)}
+    rows[digest_of(token)] = {**row_for(caller, kind, now, lifetime_s), **more}
     tx.put_rows("tokens", rows)
     return token
 
 
 def expired(row: Row, now: int) -> bool:
     return row.get("expires_at") is not None and row["expires_at"] <= now
+
+
+def kind_of(row: Row) -> str:
+    return str(row.get("kind", TOKEN))
+
+
+def holds(rows: Mapping[str, Row], key: str, now: int) -> bool:
+    """Whether a row is valid now. A session or a code is, only while its token is valid."""
+    row = rows.get(key)
+    if row is None or expired(row, now):
+        return False
+    if kind_of(row) not in DERIVED:
+        return True
+    token = rows.get(str(row.get("token")))
+    return token is not None and kind_of(token) == TOKEN and not expired(token, now)
 
 
 # ---- for operators ---------------------------------------------------------------------------
@@ -82,6 +102,11 @@ def create_token(
     expires_in_s: int | None = None,
 ) -> shapes.NewToken:
     """Make a token with these scopes, for one project or for all; it is shown this once."""
+    if caller.session:
+        raise Forbidden(
+            "A browser's session cannot create a token, which would outlive it.",
+            hint="Create it on the command line (`detent tokens create`), or with a token.",
+        )
     new = Caller(_name(name), _scopes(scopes), _project(caller, project))
     if expires_in_s is not None and not 1 <= expires_in_s <= MOST_LIFETIME_S:
         raise Invalid(
@@ -92,7 +117,7 @@ def create_token(
 
     def write(tx: Writing) -> tuple[str, Row]:
         known, now = tx.changing("tokens"), tx.now()
-        if any(row["name"] == name and not expired(row, now) for row in known.values()):
+        if any(row["name"] == name and holds(known, key, now) for key, row in known.items()):
             raise Refused(f"There is a token {name!r} already.", code="token_exists")
         token = issue(tx, new, lifetime_s=expires_in_s)
         return token, tx.rows("tokens")[digest_of(token)]
@@ -113,7 +138,7 @@ def list_tokens(core: Core, caller: Caller) -> shapes.Tokens:
     """Every token that is valid now, without the secret."""
     with core.store.read() as view:
         rows, now = view.rows("tokens").values(), view.now()
-    mine = [row for row in _tokens(rows) if _sees(caller, row) and not expired(row, now)]
+    mine = [row for row in _tokens(rows) if sees(caller, row) and not expired(row, now)]
     mine.sort(key=lambda row: str(row["name"]))
     return {"items": [_shown(row) for row in mine]}
 
@@ -123,8 +148,7 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> shapes.Revoked:
     """Make a token and the sessions that came from it worthless, also on open connections."""
 
     def write(tx: Writing) -> int:
-        rows = tx.changing("tokens").items()
-        gone = [key for key, row in rows if row["name"] == name and _sees(caller, row)]
+        gone = _revoked(tx.changing("tokens"), caller, name)
         tx.put_rows("tokens", dict.fromkeys(gone))
         return len(gone)
 
@@ -134,11 +158,16 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> shapes.Revoked:
     return {"name": name, "revoked": revoked}
 
 
+def _revoked(rows: Mapping[str, Row], caller: Caller, name: str) -> list[str]:
+    """The rows of a token, of its sessions and of its codes."""
+    return [key for key, row in rows.items() if row["name"] == name and sees(caller, row)]
+
+
 def _tokens(rows: Iterable[Row]) -> Iterable[Row]:
-    return (row for row in rows if row.get("kind", "token") == "token")
+    return (row for row in rows if kind_of(row) == TOKEN)
 
 
-def _sees(caller: Caller, row: Row) -> bool:
+def sees(caller: Caller, row: Row) -> bool:
     return caller.project in (None, row.get("project"))
 
 
@@ -170,7 +199,7 @@ def _project(caller: Caller, given: str | None) -> str | None:
     return caller.project
 
 
-# ---- for the browser -------------------------------------------------------------------------
+# ---- for everybody -------------------------------------------------------------------------
 
 
 @operation(Scope.READ, "GET", "/api/me")
@@ -180,48 +209,7 @@ def show_me(core: Core, caller: Caller) -> shapes.Me:
     return {"name": caller.name, "scopes": scopes, "project": caller.project}
 
 
-@operation(Scope.READ, "POST", "/api/login/codes", status=201)
-def create_login_code(core: Core, caller: Caller) -> shapes.LoginCode:
-    """A code that a browser exchanges once, within a minute, for a session with the same rights."""
-    if caller.run_id is not None:
-        raise Forbidden("A run has no use for a browser's session.")
-
-    def write(tx: Writing) -> tuple[str, int]:
-        code = issue(tx, caller, "code", CODE_LIFETIME_S)
-        return code, tx.now() + CODE_LIFETIME_S * SECOND_US
-
-    code, expires_at = core.engine.within(write)
-    return {"code": code, "expires_at": views.utc(expires_at)}
-
-
-def exchange(core: Core, code: str) -> tuple[str, Row]:
-    """A session for a code, which is worthless from then on; with the session's row."""
-
-    def write(tx: Writing) -> tuple[str, Row]:
-        row = tx.changing("tokens").get(digest_of(code))
-        if row is None or row.get("kind") != "code" or expired(row, tx.now()):
-            raise Unauthorized(
-                "The code is unknown, used or expired.",
-                hint="Ask for a new code: it lives a minute.",
-            )
-        tx.put_rows("tokens", {digest_of(code): None})
-        token = issue(tx, caller_from(row), "session", SESSION_LIFETIME_S)
-        return token, tx.rows("tokens")[digest_of(token)]
-
-    return core.engine.within(write)
-
-
-def end_session(core: Core, key: str) -> None:
-    """Forget the session with this digest; a token stays what it is."""
-
-    def write(tx: Writing) -> None:
-        if tx.rows("tokens").get(key, {}).get("kind") == "session":
-            tx.put_rows("tokens", {key: None})
-
-    core.engine.within(write)
-
-
-def caller_from(row: Row) -> Caller:
+def caller_from(row: Row, key: str | None = None, *, session: bool = False) -> Caller:
     """Who holds the token, by the server's own record; a scope unknown to us opens nothing."""
     known_scopes = {scope.value for scope in Scope}
     return Caller(
@@ -231,4 +219,6 @@ def caller_from(row: Row) -> Caller:
         row.get("root_id"),
         row.get("run_id"),
         row.get("fence"),
+        key,
+        session,
     )

@@ -51,6 +51,10 @@ TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 
 #: The row of `system_state` that says up to which position the log was trimmed.
 TRIMMED = "trimmed"
+#: The row that says up to which position the log was sealed.
+SEALED = "sealed"
+#: The row with the seals that came late and were accepted: the chain's value by its position.
+LATE = "late_seals"
 
 # ---- what goes in --------------------------------------------------------------------------
 

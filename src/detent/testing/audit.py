@@ -3,7 +3,7 @@
 from typing import Any
 
 from detent.audit import FAR, fold, row_differences, timer_differences
-from detent.store.port import LISTED, TABLES, Query, Reading, Store
+from detent.store.port import LISTED, SEALED, TABLES, Query, Reading, Store
 
 
 def audit(store: Store) -> None:
@@ -16,13 +16,15 @@ def audit(store: Store) -> None:
 
 
 def picture(store: Store) -> dict[str, Any]:
-    """All that the store shows: equal pictures mean that nothing changed in between."""
+    """All that the store shows: equal pictures mean that nothing but sealing happened meanwhile."""
     with store.read() as view:
-        return {
+        found: dict[str, Any] = {
             "log": list(view.events(0, FAR)),
             **{table: _rows(view, table) for table in LISTED},
             **{table: dict(view.rows(table)) for table in TABLES},
         }
+    found["system_state"].pop(SEALED, None)
+    return found
 
 
 def _rows(view: Reading, table: str) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from detent import audit
+from detent import audit, seals
 from detent.audit import Folded
 from detent.engine import Engine
 from detent.engine.ledger import Ledger
@@ -47,7 +47,7 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
         with engine.store.read() as view:
             _must_be_new(view, archive, events)
         blobs = _keep_blobs(engine, archive)
-        engine.within(lambda tx: _append(tx, archive, events, actor))
+        _sealed_apart(engine, lambda tx: _append(tx, archive, events, actor))
         for run_id, digest in archive.manifest.output.items():
             offset = 0
             for piece in archive.read(f"output/{digest}"):
@@ -55,6 +55,15 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
                 offset += len(piece)
         counts = (len(folded.world.tasks), len(folded.world.jobs), len(events), blobs)
         return Imported(archive.manifest.task, archive.digest, *counts)
+
+
+def _sealed_apart(engine: Engine, append: Callable[[Writing], bool]) -> None:
+    """Append with seals of its own: the events keep their old times, which is no late sealing."""
+    seals.seal_all(engine.store)
+    with engine.store.read() as view:
+        last = view.last_seal()
+    engine.within(append)
+    seals.accept(engine.store, after=last.to_position if last else 0)
 
 
 def _must_be_over(folded: Folded) -> None:

@@ -1,18 +1,21 @@
 """Whether the data is what it should be: chain, fold, rows, invariants, timers, anchor.
 
-Seals what was not sealed yet, and changes nothing else.
+Checks first. Seals what was not sealed yet only if nothing was found, and changes nothing else.
 """
 
 from typing import NamedTuple
 
 from detent import audit, seals
 from detent.audit import Difference, Folded
-from detent.seals import Anchor, Break, Progress
+from detent.seals import Anchor, Break, Progress, Unsealed
 from detent.store.port import Reading, Store
 
 
 class Verdict(NamedTuple):
-    """What was looked at, and everything that differs. `anchor` is where the chain stands."""
+    """What was checked, everything that differs, and what the chain does not speak for.
+
+    `anchor` is where the chain stands.
+    """
 
     position: int
     events: int
@@ -20,11 +23,24 @@ class Verdict(NamedTuple):
     differences: list[Difference]
     #: False if work went on meanwhile, so that due times had no fold to be compared with.
     timers_checked: bool
+    unsealed: list[Unsealed]
+
+    @property
+    def clean(self) -> bool:
+        return not self.differences and not self.unsealed
 
 
-def verify(store: Store, anchor: Anchor | None = None, progress: Progress | None = None) -> Verdict:
-    """Seal, then compare everything in one consistent view."""
-    seals.seal_all(store)
+def verify(
+    store: Store,
+    anchor: Anchor | None = None,
+    progress: Progress | None = None,
+    *,
+    accept_unsealed: bool = False,
+) -> Verdict:
+    """Compare everything in one consistent view, then seal what is new if all is well.
+
+    With `accept_unsealed` events without a timely seal are sealed and accepted, if nothing differs.
+    """
     with store.read() as view:
         chain = seals.check(view, progress)
         breaks = [*chain.breaks, *(seals.compare(view, anchor) if anchor else ())]
@@ -34,7 +50,20 @@ def verify(store: Store, anchor: Anchor | None = None, progress: Progress | None
         head = view.head()
     timers = _timers(store, folded, head)
     seen = Anchor(chain.position, chain.value.hex())
-    return Verdict(head, chain.events, seen, found + (timers or []), timers is not None)
+    differing, unsealed = found + (timers or []), chain.unsealed
+    if not differing and (accept_unsealed or not unsealed):
+        seen, unsealed = _seal(store, accept=bool(unsealed)), []
+    return Verdict(head, chain.events, seen, differing, timers is not None, unsealed)
+
+
+def _seal(store: Store, *, accept: bool) -> Anchor:
+    if accept:
+        seals.accept(store)
+    else:
+        seals.seal_all(store)
+    with store.read() as view:
+        last = view.last_seal()
+    return Anchor(last.to_position, last.chain.hex()) if last else Anchor(0, seals.START.hex())
 
 
 def _in_view(view: Reading, folded: Folded) -> list[Difference]:

@@ -210,6 +210,11 @@ export type EndRunBody = {
   result?: unknown;
 };
 
+export type EndedSession = {
+  id: string;
+  ended: boolean;
+};
+
 export type EnqueueBody = {
   intent: string;
   payload: Record<string, unknown>;
@@ -882,6 +887,19 @@ export type Series = {
   partial: boolean;
 };
 
+/** A browser's session; `token` is the name of the token that it belongs to. */
+export type Session = {
+  id: string;
+  token: string;
+  project: string | null;
+  created_at: string;
+  expires_at: string;
+};
+
+export type Sessions = {
+  items: Array<Session>;
+};
+
 export type SetStateBody = {
   value?: unknown;
 };
@@ -1222,6 +1240,7 @@ export interface Operations {
   drop_refused: { takes: { intake_id: string }; answers: Deleted };
   edit_task: { takes: { task_id: string } & (EditTaskBody); answers: Moved };
   end_run: { takes: { run_id: string } & (EndRunBody); answers: Run };
+  end_session: { takes: { session_id: string }; answers: EndedSession };
   enqueue: { takes: object & (EnqueueBody); answers: Added };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
@@ -1244,6 +1263,7 @@ export interface Operations {
   list_resources: { takes: object; answers: Resources };
   list_runs: { takes: { state?: string; worker?: string; job_id?: string; search?: string; sort?: "queued_at" | "-queued_at" | "started_at" | "-started_at" | "ended_at" | "-ended_at" | "id" | "-id"; cursor?: string; limit?: number }; answers: RunPage };
   list_schedules: { takes: object; answers: Schedules };
+  list_sessions: { takes: object; answers: Sessions };
   list_tasks: { takes: { state?: string; lifecycle?: "review" | "board"; project?: string; intent?: string; source?: string; priority?: "P0" | "P1" | "P2" | "P3" | "high" | "normal" | "low"; tag?: string; parent_id?: string; active?: boolean; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "priority" | "-priority" | "id" | "-id"; cursor?: string; limit?: number }; answers: TaskPage };
   list_tokens: { takes: object; answers: Tokens };
   list_webhooks: { takes: object; answers: Webhooks };
@@ -1335,6 +1355,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   drop_refused: ["DELETE", "/api/intake/{intake_id}"],
   edit_task: ["PATCH", "/api/tasks/{task_id}"],
   end_run: ["POST", "/api/runs/{run_id}/end"],
+  end_session: ["DELETE", "/api/sessions/{session_id}"],
   enqueue: ["POST", "/enqueue"],
   fork_job: ["POST", "/api/jobs/{job_id}/fork"],
   health: ["GET", "/api/health"],
@@ -1357,6 +1378,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   list_resources: ["GET", "/api/resources"],
   list_runs: ["GET", "/api/runs"],
   list_schedules: ["GET", "/api/schedules"],
+  list_sessions: ["GET", "/api/sessions"],
   list_tasks: ["GET", "/api/tasks"],
   list_tokens: ["GET", "/api/tokens"],
   list_webhooks: ["GET", "/api/webhooks"],

@@ -165,6 +165,25 @@ class Revoked(TypedDict):
     revoked: int
 
 
+class Session(TypedDict):
+    """A browser's session; `token` is the name of the token that it belongs to."""
+
+    id: str
+    token: str
+    project: str | None
+    created_at: str
+    expires_at: str
+
+
+class Sessions(TypedDict):
+    items: list[Session]
+
+
+class EndedSession(TypedDict):
+    id: str
+    ended: bool
+
+
 class Me(TypedDict):
     """Who asks, as the server's record of the token says; without a project, all of them."""
 

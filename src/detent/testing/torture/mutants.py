@@ -17,6 +17,7 @@ from detent.engine import Answer, Engine, due
 from detent.engine.ledger import Ledger
 from detent.errors import Unavailable
 from detent.gateway.live import Hub
+from detent.gateway import auth
 from detent.ids import new_id
 from detent.integrations import webhooks
 from detent.integrations.webhooks import Dispatcher
@@ -25,6 +26,7 @@ from detent.kernel import commands as c
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
 from detent.operations.webhooks import cursor_name
+from detent.operations import sessions, tokens
 from detent.store.port import Due, Key
 from detent.store.sqlite import connection, store
 from detent.testing.simulation import mutants as simulated
@@ -247,6 +249,53 @@ def fault_is_not_undone() -> Patches:
     yield patch.object(store.SqliteStore, "_drop_writer", lambda _: None)
 
 
+# ---- seen by credentials ---------------------------------------------------------------------
+
+
+def login_code_is_a_token() -> Patches:
+    """A login code that was not used yet is accepted as a bearer token."""
+    yield from _accepting(bearer=(tokens.CODE,))
+
+
+def session_is_a_bearer_token() -> Patches:
+    """The secret of a session is accepted in the header Authorization."""
+    yield from _accepting(bearer=(tokens.SESSION,))
+
+
+def _accepting(bearer: tuple[str, ...]) -> Patches:
+    accepted = auth.accepted
+    yield patch.object(
+        auth, "accepted", lambda cookie: accepted(cookie) + (() if cookie else bearer)
+    )
+
+
+def session_survives_its_token() -> Patches:
+    """Revoking a token leaves its sessions, which are checked by their own time alone."""
+    revoked = tokens._revoked
+
+    def only_the_token(rows: Any, caller: Any, name: str) -> list[str]:
+        found = revoked(rows, caller, name)
+        return [key for key in found if rows[key].get("kind") != tokens.SESSION]
+
+    def by_itself(rows: Any, key: str, now: int) -> bool:
+        row = rows.get(key)
+        return row is not None and not tokens.expired(row, now)
+
+    def own_rights(self: Any, key: str) -> Any:
+        row = self._rows[key]
+        session = row.get("kind") == tokens.SESSION
+        return tokens.caller_from(row, row["token"] if session else key, session=session)
+
+    yield patch.object(tokens, "_revoked", only_the_token)
+    yield patch.object(auth, "holds", by_itself)
+    yield patch.object(auth.Tokens, "_caller", own_rights)
+
+
+def session_makes_sessions() -> Patches:
+    """A session may create a login code, so that it never has to end."""
+    yield patch.object(sessions, "_no_session", lambda _: None)
+
+
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -258,6 +307,8 @@ MUTANTS: Mapping[str, Callable[[], Patches]] = {
         *(sleeper_is_not_fenced, verdict_on_what_is_decided),
         *(commit_is_not_synced, nothing_is_synced, failed_sync_is_no_fault),
         *(full_disk_is_no_fault, fault_is_not_undone),
+        *(login_code_is_a_token, session_is_a_bearer_token),
+        *(session_survives_its_token, session_makes_sessions),
     )
 }
 

@@ -1,0 +1,35 @@
+"""`detent sessions`: list the browser sessions of the dashboard, and end one."""
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+
+
+@click.group(cls=output.Group, invoke_without_command=True)
+@output.json_option
+@click.pass_context
+def sessions(ctx: click.Context, as_json: bool) -> None:
+    """List the browser sessions of the dashboard; end one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    with connect() as detent:
+        found = detent.call("list_sessions")
+    if as_json:
+        output.print_json(found)
+    elif not found["items"]:
+        output.say("No browser is signed in. To sign one in: detent dashboard")
+    else:
+        names = ("id", "token", "project", "expires_at", "created_at")
+        rows = [tuple(row[name] or "all" for name in names) for row in found["items"]]
+        output.table(("ID", "TOKEN", "PROJECT", "EXPIRES", "CREATED"), rows)
+
+
+@sessions.command()
+@click.argument("session_id", metavar="ID")
+@output.json_option
+def end(session_id: str, as_json: bool) -> None:
+    """End a session: the browser has to sign in again."""
+    with connect() as detent:
+        done = detent.call("end_session", session_id=session_id)
+    output.print_json(done) if as_json else output.say(f"{session_id}: ended")

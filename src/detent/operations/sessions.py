@@ -1,0 +1,171 @@
+"""Browser sessions: a token makes a login code, the code is exchanged once for a session.
+
+A session is a row of the table `tokens` that names the token it came from (`token`) and has an id
+of its own. It is valid only as long as that token, it cannot make a code or a token, and its
+secret is accepted in a cookie only.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from detent import views
+from detent.errors import Forbidden, NotFound, Refused, Unauthorized
+from detent.ids import new_id
+from detent.operations import shapes
+from detent.operations.core import Core
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.tokens import (
+    CODE,
+    SECOND_US,
+    SESSION,
+    Row,
+    caller_from,
+    digest_of,
+    holds,
+    issue,
+    kind_of,
+    sees,
+)
+from detent.settings import TOKEN_FILE
+from detent.store.port import Reading, Writing
+
+CODE_LIFETIME_S = 60
+SESSION_LIFETIME_S = 12 * 3_600
+
+
+# ---- logging in ------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "POST", "/api/login/codes", status=201)
+def create_login_code(core: Core, caller: Caller) -> shapes.LoginCode:
+    """A code that a browser exchanges once, within a minute, for a session with the same rights."""
+    if caller.run_id is not None:
+        raise Forbidden("The token of a run cannot create a session.")
+    _no_session(caller)
+    key = caller.key or _owner_key(core.settings.data_dir / TOKEN_FILE)
+
+    def write(tx: Writing) -> tuple[str, int]:
+        if not holds(tx.changing("tokens"), key, tx.now()):
+            raise Refused(
+                "The token that this session would belong to was revoked or has expired.",
+                hint="Create a code with a valid token.",
+            )
+        code = issue(tx, caller, CODE, CODE_LIFETIME_S, token=key)
+        return code, tx.now() + CODE_LIFETIME_S * SECOND_US
+
+    code, expires_at = core.engine.within(write)
+    return {"code": code, "expires_at": views.utc(expires_at)}
+
+
+def _no_session(caller: Caller) -> None:
+    if caller.session:
+        raise Forbidden(
+            "A session cannot create another session.",
+            hint="Create the code with a token: `detent dashboard` does that.",
+        )
+
+
+def _owner_key(file: Path) -> str:
+    """The digest of the owner's token, for callers in the process itself, which bring none."""
+    try:
+        return digest_of(file.read_text("ascii").strip())
+    except (OSError, UnicodeDecodeError):
+        raise Refused(
+            f"There is no owner's token in {file}, and a session belongs to a token.",
+            hint="Start the gateway once: it creates the token.",
+        ) from None
+
+
+def exchange(core: Core, code: str) -> tuple[str, Row, int]:
+    """A session for a code, which is used up; its secret, its row and how many seconds it lasts."""
+
+    def write(tx: Writing) -> tuple[str, Row, int]:
+        rows, key, now = tx.changing("tokens"), digest_of(code), tx.now()
+        row = rows.get(key)
+        if row is None or kind_of(row) != CODE or not holds(rows, key, now):
+            raise Unauthorized(
+                "The code is unknown, used or expired.",
+                hint="Ask for a new code: it lives a minute.",
+            )
+        token = rows[row["token"]]
+        tx.put_rows("tokens", {key: None})
+        lifetime_s = _lifetime_s(token, now)
+        own = {"token": row["token"], "id": new_id()}
+        secret = issue(tx, caller_from(token), SESSION, lifetime_s, **own)
+        return secret, tx.rows("tokens")[digest_of(secret)], lifetime_s
+
+    return core.engine.within(write)
+
+
+def _lifetime_s(token: Row, now: int) -> int:
+    """Twelve hours, and never longer than the token."""
+    if token.get("expires_at") is None:
+        return SESSION_LIFETIME_S
+    left_s = (int(token["expires_at"]) - now) // SECOND_US
+    return min(SESSION_LIFETIME_S, max(1, left_s))
+
+
+def log_out(core: Core, key: str) -> None:
+    """Delete the session with this digest; a token stays what it is."""
+
+    def write(tx: Writing) -> None:
+        if tx.rows("tokens").get(key, {}).get("kind") == SESSION:
+            tx.put_rows("tokens", {key: None})
+
+    core.engine.within(write)
+
+
+# ---- listing and ending ----------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/sessions")
+def list_sessions(core: Core, caller: Caller) -> shapes.Sessions:
+    """The browser sessions that are valid now; without the scope `admin`, the own ones alone."""
+    with core.store.read() as view:
+        rows = _visible(view, caller, view.now())
+    items = [_shown(row) for row in rows.values()]
+    return {"items": sorted(items, key=lambda row: (row["token"], row["created_at"], row["id"]))}
+
+
+@operation(Scope.READ, "DELETE", "/api/sessions/{session_id}")
+def end_session(core: Core, caller: Caller, *, session_id: str) -> shapes.EndedSession:
+    """End a browser session, also on open connections."""
+
+    def write(tx: Writing) -> bool:
+        tx.changing("tokens")
+        found = [
+            key for key, row in _visible(tx, caller, tx.now()).items() if row["id"] == session_id
+        ]
+        tx.put_rows("tokens", dict.fromkeys(found))
+        return bool(found)
+
+    if not core.engine.within(write):
+        raise NotFound(f"There is no session {session_id!r}.", code="unknown_session")
+    return {"id": session_id, "ended": True}
+
+
+def _visible(view: Reading, caller: Caller, now: int) -> Mapping[str, Row]:
+    rows = view.rows("tokens")
+    return {
+        key: row
+        for key, row in rows.items()
+        if kind_of(row) == SESSION and holds(rows, key, now) and _may(caller, row)
+    }
+
+
+def _may(caller: Caller, row: Row) -> bool:
+    if Scope.ADMIN in caller.scopes:
+        return sees(caller, row)
+    return caller.key is not None and caller.key == row["token"]
+
+
+def _shown(row: Row) -> shapes.Session:
+    times: dict[str, Any] = views.shown({name: row[name] for name in ("created_at", "expires_at")})
+    return {
+        "id": row["id"],
+        "token": row["name"],
+        "project": row["project"],
+        "created_at": times["created_at"],
+        "expires_at": times["expires_at"],
+    }
