@@ -18,6 +18,11 @@ class Code:
     remedy: str
 
 
+def _unknown(meaning: str, why: str, remedy: str) -> Code:
+    """What was named does not exist."""
+    return Code(404, 3, meaning, why, remedy)
+
+
 def _refused(meaning: str, why: str, remedy: str) -> Code:
     """The rules say no to something that others may be doing at the same time."""
     return Code(409, 1, meaning, why, remedy)
@@ -174,6 +179,11 @@ CODES: Mapping[str, Code] = {
         "It is live, or something that is live depends on it.",
         "Cancel it first, or delete what needs it.",
     ),
+    "not_dismissible": _refused(
+        "The task is not a subtask that failed.",
+        "Only a subtask that failed, timed out, was cancelled or exceeded its budget is dismissed.",
+        "Check the state and the legal actions with `detent why ID`.",
+    ),
     "held_by_worker": _refused(
         "A worker holds the job.",
         "Only the worker that claimed it reports about it; nobody else does so by hand.",
@@ -294,51 +304,37 @@ CODES: Mapping[str, Code] = {
         "Use one of the known intents, or configure the new one and start its worker.",
     ),
     # NotFound
-    "not_found": Code(
-        404,
-        3,
+    "not_found": _unknown(
         "There is no such thing.",
         "The name or id is wrong, or the thing was removed.",
         "Check the name or id.",
     ),
-    "unknown_lifecycle": Code(
-        404,
-        3,
+    "unknown_lifecycle": _unknown(
         "There is no lifecycle of that name.",
         "The lifecycles are fixed and few.",
         "Use one of the lifecycles that the answer lists.",
     ),
-    "unknown_task": Code(
-        404,
-        3,
+    "unknown_task": _unknown(
         "There is no task with that id.",
         "The id is wrong, the task is in another project, or retention has removed it.",
         "Check the id with `detent tasks`.",
     ),
-    "unknown_job": Code(
-        404,
-        3,
+    "unknown_job": _unknown(
         "There is no job with that id.",
         "The id is wrong, the job is in another project, or retention has removed it.",
         "Check the id with `detent show` of its task.",
     ),
-    "unknown_run": Code(
-        404,
-        3,
+    "unknown_run": _unknown(
         "There is no run with that id.",
         "The id is wrong, the run is in another project, or retention has removed it.",
         "Check the id with `detent runs`.",
     ),
-    "unknown_webhook": Code(
-        404,
-        3,
+    "unknown_webhook": _unknown(
         "There is no webhook of that name.",
         "It was deleted, belongs to another project, or never was.",
         "Look at the names with `detent webhooks`.",
     ),
-    "unknown_token": Code(
-        404,
-        3,
+    "unknown_token": _unknown(
         "There is no token of that name.",
         "It was revoked, has expired, or never was.",
         "Look at the names with `detent tokens`.",

@@ -153,7 +153,7 @@ SCENES: Mapping[tuple[str, str], tuple[Scene, str, str | None]] = {
     ("budget", "board"): (over_budget, "blocked", "budget"),
     ("budget", "review"): (over_budget, "blocked", "budget"),
     ("subtasks", "review"): (waiting_for_subtasks, "blocked", "subtasks"),
-    ("subtasks", "board"): (waiting_for_subtasks, "doing", None),
+    ("subtasks", "board"): (waiting_for_subtasks, "blocked", "subtasks"),
     ("dependency", "board"): (behind_another, "blocked", "dependency"),
     ("dependency", "review"): (behind_another, "queued", None),
     ("failed dependency", "board"): (behind_a_failure, "blocked", "dependency"),

@@ -1035,6 +1035,7 @@ export type Task = {
   open_subtasks: number;
   subtasks: number;
   failed_subtask: string | null;
+  settled: Array<string>;
   blocked_by: string | null;
   blocked_detail: Record<string, unknown>;
   retries_left: number | null;

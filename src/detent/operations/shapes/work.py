@@ -58,6 +58,8 @@ class Task(TypedDict):
     open_subtasks: int
     subtasks: int
     failed_subtask: str | None
+    #: Subtasks, at any depth, that it no longer waits for although they were not completed.
+    settled: list[str]
     blocked_by: str | None
     blocked_detail: dict[str, Any]
     retries_left: int | None
