@@ -52,12 +52,12 @@ CODES: Mapping[str, Code] = {
     "refused": _refused(
         "The request conflicts with the present state.",
         "The rules do not allow this here and now. Nothing was changed.",
-        "Look at the present state and at the legal actions that the answer lists.",
+        "Check the state and the legal actions with `detent why ID`.",
     ),
     "illegal_transition": _refused(
         "The event is not legal from the present state.",
         "A transition stands in the lifecycle's table or it does not exist. Nothing was changed.",
-        "Send one of the legal events that the answer lists, or reload: somebody may be ahead.",
+        "Check the state and the legal actions with `detent why ID`.",
     ),
     "stale_fence": _refused(
         "The write carries the fence of an older claim.",
@@ -162,12 +162,12 @@ CODES: Mapping[str, Code] = {
     "budget_spent": _refused(
         "The task has spent its budget, or a task above it has.",
         "It would be stopped again at once.",
-        "Raise the budget, which lets it go on, or cancel the task.",
+        "`detent why ID` names the task whose budget is spent. Raise that, or cancel the task.",
     ),
     "dependency_failed": _refused(
         "A task that it depends on has failed.",
         "It would fail again at once.",
-        "Run the task that the answer names again first.",
+        "`detent why ID` says whether the failed task can be run again.",
     ),
     "dependency_open": _refused(
         "The tasks that it depends on are not done yet.",
@@ -177,7 +177,7 @@ CODES: Mapping[str, Code] = {
     "still_needed": _refused(
         "It cannot be deleted while something needs it.",
         "It is live, or something that is live depends on it.",
-        "Cancel it first, or delete what needs it.",
+        "The answer lists what needs it: that must end, or be deleted, first.",
     ),
     "not_dismissible": _refused(
         "The task is not a subtask that failed.",

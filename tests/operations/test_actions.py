@@ -21,6 +21,7 @@ VERBS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "resume": ("resume_task", {}),
     "retry": ("retry_task", {}),
     "delete": ("delete_task", {}),
+    "dismiss": ("dismiss_task", {}),
 }
 
 

@@ -141,6 +141,11 @@ def text(
     return value
 
 
+def reason_from(given: str | None) -> str | None:
+    """A remark of a person for the record."""
+    return None if given is None else text({"reason": given}, "reason", longest=LONGEST_TITLE)
+
+
 def texts(body: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
     """A list of texts of a body, each once."""
     values = body.get(name, ())

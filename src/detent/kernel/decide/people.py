@@ -9,6 +9,7 @@ from detent.kernel.decide.guards import (
     cancel_reason,
     dependencies_allow,
     not_its_own,
+    not_over_a_question,
     reason_is_gone,
     refusal,
 )
@@ -23,6 +24,7 @@ from detent.kernel.state import Task
 def queue_task(draft: Draft, command: c.QueueTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "run it")
+    not_over_a_question(task)
     if draft.may(task, e.TaskRetried):
         _again(draft, task)
     else:
@@ -52,6 +54,7 @@ def _again(draft: Draft, task: Task) -> None:
 def resume_task(draft: Draft, command: c.ResumeTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "resume it")
+    not_over_a_question(task)
     draft.emit(task.id, e.TaskResumed())
 
 

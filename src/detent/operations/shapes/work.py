@@ -320,10 +320,24 @@ class JobQuestion(TypedDict):
     state: str
 
 
+class Suggestion(TypedDict):
+    """A verb that would be accepted now, the task that it is for, and how it is typed."""
+
+    action: str
+    id: str
+    command: str
+
+
+class InboxTask(Task):
+    """A task that waits for a person, with what can be done about it now."""
+
+    actions: list[Suggestion]
+
+
 class Inbox(TypedDict):
     """Tasks that wait for a person, and what jobs without a task ask; both oldest first."""
 
-    items: list[Task]
+    items: list[InboxTask]
     questions: list[JobQuestion]
 
 
@@ -359,6 +373,7 @@ class Reason(TypedDict):
     looks_again: str
     looks_again_at: str | None
     detail: dict[str, Any]
+    actions: list[Suggestion]
 
 
 class Why(TypedDict):
