@@ -18,13 +18,14 @@ class Code:
     remedy: str
 
 
+def _unknown(meaning: str, why: str, remedy: str) -> Code:
+    """What was named does not exist."""
+    return Code(404, 3, meaning, why, remedy)
+
+
 def _refused(meaning: str, why: str, remedy: str) -> Code:
     """The rules say no to something that others may be doing at the same time."""
     return Code(409, 1, meaning, why, remedy)
-
-
-def _unknown(meaning: str, why: str, remedy: str) -> Code:
-    return Code(404, 3, meaning, why, remedy)
 
 
 #: How commands end, one code for each answer to "whose fault"; 10 to 14 are those of a wait.
@@ -51,12 +52,12 @@ CODES: Mapping[str, Code] = {
     "refused": _refused(
         "The request conflicts with the present state.",
         "The rules do not allow this here and now. Nothing was changed.",
-        "Look at the present state and at the legal actions that the answer lists.",
+        "Check the state and the legal actions with `detent why ID`.",
     ),
     "illegal_transition": _refused(
         "The event is not legal from the present state.",
         "A transition stands in the lifecycle's table or it does not exist. Nothing was changed.",
-        "Send one of the legal events that the answer lists, or reload: somebody may be ahead.",
+        "Check the state and the legal actions with `detent why ID`.",
     ),
     "stale_fence": _refused(
         "The write carries the fence of an older claim.",
@@ -161,12 +162,12 @@ CODES: Mapping[str, Code] = {
     "budget_spent": _refused(
         "The task has spent its budget, or a task above it has.",
         "It would be stopped again at once.",
-        "Raise the budget, which lets it go on, or cancel the task.",
+        "`detent why ID` names the task whose budget is spent. Raise that, or cancel the task.",
     ),
     "dependency_failed": _refused(
         "A task that it depends on has failed.",
         "It would fail again at once.",
-        "Run the task that the answer names again first.",
+        "`detent why ID` says whether the failed task can be run again.",
     ),
     "dependency_open": _refused(
         "The tasks that it depends on are not done yet.",
@@ -176,7 +177,12 @@ CODES: Mapping[str, Code] = {
     "still_needed": _refused(
         "It cannot be deleted while something needs it.",
         "It is live, or something that is live depends on it.",
-        "Cancel it first, or delete what needs it.",
+        "The answer lists what needs it: that must end, or be deleted, first.",
+    ),
+    "not_dismissible": _refused(
+        "The task is not a subtask that failed.",
+        "Only a subtask that failed, timed out, was cancelled or exceeded its budget is dismissed.",
+        "Check the state and the legal actions with `detent why ID`.",
     ),
     "held_by_worker": _refused(
         "A worker holds the job.",

@@ -25,6 +25,8 @@ ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "delete_schedule": ("DELETE", "/api/schedules/{name}", None),
     "delete_task": ("DELETE", "/api/tasks/{task_id}", None),
     "delete_webhook": ("DELETE", "/api/webhooks/{name}", None),
+    "dismiss_many": ("POST", "/api/many/dismiss", None),
+    "dismiss_task": ("POST", "/api/tasks/{task_id}/dismiss", None),
     "drain_resource": ("POST", "/api/resources/{name}/drain", None),
     "drain_worker": ("POST", "/api/workers/{name}/drain", None),
     "drop_refused": ("DELETE", "/api/intake/{intake_id}", None),

@@ -181,7 +181,7 @@ def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
     assert "question" in shown
     assert "task_blocked" in shown
     why = run("why", "{asking}").stdout
-    assert "cleared by a person (answer)" in why
+    assert "cleared by a person (answer or cancel)" in why
     assert "None" not in why
 
 

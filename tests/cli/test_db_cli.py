@@ -232,6 +232,7 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0002_lists",
         "0003_tags",
         "0004_questions",
+        "0005_settled",
     ]
     assert not (data / "detent.db").exists()
     assert "Made" in run("db", "init").stdout

@@ -268,6 +268,40 @@ def test_the_inbox_is_dealt_with_one_by_one(
     assert states(run) == ["completed", "pending", "ready"]
 
 
+def blocked_parent(data: Path) -> tuple[str, str]:
+    """A parent that waits for its subtask, and that, which was cancelled."""
+    with placed(data) as place:
+        parent = place.submit(title="Parent")
+        held = place.claim()[0]
+        child = place.submit(title="Child", parent_id=parent)
+        place.complete(held)
+        place.call("cancel_task", task_id=child)
+    return parent, child
+
+
+def test_a_failed_subtask_is_dismissed(run: Run, data: Path) -> None:
+    parent, child = blocked_parent(data)
+    why = run("why", parent).stdout
+    assert f"detent dismiss {child}" in why
+    assert run("dismiss", child, "--reason", "enough").stdout == f"{child}: cancelled (dismissed)\n"
+    assert run("dismiss", child).stdout == f"{child}: cancelled (repeated)\n"
+    assert json.loads(run("why", parent, "--json").stdout)["state"] == "ready"
+    refused = run("dismiss", parent, code=1)
+    assert "[not_dismissible]" in refused.stderr
+    assert f"Possible now: `detent accept {parent}`" in refused.stderr
+
+
+def test_a_failed_subtask_is_dismissed_in_the_inbox(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, child = blocked_parent(data)
+    listed = run("inbox", "--list").stdout
+    assert "its parent waits for it, and it was cancelled: dismiss" in listed
+    shown = _at_a_terminal(monkeypatch, ["inbox"], "dismiss\nnot needed").stdout
+    assert f"{child}: cancelled (dismissed)" in shown
+    assert json.loads(run("why", parent, "--json").stdout)["state"] == "ready"
+
+
 def test_a_job_alone_is_answered_in_the_inbox(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

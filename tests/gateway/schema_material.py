@@ -63,6 +63,7 @@ def fill(gateway: Installation) -> None:
     gateway.complete(made(gateway, run=True, lifecycle="board"))
     gateway.ask(made(gateway, run=True), "Go on?")
     owner.post(f"/api/tasks/{made(gateway, run=True)}/cancel")
+    owner.post(f"/api/tasks/{made(gateway, parent_id=made(gateway, run=True))}/cancel")
     for lifecycle in ("review", "board"):
         failing = made(gateway, run=True, lifecycle=lifecycle, options=ONCE)
         report(gateway, failing, lambda g, run: c.FailRun(g, run, "error", "it broke", 1))

@@ -159,6 +159,17 @@ def test_the_same_family_for_tasks_jobs_and_runs(core: Core, clock: VirtualClock
     assert value(samples, "detent_success_ratio") == 1
 
 
+def test_a_dismissed_subtask_is_counted_once_for_its_tree(core: Core) -> None:
+    submit(core, "top")
+    claim(core)
+    for child, parent in (("middle", "top"), ("low", "middle")):
+        submit(core, child, parent_id=parent)
+    core.engine.do(c.CancelTask("low"), SOMEBODY)
+    core.engine.do(c.DismissSubtask("low"), SOMEBODY)
+    samples = read(observed(core))
+    assert value(samples, "detent_subtasks_dismissed_total", intent="dig") == 1
+
+
 def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
     core: Core, clock: VirtualClock
 ) -> None:

@@ -84,6 +84,21 @@ def test_only_changes_are_written_and_a_page_is_made_once(world: World) -> None:
     assert [page.edits for page in world.server.pages.values()] == [1, 0, 0]
 
 
+def test_the_page_of_a_parent_follows_a_dismissal(world: World) -> None:
+    world.submit("p", queue=True)
+    world.submit("c", parent_id="p")
+    world.core.engine.do(c.CancelTask("c"), SOMEBODY)
+    world.complete()
+    world.run()
+    row = world.rows("tasks")["p"]
+    assert (row["State"], row["Blocked by"]) == ("blocked", "subtasks")
+    world.core.engine.do(c.DismissSubtask("c"), SOMEBODY)
+    assert world.run() == Synced(updated=1)
+    row = world.rows("tasks")["p"]
+    assert (row["State"], row["Blocked by"]) == ("done", None)
+    assert world.rows("tasks")["c"]["State"] == "cancelled"
+
+
 def test_a_log_that_is_longer_than_a_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syncing, "MOST_EVENTS", 3)
     for number in range(10):

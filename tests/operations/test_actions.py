@@ -21,6 +21,7 @@ VERBS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "resume": ("resume_task", {}),
     "retry": ("retry_task", {}),
     "delete": ("delete_task", {}),
+    "dismiss": ("dismiss_task", {}),
 }
 
 
@@ -153,7 +154,7 @@ SCENES: Mapping[tuple[str, str], tuple[Scene, str, str | None]] = {
     ("budget", "board"): (over_budget, "blocked", "budget"),
     ("budget", "review"): (over_budget, "blocked", "budget"),
     ("subtasks", "review"): (waiting_for_subtasks, "blocked", "subtasks"),
-    ("subtasks", "board"): (waiting_for_subtasks, "doing", None),
+    ("subtasks", "board"): (waiting_for_subtasks, "blocked", "subtasks"),
     ("dependency", "board"): (behind_another, "blocked", "dependency"),
     ("dependency", "review"): (behind_another, "queued", None),
     ("failed dependency", "board"): (behind_a_failure, "blocked", "dependency"),

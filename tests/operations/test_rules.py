@@ -87,7 +87,7 @@ def test_a_failed_dependency_says_what_to_run_again(desk: Desk) -> None:
     second = desk.submit(lifecycle="board", depends_on=[first])
     desk.fail()
     reason = desk.reasons(second)["dependency"]
-    assert (reason["cleared_by"], reason["how"]) == ("a person", f"run {first} again, or cancel")
+    assert (reason["cleared_by"], reason["how"]) == ("a person", f"retry {first}, or cancel")
 
 
 # ---- subtasks --------------------------------------------------------------------------------
@@ -102,7 +102,13 @@ def test_a_parent_waits_for_its_subtasks_and_names_them(desk: Desk) -> None:
         {"id": child, "state": "queued"}
     ]
     desk.fail()
-    assert desk.reasons(parent)["failed_subtask"]["detail"] == {"task": child}
+    failed = desk.reasons(parent)["failed_subtask"]
+    assert failed["detail"] == {"task": child, "state": "failed"}
+    assert failed["how"] == f"retry or dismiss {child}"
+    assert [each["command"] for each in failed["actions"]] == [
+        f"detent retry {child}",
+        f"detent dismiss {child}",
+    ]
     desk.ask("retry_task", task_id=child)
     desk.complete()
     assert (desk.state(child), desk.state(parent)) == ("completed", "ready")

@@ -129,6 +129,22 @@ def test_a_failed_subtask_raises_with_every_outcome_or_is_looked_at() -> None:
     assert issubclass(SubtaskFailed, Exception)
 
 
+@pytest.mark.parametrize(("lifecycle", "ended"), [("board", "done"), ("review", "ready")])
+def test_a_parent_that_handled_a_failed_subtask_does_not_wait_for_it(
+    lifecycle: str, ended: str
+) -> None:
+    app = App()
+    with_subtasks(app, [])
+    h = Harness(app)
+    handle = h.submit("look", {"numbers": [2, -1, 3]}, lifecycle=lifecycle)
+    h.drain(advance=True)
+    states = done(handle)
+    assert (len(states), len(set(states))) == (3, 2)
+    with h.store.read() as view:
+        (row,) = view.page(Query("tasks", {"parent_id": None}))
+    assert (row["state"], row["open_subtasks"], len(row["settled"])) == (ended, 0, 1)
+
+
 def test_a_subtask_of_an_unknown_intent_is_refused_with_the_known_ones() -> None:
     app = App()
 

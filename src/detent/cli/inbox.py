@@ -89,7 +89,7 @@ def wanted(row: Mapping[str, Any]) -> str:
     if row["error_class"] == "lost":
         return "quarantine: its workers were lost again and again; retry it when that is mended"
     if row["state"] != "blocked" and "question" not in row:
-        return WANTED[row["state"]]
+        return f"{WANTED[row['state']]}: {' or '.join(_dealings(row))}"
     detail = row["blocked_detail"]
     text = detail.get("text") or detail.get("error") or ""
     options = detail.get("options")
@@ -100,7 +100,7 @@ def wanted(row: Mapping[str, Any]) -> str:
 def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
     """Ask until something was done or it is skipped; a refusal is told, and asked again."""
     output.say(f"{row['id']}  {row['intent']}  {row['title']}\n  {wanted(row)}")
-    choices = OF_JOBS if "question" in row else DEALINGS[_kind(row)]
+    choices = OF_JOBS if "question" in row else _dealings(row)
     while True:
         choice = click.prompt("  do", type=click.Choice([*choices, "show", "skip"]), default="skip")
         if choice == "skip":
@@ -113,6 +113,12 @@ def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
             return
         except DetentError as error:
             output.complain(error)
+
+
+def _dealings(row: Mapping[str, Any]) -> dict[str, "Dealing"]:
+    """What can be done about it, of that which the server would accept now."""
+    legal = {each["action"] for each in row["actions"]}
+    return {name: deal for name, deal in DEALINGS[_kind(row)].items() if name in legal}
 
 
 def _kind(row: Mapping[str, Any]) -> str:
@@ -140,9 +146,11 @@ def _show_job(detent: Connection, job_id: str) -> None:
 
 #: What is asked of a person where nothing more is said.
 WANTED = {
-    "ready": "review: accept or reject",
-    "failed": "it failed: retry or delete it",
-    "timed_out": "it took too long: resume, retry or delete it",
+    "ready": "review",
+    "failed": "it failed",
+    "timed_out": "it took too long",
+    "cancelled": "its parent waits for it, and it was cancelled",
+    "budget_exceeded": "its parent waits for it, and it has spent its budget",
 }
 Dealing = Callable[[Connection, Mapping[str, Any]], Any]
 
@@ -170,8 +178,15 @@ def _reject(detent: Connection, row: Mapping[str, Any]) -> Any:
 
 
 def _raise(detent: Connection, row: Mapping[str, Any]) -> Any:
-    amount = click.prompt("  new budget in dollars")
-    return detent.call("edit_task", task_id=row["id"], max_budget_usd=value_from(amount))
+    """Its own budget, or one above it: whichever is spent."""
+    spent = next(each["id"] for each in row["actions"] if each["action"] == "raise")
+    amount = click.prompt(f"  new budget of {spent} in dollars")
+    return detent.call("edit_task", task_id=spent, max_budget_usd=value_from(amount))
+
+
+def _dismiss(detent: Connection, row: Mapping[str, Any]) -> Any:
+    reason = click.prompt("  reason", default="", show_default=False)
+    return detent.call("dismiss_task", task_id=row["id"], reason=reason or None)
 
 
 def _simply(operation: str) -> Dealing:
@@ -184,10 +199,17 @@ DEALINGS: Mapping[str, Mapping[str, Dealing]] = {
     "ready": {"accept": _accept, "reject": _reject, "cancel": _CANCEL},
     "question": {"answer": _answer, "cancel": _CANCEL},
     "needs_user": {"answer": _answer, "cancel": _CANCEL},
-    "budget": {"raise": _raise, "cancel": _CANCEL},
-    "error": {"retry": _RETRY, "cancel": _CANCEL},
-    "failed": {"retry": _RETRY, "delete": _DELETE},
-    "timed_out": {"resume": _simply("resume_task"), "retry": _RETRY, "delete": _DELETE},
+    "budget": {"raise": _raise, "retry": _RETRY, "dismiss": _dismiss, "cancel": _CANCEL},
+    "error": {"retry": _RETRY, "dismiss": _dismiss, "cancel": _CANCEL},
+    "failed": {"retry": _RETRY, "dismiss": _dismiss, "delete": _DELETE},
+    "timed_out": {
+        "resume": _simply("resume_task"),
+        "retry": _RETRY,
+        "dismiss": _dismiss,
+        "delete": _DELETE,
+    },
+    "cancelled": {"dismiss": _dismiss},
+    "budget_exceeded": {"dismiss": _dismiss},
 }
 #: With what a job alone asks.
 OF_JOBS: Mapping[str, Dealing] = {

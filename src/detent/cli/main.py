@@ -74,6 +74,11 @@ COMMANDS: Mapping[str, Command] = {
     "signal": Command(
         "detent.cli.verbs:signal", "Send a named signal to a job, or to that of a task.", ACTING
     ),
+    "dismiss": Command(
+        "detent.cli.verbs:dismiss",
+        "Stop waiting for subtasks that failed; their parents go on.",
+        ACTING,
+    ),
     "delete": Command("detent.cli.verbs:delete", "Delete tasks with their data.", ACTING),
     "raise": Command(
         "detent.cli.money:raise_budget",

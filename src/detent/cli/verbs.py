@@ -1,4 +1,4 @@
-"""Verbs on tasks: run, cancel, retry, resume, accept, reject, answer, signal, delete.
+"""Verbs on tasks: run, cancel, retry, resume, accept, reject, answer, signal, dismiss, delete.
 
 Those that a job alone knows as well take its id too.
 """
@@ -52,6 +52,11 @@ cancel = verb(
 )
 resume = verb("resume", "Go on with timed-out tasks in their sessions.")
 retry = verb("retry", "Run tasks again with new counts.")
+dismiss = verb(
+    "dismiss",
+    "Stop waiting for subtasks that failed; their parents go on.",
+    click.option("--reason", help="Why, for the record."),
+)
 delete = verb("delete", "Delete tasks with their data.")
 accept = verb(
     "accept",

@@ -107,6 +107,8 @@ def why(work_id: str, as_json: bool) -> None:
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
         cleared += f" Looked at again: {reason['looks_again']}."
         output.say(f"- {reason['reason']}: {cleared}")
+        for each in reason["actions"]:
+            output.say(f"  {each['command']}")
         for name, value in reason["detail"].items():
             if value not in (None, [], {}) and name != UNTOLD:
                 output.say(f"  {name}: {output.text_of(value)}")

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
-from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Checkpoint, Task
+from detent.kernel.predicates import DONE_TASK, ENDED_JOB
+from detent.kernel.state import Checkpoint, Task, Wait
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import Query, Reading
 
@@ -18,7 +18,10 @@ NARROW = frozenset(
 #: Commands after which somebody may spend: whose money it is, and who holds some of it, matters.
 SPENDING = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan})
 #: Commands that reach down a tree.
-DEEP = (c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob)
+DEEP = (
+    *(c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob),
+    c.DismissSubtask,
+)
 #: So many runs of one tree are looked at, to see who holds money.
 MOST_AT_WORK = 10_000
 #: So many ended waits are looked at, to see whether an answer was given before.
@@ -125,6 +128,7 @@ def load(tx: Reading, wanted: Wanted) -> World:
         take_spenders(tx, world)
     _take_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
     _take_parts(tx, world, wanted)
+    _take_handled(tx, world)
     return world
 
 
@@ -230,6 +234,28 @@ def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
         world.put_part(CHECKPOINTS, checkpoint.job_id, checkpoint.name, checkpoint)
     if wanted.answered_jobs:
         _take_answers(tx, world, wanted.answered_jobs)
+
+
+def _take_handled(tx: Reading, world: World) -> None:
+    """Subtasks whose failure a handler is about to receive: they are settled when it does."""
+    waits = [
+        wait
+        for (kind, _), parts in world.parts.items()
+        if kind == WAITS
+        for wait in parts.values()
+        if wait.detail.get("outcomes")
+    ]
+    failed = {name for wait in waits for name in wait.needs if _tells_of_failure(world, wait, name)}
+    if failed:
+        _take_tasks(tx, world, [name.partition(":")[2] for name in failed])
+        _take_jobs(tx, world, {task.job_id for task in world.tasks.values() if task.job_id})
+
+
+def _tells_of_failure(world: World, wait: Wait, name: str) -> bool:
+    signal = world.part(SIGNALS, wait.job_id, name)
+    return (
+        signal is not None and name.startswith("task:") and signal.value["state"] not in DONE_TASK
+    )
 
 
 def _take_answers(tx: Reading, world: World, job_ids: Iterable[str]) -> None:

@@ -34,6 +34,7 @@ OFFERED = (
     "run_task",
     "cancel_task",
     "retry_task",
+    "dismiss_task",
     "answer_task",
     "answer_job",
     "accept_task",

@@ -108,6 +108,11 @@ class Families:
         self.reclaims = counter(
             "detent_reclaims_total", "Jobs taken back from a worker that was lost", "intent"
         )
+        self.dismissed = counter(
+            "detent_subtasks_dismissed_total",
+            "Failed subtasks that people have dismissed",
+            "intent",
+        )
         self.cost = counter("detent_cost_usd_total", "Money that runs have spent", "intent")
 
 
@@ -208,6 +213,9 @@ class Metrics:
 
     def _task(self, move: Move) -> None:
         intent = self._intent(move)
+        # An event of every task above the subtask: counted once, at the top.
+        if move.logged.name == "subtask_dismissed" and move.stream.parent_id is None:
+            self._families.dismissed.labels(intent).inc()
         again = move.logged.name == "task_unblocked" and move.told.reason == "retry"
         if again or move.logged.name == "task_retried":
             self._families.retries["task"].labels(intent).inc()

@@ -111,6 +111,11 @@ def _blocked(data: Row) -> str:
     return f"is blocked: {data.get('reason')}"
 
 
+def _dismissed(data: Row) -> str:
+    reason = f": {data['reason']}" if data.get("reason") else ""
+    return f"no longer waits for its subtask {data['task_id']}, which was dismissed{reason}"
+
+
 def _waits(data: Row) -> str:
     detail = data.get("detail") or {}
     return _asks(detail) if detail.get("text") else f"waits: {data.get('kind')}"
@@ -130,6 +135,8 @@ SAID: Mapping[str, Callable[[Row], str]] = {
     "task_budget_exceeded": lambda _: "spent more than its budget",
     "task_completed": lambda _: "is done",
     "task_accepted": lambda _: "was accepted",
+    "subtask_dismissed": _dismissed,
+    "subtask_handled": lambda data: f"has dealt with the failure of its subtask {data['task_id']}",
     "task_cancelled": lambda data: f"was cancelled: {data.get('reason')}",
 }
 

@@ -9,9 +9,11 @@ from detent.kernel.draft import Draft
 from detent.kernel.predicates import (
     ENDED_JOB,
     RESTING_JOB,
+    has_failed,
     in_work,
     judge_attempt,
     policy_of,
+    was_settled,
 )
 from detent.kernel.retention import ending
 from detent.kernel.retry import Again, FailureClass, retries_left
@@ -187,3 +189,40 @@ def end_wait(draft: Draft, wait: Wait, outcome: str, value: Any) -> None:
         draft.emit(wait.job_id, e.WaitCompleted(wait.name, outcome, value, wait.step))
     else:
         draft.emit(wait.job_id, e.WaitEnded(outcome, value, wait.step), wait.name)
+    if outcome == "signalled":
+        settle_handled(draft, wait)
+
+
+# ---- subtasks that a parent no longer waits for ----------------------------------------------
+
+
+def settle_handled(draft: Draft, wait: Wait) -> None:
+    """The handler asked for outcomes and receives them: it deals with those that failed.
+
+    One that was retried meanwhile and is live again still counts.
+    """
+    parent = draft.task_of(draft.job(wait.job_id))
+    if parent is None or not wait.detail.get("outcomes"):
+        return
+    for name in wait.needs:
+        kind, _, child_id = name.partition(":")
+        child = draft.find_task(child_id) if kind == "task" else None
+        if child is not None and child.parent_id == parent.id and unsettled_failure(draft, child):
+            for ancestor in draft.ancestors(child):
+                draft.emit(ancestor.id, e.SubtaskHandled(child.id, child.state))
+
+
+def dismiss(draft: Draft, subtask: Task, reason: str | None) -> bool:
+    """Settle a subtask and what failed below it; what is live below it still counts.
+
+    False: nothing was left to settle.
+    """
+    found = [each for each in draft.tree(subtask) if unsettled_failure(draft, each)]
+    for each in found:
+        for ancestor in draft.ancestors(each):
+            draft.emit(ancestor.id, e.SubtaskDismissed(each.id, each.state, reason))
+    return bool(found)
+
+
+def unsettled_failure(draft: Draft, subtask: Task) -> bool:
+    return has_failed(subtask) and not was_settled(draft, subtask)

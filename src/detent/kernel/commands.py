@@ -172,6 +172,15 @@ class AnswerTask(TaskCommand):
 
 
 @value
+class DismissSubtask(TaskCommand):
+    """Stop waiting for a subtask that failed, and for what failed below it."""
+
+    #: The subtask.
+    task_id: str
+    reason: str | None = None
+
+
+@value
 class UnblockTask(TaskCommand):
     task_id: str
 

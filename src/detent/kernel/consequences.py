@@ -9,13 +9,15 @@ from detent.kernel.acts import (
     end_value,
     end_wait,
     fail_job,
+    settle_handled,
     signal,
     signalled,
     try_again,
     unblock,
 )
+from detent.kernel.derived import run_of_job
 from detent.kernel.draft import Draft
-from detent.kernel.predicates import ENDED_JOB, failure_class, in_work, judged
+from detent.kernel.predicates import ENDED_JOB, failure_class, in_work, judged, was_settled
 from detent.kernel.retry import Again, FailureClass
 from detent.kernel.state import Task, Wait
 from detent.kernel.waits import blocks, parks, satisfied
@@ -44,6 +46,7 @@ def rest(draft: Draft, job_id: str) -> None:
     if ready is not None:
         value = signalled(draft, ready)
         draft.emit(job_id, e.WaitCompleted(ready.name, "signalled", value, ready.step))
+        settle_handled(draft, ready)
         return
     task = draft.task_of(draft.job(job_id))
     stopper = next(filter(blocks, waits), None)
@@ -78,10 +81,9 @@ def unblock_task(draft: Draft, record: e.Record) -> None:
 
 def finish_task(draft: Draft, record: e.Record) -> None:
     task = _task(draft, record)
-    if task.lifecycle == "board":
-        if task.open_subtasks == 0:
-            draft.emit(task.id, e.TaskCompleted())
-    elif task.parent_id is not None:
+    if task.lifecycle == "board" and task.open_subtasks > 0:
+        draft.emit(task.id, e.TaskBlocked("subtasks", _subtasks(task)))
+    elif task.lifecycle == "board" or task.parent_id is not None:
         draft.emit(task.id, e.TaskCompleted())
     elif task.subtasks == 0:
         draft.emit(task.id, e.TaskReady())
@@ -138,16 +140,21 @@ def tell_parent_job(draft: Draft, record: e.Record) -> None:
 
 def subtask_is_done(draft: Draft, record: e.Record) -> None:
     task = draft.task(record.stream)
-    for ancestor in draft.ancestors(task):
+    for ancestor in _counting(draft, task):
         draft.emit(ancestor.id, e.SubtaskDone(task.id))
     _tell_parents_job(draft, task)
 
 
 def subtask_has_failed(draft: Draft, record: e.Record) -> None:
     task = draft.task(record.stream)
-    for ancestor in draft.ancestors(task):
+    for ancestor in _counting(draft, task):
         draft.emit(ancestor.id, e.SubtaskFailed(task.id, task.state))
     _tell_parents_job(draft, task)
+
+
+def _counting(draft: Draft, subtask: Task) -> list[Task]:
+    """The tasks above that wait for the subtask. A settled one that runs again has none."""
+    return [] if was_settled(draft, subtask) else draft.ancestors(subtask)
 
 
 def _tell_parents_job(draft: Draft, task: Task) -> None:
@@ -160,8 +167,16 @@ def _tell_parents_job(draft: Draft, task: Task) -> None:
 
 
 def close_parent(draft: Draft, record: e.Record) -> None:
+    """Its job has completed and is not run again. A blocked board task is started first: the
+    board's table has no other way from blocked to done."""
     task = draft.task(record.stream)
-    draft.emit(task.id, e.TaskReady() if task.lifecycle == "review" else e.TaskCompleted())
+    job = draft.job(cast(str, task.job_id))
+    if task.lifecycle == "review":
+        draft.emit(task.id, e.TaskReady())
+        return
+    if task.state == "blocked":
+        draft.emit(task.id, e.TaskStarted(run_of_job(job.id, job.runs)))
+    draft.emit(task.id, e.TaskCompleted())
 
 
 def release_dependents(draft: Draft, record: e.Record) -> None:

@@ -40,6 +40,8 @@ UP: tuple[Coupling, ...] = (
     Coupling(e.TaskCancelled, given.is_subtask, then.subtask_has_failed),
     Coupling(e.TaskBlocked, given.stuck_subtask, then.subtask_has_failed),
     Coupling(e.SubtaskDone, given.was_the_last_subtask, then.close_parent),
+    Coupling(e.SubtaskHandled, given.was_the_last_subtask, then.close_parent),
+    Coupling(e.SubtaskDismissed, given.was_the_last_subtask, then.close_parent),
     # A task, and the tasks that depend on it.
     Coupling(e.TaskCompleted, given.has_dependents, then.release_dependents),
     Coupling(e.TaskAccepted, given.has_dependents, then.release_dependents),

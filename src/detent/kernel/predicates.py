@@ -115,12 +115,13 @@ def has_subtasks(draft: Draft, record: e.Record) -> bool:
 
 
 def was_the_last_subtask(draft: Draft, record: e.Record) -> bool:
-    """The parent waits for nothing but its subtasks, and none is left."""
+    """The parent waits for nothing but its subtasks, and all of them are settled."""
     task = draft.task(record.stream)
     if task.open_subtasks > 0 or task.job_id is None:
         return False
-    if task.lifecycle == "review":
-        return task.state == "blocked" and task.blocked_by == "subtasks"
+    if task.state == "blocked":
+        return task.blocked_by == "subtasks"
+    # In a log of version 0.1.0 a board task stayed in work meanwhile; it is completed too.
     return task.state == "doing" and draft.job(task.job_id).state == "completed"
 
 
@@ -151,6 +152,11 @@ def has_failed(task: Task) -> bool:
     if task.lifecycle == "review":
         return task.state in FAILED_TASK
     return task.state == "cancelled" or (task.state == "blocked" and task.retries_left == 0)
+
+
+def was_settled(draft: Draft, subtask: Task) -> bool:
+    """Whether its outcome was handled or it was dismissed: then no task above it counts it."""
+    return subtask.id in draft.task(subtask.parent_id or "").settled
 
 
 def failed_dependencies(draft: Draft, task: Task) -> list[str]:

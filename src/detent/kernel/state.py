@@ -34,10 +34,12 @@ class Task(NamedTuple):
     depends_on: tuple[str, ...] = ()
     open_dependencies: int = 0
     failed_dependency: str | None = None
-    #: Descendants that are not completed yet, all that were ever made, and the last that failed.
+    #: Descendants that are not settled yet, all that were ever made, and the last that failed.
     open_subtasks: int = 0
     subtasks: int = 0
     failed_subtask: str | None = None
+    #: Descendants that were settled without being completed: handled or dismissed.
+    settled: tuple[str, ...] = ()
     #: Why it is blocked, with what a person needs to know about it. `retries_left` counts the
     #: retry that is pending, so that 0 means: nothing moves it but a person.
     blocked_by: str | None = None

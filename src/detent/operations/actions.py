@@ -1,51 +1,106 @@
 """What a person may do with a task or a job now: exactly the verbs that would not be refused.
 
-By state, and for what is blocked by its reason. Tables over the kernel's own. Pure.
+Each verb of a task is tried: the kernel decides its command on what the store has now, and the
+decision is dropped. So the list cannot differ from the rules. Reads only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from detent.engine.loading import Wanted, load
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel.decide import decide
+from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task, Wait
 from detent.kernel.waits import ANSWERED
+from detent.kernel.world import World
+from detent.operations import shapes
+from detent.store.port import Reading
 
-STATES: Mapping[str, tuple[str, ...]] = {
-    "inbox": ("run", "cancel", "delete"),
-    "pending": ("run", "cancel", "delete"),
-    "todo": ("cancel",),
-    "queued": ("cancel",),
-    "doing": ("cancel",),
-    "running": ("cancel",),
-    "ready": ("accept", "reject", "cancel", "delete"),
-    "failed": ("run", "retry", "delete"),
-    "timed_out": ("run", "retry", "resume", "delete"),
-    "done": ("delete",),
-    "completed": ("delete",),
-    "cancelled": ("delete",),
-    "budget_exceeded": ("delete",),
+PERSON = c.Actor("person")
+
+
+class Verb(NamedTuple):
+    """How a verb is tried, and the events of a task of which its lifecycle must have one."""
+
+    command: Callable[[Task], c.TaskCommand]
+    events: tuple[str, ...] = ()
+
+
+def _answer(task: Task) -> c.TaskCommand:
+    options: Sequence[Any] = task.blocked_detail.get("options") or ("yes",)
+    return c.AnswerTask(task.id, options[0])
+
+
+VERBS: Mapping[str, Verb] = {
+    "accept": Verb(lambda task: c.AcceptTask(task.id), ("task_accepted",)),
+    "answer": Verb(_answer),
+    "cancel": Verb(lambda task: c.CancelTask(task.id), ("task_cancelled",)),
+    "delete": Verb(lambda task: c.DeleteTask(task.id)),
+    "dismiss": Verb(lambda task: c.DismissSubtask(task.id)),
+    "raise": Verb(lambda task: c.RaiseBudget(task.id, task.spent + 1)),
+    "reject": Verb(lambda task: c.RejectTask(task.id), ("task_rejected",)),
+    "resume": Verb(lambda task: c.ResumeTask(task.id), ("task_resumed",)),
+    "retry": Verb(lambda task: c.RetryTask(task.id), ("task_retried", "task_unblocked")),
+    "run": Verb(lambda task: c.QueueTask(task.id), ("task_queued", "task_retried")),
 }
-#: Of a blocked task, by its reason. A task whose job has ended can be deleted besides.
-BLOCKED: Mapping[str, tuple[str, ...]] = {
-    "question": ("answer", "cancel"),
-    "needs_user": ("answer", "cancel"),
-    "subtasks": ("retry", "cancel"),
-    "dependency": ("cancel",),
-    "retry": ("retry", "cancel"),
-    "rate_limit": ("retry", "cancel"),
-    "resource": ("retry", "cancel"),
-    "budget": ("raise", "cancel"),
-    "error": ("retry", "cancel"),
-}
 
 
-def actions_on(task: Task, job: Job | None) -> list[str]:
-    """Of a task and its present job, as far as no other task stands in the way."""
-    if task.state in ("failed", "timed_out") and task.failed_dependency:
-        return ["delete"]  # it would only fail again
-    if task.state != "blocked":
-        return sorted(STATES[task.state])
-    over = job is not None and job.state in ENDED_JOB and task.open_subtasks == 0
-    return sorted((*BLOCKED[task.blocked_by or "error"], *(("delete",) if over else ())))
+class Suggestion(NamedTuple):
+    """A verb that would be accepted now, and the task that it is for."""
+
+    action: str
+    id: str
+
+    @property
+    def command(self) -> str:
+        """As it is typed."""
+        value = {"answer": " ANSWER", "raise": " DOLLARS"}.get(self.action, "")
+        return f"detent {self.action} {self.id}{value}"
+
+    def told(self) -> shapes.Suggestion:
+        return {"action": self.action, "id": self.id, "command": self.command}
+
+
+def actions_on(view: Reading, tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """By task: the verbs that would change something now, in alphabetical order."""
+    tried = [
+        (task, name, verb.command(task))
+        for task in tasks
+        for name, verb in VERBS.items()
+        if _may_apply(task, name, verb)
+    ]
+    world = load(view, Wanted([command for _, _, command in tried])) if tried else World()
+    now = view.now()
+    legal: dict[str, list[str]] = {task.id: [] for task in tasks}
+    for task, name, command in tried:
+        if _changes(world, command, now):
+            legal[task.id].append(name)
+    return legal
+
+
+def _may_apply(task: Task, name: str, verb: Verb) -> bool:
+    """Whether it is worth trying: its lifecycle has the event, or the budget is what it lacks."""
+    if name == "raise":
+        return task.blocked_by == "budget" and is_spent(task)
+    if name == "dismiss":
+        return task.parent_id is not None
+    move = LIFECYCLES[task.lifecycle].move
+    return not verb.events or any((task.state, each) in move for each in verb.events)
+
+
+def is_spent(task: Task) -> bool:
+    return task.budget is not None and task.spent >= task.budget
+
+
+def _changes(world: World, command: c.Command, now: int) -> bool:
+    """Accepted, and not only because it was done before."""
+    try:
+        return bool(decide(world, command, now, PERSON).records)
+    except DetentError:
+        return False
 
 
 def actions_on_job(job: Job, waits: Iterable[Wait]) -> list[str]:

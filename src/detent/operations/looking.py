@@ -5,15 +5,13 @@ from typing import Any, cast
 
 from detent import views
 from detent.kernel.derived import jobs_of_task
-from detent.kernel.mapping import WAITS_FOR_PERSON
 from detent.kernel.priority import priority_from
 from detent.operations import reasons, shapes
 from detent.operations.core import Core, known
 from detent.operations.costs import shown_tasks
 from detent.operations.pages import MOST_ROWS, listed, of_project, page, states_from
-from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, Reading
+from detent.store.port import Query
 
 #: Of one history at a time; the page's cursor leads on.
 MOST_EVENTS = 10_000
@@ -100,26 +98,7 @@ def why(core: Core, caller: Caller, *, task_id: str) -> shapes.Why:
     """Why a task is not moving, who can clear it, and what is legal now."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        return cast(shapes.Why, reasons.why(_look(core, view), task))
-
-
-@operation(Scope.READ, "GET", "/api/inbox")
-def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Inbox:
-    """Everything that waits for a person, oldest first: questions, reviews, failures, refusals."""
-    asking = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
-    failed = {"state": ["failed", "timed_out"], "lifecycle": "review"}
-    items: list[shapes.Task] = []
-    for where in (asking, failed, {"state": "ready"}):
-        found = of_project(caller, where, project)
-        items += _tasks(core, Query("tasks", found, "state_at"))
-    alone = Query("questions", of_project(caller, {}, project), "begun_at")
-    with core.store.read() as view:
-        refused = list(refused_rows(view, caller, project))
-    return {
-        "items": sorted(items, key=lambda row: row["state_at"]),
-        "questions": listed(core, alone),
-        "refused": refused,
-    }
+        return cast(shapes.Why, reasons.why(reasons.look_with(core, view), task))
 
 
 # ---- jobs ------------------------------------------------------------------------------------
@@ -175,7 +154,7 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> shapes.Why:
     """Why a job is not moving, who can clear it, and what is legal now."""
     job, _ = core.job(caller, job_id)
     with core.store.read() as view:
-        return cast(shapes.Why, reasons.why_job(_look(core, view), job))
+        return cast(shapes.Why, reasons.why_job(reasons.look_with(core, view), job))
 
 
 # ---- the log ---------------------------------------------------------------------------------
@@ -203,11 +182,6 @@ def _events(core: Core, streams: Sequence[str], after: int) -> shapes.Log:
         "events": [cast(shapes.Event, views.event(each)) for each in shown],
         "cursor": shown[-1].position if shown else after,
     }
-
-
-def _look(core: Core, view: Reading) -> reasons.Look:
-    settings = core.settings
-    return reasons.Look(view, settings.keeper_blocked_ms, settings.worker_lease_ms)
 
 
 # ---- parts -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from detent.kernel import commands as c
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Result, Scope, operation
+from detent.operations.requests import reason_from
 
 #: As many as one transaction of the engine takes.
 MOST_TOGETHER = 1_000
@@ -83,6 +84,19 @@ def resume_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.Act
 def retry_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.ActedOn:
     """Run tasks and jobs again with new counts; each is done or refused by itself."""
     return _act(core, caller, ids, c.RetryTask, c.RetryJob)
+
+
+@operation(Scope.REVIEW, "POST", "/api/many/dismiss")
+def dismiss_many(
+    core: Core, caller: Caller, *, ids: Sequence[str], reason: str | None = None
+) -> shapes.ActedOn:
+    """Stop waiting for subtasks that failed; each is done or refused by itself."""
+    reason = reason_from(reason)
+
+    def of_task(task_id: str) -> c.Command:
+        return c.DismissSubtask(task_id, reason)
+
+    return _act(core, caller, ids, of_task)
 
 
 @operation(Scope.ADMIN, "POST", "/api/many/delete")

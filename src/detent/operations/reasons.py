@@ -3,7 +3,7 @@
 A reason of the queue is looked for where the claim looks: pauses, limits, rates, keys, workers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detent.engine.room import RATE
@@ -11,8 +11,9 @@ from detent.kernel.budget import is_warned
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.kernel.state import Job, Task, Wait
-from detent.operations.actions import actions_on, actions_on_job
+from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
 from detent.operations.budgets import line
+from detent.operations.core import Core
 from detent.operations.limits import EVERYTHING, PAUSE
 from detent.store.port import Query, Reading
 from detent.views import shown, utc
@@ -33,6 +34,8 @@ class Reason(NamedTuple):
     again: str
     detail: Mapping[str, Any] = {}
     again_at: int | None = None
+    #: What a person can do about it now.
+    actions: tuple[Suggestion, ...] = ()
 
     def told(self) -> dict[str, Any]:
         at = None if self.again_at is None else utc(self.again_at)
@@ -43,6 +46,7 @@ class Reason(NamedTuple):
             "looks_again": self.again if at is None else f"at {at}",
             "looks_again_at": at,
             "detail": shown(self.detail),
+            "actions": [each.told() for each in self.actions],
         }
 
 
@@ -58,18 +62,21 @@ class Look(NamedTuple):
         return f"{AT_ONCE}, and every {self.blocked_ms // 1_000} s"
 
 
-#: By reason of a block: who can clear it, how, and whether detent goes on by itself.
-CLEARED_BY: Mapping[str, tuple[str, str, str]] = {
-    "question": ("a person", "answer", AT_ONCE),
-    "needs_user": ("a person", "answer", AT_ONCE),
-    "subtasks": ("its subtasks", "wait, or see to the failed one", AT_ONCE),
-    "dependency": ("what it depends on", "wait, or see to what failed", AT_ONCE),
-    "retry": ("detent", "wait, or retry now", AT_ONCE),
-    "rate_limit": ("detent", "wait for the reset, or retry now", AT_ONCE),
-    "budget": ("a person", "raise the budget, or cancel", AT_ONCE),
+#: By reason of a block: who can clear it, what happens without anybody, and whether detent goes on
+#: by itself.
+CLEARED_BY: Mapping[str, tuple[str, str | None, str]] = {
+    "question": ("a person", None, AT_ONCE),
+    "needs_user": ("a person", None, AT_ONCE),
+    "subtasks": ("its subtasks", "wait", AT_ONCE),
+    "dependency": ("what it depends on", "wait", AT_ONCE),
+    "retry": ("detent", "wait", AT_ONCE),
+    "rate_limit": ("detent", "wait for the reset", AT_ONCE),
+    "budget": ("a person", None, AT_ONCE),
     "resource": ("a resource that is freed", "wait, or add a resource", AT_ONCE),
-    "error": ("a person", "retry, or cancel", NOBODY),
+    "error": ("a person", None, NOBODY),
 }
+#: What is suggested of that which is legal, in this order.
+SUGGESTED = ("answer", "accept", "reject", "raise", "run", "resume", "retry", "dismiss", "cancel")
 #: By kind of a wait: who ends it, and how.
 WAITS: Mapping[str, tuple[str, str]] = {
     "timer": ("detent", "wait"),
@@ -84,15 +91,20 @@ WAITS: Mapping[str, tuple[str, str]] = {
 }
 
 
+def look_with(core: Core, view: Reading) -> Look:
+    return Look(view, core.settings.keeper_blocked_ms, core.settings.worker_lease_ms)
+
+
 def why(look: Look, task: Task) -> dict[str, Any]:
     """Every reason that a task is not moving, who can clear it, and what is legal."""
     job = next((job for job, _ in look.view.jobs([task.job_id])), None) if task.job_id else None
+    legal = actions_on(look.view, [task])[task.id]
     return {
         "id": task.id,
         "state": task.state,
         "since": utc(task.state_at),
-        "reasons": [reason.told() for reason in _reasons(look, task, job)],
-        "actions": actions_on(task, job),
+        "reasons": [reason.told() for reason in _reasons(look, task, job, legal)],
+        "actions": legal,
     }
 
 
@@ -110,55 +122,129 @@ def why_job(look: Look, job: Job) -> dict[str, Any]:
 # ---- of a task -------------------------------------------------------------------------------
 
 
-def _reasons(look: Look, task: Task, job: Job | None) -> Iterator[Reason]:
+def possible(look: Look, task: Task) -> list[Suggestion]:
+    """Everything that a person can do about a task now, there and on the tasks in its way."""
+    legal = actions_on(look.view, [task])[task.id]
+    found = [each for reason in _reasons(look, task, None, legal) for each in reason.actions]
+    return list(dict.fromkeys([*found, *(Suggestion(name, task.id) for name in legal)]))
+
+
+def _reasons(look: Look, task: Task, job: Job | None, legal: Sequence[str]) -> Iterator[Reason]:
     if LIFECYCLES[task.lifecycle].is_terminal(task.state):
         return
     if task.state == "blocked" and task.blocked_by:
-        yield _blocked(look, task)
+        yield _blocked(look, task, legal)
     elif task.state in ("inbox", "pending"):
-        yield Reason("not_queued", "a person", "run", NOBODY)
+        yield _for_a_person("not_queued", task, legal)
     elif task.state == "ready":
-        yield Reason("review", "a person", "accept or reject", NOBODY)
+        yield _for_a_person("review", task, legal)
     elif task.state in ("failed", "timed_out"):
-        how = "resume or retry" if task.state == "timed_out" else "retry"
-        yield Reason(task.state, "a person", how, NOBODY, _failure(job))
+        yield _for_a_person(task.state, task, legal, _failure(job))
     if task.open_dependencies and task.blocked_by != "dependency":
-        yield _dependencies(look, task)
-    if task.failed_subtask:
-        detail = {"task": task.failed_subtask}
-        yield Reason("failed_subtask", "a person", "retry or cancel it", NOBODY, detail)
+        yield _dependencies(look, task, legal)
+    yield from _failed_subtasks(look.view, task)
     yield from _warnings(look, task)
     if job is not None and (job.state != "retrying" or task.state != "blocked"):
         yield from _job_reasons(look, job, task.blocked_detail.get("wait"))
 
 
-def _blocked(look: Look, task: Task) -> Reason:
+def _own(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
+    return tuple(Suggestion(each, task.id) for each in SUGGESTED if each in legal)
+
+
+def _in_words(task: Task, first: str | None, actions: Sequence[Suggestion]) -> str:
+    """What helps: nothing but time, or a verb, with the task that it is for if that is another."""
+    verbs: dict[str, list[str]] = {}
+    for each in actions:
+        verbs.setdefault(each.id, []).append(each.action)
+    parts = [
+        " or ".join(names) if task_id == task.id else f"{' or '.join(names)} {task_id}"
+        for task_id, names in verbs.items()
+    ]
+    return ", or ".join([*([first] if first else []), *parts]) or "delete it when it has ended"
+
+
+def _for_a_person(
+    reason: str, task: Task, legal: Sequence[str], detail: Mapping[str, Any] | None = None
+) -> Reason:
+    actions = [each for each in _own(task, legal) if each.action != "cancel"]
+    if not actions:
+        actions = [Suggestion(each, task.id) for each in legal]
+    how = _in_words(task, None, actions)
+    return Reason(reason, "a person", how, NOBODY, detail or {}, actions=tuple(actions))
+
+
+def _blocked(look: Look, task: Task, legal: Sequence[str]) -> Reason:
     reason = task.blocked_by or ""
-    who, how, again = CLEARED_BY[reason]
+    who, first, again = CLEARED_BY[reason]
     if reason == "dependency":
-        return _dependencies(look, task)
+        return _dependencies(look, task, legal)
     if task.retries_left == 0:
         again = NOBODY
     detail = {**task.blocked_detail, "retries_left": task.retries_left}
+    actions = _own(task, legal)
     if reason == "subtasks":
-        detail["subtasks"] = _open_subtasks(look.view, task)
-    return Reason(reason, who, how, again, detail, task.blocked_detail.get("due_at"))
+        waiting = _unsettled(look.view, task)
+        detail["subtasks"] = _named(waiting)
+        first = first if any(not has_failed(each) for each in waiting) else None
+        actions = (*_about(look.view, [each for each in waiting if has_failed(each)]), *actions)
+    elif reason == "budget":
+        actions = (*raises(look.view, task), *actions)
+    how = _in_words(task, first, actions)
+    again_at = task.blocked_detail.get("due_at")
+    return Reason(reason, who, how, again, detail, again_at, actions)
 
 
-def _dependencies(look: Look, task: Task) -> Reason:
+def _dependencies(look: Look, task: Task, legal: Sequence[str]) -> Reason:
     found = [each for each, _ in look.view.tasks(task.depends_on)]
     waiting = [each for each in found if each.state not in DONE_TASK]
-    failed = [each.id for each in waiting if has_failed(each)]
+    failed = [each for each in waiting if has_failed(each)]
     who = "a person" if failed else "what it depends on"
-    how = f"run {', '.join(failed)} again, or cancel" if failed else "wait"
+    actions = (*_about(look.view, failed, ("run", "resume", "retry")), *_own(task, legal))
+    how = _in_words(task, None if failed else "wait", actions)
     detail = {"open": task.open_dependencies, "tasks": _named(waiting)}
-    return Reason("dependency", who, how, look.sometimes, detail)
+    return Reason("dependency", who, how, look.sometimes, detail, actions=actions)
 
 
-def _open_subtasks(view: Reading, task: Task) -> list[dict[str, str]]:
-    rows = view.page(Query("tasks", {"parent_id": task.id}, "created_at", limit=1_000))
-    waiting = [row for row in rows if row["state"] not in DONE_TASK]
-    return [{"id": row["id"], "state": row["state"]} for row in waiting[:MOST_NAMED]]
+def _about(
+    view: Reading, others: Sequence[Task], verbs: Sequence[str] = ("resume", "retry", "dismiss")
+) -> tuple[Suggestion, ...]:
+    """What can be done about other tasks, of which a few are named."""
+    legal = actions_on(view, others[:MOST_NAMED])
+    return tuple(
+        Suggestion(name, task_id)
+        for task_id, names in legal.items()
+        for name in verbs
+        if name in names
+    )
+
+
+def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
+    """Budgets of tasks above it that are spent; one of a task that has ended stays spent."""
+    for each in line(view, task):
+        ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
+        if each.id != task.id and is_spent(each) and not ended:
+            yield Suggestion("raise", each.id)
+
+
+def _unsettled(view: Reading, task: Task) -> list[Task]:
+    """The tasks below that it waits for."""
+    if task.open_subtasks == 0:
+        return []
+    below = dict.fromkeys(child for _, child in view.children([task.id]))
+    found = (each for each, _ in view.tasks([*below]))
+    return [each for each in found if each.state not in DONE_TASK and each.id not in task.settled]
+
+
+def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
+    """Subtasks that failed and are not settled: it will wait for each of them."""
+    failed = [each for each in _unsettled(view, task) if has_failed(each)]
+    suggested = _about(view, failed)
+    for each in failed[:MOST_NAMED]:
+        actions = tuple(one for one in suggested if one.id == each.id)
+        how = _in_words(task, None, actions)
+        detail = {"task": each.id, "state": each.state}
+        yield Reason("failed_subtask", "a person", how, NOBODY, detail, actions=actions)
 
 
 def _named(tasks: Iterable[Task]) -> list[dict[str, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.errors import Invalid
-from detent.submission.request import MAX_NAME
+from detent.submission.request import MAX_NAME, MAX_TITLE
 
 
 def text(
@@ -19,6 +19,11 @@ def text(
             f"{name} must be a text of at most {longest} characters.", field=name, given=value
         )
     return value
+
+
+def reason_from(given: str | None) -> str | None:
+    """A remark of a person for the record."""
+    return None if given is None else text({"reason": given}, "reason", longest=MAX_TITLE)
 
 
 def texts(body: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.decide.changing import EDITABLE
 from detent.kernel.priority import priority_from
-from detent.operations import shapes
+from detent.kernel.state import Task
+from detent.operations import reasons, shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.requests import text, texts
+from detent.operations.requests import reason_from, text, texts
 from detent.submission.options import options_from
 from detent.submission.payload import check_payload
 from detent.submission.request import MAX_TAGS, MAX_TITLE
@@ -20,7 +21,10 @@ from detent.submission.request import MAX_TAGS, MAX_TITLE
 def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:
     """Carry a command out on a task that the caller may see, and show where it stands."""
     core.task(caller, command.task_id)
-    outcome = core.engine.do(command, caller.actor)
+    try:
+        outcome = core.engine.do(command, caller.actor)
+    except Refused as refusal:
+        raise _with_what_is_possible(core, caller, command.task_id, refusal) from None
     task, version = core.task(caller, command.task_id)
     return {"id": task.id, "state": task.state, "version": version, "outcome": outcome}
 
@@ -31,6 +35,33 @@ def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> No
     context = core.submissions(caller)
     if task.intent in context.intents:
         check_payload(context, task.intent, context.intents[task.intent], payload)
+
+
+#: Refusals that depend on where a task stands, so that what would be accepted is worth knowing.
+BY_STATE = frozenset(
+    {
+        *("illegal_transition", "dependency_failed", "dependency_open", "budget_spent"),
+        *("still_needed", "rounds_used", "not_dismissible", "no_question", "task_ended"),
+    }
+)
+
+
+def _with_what_is_possible(core: Core, caller: Caller, task_id: str, refusal: Refused) -> Refused:
+    """The refusal with a hint that names only what would be accepted now."""
+    if refusal.code not in BY_STATE:
+        return refusal
+    task, _ = core.task(caller, task_id)
+    with core.store.read() as view:
+        found = reasons.possible(reasons.look_with(core, view), task)
+    refusal.details["actions"] = [each.told() for each in found]
+    listed = ", ".join(f"`{each.command}`" for each in found)
+    possible = f"Possible now: {listed}." if found else "Nothing can be done with it now."
+    refusal.hint = f"Task {task_id} is {_standing(task)}. {possible}"
+    return refusal
+
+
+def _standing(task: Task) -> str:
+    return f"{task.state} ({task.blocked_by})" if task.blocked_by else task.state
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/run")
@@ -90,6 +121,14 @@ def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None)
     return _done(core, caller, c.RetryTask(task_id, changes))
 
 
+@operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/dismiss")
+def dismiss_task(
+    core: Core, caller: Caller, *, task_id: str, reason: str | None = None
+) -> shapes.Moved:
+    """Stop waiting for a subtask that failed; it stays as it is, and its parent goes on."""
+    return _done(core, caller, c.DismissSubtask(task_id, reason_from(reason)))
+
+
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/signal")
 def signal_task(
     core: Core, caller: Caller, *, task_id: str, name: str, value: Any = None
@@ -142,5 +181,8 @@ def edit_task(
 def delete_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Deleted:
     """Delete the task with its rows and data; refused while something needs it."""
     core.task(caller, task_id)
-    core.engine.do(c.DeleteTask(task_id), caller.actor)
+    try:
+        core.engine.do(c.DeleteTask(task_id), caller.actor)
+    except Refused as refusal:
+        raise _with_what_is_possible(core, caller, task_id, refusal) from None
     return {"id": task_id, "outcome": "deleted"}

@@ -59,6 +59,7 @@ FLAG = Kind(bool, bool, False)
 CODED: dict[type[Any], dict[str, Kind]] = {
     Task: {
         "depends_on": TEXTS,
+        "settled": TEXTS,
         "blocked_detail": MAPPING,
         "answered": VALUE,
         "options": MAPPING,

@@ -316,7 +316,9 @@ class Journal:
         signals = [each.signal for each in subtasks]
         if not signals:
             return []
-        over = yield from self.wait(name, "subtasks", needs=tuple(dict.fromkeys(signals)))
+        needs = tuple(dict.fromkeys(signals))
+        detail = {"outcomes": True} if outcomes else {}
+        over = yield from self.wait(name, "subtasks", needs=needs, detail=detail)
         ended = [SubtaskOutcome(**over["value"][each.signal]) for each in subtasks]
         if outcomes:
             return ended

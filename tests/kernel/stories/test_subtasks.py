@@ -90,11 +90,13 @@ def test_a_review_parent_of_a_cancelled_subtask_stays_blocked() -> None:
     assert s.cancel("P") == "P:task_cancelled"
 
 
-def test_a_board_parent_that_ends_first_stays_in_work() -> None:
+def test_a_board_parent_that_ends_first_waits_for_its_subtasks() -> None:
     s = family("board", "C")
-    assert s.succeed("P") == "P:run_succeeded P:job_completed"
+    assert s.succeed("P") == "P:run_succeeded P:job_completed P:task_blocked(subtasks)"
     assert s.claim("C") == "C:job_running C:run_queued(1) C:run_started C:task_started"
-    assert s.succeed("C") == "C:run_succeeded C:job_completed C:task_completed P:task_completed"
+    assert s.succeed("C") == (
+        "C:run_succeeded C:job_completed C:task_completed P:task_started P:task_completed"
+    )
 
 
 def test_a_board_subtask_that_ends_before_its_parent() -> None:
@@ -110,9 +112,10 @@ def test_nested_board_tasks_close_from_below_in_one_transaction() -> None:
     s.submit("board", "G", parent_id="C")
     s.claim("G")
     s.succeed("P")
-    assert s.succeed("C") == "C:run_succeeded C:job_completed"
+    assert s.succeed("C") == "C:run_succeeded C:job_completed C:task_blocked(subtasks)"
     assert s.succeed("G") == (
-        "G:run_succeeded G:job_completed G:task_completed C:task_completed P:task_completed"
+        "G:run_succeeded G:job_completed G:task_completed C:task_started C:task_completed "
+        "P:task_started P:task_completed"
     )
 
 
@@ -122,10 +125,12 @@ def test_a_board_subtask_that_is_out_of_retries_is_retried_by_a_person() -> None
     s.succeed("P")
     s.claim("C")
     assert s.fail(at="C") == "C:run_failed(error) C:job_failed(error) C:task_blocked(error,0)"
-    assert (s.task("P").state, s.task("P").failed_subtask) == ("doing", "C")
+    assert (s.task("P").state, s.task("P").failed_subtask) == ("blocked", "C")
     assert s.do(c.RetryTask("C")) == "C:task_unblocked C:job_requeued(retried)"
     assert s.claim("C") == "C:job_running C:run_queued(1) C:run_started C:task_started"
-    assert s.succeed("C") == "C:run_succeeded C:job_completed C:task_completed P:task_completed"
+    assert s.succeed("C") == (
+        "C:run_succeeded C:job_completed C:task_completed P:task_started P:task_completed"
+    )
 
 
 def test_a_function_gathers_its_subtasks() -> None:

@@ -173,6 +173,15 @@ export type DiagramBox = {
   loops: Array<string>;
 };
 
+export type DismissManyBody = {
+  ids: Array<string>;
+  reason?: string | null;
+};
+
+export type DismissTaskBody = {
+  reason?: string | null;
+};
+
 /** Whether a worker is kept from claiming. */
 export type Drained = {
   name: string;
@@ -303,9 +312,54 @@ export type Holder = {
 
 /** Tasks that wait for a person, what jobs without a task ask, and refused submissions of other programs' transactions; each oldest first. */
 export type Inbox = {
-  items: Array<Task>;
+  items: Array<InboxTask>;
   questions: Array<JobQuestion>;
   refused: Array<RefusedRow>;
+};
+
+/** A task that waits for a person, with what can be done about it now. */
+export type InboxTask = {
+  id: string;
+  project: string;
+  lifecycle: string;
+  state: string;
+  state_at: string;
+  intent: string;
+  source: string;
+  priority: string;
+  title: string;
+  payload: unknown;
+  tags: Array<string>;
+  root_id: string;
+  parent_id: string | null;
+  depth: number;
+  jobs: number;
+  job_id: string | null;
+  depends_on: Array<string>;
+  open_dependencies: number;
+  failed_dependency: string | null;
+  open_subtasks: number;
+  subtasks: number;
+  failed_subtask: string | null;
+  settled: Array<string>;
+  blocked_by: string | null;
+  blocked_detail: Record<string, unknown>;
+  retries_left: number | null;
+  answered: Record<string, unknown> | null;
+  rounds: number;
+  comment: string | null;
+  session_id: string | null;
+  budget: number | null;
+  spent: number;
+  cancel_reason: string | null;
+  error_class: string | null;
+  options: Record<string, unknown>;
+  created_by: string;
+  created_at: string;
+  version: number;
+  usage: Usage;
+  elsewhere: Elsewhere;
+  actions: Array<Suggestion>;
 };
 
 /** A job with its result or error. */
@@ -697,6 +751,7 @@ export type Reason = {
   looks_again: string;
   looks_again_at: string | null;
   detail: Record<string, unknown>;
+  actions: Array<Suggestion>;
 };
 
 /** A submission that another program left in its own transaction, and why it was refused. */
@@ -1037,6 +1092,13 @@ export type SubmittedMany = {
   refused: Array<RefusedTask>;
 };
 
+/** A verb that would be accepted now, the task that it is for, and how it is typed. */
+export type Suggestion = {
+  action: string;
+  id: string;
+  command: string;
+};
+
 /** A task with its payload and where it stands. */
 export type Task = {
   id: string;
@@ -1061,6 +1123,7 @@ export type Task = {
   open_subtasks: number;
   subtasks: number;
   failed_subtask: string | null;
+  settled: Array<string>;
   blocked_by: string | null;
   blocked_detail: Record<string, unknown>;
   retries_left: number | null;
@@ -1235,6 +1298,8 @@ export interface Operations {
   delete_schedule: { takes: { name: string }; answers: Removed };
   delete_task: { takes: { task_id: string }; answers: Deleted };
   delete_webhook: { takes: { name: string }; answers: Removed };
+  dismiss_many: { takes: object & (DismissManyBody); answers: ActedOn };
+  dismiss_task: { takes: { task_id: string } & (DismissTaskBody); answers: Moved };
   drain_resource: { takes: { name: string }; answers: Resource };
   drain_worker: { takes: { name: string }; answers: Drained };
   drop_refused: { takes: { intake_id: string }; answers: Deleted };
@@ -1350,6 +1415,8 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   delete_schedule: ["DELETE", "/api/schedules/{name}"],
   delete_task: ["DELETE", "/api/tasks/{task_id}"],
   delete_webhook: ["DELETE", "/api/webhooks/{name}"],
+  dismiss_many: ["POST", "/api/many/dismiss"],
+  dismiss_task: ["POST", "/api/tasks/{task_id}/dismiss"],
   drain_resource: ["POST", "/api/resources/{name}/drain"],
   drain_worker: ["POST", "/api/workers/{name}/drain"],
   drop_refused: ["DELETE", "/api/intake/{intake_id}"],

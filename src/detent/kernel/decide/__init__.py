@@ -24,6 +24,7 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.AcceptTask: judging.accept_task,
     c.RejectTask: judging.reject_task,
     c.AnswerTask: judging.answer_task,
+    c.DismissSubtask: people.dismiss_subtask,
     c.UnblockTask: people.unblock_task,
     c.EditTask: changing.edit_task,
     c.RaiseBudget: changing.raise_budget,

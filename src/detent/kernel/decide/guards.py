@@ -98,12 +98,20 @@ def dependencies_allow(draft: Draft, task: Task) -> None:
         )
 
 
-def reason_is_gone(draft: Draft, task: Task) -> None:
-    """A person may end a block, but not one that would come back at once."""
+def not_over_a_question(task: Task) -> None:
+    """What a person's answer holds up is neither judged nor run again before it is answered."""
     if task.blocked_by in PEOPLE:
         raise Refused(
-            f"task {task.id} waits for an answer", code="open_question", legal=("answer", "cancel")
+            f"task {task.id} has an open question",
+            code="open_question",
+            legal=("answer", "cancel"),
+            hint=f"Answer it first: `detent answer {task.id} ANSWER`. Or cancel the task.",
         )
+
+
+def reason_is_gone(draft: Draft, task: Task) -> None:
+    """A person may end a block, but not one that would come back at once."""
+    not_over_a_question(task)
     if task.blocked_by == "dependency" and task.open_dependencies > 0:
         dependencies_allow(draft, task)
         raise Refused(

@@ -7,7 +7,7 @@ from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.acts import complete_wait, signal
-from detent.kernel.decide.guards import not_its_own, seen
+from detent.kernel.decide.guards import not_its_own, not_over_a_question, seen
 from detent.kernel.decide.people import queue_task
 from detent.kernel.draft import Draft
 from detent.kernel.predicates import ENDED_JOB
@@ -23,6 +23,7 @@ MOST_EARLY_SIGNALS = 1_000
 def accept_task(draft: Draft, command: c.AcceptTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "accept it")
+    not_over_a_question(task)
     seen(draft, task, command.seen)
     draft.emit(task.id, e.TaskAccepted(command.comment))
 
@@ -30,6 +31,7 @@ def accept_task(draft: Draft, command: c.AcceptTask) -> None:
 def reject_task(draft: Draft, command: c.RejectTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "reject it")
+    not_over_a_question(task)
     seen(draft, task, command.seen)
     draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment))
     _rounds_left(task)

@@ -9,11 +9,13 @@ from detent.kernel.decide.guards import (
     cancel_reason,
     dependencies_allow,
     not_its_own,
+    not_over_a_question,
     reason_is_gone,
     refusal,
 )
 from detent.kernel.derived import job_of_task
 from detent.kernel.draft import Draft
+from detent.kernel.predicates import DONE_TASK, has_failed, was_settled
 from detent.kernel.state import Task
 
 # ---- running ---------------------------------------------------------------------------------
@@ -22,6 +24,7 @@ from detent.kernel.state import Task
 def queue_task(draft: Draft, command: c.QueueTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "run it")
+    not_over_a_question(task)
     if draft.may(task, e.TaskRetried):
         _again(draft, task)
     else:
@@ -51,6 +54,7 @@ def _again(draft: Draft, task: Task) -> None:
 def resume_task(draft: Draft, command: c.ResumeTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "resume it")
+    not_over_a_question(task)
     draft.emit(task.id, e.TaskResumed())
 
 
@@ -60,6 +64,37 @@ def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
     not_its_own(draft, task, "unblock it")
     reason_is_gone(draft, task)
     acts.unblock(draft, task)
+
+
+def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
+    """`dismissed`, or `repeated` if nothing waits for it already, which changes nothing."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "dismiss it")
+    if task.parent_id is None:
+        raise Refused(
+            f"task {task.id} is not a subtask: no task waits for it", code="not_dismissible"
+        )
+    if was_settled(draft, task):
+        return "repeated"
+    if not has_failed(task):
+        raise _not_dismissible(draft, task)
+    acts.dismiss(draft, task, command.reason)
+    return "dismissed"
+
+
+def _not_dismissible(draft: Draft, task: Task) -> Refused:
+    """A live subtask may be cancelled first; a completed one is settled as it is."""
+    done = task.state in DONE_TASK
+    legal = ("cancel",) if draft.may(task, e.TaskCancelled) else ()
+    hint = "Nothing is to be done: its parent does not wait for it." if done else None
+    return Refused(
+        f"subtask {task.id} is {task.state}; only one that failed, timed out, was cancelled or "
+        "exceeded its budget can be dismissed",
+        code="not_dismissible",
+        legal=legal,
+        hint=hint,
+        details={"state": task.state},
+    )
 
 
 def retry_job(draft: Draft, command: c.RetryJob) -> None:

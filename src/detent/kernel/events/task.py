@@ -183,6 +183,29 @@ class SubtaskFailed(Event):
 
 
 @event("task")
+class SubtaskHandled(Event):
+    """The handler of the subtask's parent has received how it ended (`gather(outcomes=True)`).
+
+    An event of every task above the subtask: none of them waits for it any more.
+    """
+
+    task_id: str
+    state: str
+
+
+@event("task")
+class SubtaskDismissed(Event):
+    """A person has dismissed a subtask that failed; the subtask itself does not change.
+
+    An event of every task above the subtask: none of them waits for it any more.
+    """
+
+    task_id: str
+    state: str
+    reason: str | None = None
+
+
+@event("task")
 class TaskImported(Event):
     """What stands before it was written elsewhere, and brought here in an archive.
 

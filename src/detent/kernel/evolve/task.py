@@ -189,6 +189,19 @@ def _subtask_failed(task: Task, event: e.SubtaskFailed, at: int, state: str) -> 
     return task._replace(failed_subtask=event.task_id)
 
 
+@on(e.SubtaskHandled)
+@on(e.SubtaskDismissed)
+def _subtask_settled(
+    task: Task, event: e.SubtaskHandled | e.SubtaskDismissed, at: int, state: str
+) -> Task:
+    failed = None if task.failed_subtask == event.task_id else task.failed_subtask
+    return task._replace(
+        open_subtasks=task.open_subtasks - 1,
+        failed_subtask=failed,
+        settled=(*task.settled, event.task_id),
+    )
+
+
 @on(e.TaskImported)
 def _task_imported(task: Task, event: e.TaskImported, at: int, state: str) -> Task:
     return task

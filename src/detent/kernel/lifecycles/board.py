@@ -31,7 +31,8 @@ BOARD = Lifecycle(
             "task_blocked",
             "blocked",
             "worker",
-            "its run failed (retry pending or exhausted), it has a question, its worker was lost",
+            "its run failed (retry pending or exhausted), it has a question, its worker was lost, "
+            "or its job completed before all its subtasks were settled",
         ),
         Row(
             "blocked",
@@ -45,7 +46,8 @@ BOARD = Lifecycle(
             "task_started",
             "doing",
             "worker",
-            "a run that was holding goes on in place: its confirmation was given",
+            "a run that was holding goes on in place: its confirmation was given; or its last "
+            "subtask is settled, and task_completed follows in the same transaction",
         ),
         *rows_from(
             ("inbox", "todo", "doing", "blocked"),

@@ -96,7 +96,7 @@ REVIEW = Lifecycle(
             "task_ready",
             "ready",
             "engine",
-            "the reason is subtasks and every one of them, with their descendants, is completed; "
+            "the reason is subtasks and every one of them, with their descendants, is settled; "
             "never without subtasks, never over an open question",
         ),
         *rows_from(

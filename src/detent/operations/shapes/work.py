@@ -34,6 +34,8 @@ class Task(TypedDict):
     open_subtasks: int
     subtasks: int
     failed_subtask: str | None
+    #: Subtasks, at any depth, that it no longer waits for although they were not completed.
+    settled: list[str]
     blocked_by: str | None
     blocked_detail: dict[str, Any]
     retries_left: int | None
@@ -314,11 +316,25 @@ class RefusedRows(TypedDict):
     items: list[RefusedRow]
 
 
+class Suggestion(TypedDict):
+    """A verb that would be accepted now, the task that it is for, and how it is typed."""
+
+    action: str
+    id: str
+    command: str
+
+
+class InboxTask(Task):
+    """A task that waits for a person, with what can be done about it now."""
+
+    actions: list[Suggestion]
+
+
 class Inbox(TypedDict):
     """Tasks that wait for a person, what jobs without a task ask, and refused submissions of
     other programs' transactions; each oldest first."""
 
-    items: list[Task]
+    items: list[InboxTask]
     questions: list[JobQuestion]
     refused: list[RefusedRow]
 
@@ -355,6 +371,7 @@ class Reason(TypedDict):
     looks_again: str
     looks_again_at: str | None
     detail: dict[str, Any]
+    actions: list[Suggestion]
 
 
 class Why(TypedDict):

@@ -112,6 +112,52 @@ def the_last_subtask_releases_what_waits_for_its_parent(case: Case) -> None:
 
 
 @check
+def a_handler_settles_the_failures_that_it_receives(case: Case) -> None:
+    """The first subtask has failed long before the last one ends the wait for both."""
+    once = {"retry": {"max_attempts": 1}}
+    top = submit_task(case.engine)
+    parent = claim_one(case.engine)
+    children = [submit_task(case.engine, parent_id=top, options=once) for _ in range(2)]
+    needs = tuple(f"task:{each}" for each in children)
+    suspend(case.engine, parent, "both", "subtasks", needs=needs, detail={"outcomes": True})
+    first, second = claim(case.engine, 2)
+    do(case.engine, c.FailRun(first.grant, run_of(first), "error", "it failed"))
+    assert task_of(case.store, top).settled == ()
+    complete(case.engine, second)
+    found = task_of(case.store, top)
+    assert (found.settled, found.open_subtasks) == ((first.job.task_id,), 0)
+    complete(case.engine, claim_one(case.engine))
+    assert task_of(case.store, top).state == "done"
+
+
+@check
+def dismissals_and_the_last_end_at_once(case: Case) -> None:
+    """Two people dismiss what failed while its sibling ends: the parent is completed once."""
+    once = {"retry": {"max_attempts": 1}}
+    engines = case.others(3)
+    for _ in range(ROUNDS // 2):
+        top = submit_task(case.engine)
+        complete_later = claim_one(case.engine)
+        bad = submit_task(case.engine, parent_id=top, options=once)
+        good = submit_task(case.engine, parent_id=top)
+        work = {each.job.task_id: each for each in claim(case.engine, 2)}
+        complete(case.engine, complete_later)
+        failed = work[bad]
+        do(case.engine, c.FailRun(failed.grant, run_of(failed), "error", "it failed"))
+        assert task_of(case.store, top).state == "blocked"
+        outcomes = together(
+            partial(outcome, engines[0], c.DismissSubtask(bad, "one")),
+            partial(outcome, engines[1], c.DismissSubtask(bad, "two")),
+            partial(outcome, engines[2], completion(work[good])),
+        )
+        assert sorted(outcomes) == ["completed", "dismissed", "repeated"]
+        assert task_of(case.store, top).state == "done"
+        with case.store.read() as view:
+            found = names(view, top)
+        assert (found.count("subtask_dismissed"), found.count("task_completed")) == (1, 1)
+
+
+@check
 def a_failure_reaches_the_end_of_a_chain(case: Case) -> None:
     first = submit_task(case.engine)
     chain = [first]

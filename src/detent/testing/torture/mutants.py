@@ -16,8 +16,8 @@ from detent import failpoints, feed
 from detent.engine import Answer, Engine, due
 from detent.engine.ledger import Ledger
 from detent.errors import Unavailable
-from detent.gateway.live import Hub
 from detent.gateway import auth
+from detent.gateway.live import Hub
 from detent.ids import new_id
 from detent.integrations import webhooks
 from detent.integrations.webhooks import Dispatcher
@@ -25,8 +25,8 @@ from detent.keeper import schedules
 from detent.kernel import commands as c
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
-from detent.operations.webhooks import cursor_name
 from detent.operations import sessions, tokens
+from detent.operations.webhooks import cursor_name
 from detent.store.port import Due, Key
 from detent.store.sqlite import connection, store
 from detent.testing.simulation import mutants as simulated

@@ -8,8 +8,8 @@ SELECT tasks.id, tasks.project, tasks.lifecycle, tasks.state, tasks.state_at, ta
     tasks.job_id, tasks.open_dependencies, tasks.failed_dependency, tasks.open_subtasks,
     tasks.subtasks, tasks.failed_subtask, tasks.blocked_by, tasks.retries_left, tasks.rounds,
     tasks.comment, tasks.session_id, tasks.budget, tasks.spent, tasks.cancel_reason,
-    tasks.created_by, tasks.created_at, tasks.depends_on, tasks.blocked_detail, tasks.answered,
-    tasks.options, tasks.version
+    tasks.created_by, tasks.created_at, tasks.depends_on, tasks.settled, tasks.blocked_detail,
+    tasks.answered, tasks.options, tasks.version
 FROM json_array_elements_text(:ids) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.id = wanted.id OFFSET 0) AS tasks;
 
@@ -18,7 +18,8 @@ INSERT INTO tasks (
     id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
     jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
     blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
-    created_at, depends_on, blocked_detail, answered, options, version, title, payload, tags
+    created_at, depends_on, settled, blocked_detail, answered, options, version, title, payload,
+    tags
 )
 SELECT
     given.id, given.project, given.lifecycle, given.state, given.state_at, given.intent,
@@ -26,8 +27,8 @@ SELECT
     given.job_id, given.open_dependencies, given.failed_dependency, given.open_subtasks,
     given.subtasks, given.failed_subtask, given.blocked_by, given.retries_left, given.rounds,
     given.comment, given.session_id, given.budget, given.spent, given.cancel_reason,
-    given.created_by, given.created_at, given.depends_on, given.blocked_detail, given.answered,
-    given.options, given.version, given.title, given.payload, given.tags
+    given.created_by, given.created_at, given.depends_on, given.settled, given.blocked_detail,
+    given.answered, given.options, given.version, given.title, given.payload, given.tags
 FROM json_populate_recordset(NULL::tasks, :rows) AS given;
 
 -- name: update_tasks
@@ -40,8 +41,9 @@ WHEN MATCHED THEN UPDATE SET
     subtasks = given.subtasks, failed_subtask = given.failed_subtask, blocked_by = given.blocked_by,
     retries_left = given.retries_left, rounds = given.rounds, comment = given.comment,
     session_id = given.session_id, budget = given.budget, spent = given.spent,
-    cancel_reason = given.cancel_reason, blocked_detail = given.blocked_detail,
-    answered = given.answered, options = given.options, version = given.version
+    cancel_reason = given.cancel_reason, settled = given.settled,
+    blocked_detail = given.blocked_detail, answered = given.answered, options = given.options,
+    version = given.version
 WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (given.id);
 
 -- name: edit_tasks

@@ -5,7 +5,7 @@
 SELECT id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
     jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
     blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
-    created_at, depends_on, blocked_detail, answered, options, version
+    created_at, depends_on, settled, blocked_detail, answered, options, version
 FROM carray(:ids) AS wanted CROSS JOIN tasks ON tasks.id = wanted.value;
 
 -- name: insert_tasks
@@ -13,13 +13,14 @@ INSERT INTO tasks (
     id, project, lifecycle, state, state_at, intent, source, priority, root_id, parent_id, depth,
     jobs, job_id, open_dependencies, failed_dependency, open_subtasks, subtasks, failed_subtask,
     blocked_by, retries_left, rounds, comment, session_id, budget, spent, cancel_reason, created_by,
-    created_at, depends_on, blocked_detail, answered, options, version, title, payload, tags
+    created_at, depends_on, settled, blocked_detail, answered, options, version, title, payload,
+    tags
 ) VALUES (
     :id, :project, :lifecycle, :state, :state_at, :intent, :source, :priority, :root_id, :parent_id,
     :depth, :jobs, :job_id, :open_dependencies, :failed_dependency, :open_subtasks, :subtasks,
     :failed_subtask, :blocked_by, :retries_left, :rounds, :comment, :session_id, :budget, :spent,
-    :cancel_reason, :created_by, :created_at, :depends_on, :blocked_detail, :answered, :options,
-    :version, :title, :payload, :tags
+    :cancel_reason, :created_by, :created_at, :depends_on, :settled, :blocked_detail, :answered,
+    :options, :version, :title, :payload, :tags
 );
 
 -- name: update_tasks
@@ -29,7 +30,8 @@ UPDATE tasks SET
     open_subtasks = :open_subtasks, subtasks = :subtasks, failed_subtask = :failed_subtask,
     blocked_by = :blocked_by, retries_left = :retries_left, rounds = :rounds, comment = :comment,
     session_id = :session_id, budget = :budget, spent = :spent, cancel_reason = :cancel_reason,
-    blocked_detail = :blocked_detail, answered = :answered, options = :options, version = :version
+    settled = :settled, blocked_detail = :blocked_detail, answered = :answered,
+    options = :options, version = :version
 WHERE id = :id;
 
 -- name: edit_tasks

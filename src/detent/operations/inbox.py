@@ -1,0 +1,76 @@
+"""The inbox: everything that waits for a person, with what can be done about it now. Reads only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from detent.kernel.mapping import WAITS_FOR_PERSON
+from detent.kernel.state import Task
+from detent.operations import shapes
+from detent.operations.actions import Suggestion, actions_on
+from detent.operations.core import Core
+from detent.operations.costs import shown_tasks
+from detent.operations.pages import MOST_ROWS, listed, of_project
+from detent.operations.reasons import raises
+from detent.operations.refusals import refused_rows
+from detent.operations.registry import Caller, Scope, operation
+from detent.store.port import Query, Reading
+
+Row = Mapping[str, Any]
+
+ASKING = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
+FAILED = {"state": ["failed", "timed_out"], "lifecycle": "review"}
+#: Ends that wait for a person only while a task above waits for the subtask.
+ENDED_BADLY = ["budget_exceeded", "cancelled"]
+#: Verbs that are not among the ways to deal with something that waits.
+NOT_HERE = ("run",)
+
+
+@operation(Scope.READ, "GET", "/api/inbox")
+def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Inbox:
+    """Everything that waits for a person, oldest first: questions, reviews, failures, refusals."""
+    with core.store.read() as view:
+        rows: list[Row] = []
+        for where in (ASKING, FAILED, {"state": "ready"}):
+            rows += _rows(view, of_project(caller, where, project))
+        rows += _left_behind(view, of_project(caller, {}, project))
+        items = _shown(view, _unsettled(view, rows))
+        refused = list(refused_rows(view, caller, project))
+    alone = Query("questions", of_project(caller, {}, project), "begun_at")
+    return {
+        "items": sorted(items, key=lambda row: row["state_at"]),
+        "questions": listed(core, alone),
+        "refused": refused,
+    }
+
+
+def _rows(view: Reading, where: dict[str, Any]) -> Sequence[Row]:
+    return view.page(Query("tasks", where, "state_at", limit=MOST_ROWS))
+
+
+def _left_behind(view: Reading, within: dict[str, Any]) -> Iterator[Row]:
+    """Subtasks that can never be completed, below tasks that wait for their subtasks."""
+    waiting = _rows(view, {**within, "state": "blocked", "blocked_by": "subtasks"})
+    parents = {parent for parent, _ in view.children([row["id"] for row in waiting])}
+    if parents:
+        where = {**within, "parent_id": sorted(parents), "state": ENDED_BADLY}
+        yield from _rows(view, where)
+
+
+def _unsettled(view: Reading, rows: Sequence[Row]) -> list[Row]:
+    """Without subtasks whose parent does not wait for them any more."""
+    parents = {row["parent_id"] for row in rows if row["parent_id"]}
+    settled = {each for task, _ in view.tasks(sorted(parents)) for each in task.settled}
+    return [row for row in rows if row["id"] not in settled]
+
+
+def _shown(view: Reading, rows: Sequence[Row]) -> list[shapes.InboxTask]:
+    tasks = [task for task, _ in view.tasks([row["id"] for row in rows])]
+    legal = actions_on(view, tasks)
+    known = {task.id: _actions(view, task, legal[task.id]) for task in tasks}
+    return [{**row, "actions": known[row["id"]]} for row in shown_tasks(view, rows)]
+
+
+def _actions(view: Reading, task: Task, legal: Sequence[str]) -> list[shapes.Suggestion]:
+    own = [Suggestion(each, task.id) for each in legal if each not in NOT_HERE]
+    above = raises(view, task) if task.blocked_by == "budget" else ()
+    return [each.told() for each in (*above, *own)]

@@ -1,0 +1,31 @@
+"""Settled subtasks, as receivers of webhooks hear of them."""
+
+import json
+
+from detent.engine.claims import ClaimAsk
+from detent.integrations.webhooks import Dispatcher
+from detent.kernel import commands as c
+from detent.operations.core import Core
+from tests.integrations.hooks import SOMEBODY, put, submit
+from tests.integrations.receiver import Receiver
+
+
+def test_a_dismissal_is_told_by_its_parent(
+    core: Core, receiver: Receiver, dispatcher: Dispatcher
+) -> None:
+    put(core, receiver, events=["subtask_dismissed", "subtask_handled"], shape="slack")
+    submit(core, "p", queue=True)
+    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    grant, run = claimed.grant, claimed.job.run_id or ""
+    for child in ("c", "d"):
+        submit(core, child, parent_id="p")
+        core.engine.do(c.CancelTask(child), SOMEBODY)
+    needs, detail = ("task:d",), {"outcomes": True}
+    core.engine.do(c.SuspendRun(grant, run, "w", "subtasks", needs, detail=detail), SOMEBODY)
+    core.engine.do(c.DismissSubtask("c", "not <needed>"), SOMEBODY)
+    dispatcher.pass_once()
+    assert [json.loads(each.body)["text"] for each in receiver.received] == [
+        "*p* has dealt with the failure of its subtask d (p, project p)",
+        "*p* no longer waits for its subtask c, which was dismissed: not &lt;needed&gt; "
+        "(p, project p)",
+    ]

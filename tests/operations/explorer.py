@@ -1,0 +1,240 @@
+"""Every state that a small cast can reach, on the real engine and the memory store.
+
+Published tables of the memory store never change, so a state is kept by keeping its tables: to go
+back is to put them in place again. Two states are one if their rows differ in nothing but times,
+numbers of attempts and ids of jobs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.state import Job, Task
+from detent.operations.actions import is_spent
+from detent.store.memory.tables import Tables
+from tests.operations.desk import WORKER, Desk
+
+HOUR_S = 3_600
+#: Failures are final but for those of the network, which are tried once more.
+ONCE = {"retry": {"retries": 0, "classes": {"network": {"retries": 1}, "timeout": {"retries": 0}}}}
+
+
+class Place(NamedTuple):
+    """A state: the tables, and the time."""
+
+    tables: Tables
+    now: int
+
+
+class Move(NamedTuple):
+    """Something that somebody may try; refused is as good as done."""
+
+    name: str
+    do: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """What is submitted in the beginning, and what may happen to it."""
+
+    name: str
+    begin: Callable[[Desk, str], None]
+    #: What a run of a task may report, by the beginning of the task's id.
+    reports: Callable[[str], Sequence[str]]
+    verbs: Sequence[str] = ("cancel", "retry")
+    #: Which subtask a run of a task may make.
+    children: dict[str, str] = field(default_factory=dict)
+    #: The steps of its plan, of which the last needs the resource `phone`.
+    steps: Sequence[str] = ()
+
+
+class Explorer:
+    """Walks through the states of one cast, nearest first."""
+
+    def __init__(self, cast: Cast, lifecycle: str) -> None:
+        self.cast, self.lifecycle = cast, lifecycle
+        self.desk = Desk()
+        self.cast.begin(self.desk, lifecycle)
+
+    # -- places ----------------------------------------------------------------------------
+
+    @property
+    def database(self) -> Any:
+        return self.desk.core.store._database  # type: ignore[attr-defined]
+
+    def here(self) -> Place:
+        return Place(self.database.tables, self.desk.clock.now)
+
+    def go(self, place: Place) -> None:
+        self.database.tables = place.tables
+        self.desk.clock.set(place.now)
+
+    def tasks(self) -> list[Task]:
+        return [row.task for row in self.database.tables.tasks.values()]
+
+    def job(self, task: Task) -> Job | None:
+        return None if task.job_id is None else self.database.tables.jobs[task.job_id].job
+
+    def places(self, most: int) -> Iterator[Place]:
+        """All of them, or as many; where it stands, when one is given out, is that place."""
+        first = self.here()
+        seen = {self.key()}
+        level = [first]
+        while level and len(seen) < most:
+            below = []
+            for place in level:
+                self.go(place)
+                yield place
+                below += [each for each in self._next(place) if self._is_new(each, seen)]
+            level = below
+        for place in level:
+            self.go(place)
+            yield place
+
+    def _next(self, place: Place) -> Iterator[Place]:
+        self.go(place)
+        for move in list(self.moves()):
+            self.go(place)
+            if attempted(move) is None and self.database.tables is not place.tables:
+                yield self.here()
+
+    def _is_new(self, place: Place, seen: set[Any]) -> bool:
+        self.go(place)
+        key = self.key()
+        new = key not in seen
+        seen.add(key)
+        return new
+
+    def key(self) -> Any:
+        """What tells one state from another."""
+        tables = self.database.tables
+        rows = []
+        for task in self.tasks():
+            job = self.job(task)
+            waits = sorted(
+                (wait.kind, wait.missing) for wait in tables.waits.values() if self._of(wait, task)
+            )
+            steps = sorted(
+                (step.name, step.state, step.resource)
+                for step in tables.steps.values()
+                if self._of(step, task) and job and step.plan_version == job.plan_version
+            )
+            rows.append((*_of_task(task), _of_job(job), tuple(waits), tuple(steps)))
+        healthy = sorted((k, v.get("healthy")) for k, v in tables.named["resources"].items())
+        return (tuple(rows), tuple(healthy))
+
+    @staticmethod
+    def _of(part: Any, task: Task) -> bool:
+        return bool(part.job_id == task.job_id)
+
+    # -- moves -----------------------------------------------------------------------------
+
+    def moves(self) -> Iterator[Move]:
+        yield Move("later", lambda: self.desk.later(HOUR_S))
+        for task in self.tasks():
+            yield from self._of_people(task)
+            job = self.job(task)
+            if job is None:
+                continue
+            if job.state in ("queued", "retrying"):
+                claim = c.ClaimJob(job.id, "by-hand", f"nonce {job.fence + 1}")
+                yield Move(f"claim {task.id}", self._reported(claim))
+            elif job.state == "running":
+                yield from self._of_worker(task, job)
+        if self.cast.steps:
+            for healthy in (True, False):
+                yield Move("resource", self._set_resource(healthy))
+
+    def _of_people(self, task: Task) -> Iterator[Move]:
+        for verb in self.cast.verbs:
+            yield Move(f"{verb} {task.id}", lambda verb=verb: act(self.desk, verb, task))  # type: ignore[misc]
+
+    def _of_worker(self, task: Task, job: Job) -> Iterator[Move]:
+        grant = c.Grant(job.id, job.fence, job.nonce or "")
+        child = self.cast.children.get(task.id)
+        known = {each.id for each in self.tasks()}
+        if child is not None and child not in known:
+            yield Move(f"make {child}", lambda: self._make(child, task.id))
+        runs = [
+            run
+            for run in self.database.tables.runs.values()
+            if run.job_id == job.id and run.state == "running"
+        ]
+        if not runs:
+            for step in self.cast.steps:
+                yield Move(f"start {step}", self._reported(c.StartStep(grant, step)))
+            yield Move("rest", self._reported(c.RestPlan(grant)))
+        for run in runs:
+            for name in self.cast.reports(task.id):
+                yield Move(f"{name} {task.id}", self._reported(*self._reports(name, grant, run.id)))
+
+    def _make(self, child: str, parent: str) -> None:
+        options = {"options": ONCE, "lifecycle": self.lifecycle}
+        self.desk.submit(id=child, parent_id=parent, **options)
+
+    def _reports(self, name: str, grant: c.Grant, run_id: str) -> Iterator[c.Command]:
+        kind, _, what = name.partition(" ")
+        if kind == "fail":
+            reset = self.desk.clock.now + 60_000_000 if what == "rate_limit" else None
+            yield c.FailRun(grant, run_id, what, "it broke", 1, reset)
+        elif kind == "wait":
+            yield c.SuspendRun(grant, run_id, f"{what} {grant.fence}", what, detail={"text": "?"})
+        elif kind == "spend":
+            yield c.ChargeRun(grant, run_id, 2_000_000)
+            yield c.SuspendRun(grant, run_id, f"{kind} {grant.fence}", "budget")
+        elif kind == "gather":
+            needs = tuple(f"task:{each}" for each in self.cast.children.values())
+            wait = f"gather {grant.fence}"
+            yield c.SuspendRun(grant, run_id, wait, "subtasks", needs, detail={"outcomes": True})
+        else:
+            yield (
+                c.CompleteRun(grant, run_id) if kind == "complete" else c.TimeOutRun(grant, run_id)
+            )
+
+    def _reported(self, *reports: c.Command) -> Callable[[], Any]:
+        return lambda: [self.desk.core.engine.do(each, WORKER) for each in reports]
+
+    def _set_resource(self, healthy: bool) -> Callable[[], Any]:
+        return lambda: self.desk.ask("put_resource", name="phone", healthy=healthy)
+
+
+def _of_task(task: Task) -> tuple[Any, ...]:
+    return (
+        *(task.id, task.state, task.blocked_by, task.retries_left, task.open_subtasks),
+        *(task.failed_subtask, task.settled, task.open_dependencies, task.failed_dependency),
+        *(
+            is_spent(task),
+            task.cancel_reason,
+            task.blocked_detail.get("failed"),
+            task.answered is None,
+        ),
+    )
+
+
+def _of_job(job: Job | None) -> tuple[Any, ...]:
+    if job is None or job.state in ENDED_JOB:
+        return () if job is None else (job.state, job.error_class)
+    return (job.state, job.cancel_reason, tuple(sorted(job.failures.items())))
+
+
+def act(desk: Desk, verb: str, task: Task) -> Any:
+    """A verb as a person would say it."""
+    said: dict[str, Any] = {}
+    if verb == "answer":
+        options = task.blocked_detail.get("options") or ["yes"]
+        said = {"answer": options[0]}
+    if verb == "raise":
+        dollars = max(task.spent, task.budget or 0) / 1_000_000 + 1
+        return desk.ask("edit_task", task_id=task.id, max_budget_usd=dollars)
+    return desk.ask(f"{verb}_task", task_id=task.id, **said)
+
+
+def attempted(move: Move) -> DetentError | None:
+    try:
+        move.do()
+    except DetentError as error:
+        return error
+    return None

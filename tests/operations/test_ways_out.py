@@ -1,0 +1,234 @@
+"""Every blocked state that can be reached has a way out, and nothing that is suggested is refused.
+
+The states of small casts are enumerated on the real engine. In each one, everything is collected
+that detent suggests: by `why`, in the inbox, and in the words of every refusal. Each suggestion is
+then tried on a copy of the state.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from detent.errors import DetentError
+from detent.kernel.mapping import BlockReason
+from detent.kernel.predicates import has_failed
+from detent.kernel.state import Task
+from detent.operations import actions
+from detent.operations.actions import VERBS
+from tests.operations.desk import Desk
+from tests.operations.explorer import ONCE, Cast, Explorer, Place, act
+
+#: A command in the words of a hint, and a verb in the words of `how`.
+COMMAND = re.compile(r"`detent (\w+) ([\w-]+)[^`]*`")
+WORD = re.compile(r"\b(" + "|".join(VERBS) + r")\b")
+PLAN = {
+    "steps": [
+        {"name": "first"},
+        {"name": "call", "needs": ["first"], "capabilities_required": ["call"]},
+    ]
+}
+#: More states than any cast has: the search ends by itself.
+MOST = 20_000
+
+Suggested = tuple[str, str]
+
+
+# ---- the casts -------------------------------------------------------------------------------
+
+
+def _alone(desk: Desk, lifecycle: str) -> None:
+    desk.submit(id="a", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
+
+
+def _family(desk: Desk, lifecycle: str) -> None:
+    desk.submit(id="p", lifecycle=lifecycle, options=ONCE)
+
+
+def _behind(desk: Desk, lifecycle: str) -> None:
+    desk.submit(id="a", lifecycle=lifecycle, options=ONCE)
+    desk.submit(id="b", lifecycle=lifecycle, depends_on=["a"], options=ONCE)
+
+
+def _planned(desk: Desk, lifecycle: str) -> None:
+    desk.ask("put_resource", name="phone", capabilities=["call"])
+    desk.submit(id="a", lifecycle=lifecycle, options={**ONCE, "plan": PLAN})
+
+
+def _shared_budget(desk: Desk, lifecycle: str) -> None:
+    desk.submit(id="p", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
+
+
+ALONE = ("complete", "time_out", "fail error", "fail network", "fail rate_limit", "fail budget")
+FAMILY = ("complete", "fail error")
+CASTS = (
+    Cast(
+        "one task",
+        _alone,
+        lambda _: (*ALONE, "wait question", "wait confirmation", "spend"),
+        ("cancel", "retry", "answer", "resume", "raise"),
+    ),
+    Cast(
+        "a parent with a subtask",
+        _family,
+        lambda task: (*FAMILY, "wait question", *(("gather",) if task == "p" else ("time_out",))),
+        ("cancel", "retry", "dismiss", "answer", "resume"),
+        {"p": "c"},
+    ),
+    Cast(
+        "a tree of three",
+        _family,
+        lambda task: FAMILY if task != "p" else ("complete", "gather"),
+        ("cancel", "dismiss"),
+        {"p": "c", "c": "g"},
+    ),
+    Cast("a dependency", _behind, lambda _: ("complete", "fail error"), ("cancel", "retry")),
+    Cast(
+        "a plan that needs a resource",
+        _planned,
+        lambda _: ("complete", "fail resource", "wait question"),
+        ("cancel", "retry", "answer"),
+        steps=("first", "call"),
+    ),
+    Cast(
+        "a subtask that spends its parent's budget",
+        _shared_budget,
+        lambda task: ("complete", *(("spend", "fail budget") if task == "c" else ())),
+        ("cancel", "retry", "dismiss"),
+        {"p": "c"},
+    ),
+)
+
+# ---- what is suggested -----------------------------------------------------------------------
+
+
+class Tried:
+    """One blocked task in one state, and what detent says about it."""
+
+    def __init__(self, explorer: Explorer, place: Place, task: Task) -> None:
+        self.explorer, self.place, self.task = explorer, place, task
+        self.desk = explorer.desk
+
+    def suggestions(self) -> set[Suggested]:
+        found = {*self._by_why(), *self._by_the_inbox(), *self._by_refusals()}
+        self.explorer.go(self.place)
+        return found
+
+    def _by_why(self) -> Iterator[Suggested]:
+        why = self.desk.why(self.task.id)
+        yield from ((verb, self.task.id) for verb in why["actions"])
+        assert why["reasons"], f"{self.task.id} is blocked and nothing says why"
+        for reason in why["reasons"]:
+            listed = [(each["action"], each["id"]) for each in reason["actions"]]
+            yield from listed
+            if reason["reason"] == self.task.blocked_by:
+                words = set(WORD.findall(reason["how"]))
+                assert words == {verb for verb, _ in listed}, reason
+
+    def _by_the_inbox(self) -> Iterator[Suggested]:
+        for item in self.desk.ask("inbox")["items"]:
+            yield from ((each["action"], each["id"]) for each in item["actions"])
+
+    def _by_refusals(self) -> Iterator[Suggested]:
+        """Every verb is tried; what a refusal names, in its list or in its words, is suggested."""
+        for verb in VERBS:
+            self.explorer.go(self.place)
+            refusal = self._refusal(verb, self.task.id)
+            if refusal is None:
+                continue
+            legal = refusal.details.get("legal", [])
+            assert isinstance(legal, list)
+            yield from ((each, self.task.id) for each in legal if each in VERBS)
+            yield from COMMAND.findall(f"{refusal.message} {refusal.hint}")
+            assert "legal events" not in refusal.hint
+
+    def _refusal(self, verb: str, task_id: str) -> DetentError | None:
+        try:
+            act(self.desk, verb, self.now(task_id))
+        except DetentError as error:
+            return error
+        return None
+
+    def now(self, task_id: str) -> Task:
+        return next(each for each in self.explorer.tasks() if each.id == task_id)
+
+    # -- trying ----------------------------------------------------------------------------
+
+    def leads_out(self, suggested: Suggested) -> bool:
+        """Take it; a refusal of what was suggested fails."""
+        self.explorer.go(self.place)
+        verb, task_id = suggested
+        refusal = self._refusal(verb, task_id)
+        assert refusal is None, f"{self.task}: {suggested} was suggested and refused: {refusal}"
+        return self._is_out()
+
+    def _is_out(self) -> bool:
+        left = [each for each in self.explorer.tasks() if each.id == self.task.id]
+        return not left or (left[0].state, left[0].blocked_by) != ("blocked", self.task.blocked_by)
+
+    def dismissals_lead_out(self, suggested: set[Suggested]) -> bool:
+        """Without giving anything up: settle all that failed. False: something is still live."""
+        self.explorer.go(self.place)
+        for verb, task_id in sorted(suggested):
+            if verb == "dismiss":
+                act(self.desk, verb, self.now(task_id))
+        return self._is_out()
+
+
+# ---- the test --------------------------------------------------------------------------------
+
+
+def _look(tried: Tried) -> None:
+    suggested = tried.suggestions()
+    ways = {each for each in sorted(suggested) if tried.leads_out(each)}
+    assert ways, f"no way out: {tried.task}, suggested were {suggested}"
+    if tried.task.blocked_by == "subtasks" and not _live_below(tried):
+        assert tried.dismissals_lead_out(suggested), tried.task
+
+
+def _live_below(tried: Tried) -> bool:
+    tried.explorer.go(tried.place)
+    others = [each for each in tried.explorer.tasks() if each.depth > tried.task.depth]
+    ended = ("done", "completed")
+    return any(each.state not in ended and not has_failed(each) for each in others)
+
+
+def looked_at(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
+    """Look at every blocked task in every state: how many states, and tasks by their reason."""
+    counts: Counter[tuple[str, str]] = Counter()
+    states = 0
+    for cast in casts:
+        for lifecycle in ("board", "review"):
+            explorer = Explorer(cast, lifecycle)
+            for place in explorer.places(MOST):
+                states += 1
+                for task in [each for each in explorer.tasks() if each.state == "blocked"]:
+                    counts[lifecycle, task.blocked_by or ""] += 1
+                    explorer.go(place)
+                    _look(Tried(explorer, place, task))
+    return states, counts
+
+
+def test_every_blocked_state_has_a_way_out(capsys: pytest.CaptureFixture[str]) -> None:
+    states, counts = looked_at(CASTS)
+    by_reason = {
+        each.value: (counts["board", each], counts["review", each]) for each in BlockReason
+    }
+    with capsys.disabled():
+        print(f"\n  {states} states; blocked tasks in them by reason (board, review):")  # noqa: T201
+        print("\n".join(f"    {name}: {found}" for name, found in by_reason.items()))  # noqa: T201
+    assert [name for name, found in by_reason.items() if not any(found)] == []
+    assert states < MOST, "the search was cut off: not every state was seen"
+
+
+def test_a_suggestion_that_would_be_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "_changes", lambda *_: True)
+    with pytest.raises(AssertionError, match="was suggested and refused"):
+        looked_at([each for each in CASTS if each.name == "a dependency"])
+
+
+def test_a_state_without_a_way_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "_changes", lambda *_: False)
+    with pytest.raises(AssertionError, match="no way out"):
+        looked_at([each for each in CASTS if each.name == "a dependency"])
