@@ -41,7 +41,7 @@ def queue_length(directory: Path) -> int | None:
 
 @pytest.mark.parametrize("error", [OSError("disk full"), Unavailable("cut", retry_after_s=1)])
 @pytest.mark.parametrize(("where", "name"), [(state, "refresh"), (feed, "read")])
-def test_a_failed_refresh_is_made_up_for(
+def test_a_failed_refresh_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: Exception
 ) -> None:
     """One event, one failure, and no other event that would refresh the file."""

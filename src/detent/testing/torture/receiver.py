@@ -22,8 +22,8 @@ EVENTS = ("task_created", "task_queued", "task_started", "task_completed")
 class Receiver(ThreadingHTTPServer):
     """Says yes to everything; a sender that dies after that sends it again.
 
-    With `cut_every` it cuts the connection of one message in so many without an answer, the first
-    time that the message comes; the sender pauses after each.
+    With `cut_every` it closes the connection of one in `cut_every` messages without an answer, the
+    first time that the message comes; the sender pauses after each.
     """
 
     daemon_threads = True

@@ -38,7 +38,7 @@ SAY_EVERY_S = 5.0
 MOST_MORE_S = 180.0
 #: How often it is looked whether that is so.
 LOOK_EVERY_S = 1.0
-#: Readers of each kind, and of how many webhook messages one is cut off without an answer.
+#: Readers of each kind; one webhook message in CUT_EVERY is cut off without an answer.
 READERS, CUT_EVERY = 2, 400
 #: After the faults: how long until one more answer has come, or one more piece of work has ended.
 PEACE_S = 90.0
@@ -106,7 +106,7 @@ class Storm:
         self.receiver = self._stack.enter_context(receiver.receiving(CUT_EVERY))
 
     def _readers(self, rng: Random) -> Readers:
-        """Each chooses a gateway anew whenever it connects."""
+        """Each chooses a gateway whenever it connects."""
 
         def address() -> str | None:
             return self.cluster.address(Random(rng.random()))
