@@ -20,8 +20,10 @@ HOUR_US = 3_600_000_000
 S_US = 1_000_000
 MOST_HOURS = 31 * 24
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
+#: The row that a gateway writes to see whether the store takes writes.
+PROBE = "ready"
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
-OWN_ROWS = (*OFFICES, *CURSORS, TRIMMED, CLOCK, "run_counts", "retention_cursors")
+OWN_ROWS = (*OFFICES, *CURSORS, TRIMMED, CLOCK, PROBE, "run_counts", "retention_cursors")
 
 
 @operation(Scope.READ, "GET", "/api/stats")
