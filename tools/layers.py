@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"engine", "audit", "seals"}),
     frozenset({"store"}),
     frozenset({"kernel"}),
-    frozenset({"logs"}),
+    frozenset({"logs", "server_file"}),
     frozenset(
         {
             "settings",

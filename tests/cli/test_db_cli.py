@@ -16,6 +16,7 @@ import psutil
 import pytest
 from click.testing import Result
 
+from detent import server_file
 from detent.clock import HostClock
 from detent.engine import Engine
 from detent.kernel import commands as c
@@ -177,7 +178,11 @@ def worker_row(data: Path, **fields: Any) -> None:
 
 def gateway_file(data: Path) -> None:
     process = psutil.Process()
-    server = {"url": "http://127.0.0.1:1", "pid": process.pid, "started": process.create_time()}
+    server = {
+        "url": "http://127.0.0.1:1",
+        "pid": process.pid,
+        "began": server_file.began(process.pid),
+    }
     (data / "server.json").write_text(json.dumps(server))
 
 

@@ -12,9 +12,12 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import apsw
 
@@ -22,6 +25,7 @@ from detent.cli.connection import live_server
 from detent.cli.quiet import living_workers
 from detent.errors import DetentError
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
+from detent.store.marker import require_store
 from detent.store.open import open_store
 from detent.store.port import Query, Reading
 from detent.store.sqlite import checks
@@ -34,6 +38,8 @@ CLOCK_US = 2_000_000
 DAY_US = 86_400_000_000
 #: Nothing of detent is older than this: 2025-01-01.
 OLDEST_US = 1_735_689_600_000_000
+#: How long a gateway may take to say whether it is ready.
+READY_WITHIN_S = 10.0
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -57,6 +63,7 @@ def examine(settings: Settings, clock: Callable[[], int] | None = None) -> list[
         *host_clock(now()),
     ]
     try:
+        require_store(settings.data_dir, settings.url)
         schema = schema_status(settings.url)
         found += database(schema)
         if schema.exists and not schema.waiting:
@@ -113,7 +120,9 @@ def server(settings: Settings) -> Iterator[Finding]:
     """The gateway that serves this directory, and whether its port is free if there is none."""
     url = live_server(settings.data_dir)
     if url is not None:
-        yield Finding("gateway", True, f"serves at {url}")
+        fault = _not_ready(url)
+        what = f"serves at {url}" if fault is None else f"{url} takes no writes: {fault}"
+        yield Finding("gateway", fault is None, what, "Do what it says; `/ready` tells it too.")
         return
     file = settings.data_dir / SERVER_FILE
     if file.exists():
@@ -128,6 +137,20 @@ def server(settings: Settings) -> Iterator[Finding]:
         except OSError as error:
             what = f"the gateway cannot listen on {address[0]}:{address[1]}: {error.strerror}"
             yield Finding("port", False, what, "Stop what uses the port, or set gateway.port.")
+
+
+def _not_ready(url: str) -> str | None:
+    """Why the gateway is not ready, by its own word; None if it is."""
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=READY_WITHIN_S)
+    try:
+        connection.request("GET", "/ready")
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        return None if answer.status == HTTPStatus.OK else str(found["detail"])
+    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+        return f"it does not answer ({error})"
+    finally:
+        connection.close()
 
 
 def _named(file: Path) -> str:

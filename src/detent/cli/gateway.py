@@ -5,7 +5,6 @@ HTTP/1.0: the answer ends with the connection, and needs no more than a few line
 """
 
 import json
-import os
 import re
 import socket
 from collections.abc import Mapping
@@ -15,13 +14,12 @@ from urllib.parse import urlsplit
 
 from detent.errors import Invalid, Misconfigured, NotFound, Unavailable
 from detent.routes import Request, Route, error_from, request_for
-from detent.settings import SERVER_FILE, TOKEN_FILE
+from detent.server_file import read_live
+from detent.settings import TOKEN_FILE
 
 TIMEOUT_S = 30.0
 READ_BYTES = 65_536
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *([0-9]+)")
-#: A process that began within this of the announced time is the one that announced itself.
-TOLERANCE_S = 1.0
 
 
 class Announced(NamedTuple):
@@ -36,22 +34,13 @@ class Announced(NamedTuple):
 def announced(data_dir: Path) -> Announced | None:
     """The gateway that serves this data directory, if it is alive."""
     try:
-        server = json.loads((data_dir / SERVER_FILE).read_text("utf-8"))
-        if abs(_began(int(server["pid"])) - server["started"]) > TOLERANCE_S:
+        server = read_live(data_dir)
+        if server is None:
             return None
         routes = {name: Route(*place) for name, place in server.get("routes", {}).items()}
         return Announced(str(server["url"]), routes, server.get("store"))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
-
-
-def _began(pid: int) -> float:
-    """When a process began, in seconds since the epoch. OSError if there is none."""
-    # The name stands in brackets and may hold anything, so what follows is counted behind it.
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-    lines = Path("/proc/stat").read_text("utf-8").splitlines()
-    boot_s = next(float(line.split()[1]) for line in lines if line.startswith("btime "))
-    return boot_s + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 class Gateway:

@@ -4,8 +4,11 @@ To add a command, add a line to COMMANDS. Its module is imported only when the c
 `detent --help` stays fast however much there is; that is why the short help stands in the table.
 """
 
+import atexit
+import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
@@ -357,4 +360,20 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # A terminal that lacks a letter is no reason to fail.
             stream.reconfigure(errors="replace")
-    cli(prog_name="detent")
+    try:
+        cli(prog_name="detent")
+    except SystemExit as end:
+        if "detent.service" in sys.modules and isinstance(end.code, int | None):
+            _leave(end.code or 0)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End the process after its own exit functions. Python would then take hundreds of modules
+    apart one by one, for half a second, although the system frees everything in no time.
+    """
+    atexit._run_exitfuncs()
+    with suppress(OSError):  # a reader that is gone: Python ends as it always does
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)

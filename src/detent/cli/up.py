@@ -178,13 +178,13 @@ def _run(
     flags: dict[str, Any], *, until: Callable[[Any], bool] | None = None, **parts: Any
 ) -> bool:
     """Run the parts until a signal comes, or until that is so; True if it was the latter."""
-    from detent.service import Service, open_core, run_until_stopped
+    from detent.service import WAIT_FOR_STORE_S, Service, open_core, run_until_stopped
 
     as_json = flags.pop("as_json", False)
     sys.path.insert(0, str(Path.cwd()))  # where people keep the modules that they name
     loaded = load(flags)
     logs.set_up(loaded.settings)
-    with open_core(loaded) as core:
+    with open_core(loaded, WAIT_FOR_STORE_S) as core:
         service = Service(core, **parts)
         return run_until_stopped(
             service,

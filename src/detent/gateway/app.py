@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from detent import views
 from detent.errors import DetentError, Forbidden, NotFound
 from detent.gateway import wire
 from detent.gateway.auth import Tokens
@@ -32,8 +33,9 @@ from detent.gateway.tools import Load, ToolDoor, tools_route
 from detent.operations import OPERATIONS, system
 from detent.operations.core import Core
 from detent.operations.registry import Scope
+from detent.operations.stats import PROBE
 
-#: The verdict that `/health` shows to everybody is counted at most this often.
+#: What `/health` and `/ready` tell everybody is looked at this often at most.
 VERDICT_S = 1.0
 METRICS = "/metrics"
 
@@ -61,7 +63,8 @@ class Gateway:
         self.tools = ToolDoor(self.bridge, self.limits, tools)
         self.hub: Hub | None = None
         self._verdict = "ok"
-        self._judged_at = float("-inf")
+        self._judged_at = self._tried_at = float("-inf")
+        self._fault: DetentError | None = None
 
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
@@ -96,8 +99,12 @@ class Gateway:
             return "unhealthy"
 
     async def ready(self, _: Request, __: Visit) -> ASGIApp:
-        """Whether the store answers."""
-        await self.bridge.work(self._look)
+        """Whether the store takes writes, tried at most once a second."""
+        if time.monotonic() - self._tried_at > VERDICT_S:
+            self._tried_at = time.monotonic()
+            self._fault = await self.bridge.work(self._try_to_write)
+        if self._fault is not None:
+            raise self._fault
         return Response(encode({"status": "ready"}), media_type=wire.JSON)
 
     async def metrics(self, _: Request, visit: Visit) -> ASGIApp:
@@ -109,9 +116,14 @@ class Gateway:
         page = await self.bridge.work(self.watcher.page)
         return Response(page, media_type=self.watcher.media_type)
 
-    def _look(self) -> None:
-        with self.core.store.read() as view:
-            view.head()
+    def _try_to_write(self) -> DetentError | None:
+        """A small write, with everything that a commit takes; why it failed."""
+        try:
+            with self.core.store.write() as tx:
+                tx.put_rows("system_state", {PROBE: {"at": views.utc(tx.now())}})
+        except DetentError as error:
+            return error
+        return None
 
 
 def make_app(

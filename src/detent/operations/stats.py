@@ -20,9 +20,11 @@ HOUR_US = 3_600_000_000
 S_US = 1_000_000
 MOST_HOURS = 31 * 24
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
+#: The row that a gateway writes to see whether the store takes writes.
+PROBE = "ready"
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
 OWN_ROWS = (
-    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE),
+    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
     *("run_counts", "retention_cursors"),
 )
 

@@ -101,6 +101,7 @@ class Claimer:
         """No new claims from here on."""
         self._stop.set()
         self._freed.set()
+        self.engine.store.ring()
         if self._thread.is_alive():
             self._thread.join()
 

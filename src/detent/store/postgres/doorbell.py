@@ -51,13 +51,14 @@ class Doorbell:
     def wait(self, after: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         self._start()
+        began = self._rings
         while True:
             rings = self._rings
             if self._head() > after:
                 return True
             with self._changed:
                 left = deadline - time.monotonic()
-                if left <= 0 or self._closed:
+                if left <= 0 or self._closed or rings != began:
                     return False
                 patience = left if self._listening else min(left, LOOK_EVERY_S)
                 self._changed.wait_for(partial(self._news, rings), patience)

@@ -33,17 +33,23 @@ class Doorbell:
         self._looking = False
         self._seen = -1
         self._head = 0
+        #: How often this process has rung: it ends every wait that had begun before.
+        self._rings = 0
         self._closed = False
 
     def wait(self, after: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             try:
+                rings = self._rings
                 self._look()
                 while self._head <= after:
                     left = deadline - time.monotonic()
                     if left <= 0 or self._closed:
                         return False
+                    if self._rings != rings:
+                        self._look()
+                        return self._head > after
                     if self._looking:
                         self._changed.wait(left)
                     else:
@@ -77,8 +83,10 @@ class Doorbell:
 
     def ring(self) -> None:
         with self._changed:
+            self._rings += 1
             if self._looking:
                 self._signs.give()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Whoever waits is told that nothing came."""

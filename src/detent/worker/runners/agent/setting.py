@@ -9,16 +9,13 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import psutil
 
 from detent.kernel import commands as c
 from detent.kernel.budget import dollars
 from detent.kernel.retry import FailureClass
 from detent.operations.core import Core
 from detent.redaction import remember, remember_environment, resolve
-from detent.settings import SERVER_FILE
+from detent.server_file import read_live
 from detent.worker.attempt import Attempt
 from detent.worker.failures import Failure
 from detent.worker.runners.agent.config import Agent, filled, with_places
@@ -198,10 +195,6 @@ class Setting:
 
 
 def _announced(data_dir: Path) -> str | None:
-    """The gateway that serves this data directory, if one does; not one that was killed."""
-    try:
-        found: Any = json.loads((data_dir / SERVER_FILE).read_text())
-        lives = psutil.Process(found["pid"]).create_time() == found["started"]
-        return str(found["url"]) if lives else None
-    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
-        return None
+    """The gateway of this data directory, if it is alive."""
+    server = read_live(data_dir)
+    return None if server is None else str(server["url"])
