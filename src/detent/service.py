@@ -18,6 +18,7 @@ from zlib import crc32
 
 import psutil
 
+from detent import private_files
 from detent.engine import Engine, Lifetimes
 from detent.errors import Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
@@ -51,7 +52,7 @@ def open_core(loaded: Loaded) -> Iterator[Core]:
     """The store of an installation with the engine on it."""
     settings = loaded.settings
     check(settings)
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_files.make_directory(settings.data_dir)
     store = open_store(settings.url)
     lifetimes = Lifetimes(
         settings.worker_lease_ms * 1_000, settings.engine_key_lifetime_s * 1_000_000
