@@ -23,6 +23,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"logs", "server_file"}),
     frozenset(
         {
+            "addresses",
+            "private_files",
             "settings",
             "enlisting",
             "intents",

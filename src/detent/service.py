@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Protocol
 from zlib import crc32
 
-from detent import server_file
+from detent import private_files, server_file
 from detent.engine import Engine, Lifetimes
 from detent.errors import Misconfigured, NotFound, Unavailable
 from detent.gateway.auth import ensure_token
@@ -56,7 +56,7 @@ def open_core(loaded: Loaded, wait_s: float = 0.0) -> Iterator[Core]:
     """The store of an installation with the engine on it; `wait_s`: how long it may be missing."""
     settings = loaded.settings
     check(settings)
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_files.make_directory(settings.data_dir)
     store = _open(settings, wait_s)
     lifetimes = Lifetimes(
         settings.worker_lease_ms * 1_000, settings.engine_key_lifetime_s * 1_000_000

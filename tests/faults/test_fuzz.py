@@ -21,10 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detent import failpoints
+from detent.addresses import networks
 from detent.cli import values
 from detent.errors import DetentError
 from detent.gateway import auth, wire
-from detent.integrations.outgoing import networks
 from detent.intents import agents_from, intents_from
 from detent.kernel import exchange
 from detent.kernel.events import EVENTS

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from detent.addresses import is_public
 from detent.errors import Forbidden, Invalid, Misconfigured, NotFound
 from detent.integrations.outgoing import (
     LONGEST_S,
@@ -17,7 +18,6 @@ from detent.integrations.outgoing import (
     TIMEOUT_S,
     Failed,
     Outgoing,
-    is_public,
 )
 from detent.integrations.webhooks import Dispatcher
 from detent.operations import webhooks as ops
@@ -32,8 +32,8 @@ from tests.integrations.receiver import Receiver
 
 
 def test_a_private_address_is_refused_unless_allowed(core: Core, receiver: Receiver) -> None:
-    core.settings = Settings()
     put(core, receiver)
+    core.settings = Settings()  # the setting was changed since
     submit(core, "t")
     Dispatcher(core, "here").pass_once()
     assert receiver.received == []
@@ -60,6 +60,22 @@ def test_a_private_address_is_refused_unless_allowed(core: Core, receiver: Recei
         "2002:a00:1::",
         "2001:0:4136:e378:8000:63bf:3fff:fdd2",
         "ff02::1",
+        "172.31.255.255",
+        "192.0.0.8",
+        "192.0.2.1",
+        "192.88.99.1",
+        "198.19.255.255",
+        "198.51.100.1",
+        "203.0.113.255",
+        "240.0.0.1",
+        "100::1",
+        "2001:2::1",
+        "2001:db8::1",
+        "3fff::1",
+        "5f00::1",
+        "64:ff9b:1::1",
+        "fec0::1",
+        "::ffff:192.0.2.1",
     ],
 )
 def test_addresses_that_are_not_public(address: str) -> None:
@@ -69,6 +85,48 @@ def test_addresses_that_are_not_public(address: str) -> None:
 @pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"])
 def test_addresses_that_are_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
+
+
+def test_what_is_public_is_this_projects_own_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ipaddress` says other things in other versions of Python."""
+    for kind in (ipaddress.IPv4Address, ipaddress.IPv6Address):
+        for name in ("is_global", "is_private", "is_reserved", "is_multicast"):
+            monkeypatch.setattr(kind, name, property(lambda _: pytest.fail("it was asked")))
+    assert is_public(ipaddress.ip_address("93.184.215.14"))
+    assert is_public(ipaddress.ip_address("2606:2800:21f:cb07:6820:80da:af6b:8b2c"))
+    assert not is_public(ipaddress.ip_address("fd00::1"))
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("https://127.0.0.1/", "127.0.0.1, which is not a public address"),
+        ("https://[::1]/", "::1, which is not a public address"),
+        ("https://2130706433/", "127.0.0.1, which is not a public address"),
+        ("https://0x7f.1/", "127.0.0.1, which is not a public address"),
+        ("https://localhost/", "127.0.0.1, which is not a public address"),
+        ("https://169.254.169.254/latest", "which is not a public address"),
+        ("https://[::ffff:10.0.0.1]/", "which is not a public address"),
+        ("http://93.184.215.14/", "only https may go to public addresses"),
+        ("http://example.org/", "only https may go to public addresses"),
+    ],
+)
+def test_an_address_that_is_never_sent_to_is_refused_when_it_is_put(
+    core: Core, url: str, rule: str
+) -> None:
+    core.settings = Settings()
+    with pytest.raises(Invalid) as raised:
+        ops.put_webhook(core, OWNER, name="chat", url=url)
+    assert rule in str(raised.value)
+    assert "webhooks.allow" in raised.value.hint
+
+
+def test_an_allowed_network_can_be_put(core: Core) -> None:
+    core.settings = Settings(webhooks_allow=("10.0.0.0/8",))
+    for url in ("http://10.1.2.3/", "http://inside.example.org/", "https://example.org/"):
+        ops.put_webhook(core, OWNER, name="chat", url=url)
+    with pytest.raises(Invalid, match="not a public address"):
+        ops.put_webhook(core, OWNER, name="chat", url="http://192.168.0.1/")
 
 
 def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from detent import private_files
 from detent.cli import output
 from detent.errors import Invalid
 from detent.settings import load
@@ -132,7 +133,7 @@ def _read_anchor(file: Path) -> "Anchor":
 
 def _write_anchor(file: Path, anchor: "Anchor") -> None:
     try:
-        file.write_text(json.dumps(anchor._asdict()) + "\n", "utf-8")
+        private_files.write_text(file, json.dumps(anchor._asdict()) + "\n")
     except OSError as error:
         raise Invalid(
             f"{file} cannot be written: {error.strerror}", field="write-anchor", given=str(file)

@@ -13,17 +13,12 @@ from typing import NamedTuple
 import anyio
 import httpx2
 
-from detent.errors import Misconfigured
+from detent.addresses import Address, Network, refusal
 
 TIMEOUT_S = 5.0
 #: The most time that one request takes as a whole, and the most that is read of its answer.
 LONGEST_S = 15.0
 MOST_BYTES = 16_384
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-#: IPv4 addresses behind a translator: what they lead to stands in the last 32 bits.
-TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class Failed(Exception):
@@ -34,16 +29,6 @@ class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-def networks(given: Sequence[str], setting: str) -> list[Network]:
-    """The private networks that a setting allows."""
-    try:
-        return [ipaddress.ip_network(each) for each in given]
-    except ValueError as error:
-        raise Misconfigured(
-            f"{setting}: {error}", setting=setting, hint="Write networks like 10.0.0.0/8."
-        ) from None
 
 
 class Outgoing:
@@ -100,22 +85,6 @@ class Outgoing:
         return addresses[0]
 
     def _check(self, address: Address, url: httpx2.URL) -> None:
-        if any(address in each for each in self._allowed if each.version == address.version):
-            return
-        if not is_public(address):
-            raise Failed(f"{url.host} is {address}, which is not a public address")
-        if url.scheme != "https":
-            raise Failed("only https may go to public addresses")
-
-
-def is_public(address: Address) -> bool:
-    """Whether an address is one of the whole internet, also when it is wrapped in another."""
-    if isinstance(address, ipaddress.IPv6Address):
-        wrapped = address.ipv4_mapped or address.sixtofour
-        if address in TRANSLATED:
-            wrapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if wrapped is not None:
-            return is_public(wrapped)
-        if address.teredo is not None:
-            return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
+        reason = refusal(url.host, url.scheme, address, self._allowed)
+        if reason is not None:
+            raise Failed(reason)

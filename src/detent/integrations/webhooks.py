@@ -13,13 +13,15 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from detent import failpoints, views
+from detent.addresses import networks
 from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
 from detent.integrations.errand import Errand
-from detent.integrations.outgoing import Answer, Failed, Outgoing, networks
+from detent.integrations.outgoing import Answer, Failed, Outgoing
 from detent.operations.core import Core
 from detent.operations.offices import Office
 from detent.operations.webhooks import (
+    ALLOWED,
     DEAD,
     MOST_DEAD,
     MOST_KEPT,
@@ -54,7 +56,7 @@ class Dispatcher:
 
     def __init__(self, core: Core, name: str) -> None:
         self.core = core
-        allowed = networks(core.settings.webhooks_allow, "webhooks.allow")
+        allowed = networks(core.settings.webhooks_allow, ALLOWED)
         self.outgoing = Outgoing(allowed)
         self.errand = Errand(core, Office(core, "webhooks", name), self.work, pause_s=PAUSE_S)
         self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "detent-webhook")

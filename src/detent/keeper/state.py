@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from detent import failpoints, feed, views
+from detent import failpoints, feed, private_files, views
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import status, verdict
@@ -124,7 +124,7 @@ def _counts(event: Logged) -> bool:
 def replace_file(path: Path, text: str) -> None:
     """Write beside it and rename over it: nobody reads half of a text."""
     beside = path.with_name(path.name + ".new")
-    beside.write_text(text, "utf-8")
+    private_files.write_text(beside, text)
     failpoints.hit("state.replace")
     beside.replace(path)
 

@@ -9,6 +9,7 @@ import os
 import stat
 from pathlib import Path
 
+from detent import private_files
 from detent.errors import Invalid
 from detent.store.files import Piece
 from detent.store.port import Store
@@ -45,7 +46,7 @@ def append_output(store: Store, data_dir: Path, run_id: str, offset: int, data: 
         store.outputs.append([Piece(run_id, offset, data)])
         return
     path = output_file(data_dir, run_id)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_files.make_directory(path.parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
     try:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from detent import views
+from detent.addresses import Network, known_refusal, networks
 from detent.errors import Forbidden, Invalid, NotFound
 from detent.ids import new_id
 from detent.kernel.events import EVENTS
@@ -38,6 +39,8 @@ OVERLAP_S = 86_400
 MOST_OVERLAP_S = 30 * 86_400
 LONGEST_URL = 2_000
 TEST = "test"
+#: The setting with the private networks that webhooks may reach.
+ALLOWED = "webhooks.allow"
 
 
 class Webhook(NamedTuple):
@@ -113,7 +116,7 @@ def put_webhook(
     """Make a webhook, which begins with what happens next, or change one, which goes on."""
     _check_name(name)
     wanted: dict[str, Any] = {
-        "url": _url(url),
+        "url": _url(url, networks(core.settings.webhooks_allow, ALLOWED)),
         "shape": known(shape, SHAPES, "shape"),
         "events": [known(each, EVENTS, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
@@ -282,8 +285,8 @@ def _check_name(given: str) -> None:
         raise Invalid(f"name must be {form}.", field="name", given=given, allowed=(form,))
 
 
-def _url(given: str) -> str:
-    """An address that can be sent to; whether it may be is decided when its name is looked up."""
+def _url(given: str, allowed: Sequence[Network]) -> str:
+    """An address that may be sent to; what a name stands for is checked when it is sent to."""
     try:
         parts = urlsplit(given)
         port = parts.port
@@ -305,6 +308,14 @@ def _url(given: str) -> str:
             "url must be like https://example.org/hook, without a name, password or fragment.",
             field="url",
             given=given,
+        )
+    refused = known_refusal(parts, allowed)
+    if refused is not None:
+        raise Invalid(
+            f"Nothing would ever be sent to this url: {refused}.",
+            field="url",
+            given=given,
+            hint=f"Give a public https address, or allow its network in the setting {ALLOWED}.",
         )
     return given
 

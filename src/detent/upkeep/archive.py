@@ -2,12 +2,15 @@
 
 `manifest.json` names every other member with its size and SHA-256, and says where the chain of the
 log stood. An archive may come from anybody: nothing of it is believed before all of it was checked,
-no member becomes a file by its own name, and no more is read than the manifest announces.
+no member becomes a file by its own name, and no more is read than the manifest announces. Whatever
+it holds, reading it takes a bounded amount of memory: the limits below say how much of what.
 """
 
 import json
+import os
 import re
 import stat
+import struct
 import zipfile
 import zlib
 from bisect import bisect_right
@@ -17,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import msgspec.structs
 
-from detent import audit, seals
+from detent import audit, private_files, seals
 from detent.errors import Refused, TooLarge
 from detent.kernel.world import RUNS
-from detent.store.codec import from_json
 from detent.store.files import CHUNK_BYTES
 from detent.store.port import TOMBSTONES, Logged
 
@@ -31,8 +34,17 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}")
 #: Members are called by what they hold, whatever their runs and files are called.
 NAME = re.compile(r"events\.jsonl|tree\.json|(?:evidence|output)/[0-9a-f]{64}")
 MOST_BYTES = 1_073_741_824
-MOST_MANIFEST_BYTES = 16 * 1024 * 1024
-MOST_MEMBERS = 100_000
+MOST_MANIFEST_BYTES = 8 * 1024 * 1024
+#: Fewer than a zip file can have without the extensions of ZIP64, which are not read.
+MOST_MEMBERS = 65_000
+MOST_DIRECTORY_BYTES = 8 * 1024 * 1024
+#: The history is held in memory, and each of its lines is decoded as a whole.
+MOST_HISTORY_BYTES = 32 * 1024 * 1024
+MOST_LINE_BYTES = 16 * 1024 * 1024
+#: The end of a zip file without a comment; and what stands before it with ZIP64.
+END, END_BYTES, LOCATOR, LOCATOR_BYTES = b"PK\x05\x06", 22, b"PK\x06\x07", 20
+#: Others are unpacked without a limit by the standard library.
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: Members are as old as zip can say, so that the same task makes the same archive.
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
@@ -47,6 +59,7 @@ UNREADABLE = (
     ValueError,
     UnicodeError,
     RecursionError,
+    struct.error,
     msgspec.MsgspecError,
 )
 
@@ -86,17 +99,23 @@ class Writer:
     """Writes members as they come; the manifest, which needs all of them, goes last."""
 
     def __init__(self, path: Path) -> None:
-        self._zip = zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED)
+        private_files.create(path)
+        self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
         self.members: dict[str, Member] = {}
         self.size = 0
 
     def add(self, name: str, pieces: Iterable[bytes]) -> Member:
         digest, size = sha256(), 0
+        most = MOST_HISTORY_BYTES if name == EVENTS else MOST_BYTES
+        if len(self.members) >= MOST_MEMBERS - 1:
+            raise TooLarge(f"An archive has at most {MOST_MEMBERS:,} files.", limit=MOST_MEMBERS)
         with self._zip.open(_info(name), "w", force_zip64=True) as member:
             for piece in pieces:
                 digest.update(piece)
                 size += len(piece)
                 self._grow(len(piece))
+                if size > most:
+                    raise TooLarge(f"A history has at most {most:,} bytes.", limit=most)
                 member.write(piece)
         made = self.members[name] = Member(digest.hexdigest(), size)
         return made
@@ -139,6 +158,7 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
+            _check_directory(path)
             self._zip = zipfile.ZipFile(path)
             document = self._read_manifest()
             self.manifest = msgspec.json.decode(document, type=Manifest, strict=True)
@@ -155,6 +175,8 @@ class Archive:
         found = [entry for entry in entries if entry.filename == MANIFEST]
         if len(found) != 1 or found[0].file_size > MOST_MANIFEST_BYTES:
             raise ValueError("it has no manifest that can be read")
+        if any(entry.compress_type not in COMPRESSIONS for entry in entries):
+            raise ValueError("it is compressed in another way than by deflate")
         with self._zip.open(found[0]) as member:
             document = member.read(MOST_MANIFEST_BYTES + 1)
         if len(document) > MOST_MANIFEST_BYTES:
@@ -182,8 +204,7 @@ class Archive:
 
     def events(self) -> list[Logged]:
         """The history, in the order of the log that it is from."""
-        text = b"".join(self.read(EVENTS))
-        return [_event(line) for line in text.splitlines()]
+        return [_event(line) for line in _lines(self.read(EVENTS))]
 
     # -- checking --------------------------------------------------------------------------
 
@@ -227,6 +248,8 @@ class Archive:
             yield f"it would hold over {MOST_BYTES:,} bytes"
         if EVENTS not in members:
             yield "it has no history"
+        elif members[EVENTS].size > MOST_HISTORY_BYTES:
+            yield f"its history is over {MOST_HISTORY_BYTES:,} bytes"
         for run_id, digest in self.manifest.output.items():
             if f"output/{digest}" not in members:
                 yield f"the output of run {run_id} is missing"
@@ -291,15 +314,54 @@ def _position(event: Logged) -> int:
     return event.position
 
 
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of the history: an event without its digest."""
+
+    position: int
+    stream: str
+    version: int
+    project: str
+    name: str
+    schema: int
+    subject: str | None
+    at: int
+    actor: str
+    data: str
+
+
+#: Decodes into these fields alone, so that no other structure is ever built in memory.
+_decoder = msgspec.json.Decoder(Line, strict=True)
+
+
 def _event(line: bytes) -> Logged:
-    document = from_json(line)
-    if not isinstance(document, dict) or set(document) != set(Logged._fields) - {"digest"}:
-        raise ValueError("a line of its history is no event")
-    values = [document.get(name) for name in Logged._fields]
-    event = msgspec.convert(values, Logged, strict=True)
-    if not event.data:
+    found = _decoder.decode(line)
+    if not found.data:
         raise ValueError("an event of its history says nothing")
-    return event
+    return Logged(**msgspec.structs.asdict(found), digest=None)
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+        if len(rest) > MOST_LINE_BYTES:
+            raise ValueError(f"a line of its history is over {MOST_LINE_BYTES:,} bytes")
+    if rest:
+        yield rest
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse a list of members that is too long, before the standard library reads all of it."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - END_BYTES - LOCATOR_BYTES))
+        end = file.read()
+    directory, comment = struct.unpack("<I4xH", end[-10:])
+    if end[-END_BYTES:][:4] != END or comment:
+        raise ValueError("it does not end like a zip file")
+    if end[:4] == LOCATOR or directory > MOST_DIRECTORY_BYTES:
+        raise ValueError(f"over {MOST_MEMBERS} members")
 
 
 def _wrong_events(events: Sequence[Logged], manifest: Manifest) -> Iterator[str]:

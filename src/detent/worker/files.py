@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from detent import failpoints
+from detent import failpoints, private_files
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import fields
 from detent.kernel.evidence import type_of
@@ -76,7 +76,7 @@ class RunFiles:
     def directory(self, name: str = "") -> Path:
         """The run's directory, or one in it, for nobody else's eyes."""
         path = self.path / name if name else self.path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(path)
         self.made = True
         return path
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import psutil
 
+from detent import private_files
+
 MARK = "DETENT_RUN_ID"
 #: How often a group that was told to end is looked at.
 LOOK_S = 0.02
@@ -95,7 +97,7 @@ class Records:
 
     def write(self, group: Group) -> None:
         """Once before it is started, and once with its id: no moment is without a record."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(self.directory)
         worker = os.getpid()
         record = {
             "run_id": group.run_id,
@@ -107,7 +109,7 @@ class Records:
             "boot": _boot(),
         }
         draft = self.directory / f".{group.run_id}.part"
-        draft.write_text(json.dumps(record))
+        private_files.write_text(draft, json.dumps(record))
         draft.replace(self._path(group.run_id))
 
     def remove(self, group: Group) -> None:

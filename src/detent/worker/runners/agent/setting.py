@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from detent import private_files
 from detent.kernel import commands as c
 from detent.kernel.budget import dollars
 from detent.kernel.retry import FailureClass
@@ -98,7 +99,7 @@ class Setting:
         return self._within(self.workspace)(argv)
 
     def _within(self, workspace: Workspace) -> Within:
-        self.config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(self.config_dir)
         settings, run_dir = self.core.settings, self.attempt.files.directory()
         also = self._writable(workspace)
         return lambda argv: confined(argv, settings, run_dir, workspace.work, also)
@@ -153,7 +154,7 @@ class Setting:
     # -- argv ------------------------------------------------------------------------------
 
     def _places(self, session_id: str) -> dict[str, str | Sequence[str] | None]:
-        self.config_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(self.config_dir)
         return {
             "session_id": session_id,
             "directory": str(self.workspace.work),
