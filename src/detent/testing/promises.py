@@ -14,6 +14,7 @@ from detent.kernel import events as e
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state import Job, Task
 from detent.kernel.world import RUNS, WAITS, World
+from detent.testing import settlement
 from detent.testing.witness import Witness, class_of
 
 
@@ -49,7 +50,7 @@ LEVELS: Mapping[str, Mapping[str, frozenset[str]]] = {
         "waiting": frozenset({"doing", "blocked"}),
         "parked": frozenset({"doing", "blocked"}),
         "retrying": frozenset({"blocked"}),
-        "completed": frozenset({"done", "doing", "cancelled"}),
+        "completed": frozenset({"done", "blocked", "cancelled"}),
         "failed": frozenset({"blocked", "cancelled"}),
         "cancelled": frozenset({"cancelled", "blocked"}),
     },
@@ -112,6 +113,10 @@ def wrongly_refused(
     if isinstance(command, c.CancelJob | c.CancelTask):
         live = _cancellable(world, books, command)
         return Broken("P11", f"a cancel was refused: {error}") if live else None
+    if isinstance(command, c.DismissSubtask):
+        task = world.tasks[command.task_id]
+        stuck = task.parent_id is not None and settlement.failed(task) and error.code != "own_work"
+        return Broken("settled", f"{task.id} cannot be dismissed: {error}") if stuck else None
     if isinstance(command, c.JobCommand) and _must_go(world, books, command, due):
         return Broken("P3", f"{type(command).__name__} of {command.job_id} was refused: {error}")
     return None
@@ -148,8 +153,8 @@ def _must_go(world: World, books: Mapping[str, Witness], command: c.JobCommand, 
 
 
 def broken(step: Step) -> Broken | None:
-    """The first promise that the step breaks."""
-    for check in CHECKS:
+    """The first promise that the step breaks; the worlds of the step must be whole."""
+    for check in (*CHECKS, subtasks_are_settled):
         for found in check(step):
             return found
     return None
@@ -304,7 +309,7 @@ def _judged(step: Step, command: c.ReclaimJob | c.FailRun | c.TimeOutRun) -> Ite
 
 def no_self_approval(step: Step) -> Iterator[Broken]:
     """P12: nobody judges, answers or restarts work of the tree that it works on."""
-    judged = c.AcceptTask | c.RejectTask | c.AnswerTask | c.RetryTask
+    judged = c.AcceptTask | c.RejectTask | c.AnswerTask | c.RetryTask | c.DismissSubtask
     if isinstance(step.command, judged) and step.records:
         task = step.before.tasks[step.command.task_id]
         if step.actor.root_id == task.root_id:
@@ -333,6 +338,14 @@ def rows_are_folds(step: Step) -> Iterator[Broken]:
         start = [] if before is None else [WAY_INTO[before.state]]
         if LIFECYCLES["job"].derive([*start, *names]) != job.state:
             yield Broken("P8", f"{job.id} is {job.state} after {names}")
+
+
+def subtasks_are_settled(step: Step) -> Iterator[Broken]:
+    """A parent waits for each subtask until it is settled, and no longer."""
+    for what in settlement.flaws(step.before, step.after, step.command, step.records):
+        yield Broken("settled", what)
+    for what in settlement.forgotten(step.before, step.after, step.records):
+        yield Broken("settled", what)
 
 
 WAY_INTO = {row.target: row.event for row in LIFECYCLES["job"].rows}

@@ -47,6 +47,8 @@ class Role:
     sleeps: str | None = None
     needs: tuple[str, ...] = ()
     due_at: int | None = None
+    #: It wants the outcomes of its subtasks, whatever they are.
+    outcomes: bool = False
     progress: bool = False
     #: How often its result may be rejected.
     max_rounds: int = 0
@@ -73,7 +75,8 @@ class Role:
         if "timeout" in self.retries:
             yield c.TimeOutRun(grant, run_id)
         if self.sleeps is not None:
-            yield c.SuspendRun(grant, run_id, WAIT, self.sleeps, self.needs, self.due_at)
+            detail = {"outcomes": True} if self.outcomes else {}
+            yield c.SuspendRun(grant, run_id, WAIT, self.sleeps, self.needs, self.due_at, detail)
         if self.progress:
             yield c.RecordCheckpoint(grant, CHECKPOINT)
 
@@ -146,6 +149,7 @@ def on_task(task_id: str, agent: c.Actor) -> tuple[Action, ...]:
         c.RetryTask(task_id),
         c.ResumeTask(task_id),
         c.UnblockTask(task_id),
+        c.DismissSubtask(task_id),
     )
     return (
         *(Action(command, actor) for command in asked for actor in (PERSON, agent)),
@@ -235,6 +239,14 @@ def _subtask() -> Scene:
     return Scene("a review with a subtask", setup, {"r": twice, "s": LEAN}, _agent_of("r"))
 
 
+def _handled() -> Scene:
+    parent = Role(sleeps="subtasks", needs=("task:s",), outcomes=True)
+    setup = (_task("b", "board", parent), _task("s", "board", LEAN, parent_id="b"))
+    return Scene(
+        "a board task that handles its subtask", setup, {"b": parent, "s": LEAN}, _agent_of("b")
+    )
+
+
 def _child() -> Scene:
     parent = Role({"lost": 1}, sleeps="signal", needs=("job:k",))
     setup = (_job("a", parent), _job("k", LEAN, parent_job_id="a"))
@@ -248,4 +260,5 @@ SCENES: tuple[Scene, ...] = (
     _dependency(),
     _subtask(),
     _child(),
+    _handled(),
 )
