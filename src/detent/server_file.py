@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from detent import private_files
 from detent.settings import SERVER_FILE
 
 
@@ -33,7 +34,7 @@ def announce(data_dir: Path, server: Mapping[str, Any]) -> None:
         return
     own = {**server, "pid": os.getpid(), "began": began(os.getpid())}
     beside = data_dir / f"{SERVER_FILE}.{os.getpid()}.new"
-    beside.write_text(json.dumps(own), "utf-8")
+    private_files.write_text(beside, json.dumps(own))
     beside.replace(data_dir / SERVER_FILE)
 
 

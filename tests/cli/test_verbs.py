@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from detent.cli import choosing, inbox
 from detent.cli.main import cli
+from detent.keeper import intake
 from detent.kernel import commands as c
 from tests.cli.terminal import drawn_on
 from tests.operations.installation import placed
@@ -302,6 +303,34 @@ def test_a_failed_subtask_is_dismissed_in_the_inbox(
     assert json.loads(run("why", parent, "--json").stdout)["state"] == "ready"
 
 
+def test_a_refused_submission_is_shown_and_dropped(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with placed(data) as place:
+        with place.core.store.write() as tx:
+            for intent in ("fly", "swim"):
+                tx.put_intake("submit_task", json.dumps({"intent": intent}))
+        intake.run(place.core)
+    listed = run("inbox", "--list").stdout
+    assert "detent inbox --drop NUMBER" in listed
+    assert "intent must be one of review, runQA, not 'fly'." in listed
+    assert run("inbox", "--drop", "1").stdout == "Dropped 1.\n"
+    assert "[not_found]" in run("inbox", "--drop", "1", code=3).stderr
+    shown = _at_a_terminal(monkeypatch, ["inbox"], "drop\n").stdout
+    assert '{"intent": "swim"}' in shown
+    assert run("inbox").stdout == "Nothing waits for a person.\n"
+
+
+def test_a_submission_for_later_says_when(run: Run, data: Path) -> None:
+    with placed(data):
+        pass
+    (data.parent / "detent.toml").write_text('[intents.runQA]\ncommand = ["true"]\n')
+    task_id = run("submit", "runQA", "--at", "2099-01-01T12:00:00Z").stdout.strip()
+    assert "2099-01-01T12:00:00.000Z" in run("why", task_id).stdout
+    refused = run("submit", "runQA", "--at", "noon", code=2).stderr
+    assert "not_before must be a time with its zone" in refused
+
+
 def test_a_job_alone_is_answered_in_the_inbox(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,7 +349,11 @@ def test_a_job_alone_is_answered_in_the_inbox(
     assert "the question allows: left, right" in shown.stderr
     found = json.loads(run("jobs", "--json").stdout)["items"]
     assert {row["id"]: row["state"] for row in found} == {ids[0]: "queued", ids[1]: "cancelled"}
-    assert json.loads(run("inbox", "--json").stdout) == {"items": [], "questions": []}
+    assert json.loads(run("inbox", "--json").stdout) == {
+        "items": [],
+        "questions": [],
+        "refused": [],
+    }
 
 
 def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(

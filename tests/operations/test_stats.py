@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.errors import DetentError
+from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
 from detent.operations.offices import CURSORS, OFFICES
 from tests.operations.installation import OURS, Place, placed
@@ -109,6 +109,16 @@ def test_detents_own_values_are_not_set_by_hand(place: Place, name: str) -> None
     with pytest.raises(DetentError) as caught:
         place.call("set_state", name=name, value=1)
     assert caught.value.code == "refused"
+    assert place.rows("system_state") == {}
+
+
+@pytest.mark.parametrize("name", ["Release", "a b", "a-b", "1st", "é", "x" * 101, "a.b", "_a"])
+def test_an_odd_key_is_refused_and_can_still_be_removed(place: Place, name: str) -> None:
+    with pytest.raises(Invalid, match="name must be a lower-case letter") as caught:
+        place.call("set_state", name=name, value=1)
+    assert (caught.value.field, caught.value.given) == ("name", name)
+    place.put("system_state", {name: 1})
+    place.call("set_state", name=name, value=None)
     assert place.rows("system_state") == {}
 
 

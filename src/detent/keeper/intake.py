@@ -39,20 +39,21 @@ def _take(core: Core, tx: Writing) -> int:
     rows = tx.intake(MOST)
     asks: list[Ask] = []
     asked: list[int] = []
-    refused: dict[int, str] = {}
+    refused: dict[int, DetentError] = {}
     for row in rows:
         try:
             asks += _asks(core, row)
             asked.append(row.id)
         except DetentError as error:
-            refused[row.id] = problem(error)
+            refused[row.id] = error
     results = batch.run(tx, asks, core.engine.lifetimes) if asks else []
     for number, result in zip(asked, results, strict=True):
         if not isinstance(result, Answer):
-            refused[number] = problem(result)
-    for number, reason in refused.items():
-        log.warning("row %s of intake was refused: %s", number, reason)
-    tx.end_intake([number for number in asked if number not in refused], refused)
+            refused[number] = result
+    for number, refusal in refused.items():
+        log.warning("row %s of intake was refused: %s", number, refusal)
+    taken = [number for number in asked if number not in refused]
+    tx.end_intake(taken, {number: problem(each) for number, each in refused.items()})
     return len(rows)
 
 

@@ -16,7 +16,7 @@ from detent.operations.pages import MOST_ROWS, SORTS, STATES
 from detent.operations.registry import Scope
 from detent.operations.resources import MOST_CAPACITY, MOST_NAMES
 from detent.operations.schedules import MOST_TIMES
-from detent.operations.stats import MOST_HOURS
+from detent.operations.stats import MOST_HOURS, STATE_KEY
 from detent.operations.tokens import MOST_LIFETIME_S
 from detent.operations.tokens import NAME as TOKEN_NAME
 from detent.operations.webhooks import LONGEST_URL, MOST_OVERLAP_S, ONLY, OVERLAP_S, SHAPES
@@ -239,7 +239,9 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("undrain_worker", "name"): _name("The worker", "host:4711"),
     ("create_project", "name"): _name("What the project is called", "demo"),
     ("show_project", "name"): _name("The project", "demo"),
-    ("set_state", "name"): _name("Which value", "release"),
+    ("set_state", "name"): replace(
+        _name("Which value", "release"), schema={"pattern": f"^{STATE_KEY.pattern}$"}
+    ),
     ("set_state", "value"): Input("Any JSON value; null removes it", "2026.1"),
     ("set_task_state", "state"): Input("The state that is wanted", "done", choices=tuple(MOVES)),
     ("put_schedule", "lifecycle"): Input(

@@ -1,5 +1,6 @@
 """Figures over a window of time, from a bounded look at runs; and the values of `system_state`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,10 @@ OWN_ROWS = (
     *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
     *("run_counts", "retention_cursors"),
 )
+
+#: What a person may call a value of the state.
+STATE_KEY = re.compile(r"[a-z][a-z0-9_]{0,99}")
+STATE_KEY_FORM = "a lower-case letter, then at most 99 lower-case letters, digits or _"
 
 
 @operation(Scope.READ, "GET", "/api/stats")
@@ -112,6 +117,14 @@ def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> sh
         raise Refused(
             f"{name!r} belongs to detent itself and is not set by hand.",
             hint="Choose another name; see `detent state get`.",
+        )
+
+    if value is not None and not STATE_KEY.fullmatch(name):
+        raise Invalid(
+            f"name must be {STATE_KEY_FORM}, not {name!r}.",
+            field="name",
+            given=name,
+            allowed=(STATE_KEY_FORM,),
         )
 
     def write(tx: Writing) -> bool:

@@ -5,7 +5,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from detent.engine import Engine
 from detent.errors import DetentError, Invalid, Misconfigured
@@ -238,7 +238,7 @@ class App:
         known = intent if isinstance(intent, Intent) else self.intents.get(intent)
         if known is None:
             given = payload if payload is not None else dict(kwargs) or None
-            return Order(str(intent), storable(given, "payload"), Any)
+            return Order(cast(str, intent), storable(given, "payload"), Any)
         given = known.payload_of(payload, args, kwargs)
         return Order(known.name, storable(given, "payload"), known.returns_for())
 
