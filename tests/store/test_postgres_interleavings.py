@@ -1,6 +1,5 @@
 """Writers on a real PostgreSQL, interleaved statement by statement; and broken variants of them."""
 
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -41,7 +40,7 @@ def server() -> Iterator[Server]:
 
 
 def test_every_promise_holds_under_every_schedule(server: Server) -> None:
-    found = explore(server, RUNS, say=lambda line: sys.stdout.write(f"{line}\n"))
+    found = explore(server, RUNS, say=print)
     assert not found.problems
     assert found.runs == RUNS
     assert found.waits >= RUNS / 2
