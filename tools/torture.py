@@ -31,9 +31,10 @@ LEDGER = ROOT / "docs/explanation/torture-ledger.md"
 #: Parts that are done on each store, and those that are about a file alone.
 ON_BOTH = ("soak", "storm", "failpoints", "stops", "races")
 ON_FILES = ("simulation", "images", "disk")
+ON_POSTGRES = ("interleavings", "freezes")
 #: About this repository, not about an installation.
 OF_THE_CLONE = ("mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
-PARTS = (*ON_BOTH, *ON_FILES, *OF_THE_CLONE)
+PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
 STORES = ("sqlite", "postgres")
 #: The simulation is cut into runs of so many steps, so that both lanes have something to do.
 SHARD = 500_000
@@ -41,6 +42,7 @@ CATCHERS = (
     "tests/kernel/test_search.py::test_a_broken_kernel_is_found",
     "tests/simulation/test_simulation.py::test_a_mutant_is_caught",
     "tests/torture/test_mutants.py",
+    "tests/store/test_postgres_interleavings.py::test_a_mutant_is_caught",
 )
 LEAST_MUTANTS = 20
 FUZZ, TEXTS = "tests/faults/test_fuzz.py", 5_000
@@ -97,6 +99,9 @@ def jobs(only: Sequence[str], size: Size) -> Iterator[Job]:
     for part in ("images", "disk"):
         if part in wanted:
             yield _torture(part, "sqlite", size)
+    for part in ON_POSTGRES:
+        if part in wanted:
+            yield _torture(part, "postgres", size)
     for part, job in OWN.items():
         if part in wanted:
             yield job

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from detent.testing.interleavings.mutants import MUTANTS as INTERLEAVED
 from detent.testing.simulation import MUTANTS as SIMULATED
 from detent.testing.torture.mutants import MUTANTS as TORTURED
 from tests.kernel.test_search import VARIANTS
@@ -47,7 +48,7 @@ def rows() -> dict[str, str]:
 
 def test_the_page_of_mutants_has_each_of_them_once() -> None:
     kernel = {variant.__name__.replace("_", "-") for variant, _, _ in VARIANTS}
-    assert set(rows()) == {*SIMULATED, *TORTURED, *kernel}
+    assert set(rows()) == {*SIMULATED, *TORTURED, *INTERLEAVED, *kernel}
     assert len(rows()) >= 20
 
 
@@ -58,5 +59,8 @@ def test_enough_mutants_pass_the_ordinary_tests() -> None:
 
 
 def test_every_mutant_has_a_catcher_that_is_known() -> None:
-    known = {"search", "simulation", "failpoints", "races", "images", "disk", "credentials"}
+    known = {
+        *("search", "simulation", "failpoints", "races", "images", "disk"),
+        *("credentials", "interleavings"),
+    }
     assert {catcher.split(",")[0] for catcher in rows().values()} <= known

@@ -10,7 +10,7 @@ from tools.torture import Line
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
-    count = len(torture.ON_BOTH) * 2 + 20 + 2 + len(torture.OWN)
+    count = len(torture.ON_BOTH) * 2 + 20 + 2 + 2 + len(torture.OWN)
     assert len([*torture.jobs((), torture.Size())]) == count
     assert len([*torture.jobs(("soak", "disk"), torture.Size())]) == 3
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from detent.testing.torture.parts import Result
 
 STORES = ("sqlite", "postgres", "both")
-PARTS = ("storm", "failpoints", "stops", "races", "images", "disk", "simulation", "soak")
+PARTS = (
+    *("storm", "failpoints", "stops", "races", "images", "disk", "simulation", "soak"),
+    *("interleavings", "freezes"),
+)
 
 
 @click.command()

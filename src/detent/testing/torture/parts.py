@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from detent.failpoints import Action
 from detent.store.open import open_store
@@ -23,6 +24,9 @@ from detent.testing.torture.matrix import Databases
 from detent.testing.torture.nursery import Nursery
 from detent.testing.torture.place import SQLITE
 from detent.testing.torture.storm import Plan, Storm
+
+if TYPE_CHECKING:
+    from detent.testing.postgres import Server
 
 Say = Callable[[str], None]
 #: Steps of one seed of the simulation: a new seed is worth more than a longer run.
@@ -42,10 +46,12 @@ class Size:
     faults: int
     steps: int
     soak_minutes: float
+    interleavings: int
+    freezes: int
 
 
-FULL = Size(3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0)
-QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1)
+FULL = Size(3, (*Action,), 200, 10_000, 100_000, 300, 200, 1_000_000, 10.0, 5_000, 600)
+QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,21 @@ class Session:
 
         with Server.start(self.where / "pg") as server:
             yield Databases(server)
+
+    def servers(self) -> Iterator["Server"]:
+        """A server of every version that is installed; none if the store is a file."""
+        if self.order.store == SQLITE:
+            self.result.seen = "nothing to do: it is about PostgreSQL"
+            return
+        from detent.testing.postgres import Server, find_binaries
+
+        for each in find_binaries():
+            with Server.start(
+                self.where / f"pg{each.version}",
+                binaries=each,
+                settings={"deadlock_timeout": "100ms"},
+            ) as server:
+                yield server
 
     def is_for_a_file(self) -> bool:
         """Whether the store is one; otherwise the part has nothing to do, and says so."""
@@ -249,6 +270,33 @@ def _soak(at: Session) -> None:
     at.result.seen = report.line()
 
 
+def _interleavings(at: Session) -> None:
+    """Writers on a real PostgreSQL, statement by statement in an order that the seed decides."""
+    from detent.testing.interleavings import explore
+
+    seen = []
+    for server in at.servers():
+        found = explore(server, at.order.size.interleavings, at.order.seed, say=at.say)
+        version = f"PostgreSQL {server.binaries.version}"
+        at.result.problems += [f"{version}: {each}" for each in found.problems]
+        seen.append(f"{version}: {found.line()}")
+    at.result.seen = "; ".join(seen) or at.result.seen
+
+
+def _freezes(at: Session) -> None:
+    """A process that is stopped at random points of its writes must not freeze the others."""
+    from detent.testing import postgres_stops
+
+    seen = []
+    for server in at.servers():
+        found = postgres_stops.run(server, at.order.size.freezes, at.order.seed)
+        version = f"PostgreSQL {server.binaries.version}"
+        at.result.problems += [f"{version}: {each}" for each in found.problems]
+        seen.append(f"{version}: {found.line()}")
+        at.say(seen[-1])
+    at.result.seen = "; ".join(seen) or at.result.seen
+
+
 PARTS: Mapping[str, Callable[[Session], None]] = {
     "storm": _storm,
     "failpoints": _failpoints,
@@ -258,4 +306,6 @@ PARTS: Mapping[str, Callable[[Session], None]] = {
     "disk": _disk,
     "simulation": _simulation,
     "soak": _soak,
+    "interleavings": _interleavings,
+    "freezes": _freezes,
 }
