@@ -1,7 +1,14 @@
 // What an entry of the inbox asks of a person.
-import type { Inbox, JobQuestion, Task } from "../../api/schema";
+import type { Inbox, InboxTask, JobQuestion } from "../../api/schema";
 
-export type Kind = "question" | "review" | "budget" | "confirmation" | "quarantine" | "failure";
+export type Kind =
+  | "question"
+  | "review"
+  | "budget"
+  | "confirmation"
+  | "quarantine"
+  | "failure"
+  | "subtask";
 
 export const KIND_WORDS: Record<Kind, string> = {
   question: "Question",
@@ -10,6 +17,7 @@ export const KIND_WORDS: Record<Kind, string> = {
   confirmation: "Confirmation",
   quarantine: "Quarantine",
   failure: "Failed",
+  subtask: "Subtask",
 };
 
 const BY_REASON: Record<string, Kind> = {
@@ -18,8 +26,12 @@ const BY_REASON: Record<string, Kind> = {
   budget: "budget",
 };
 
-export function kindOf(task: Task): Kind {
+/** Ends of a subtask that nothing but a dismissal settles. */
+const FINAL = ["cancelled", "budget_exceeded"];
+
+export function kindOf(task: Pick<InboxTask, "state" | "blocked_by" | "error_class">): Kind {
   if (task.state === "ready") return "review";
+  if (FINAL.includes(task.state)) return "subtask";
   if (task.blocked_by && BY_REASON[task.blocked_by]) return BY_REASON[task.blocked_by]!;
   // Work that costs its workers their lives is kept from them: nobody takes it any more.
   return task.error_class === "lost" ? "quarantine" : "failure";
@@ -34,7 +46,7 @@ export interface Waiting {
   project: string;
   intent: string;
   priority: string;
-  about: { task: Task } | { question: JobQuestion };
+  about: { task: InboxTask } | { question: JobQuestion };
 }
 
 const BY_WAIT: Record<string, Kind> = { confirmation: "confirmation", budget: "budget" };
@@ -74,6 +86,11 @@ export function asked(detail: Record<string, unknown>): Asked {
     options: options.map(String),
     free: options.length === 0 || detail.free_text === true,
   };
+}
+
+/** Whether the server would accept a verb on the task now. */
+export function may(task: InboxTask, action: string): boolean {
+  return task.actions.some((each) => each.action === action && each.id === task.id);
 }
 
 /** A title to show; a task without one is named by what it does. */

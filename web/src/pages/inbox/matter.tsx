@@ -1,5 +1,5 @@
 // One matter of the inbox: what is asked, what there is to know, and the controls that settle it.
-import type { Task } from "../../api/schema";
+import type { InboxTask } from "../../api/schema";
 import { Link, linkTo } from "../../router";
 import { plain } from "../../text";
 import { StateMark } from "../../ui/state";
@@ -10,13 +10,14 @@ import { KIND_WORDS, type Kind, type Waiting } from "./kinds";
 import { JobAsks, TaskAsks } from "./question";
 import { Review } from "./review";
 
-const BODIES: Record<Kind, (props: { task: Task; kind: Kind }) => React.ReactNode> = {
+const BODIES: Record<Kind, (props: { task: InboxTask; kind: Kind }) => React.ReactNode> = {
   question: TaskAsks,
   confirmation: TaskAsks,
   review: Review,
   budget: Budget,
   failure: Failure,
   quarantine: Failure,
+  subtask: Failure,
 };
 
 export function Matter({ waiting }: { waiting: Waiting }) {
