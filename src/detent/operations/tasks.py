@@ -40,7 +40,7 @@ def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> No
 #: Refusals that depend on where a task stands, so that what would be accepted is worth knowing.
 BY_STATE = frozenset(
     {
-        *("illegal_transition", "dependency_failed", "dependency_open", "budget_spent"),
+        *("refused", "illegal_transition", "dependency_failed", "dependency_open", "budget_spent"),
         *("still_needed", "rounds_used", "not_dismissible", "no_question", "task_ended"),
     }
 )
@@ -136,7 +136,8 @@ def signal_task(
     """Send a named signal to the task's job; kept if nothing waits for it yet."""
     task, _ = core.task(caller, task_id)
     if task.job_id is None:
-        raise Refused(f"Task {task_id} has no job to signal; run it first.", legal=("run",))
+        refusal = Refused(f"Task {task_id} has no job to signal.")
+        raise _with_what_is_possible(core, caller, task_id, refusal)
     outcome = core.engine.do(c.SendSignal(task.job_id, name, value), caller.actor)
     return {"id": task_id, "outcome": outcome}
 

@@ -141,7 +141,11 @@ class Run(RunFacts):
     def gather(
         self, subtasks: Sequence[Subtask], name: str = "gather", *, outcomes: bool = False
     ) -> list[Any]:
-        """Wait until all have ended; their results, or with `outcomes` what became of each."""
+        """Wait until all have ended; their results, or with `outcomes` what became of each.
+
+        A subtask that failed raises SubtaskFailed. With `outcomes` it does not, and it is settled:
+        the task does not wait for it when the handler has ended.
+        """
         return drive(self._journal.gather(subtasks, name, outcomes=outcomes), self._line)
 
     def map(
