@@ -27,7 +27,6 @@ MINUTE_US = 60_000_000
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        (None, Delay()),
         ("90s", Delay(delay=90_000_000)),
         ("10m", Delay(delay=10 * MINUTE_US)),
         ("1h30m", Delay(delay=90 * MINUTE_US)),
@@ -38,7 +37,7 @@ MINUTE_US = 60_000_000
         ("2030-01-01T13:00:00+01:00", Delay(1_893_499_200_000_000)),
     ],
 )
-def test_a_time_or_a_delay(given: str | None, meant: Delay) -> None:
+def test_a_time_or_a_delay(given: str, meant: Delay) -> None:
     assert delay_from(given) == meant
 
 

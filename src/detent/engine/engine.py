@@ -149,25 +149,22 @@ class Engine:
         self.store.ring()
 
     def _results(self, asks: Sequence[Ask]) -> list[batch.Result]:
-        """In one transaction, or else one by one, so that only those fail whose fault it is."""
-        try:
-            return self._commit(asks)
-        except Unavailable as error:
-            return [error] * len(asks)
-        except Exception as error:  # each caller must hear of it, whatever it was
-            if len(asks) == 1:
-                return [_explained(error, asks[0])]
-            return [self._results([ask])[0] for ask in asks]
+        """In one transaction, or else one by one, so that only those fail whose fault it is.
 
-    def _commit(self, asks: Sequence[Ask]) -> list[batch.Result]:
-        """Decide and save; if others moved what was looked at, look again."""
-        for _ in range(MOST_TRIES - 1):
+        If another process moved what was loaded, the commands are decided again.
+        """
+        for more_tries in reversed(range(MOST_TRIES)):
             try:
                 return self._commit_once(asks)
-            except Refused as error:
-                if error.code != "version_conflict":
-                    raise
-        return self._commit_once(asks)
+            except Unavailable as error:
+                return [error] * len(asks)
+            except Exception as error:  # each caller must hear of it, whatever it was
+                if more_tries and isinstance(error, Refused) and error.code == "version_conflict":
+                    continue
+                if len(asks) == 1:
+                    return [_explained(error, asks[0])]
+                break
+        return [self._results([ask])[0] for ask in asks]
 
     def _commit_once(self, asks: Sequence[Ask]) -> list[batch.Result]:
         with self.store.write() as tx:

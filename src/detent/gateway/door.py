@@ -109,7 +109,8 @@ class Door:
         try:
             headers = Headers(scope=scope)
             host = check_host(headers, self.hosts)
-            shown = self.page.find(scope, host, self.routes.knows)
+            visits = scope.get("method") in ("GET", "HEAD")
+            shown = self.page.find(scope, host, self.routes.knows) if visits else None
             if shown is None:
                 visit.visitor = await self._admit(scope, headers, host)
             else:

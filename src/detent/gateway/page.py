@@ -58,8 +58,6 @@ class Page:
 
     def find(self, scope: Scope, host: str, is_route: Callable[[str], bool]) -> Response | None:
         """The answer if the path is one of ours; a path of the page itself gets its index."""
-        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
-            return None
         path, headers = scope["path"], Headers(scope=scope)
         file = self._files.get(path)
         if file is None and _is_visit(path, headers) and not is_route(path):

@@ -82,13 +82,20 @@ class Bridge:
     # -- the thread ------------------------------------------------------------------------
 
     def _serve(self) -> None:
+        """Ask the engine for everything that has come, all at once."""
         while (first := self._orders.get()) is not None:
             orders = [first, *self._waiting()]
+            answers: list[tuple[_Order, Any]] = []
             try:
-                self._work(orders)
+                failpoints.hit("request.received")
+                for each in self._begun(orders, answers):
+                    self.core.engine.serve(each.result)
+                    answers.append((each.order, _outcome(each)))
+                failpoints.hit("response.before")
             except Exception as error:  # each client must hear of it, and the thread goes on
                 log.exception("submissions failed")
-                _deliver([(order, error) for order in orders])
+                answers = [(order, error) for order in orders]
+            _deliver(answers)
 
     def _waiting(self) -> Iterator[_Order]:
         """What came meanwhile; the end stays in the queue for the next look."""
@@ -102,27 +109,18 @@ class Bridge:
                 return
             yield order
 
-    def _work(self, orders: Iterable[_Order]) -> None:
-        """Ask the engine for all of them at once."""
-        answers: list[tuple[_Order, Any]] = []
+    def _begun(self, orders: Iterable[_Order], answers: list[tuple[_Order, Any]]) -> list[_Begun]:
+        """What the engine was asked for; a refusal is an answer already."""
         begun: list[_Begun] = []
-        failpoints.hit("request.received")
         for order in orders:
-            self._begin(order, begun, answers)
-        for each in begun:
-            self.core.engine.serve(each.result)
-            answers.append((each.order, _outcome(each)))
-        failpoints.hit("response.before")
-        _deliver(answers)
-
-    def _begin(self, order: _Order, begun: list[_Begun], answers: list[tuple[_Order, Any]]) -> None:
-        assert order.operation.post is not None
-        try:
-            posted = order.operation.post(self.core, order.caller, **order.arguments)
-        except Exception as error:
-            answers.append((order, error))
-        else:
-            begun.append(_Begun(order, posted, self.core.engine.post(posted.asks)))
+            assert order.operation.post is not None
+            try:
+                posted = order.operation.post(self.core, order.caller, **order.arguments)
+            except Exception as error:
+                answers.append((order, error))
+            else:
+                begun.append(_Begun(order, posted, self.core.engine.post(posted.asks)))
+        return begun
 
 
 def _outcome(begun: _Begun) -> Any:

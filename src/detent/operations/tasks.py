@@ -14,7 +14,7 @@ from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import reason_from, text, texts
 from detent.submission.options import options_from
-from detent.submission.payload import check_payload
+from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.request import MAX_TAGS, MAX_TITLE
 
 
@@ -33,8 +33,9 @@ def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> No
     """A new payload of a task is checked as that of a submission is."""
     task, _ = core.task(caller, task_id)
     context = core.submissions(caller)
-    if task.intent in context.intents:
-        check_payload(context, task.intent, context.intents[task.intent], payload)
+    row = context.intents.get(task.intent, {})
+    if ARGUMENTS in row:
+        check_payload(context, task.intent, row, payload)
 
 
 #: Refusals that depend on where a task stands, so that what would be accepted is worth knowing.

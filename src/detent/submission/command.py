@@ -20,7 +20,7 @@ from detent.submission.checks import check_resources, intent_row, known, project
 from detent.submission.context import Context
 from detent.submission.delay import delay_from
 from detent.submission.options import options_for
-from detent.submission.payload import check_payload
+from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.request import (
     BoardRequest,
     EnqueueRequest,
@@ -98,7 +98,7 @@ def _task(context: Context, request: TaskRequest) -> Submission:
         budget=_budget(request.max_budget_usd, row),
         options=options_of(context, row, request.options, lifecycle, payload),
         queue=request.run,
-        **delay_from(request.not_before)._asdict(),
+        **start_of(request),
     )
     key = key_for(command.project, request)
     return Submission(command, context.actor, key, request.id is None)
@@ -118,7 +118,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
         payload=payload,
         concurrency_key=request.concurrency_key or options.get("concurrency_key"),
         options=options,
-        **delay_from(request.not_before)._asdict(),
+        **start_of(request),
     )
     key = key_for(command.project, request)
     return Submission(command, context.actor, key, request.id is None)
@@ -127,8 +127,14 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
 def payload_of(context: Context, request: Request, row: Mapping[str, Any]) -> Any:
     """The payload, {} if none was given, checked against the arguments of the intent's handler."""
     payload = {} if request.payload is UNSET else request.payload
-    check_payload(context, request.intent, row, payload)
+    if ARGUMENTS in row:
+        check_payload(context, request.intent, row, payload)
     return payload
+
+
+def start_of(request: Request) -> dict[str, Any]:
+    """The fields of a command that say before which time it does not start."""
+    return {} if request.not_before is None else delay_from(request.not_before)._asdict()
 
 
 def options_of(

@@ -15,9 +15,8 @@ from detent.kernel.budget import budget_from, dollars
 from detent.kernel.priority import priority_from
 from detent.kernel.state import Job, Task
 from detent.submission.checks import intent_row
-from detent.submission.command import Submission, key_for, options_of, payload_of
+from detent.submission.command import Submission, key_for, options_of, payload_of, start_of
 from detent.submission.context import Context
-from detent.submission.delay import delay_from
 from detent.submission.request import SubtaskRequest, read
 
 #: Options that a run's subtask takes over from its task.
@@ -43,7 +42,7 @@ def subtask_of_job(
         parent.id,
         options.get("concurrency_key"),
         options,
-        **delay_from(request.not_before)._asdict(),
+        **start_of(request),
     )
 
 
@@ -73,7 +72,7 @@ def _subtask(
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=None if request.max_budget_usd is None else budget_from(request.max_budget_usd),
         options=options_of(context, row, {}, parent.lifecycle, payload),
-        **delay_from(request.not_before)._asdict(),
+        **start_of(request),
         **limits,
     )
 

@@ -87,7 +87,8 @@ def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
         if dependency is None or dependency.project != command.project:
             raise Invalid(f"there is no task {name} to depend on", field="depends_on", given=name)
         still_open += dependency.state not in DONE_TASK
-    path = circle(draft, command.task_id, command.parent_id, command.depends_on)
+    depends_on = command.depends_on
+    path = circle(draft, command.task_id, command.parent_id, depends_on) if depends_on else None
     if path is not None:
         raise Invalid(
             f"the tasks would wait for each other in a circle: {' -> '.join(path)}",
