@@ -32,7 +32,11 @@ class Core:
     def known_intents(self) -> dict[str, Mapping[str, Any]]:
         """Configured intents and those that a worker has ever registered."""
         with self.store.read() as view:
-            return {**view.rows("intents"), **self.intents}
+            registered = view.rows("intents")
+        own = {
+            name: _configured(row, registered.get(name, {})) for name, row in self.intents.items()
+        }
+        return {**registered, **own}
 
     def task(self, caller: Caller, task_id: str) -> tuple[Task, int]:
         """A task that the caller may see, with its version; a foreign one looks like none."""
@@ -57,6 +61,14 @@ class Core:
                     if caller.project in (None, job.project):
                         return row
         raise NotFound(f"There is no run {run_id!r}.", code="unknown_run")
+
+
+def _configured(row: Mapping[str, Any], registered: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A configured intent, with what only the worker that has its code can tell."""
+    told = (
+        registered if "app" in row else {n: registered[n] for n in ("critics",) if n in registered}
+    )
+    return {**told, **row}
 
 
 def digest(body: object) -> str:

@@ -29,8 +29,8 @@ def submit_job(
 ) -> Posted[shapes.Submitted]:
     """Queue a job without a task."""
     intents = core.known_intents()
-    defaults = intents[known(intent, intents, "intent", "unknown_intent")]
-    checked = options_for(defaults, options or {}, "job", payload)
+    known(intent, intents, "intent", "unknown_intent")
+    checked = options_for(intents, intent, options or {}, "job", payload)
     command = c.SubmitJob(
         job_id=new_id() if id is None else own_id(id, "id"),
         project=project_from(core, caller, project),

@@ -108,7 +108,7 @@ def _subtask(core: Core, view: Reading, task: Task, body: Row) -> c.SubmitTask:
         parent_id=task.id,
         depends_on=_dependencies(view, task, texts(body, "depends_on", MOST_DEPENDENCIES)),
         budget=_own_budget(view, task, body["max_budget_usd"]),
-        options=_options(task, options_for(intents[intent], {}, task.lifecycle, body["payload"])),
+        options=_options(task, options_for(intents, intent, {}, task.lifecycle, body["payload"])),
         most_depth=settings.run_subtask_depth,
         most_subtasks=settings.run_subtasks,
     )

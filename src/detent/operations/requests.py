@@ -11,6 +11,7 @@ from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
 from detent.operations.core import Core, known
 from detent.operations.options import checked_options, with_key
+from detent.operations.plan_steps import NEEDS_PLAN, Intents, with_steps
 from detent.operations.registry import Caller
 
 DEFAULT_PROJECT = "default"
@@ -18,8 +19,6 @@ MOST_DEPENDENCIES = 100
 MOST_TAGS = 50
 LONGEST_NAME = 200
 LONGEST_TITLE = 500
-#: In the row of an intent: every submission must bring a plan.
-NEEDS_PLAN = "needs_plan"
 
 
 def command_from(
@@ -49,20 +48,21 @@ def command_from(
         depends_on=texts(body, "depends_on", MOST_DEPENDENCIES),
         budget=None if budget is None else budget_from(budget),
         options=options_for(
-            intents[intent], body.get("options") or {}, lifecycle, body.get("payload")
+            intents, intent, body.get("options") or {}, lifecycle, body.get("payload")
         ),
         queue=bool(body.get("run", False)),
     )
 
 
 def options_for(
-    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str, payload: Any
+    intents: Intents, intent: str, given: Mapping[str, Any], lifecycle: str, payload: Any
 ) -> dict[str, Any]:
     """The options of a submission with this payload, which may be a part of its concurrency key."""
+    defaults = intents[intent]
     checked = options_from(defaults, given, lifecycle)
     if defaults.get(NEEDS_PLAN):
         must_bring_plan(checked)
-    return with_key(checked, defaults, given, payload)
+    return with_key(with_steps(checked, intent, intents), defaults, given, payload)
 
 
 def must_bring_plan(options: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from detent.kernel.decide.changing import EDITABLE
 from detent.kernel.priority import priority_from
 from detent.operations import shapes
 from detent.operations.core import Core
+from detent.operations.plan_steps import with_steps
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import LONGEST_TITLE, MOST_TAGS, options_from, text, texts
 
@@ -114,7 +115,8 @@ def edit_task(
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:
-        changes["options"] = {**task.options, **options_from({}, options, task.lifecycle)}
+        edited = {**task.options, **options_from({}, options, task.lifecycle)}
+        changes["options"] = with_steps(edited, task.intent, core.known_intents())
     if not changes and max_budget_usd is None:
         raise Invalid(
             "Nothing to change was named.", field="body", allowed=(*EDITABLE, "max_budget_usd")

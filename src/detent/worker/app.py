@@ -19,6 +19,7 @@ from detent.kernel.priority import priority_from
 from detent.operations.agents import issue_run_token
 from detent.operations.core import Core
 from detent.operations.options import OPTIONS
+from detent.operations.plan_steps import with_steps
 from detent.operations.requests import DEFAULT_PROJECT, must_bring_plan, options_for, options_from
 from detent.settings import Settings
 from detent.store.open import open_store
@@ -38,7 +39,7 @@ from detent.worker.values import storable
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Jobs of this intent bring their plan along; every worker takes them.
+#: Jobs of this intent bring their plan along.
 PLAN = "plan"
 #: What an intent may say otherwise than its agent does.
 AGENT_OPTIONS = ("model", "max_turns", "args")
@@ -243,6 +244,35 @@ class App:
             known.name, checked, options, known.concurrency_key_of(checked), known.returns_for()
         )
 
+    def suborder(
+        self, intent: str | Intent[..., Any], payload: Any, arguments: Mapping[str, Any]
+    ) -> Order:
+        """The order of a subtask; for an intent that needs a plan, `plan` is one of the arguments.
+
+        The plan is checked here, so that the line that makes the subtask raises the error.
+        """
+        known = intent if isinstance(intent, Intent) else self.intents.get(intent)
+        if known is None or not known.needs_plan:
+            order = self.order(intent, payload, (), arguments)
+            return order._replace(options=self._with_steps(order.options, order.intent))
+        rest = {name: value for name, value in arguments.items() if name != "plan"}
+        if arguments.get("plan") is None:
+            raise Invalid(
+                f"A subtask of the intent {known.name!r} must include its plan.",
+                field="plan",
+                hint=f"Call run.subtask({known.name!r}, plan=[…]) with the steps of the plan.",
+            )
+        order = self.order(known, payload, (), rest)
+        plan = storable(plan_document(arguments["plan"]), "plan")
+        return order._replace(options=self._with_steps({**order.options, "plan": plan}, known.name))
+
+    def _with_steps(self, options: Mapping[str, Any], intent: str) -> dict[str, Any]:
+        """The options with their plan checked against all known intents, if they have one."""
+        if plan_from(options, intent) is None:
+            return dict(options)
+        own = {name: each.row() for name, each in self.intents.items()}
+        return with_steps(dict(options), intent, {**self.installation().known_intents(), **own})
+
     def _foreign_order(self, intent: str, payload: Any) -> Order:
         """An intent of another app: it must be one that some worker has registered."""
         registered = self.installation().known_intents()
@@ -255,7 +285,7 @@ class App:
                 given=intent,
                 allowed=sorted({*registered, *self.intents}),
             )
-        options = options_for(registered[intent], {}, "job", payload)
+        options = options_for(registered, intent, {}, "job", payload)
         key = options.get("concurrency_key")
         return Order(intent, storable(payload, "payload") or None, options, key, Any)
 
@@ -277,6 +307,7 @@ class App:
         known = self.intents.get(order.intent)
         if known is not None and known.needs_plan:
             must_bring_plan(merged)
+        merged = self._with_steps(merged, order.intent)
         check_resources(core, merged, order.intent)
         key_of = merged.pop("concurrency_key", None) or order.concurrency_key
         order = order._replace(options=merged, concurrency_key=key_of)

@@ -11,7 +11,7 @@ from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanSt
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import policy_from
 from detent.operations.options import WorkspaceMode, evidence_types, fields_of, filled_key
-from detent.operations.requests import NEEDS_PLAN
+from detent.operations.plan_steps import CRITICS, NEEDS_PLAN
 from detent.worker.arguments import Parameters
 from detent.worker.runners.port import Runner
 
@@ -187,6 +187,7 @@ class Intent(Generic[P, R]):
             "idle_timeout_ms": declared.idle_timeout_ms,
             "concurrency_key_template": declared.concurrency_key,
             NEEDS_PLAN: self.needs_plan or None,
+            CRITICS: sorted(self.app.critics),
         }
         given = {name: value for name, value in further.items() if value is not None}
         return {**declared.options, **given}

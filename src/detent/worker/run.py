@@ -128,7 +128,9 @@ class Run(RunFacts):
         name: str | None = None,
         **arguments: Any,
     ) -> Subtask:
-        """Hand a piece of the work to whoever can do it; `gather` waits for it."""
+        """Create a subtask and queue it; `gather` waits for it. For the intent "plan", the
+        argument `plan` has the steps.
+        """
         doing = self._journal.subtask(*_submission(self._journal, intent, payload, arguments, name))
         return drive(doing, self._line)
 
@@ -289,7 +291,7 @@ def _submission(
     name: str | None,
 ) -> tuple[str, Any, Mapping[str, Any], str, Any]:
     """The intent's name, payload, options, the subtask's name, and the type of the result."""
-    order = journal.attempt.intent.app.order(intent, payload, (), arguments)
+    order = journal.attempt.intent.app.suborder(intent, payload, arguments)
     return order.intent, order.payload, order.options, name or order.intent, order.returns
 
 

@@ -17,6 +17,7 @@ from detent.testing.conformance import (
     limits,
     listing,
     outbox,
+    plans,
     reading,
     timing,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "limits",
     "listing",
     "outbox",
+    "plans",
     "reading",
     "run",
     "timing",

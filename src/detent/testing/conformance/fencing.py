@@ -66,9 +66,10 @@ def lose(case: Case, claimed: Claimed) -> None:
 def twice_claimed(case: Case, kind: type[c.Report]) -> tuple[Claimed, Claimed]:
     """A job whose first worker was lost and whose second one is at work."""
     task = submit_task(case.engine, intent=kind.__name__, options=OPTIONS.get(kind, {}))
-    first = claim_one(case.engine, "w1", intents=[kind.__name__])
+    able = [kind.__name__, "dig", "call"]
+    first = claim_one(case.engine, "w1", intents=able)
     lose(case, first)
-    second = claim_one(case.engine, "w2", intents=[kind.__name__])
+    second = claim_one(case.engine, "w2", intents=able)
     if kind is c.ConfirmCancel:
         assert do(case.engine, c.CancelTask(task)) == "requested"
     return first, second
