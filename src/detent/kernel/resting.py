@@ -206,7 +206,8 @@ def lacks_funds(draft: Draft, job: Job, fence: int, run_id: str | None) -> bool:
     if run_id is None:
         rest(draft, job.id)
     else:
-        draft.emit(job.id, e.RunSucceeded("suspended", None, name), run_id)
+        ended = e.RunSucceeded("suspended", None, name, reason="funds")
+        draft.emit(job.id, ended, run_id)
     return True
 
 

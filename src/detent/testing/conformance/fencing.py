@@ -39,6 +39,7 @@ REPORTS: Mapping[type[c.Report], tuple[Any, ...]] = {
     c.ConfirmCancel: (),
     c.HandBack: (),
     c.ChargeRun: (RUN, 5),
+    c.ReserveFunds: (RUN,),
     c.ReportProgress: (RUN, 0.5, "half"),
     c.AddEvidence: (RUN, "a.log", "log", "0" * 64, 9),
     c.OpenSession: ("session-1",),
