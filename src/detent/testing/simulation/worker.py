@@ -147,6 +147,7 @@ class Worker:
         task, total = claimed.task, 0
         if self.calm or task is None or (task.budget is None and task.parent_id is None):
             return None
+        yield from self._tell(c.ReserveFunds(claimed.grant, run_id))
         for _ in range(self.rng.randint(0, 3)):
             total += self.rng.randint(1, MOST_CALL)
             result = yield from self._tell(c.ChargeRun(claimed.grant, run_id, total))
