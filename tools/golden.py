@@ -75,7 +75,7 @@ def tell(story: Story) -> None:
     story.task("needed")
     story.task("waiting", depends_on=("needed",), lifecycle="review")
     story.task("planned", options={"plan": PLAN})
-    planned = story.claim("planned")
+    planned = story.claim("dig")
     story.do(c.StartStep(planned.grant, "dig"))
 
     story.task("cancelled")

@@ -14,7 +14,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"demo"}),
     frozenset({"testing"}),
     frozenset({"service"}),
-    frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa"}),
+    frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa", "qa_sample"}),
     frozenset({"operations"}),
     frozenset({"feed", "views", "upkeep", "submission"}),
     frozenset({"engine", "audit", "seals"}),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from detent.errors import DetentError
 from detent.kernel import events as e
 from detent.kernel import invariants
+from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
@@ -166,7 +167,7 @@ def row_differences(view: Reading, folded: Folded) -> Iterator[Difference]:
     pairs: list[tuple[str, Rows, Rows]] = [
         ("task", _expected_tasks(folded), _listed(view, "tasks")),
         ("job", _expected_jobs(folded), _listed(view, "jobs")),
-        ("queue", _expected_queue(folded), _listed(view, "queue")),
+        ("queue", *_queue(view, folded)),
         ("run", _parts(folded, RUNS), _listed(view, "runs", "job_id")),
         ("wait", _parts(folded, WAITS), _listed(view, "waits", "job_id")),
         ("checkpoint", _parts(folded, CHECKPOINTS), _listed(view, "checkpoints", "job_id")),
@@ -233,15 +234,27 @@ def _expected_jobs(folded: Folded) -> Rows:
     }
 
 
-def _expected_queue(folded: Folded) -> Rows:
-    """Claimable work, and work that a worker holds; nothing else has a row."""
+def _queue(view: Reading, folded: Folded) -> tuple[Rows, Rows]:
+    """What the log says and what is there."""
+    found = _listed(view, "queue")
+    old = {row["job_id"] for row in found.values() if row["lane"] == row["intent"]}
+    return _expected_queue(folded, old), found
+
+
+def _expected_queue(folded: Folded, old: Collection[str]) -> Rows:
+    """Claimable work, and work that a worker holds; nothing else has a row.
+
+    An `old` row may be from before there were lanes: then its lane is its intent.
+    """
     rows: Rows = {}
     for job in folded.jobs():
         known = {name: getattr(job, name) for name in QueueRow._fields if name in Job._fields}
         if job.state == "running":
-            rows[job.id,] = {**known, "worker": job.worker, "fence": job.fence}
+            held = {"worker": job.worker, "fence": job.fence, "lane": job.intent}
+            rows[job.id,] = {**known, **held}
         elif claimable(folded, job):
-            rows[job.id,] = {**known, "due_at": job.not_before, "worker": None}
+            lane = job.intent if job.id in old else lane_of(folded.world, job)
+            rows[job.id,] = {**known, "due_at": job.not_before, "worker": None, "lane": lane}
     return rows
 
 

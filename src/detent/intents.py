@@ -8,7 +8,8 @@ from detent.errors import Misconfigured
 
 #: What `detent init` writes, and what `detent up` knows without a file.
 STARTER: Mapping[str, Mapping[str, Any]] = {
-    "runQA": {"command": [sys.executable, "-m", "detent.qa"]},
+    # Tests that fail, or that are not there, are not tried again: a person looks at the report.
+    "runQA": {"command": [sys.executable, "-m", "detent.qa"], "retry": {"retries": 0}},
     "fixBug": {"agent": "claude", "prompt": "Fix this bug: {payload}"},
     "refactor": {"agent": "claude", "prompt": "Refactor as asked: {payload}"},
     "review": {"agent": "claude", "prompt": "Review this: {payload}"},

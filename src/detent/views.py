@@ -12,7 +12,7 @@ from detent.store.port import Logged
 #: Columns that only the engine needs.
 INTERNAL = ("nonce", "rank", "resuming", "waited", "plan_wanted")
 TIMES = ("at", "due_at", "not_before")
-MONEY = ("budget", "spent", "cost", "left")
+MONEY = ("budget", "spent", "cost", "left", "reserved")
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:

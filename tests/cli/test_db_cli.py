@@ -238,6 +238,8 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0003_tags",
         "0004_questions",
         "0005_settled",
+        "0006_lanes",
+        "0007_reservations",
     ]
     assert not (data / "detent.db").exists()
     assert "Made" in run("db", "init").stdout

@@ -103,7 +103,12 @@ def test_the_parts_of_a_task_and_of_its_job(gateway: Installation, owner: httpx2
 
 
 def test_the_steps_of_a_plan(owner: httpx2.Client) -> None:
-    plan = {"steps": [{"name": "a"}, {"name": "b", "needs": ["a"]}]}
+    plan = {
+        "steps": [
+            {"name": "a", "intent": "review"},
+            {"name": "b", "intent": "review", "needs": ["a"]},
+        ]
+    }
     answer = owner.post("/api/jobs", json={"intent": "runQA", "options": {"plan": plan}})
     job_id = answer.json()["id"]
     steps = owner.get(f"/api/jobs/{job_id}/steps").json()["items"]

@@ -80,6 +80,12 @@ class Desk:
         detail = more.pop("detail", {"text": "Which?"})
         self.tell(c.SuspendRun(held.grant, self.run_id(held), kind, kind, detail=detail, **more))
 
+    def reserve(self, claimed: Claimed) -> int | None:
+        """What is set aside for the run, in micro-dollars."""
+        command = c.ReserveFunds(claimed.grant, claimed.job.run_id or "")
+        amount: int | None = self.core.engine.do(command, c.Actor("worker:w1"))
+        return amount
+
     def charge(self, claimed: Claimed, dollars: float, tokens: int = 0) -> Any:
         cost = round(dollars * 1_000_000)
         return self.tell(c.ChargeRun(claimed.grant, self.run_id(claimed), cost, tokens, 2 * tokens))

@@ -266,9 +266,7 @@ def walked(url: str, lane: Lane, floor: int) -> int:
     """How many entries of the index are looked at to find where a lane begins."""
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
         connection.execute(numbered(SQL["begin_writing"]), ["30000", "60000"])
-        lanes = json.dumps(
-            [dict(zip(("intent", "project", "key"), lane, strict=True), floor=floor)]
-        )
+        lanes = json.dumps([dict(zip(("lane", "project", "key"), lane, strict=True), floor=floor)])
         connection.execute(numbered(SQL["lane_floors"]), [lanes])
         query = "SELECT pg_stat_get_xact_tuples_returned('queue_lanes'::regclass)"
         (count,) = connection.execute(query).fetchone() or (0,)

@@ -214,7 +214,7 @@ def test_a_planner_makes_the_plan_and_makes_it_anew_keeping_finished_steps() -> 
     ("plan", "text"),
     [
         ([{"name": "a", "needs": ["a"]}], "depends on itself"),
-        ([{"name": "a", "intent": "nowhere"}], "this worker has no intent 'nowhere'"),
+        ([{"name": "a", "intent": "nowhere"}], "needs the intent 'nowhere', which does not exist"),
         ([], "1 to 1000 steps"),
         (None, "object is not iterable"),
     ],

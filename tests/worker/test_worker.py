@@ -386,7 +386,8 @@ def test_a_worker_registers_its_intents_for_intake(core: Core) -> None:
     app.intent("work", retry={"retries": 1}, timeout_s=3)(lambda: 1)
     with working(core, app, name="w1") as worker:
         known = core.known_intents()
-        assert known["work"] == {"retry": {"retries": 1}, "run_timeout_ms": 3_000}
+        row = {"retry": {"retries": 1}, "run_timeout_ms": 3_000, "critics": []}
+        assert known["work"] == row
         with core.store.read() as view:
             assert view.rows("workers")["w1"]["intents"] == ["plan", "work"]
         assert worker.name == "w1"

@@ -24,6 +24,7 @@ import apsw
 from detent.cli.connection import live_server
 from detent.cli.quiet import living_workers
 from detent.errors import DetentError
+from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.marker import require_store
 from detent.store.open import open_store
@@ -245,12 +246,14 @@ def keeper(view: Reading, settings: Settings) -> Iterator[Finding]:
 
 def work(view: Reading, settings: Settings) -> Iterator[Finding]:
     """Work that waits and that no living worker can do."""
-    waiting = view.count_by(Query("queue", {"worker": None}), "intent")
+    waiting = view.count_by(Query("queue", {"worker": None}), "lane")
     done = {name for intents in living_workers(view, settings).values() for name in intents}
-    for intent, count in sorted(waiting.items()):
-        if intent not in done:
-            what = f"{count} waiting for {intent}, which no living worker carries out"
-            remedy = f"Start a worker that does: [intents.{intent}] in detent.toml, or --app."
-            yield Finding("work", False, what, remedy)
-    if not set(waiting) - done:
+    left = {lane: count for lane, count in sorted(waiting.items()) if not suits(lane, done)}
+    for lane, count in left.items():
+        needed = " or ".join(sorted(needs_of(lane)))
+        what = f"{count} waiting for {needed}, which no living worker carries out"
+        first = min(needs_of(lane))
+        remedy = f"Start a worker that does: [intents.{first}] in detent.toml, or --app."
+        yield Finding("work", False, what, remedy)
+    if not left:
         yield Finding("work", True, f"{sum(waiting.values())} waiting, nothing without a worker")

@@ -46,17 +46,21 @@ def job_cells(row: Row) -> Sequence[Cell]:
     )
 
 
-RUNS = ("ID", "STATE", "ATTEMPT", "STEP", "EXIT", "ERROR", "STARTED", "ENDED", "WORKER")
+RUNS = (
+    *("ID", "STATE", "OUTCOME", "REASON", "ATTEMPT", "STEP", "EXIT", "STARTED", "ENDED"),
+    "WORKER",
+)
 
 
 def run_cells(row: Row) -> Sequence[Cell]:
     return (
         row["id"],
         output.state_cell("run", row["state"]),
+        row["outcome"] or "",
+        row["reason"] or "",
         str(row["attempt"]),
         row["step"] or "",
         "" if row["exit_code"] is None else str(row["exit_code"]),
-        row["error"] or "",
         row["started_at"] or "",
         row["ended_at"] or "",
         row["worker"],
@@ -70,7 +74,7 @@ def step_cells(row: Row) -> Sequence[Cell]:
     return (
         row["name"],
         output.state_cell("step", row["state"]),
-        row["resource"] or "",
+        row["resource"] or row["last_resource"] or "",
         str(row["retries"]),
         row["error"] or "",
         row["state_at"],
@@ -83,10 +87,13 @@ EVENTS = ("POSITION", "EVENT", "AT", "BY", "ABOUT")
 
 
 def event_cells(event: Row) -> tuple[str, ...]:
+    """What it is about is the run, step or wait that it names, with the resource if it has one."""
+    about = event["subject"] or event["stream"]
+    resource = (event["data"] or {}).get("resource")
     return (
         str(event["position"]),
         event["name"],
         event["at"],
         event["actor"],
-        event["subject"] or event["stream"],
+        f"{about} on {resource}" if resource else about,
     )

@@ -28,7 +28,7 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
         return
     with connect() as detent:
         page = detent.call("list_tasks", **filters)
-    empty = "There are no tasks here. Submit one: detent submit runQA"
+    empty = "There are no tasks here. Submit one: detent submit runQA --project demo"
     show_page(page, as_json, rows.TASKS, rows.task_cells, empty, "detent tasks")
 
 

@@ -29,6 +29,7 @@ concurrency = 8
 # How each intent is carried out: exactly one of command, agent or app.
 [intents.runQA]
 command = ["{python}", "-m", "detent.qa"]
+retry = {{ retries = 0 }}
 
 [intents.fixBug]
 agent = "claude"

@@ -6,6 +6,7 @@ from detent.engine.asking import Ask
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
+from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
@@ -133,7 +134,7 @@ class Ledger:
         for job_id in touched:
             job = self.world.jobs[job_id]
             if job.state in ("queued", "retrying") and not self._held_back(job):
-                queue.append(_queue_row(job))
+                queue.append(queue_row(self.world, job))
             elif job.state == "running":
                 if job_id in self.claimed:
                     leases.append(LeaseRow(job_id, job.worker or "", job.fence, self.lease_until))
@@ -157,10 +158,10 @@ def _deadline(job: Job) -> int | None:
     return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)
 
 
-def _queue_row(job: Job) -> QueueRow:
-    return QueueRow(
-        job.id, job.root_id, job.project, job.intent, job.rank, job.not_before, job.concurrency_key
-    )
+def queue_row(world: World, job: Job) -> QueueRow:
+    """The row under which a job can be claimed."""
+    where = (job.id, job.root_id, job.project, job.intent)
+    return QueueRow(*where, job.rank, job.not_before, job.concurrency_key, lane_of(world, job))
 
 
 # ---- what single events leave in the ledger --------------------------------------------------

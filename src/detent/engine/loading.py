@@ -12,11 +12,11 @@ from detent.store.port import Query, Reading
 NARROW = frozenset(
     {
         *(c.ClaimJob, c.RecordCheckpoint, c.BeginEffect, c.ReportProgress),
-        *(c.AddEvidence, c.OpenSession, c.AttachEvidence),
+        *(c.AddEvidence, c.OpenSession, c.AttachEvidence, c.ReserveFunds),
     }
 )
 #: Commands after which somebody may spend: whose money it is, and who holds some of it, matters.
-SPENDING = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan})
+SPENDING = frozenset({c.ClaimJob, c.WakeJob, c.StartStep, c.RestPlan, c.ReserveFunds})
 #: Commands that reach down a tree.
 DEEP = (
     *(c.CancelTask, c.CancelJob, c.DeleteTask, c.DeleteJob, c.RaiseBudget, c.ExpireJob),

@@ -337,6 +337,14 @@ class HandBack(Report):
 
 
 @value
+class ReserveFunds(Report):
+    """Set money aside for this run, before it spends any; answered with how much, None: any."""
+
+    grant: Grant
+    run_id: str
+
+
+@value
 class ChargeRun(Report):
     """Totals of this run so far."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from detent.errors import Invalid
 from detent.kernel import fields
 from detent.kernel.lifecycles.step import STEP
-from detent.kernel.retry import MOST_RETRIES
+from detent.kernel.retry import MOST_RETRIES, policy_from
 
 MOST_STEPS = 1_000
 LONGEST_NAME = 100
@@ -52,7 +52,10 @@ class PlanStep:
     capabilities_required: tuple[str, ...] = ()
     label_selector: Mapping[str, str] = field(default_factory=dict)
     avoid: tuple[str, ...] = ()
-    max_retries: int = DEFAULT_MAX_RETRIES
+    #: How often it may be tried again, whatever the class of failure; before its retry policy.
+    max_retries: int | None = None
+    #: Its retry policy, as an intent's `retry` is written; without one the job's counts.
+    retry: Mapping[str, Any] | None = None
     timeout_ms: int | None = None
     hold_resource_ms: int = 0
     #: How long it may wait for its resource; after that the job fails and says so.
@@ -109,9 +112,10 @@ def _step(row: object, where: str) -> PlanStep:
         ),
         label_selector=_labels(given.get("label_selector", {}), f"{where}.label_selector"),
         avoid=fields.texts(given.get("avoid", ()), f"{where}.avoid", LONGEST_NAME),
-        max_retries=fields.whole_number(
-            given.get("max_retries", DEFAULT_MAX_RETRIES), f"{where}.max_retries", 0, MOST_RETRIES
-        ),
+        max_retries=None
+        if given.get("max_retries") is None
+        else fields.whole_number(given["max_retries"], f"{where}.max_retries", 0, MOST_RETRIES),
+        retry=_retry(given.get("retry"), f"{where}.retry"),
         timeout_ms=None
         if timeout_ms is None
         else fields.whole_number(timeout_ms, f"{where}.timeout_ms", 1, LONGEST_TIME_MS),
@@ -124,6 +128,13 @@ def _step(row: object, where: str) -> PlanStep:
         critic=None if critic is None else fields.text(critic, f"{where}.critic", LONGEST_NAME),
         input=_json(given.get("input"), f"{where}.input"),
     )
+
+
+def _retry(given: object, where: str) -> Mapping[str, Any] | None:
+    if given is None:
+        return None
+    policy_from(given, "job", where)
+    return fields.table(given, where)
 
 
 def _labels(given: object, where: str) -> Mapping[str, str]:

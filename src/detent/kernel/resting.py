@@ -77,7 +77,41 @@ def _unwind(draft: Draft, job: Job, at_work: list[Step], reason: str) -> None:
         error = f"{job.lost + 1} workers were lost without progress"
         end_attempt(draft, job, FailureClass.LOST, error)
     else:
+        if job.plan_version > 0:
+            _put_off(draft, job)
         hand_back(draft, job)
+
+
+def _put_off(draft: Draft, job: Job) -> None:
+    """Steps that no worker could start now are left out of what the queue says is needed.
+
+    Otherwise a worker for them would claim the job again and again. A wait for each reason puts
+    them back when the resource is free or the delay is over.
+    """
+    startable_now = startable(draft, job, draft.now)
+    lacking = [name for name in startable_now if not _is_available(draft, job, name)]
+    delayed = _delayed(draft, job)
+    if len(lacking) == len(startable_now) or not (lacking or delayed):
+        return
+    if lacking:
+        due_at = _look_again_at(draft, job, lacking, RESOURCE_POLL_US)
+        begun = e.WaitBegun("resource", due_at=due_at, detail={"steps": lacking})
+        draft.emit(job.id, begun, f"resource:{job.fence}")
+    if delayed:
+        names = [step.name for step in delayed]
+        due_at = min(step.not_before for step in delayed)
+        begun = e.WaitBegun("retry", due_at=due_at, detail={"steps": names})
+        draft.emit(job.id, begun, f"retry:{job.fence}")
+
+
+def _is_available(draft: Draft, job: Job, name: str) -> bool:
+    step = steps_of(draft, job.id)[name]
+    return available(draft, draft.plan(job.id).step(name), step) is not None
+
+
+def _delayed(draft: Draft, job: Job) -> list[Step]:
+    steps = steps_of(draft, job.id).values()
+    return [step for step in steps if step.state == "retrying" and step.not_before > draft.now]
 
 
 def _lose(draft: Draft, step: Step) -> None:
@@ -128,8 +162,7 @@ def _may_fit(draft: Draft, job: Job, name: str) -> bool:
 
 
 def _rest(draft: Draft, job: Job, lacking: tuple[str, ...], lack: Short | None) -> None:
-    steps = steps_of(draft, job.id).values()
-    delayed = [step for step in steps if step.state == "retrying" and step.not_before > draft.now]
+    delayed = _delayed(draft, job)
     if not lacking and not draft.parts_of(WAITS, job.id):
         _retry_later(draft, job, delayed)
         return
@@ -173,7 +206,8 @@ def lacks_funds(draft: Draft, job: Job, fence: int, run_id: str | None) -> bool:
     if run_id is None:
         rest(draft, job.id)
     else:
-        draft.emit(job.id, e.RunSucceeded("suspended", None, name), run_id)
+        ended = e.RunSucceeded("suspended", None, name, reason="funds")
+        draft.emit(job.id, ended, run_id)
     return True
 
 
@@ -224,10 +258,7 @@ def _still_lacks(draft: Draft, job: Job, wait: Wait) -> bool:
 
 def _could_start(draft: Draft, job: Job, wait: Wait) -> bool:
     """One of the steps that wait for a resource would get one now."""
-    plan, steps = draft.plan(job.id), steps_of(draft, job.id)
-    return any(
-        available(draft, plan.step(name), steps[name]) is not None for name in wait.detail["steps"]
-    )
+    return any(_is_available(draft, job, name) for name in wait.detail["steps"])
 
 
 def _look_again_at(draft: Draft, job: Job, names: Iterable[str], pause_us: int) -> int:

@@ -1,17 +1,17 @@
 """What a run may spend before it starts: the purses of its line, less what others at work hold.
 
 A task with a budget of its own holds, while it runs, what is left of it in the purses of the tasks
-above it, so that runs side by side do not spend the same money twice. Tasks without one share what
-is then left, in equal parts: those at work, and the siblings that are still to come. Nothing of
-this is stored: it follows from who is at work. Pure.
+above it, so that runs side by side do not spend the same money twice. A run of a task without one
+holds what was reserved for it and is not spent yet. The rest is shared in equal parts by those at
+work for whom nothing is reserved, and by the siblings that are still to come. Pure.
 """
 
 from collections.abc import Collection
 from dataclasses import replace
 
 from detent.kernel.budget import Purse, Reserved, Short, reserve
-from detent.kernel.state import Task
-from detent.kernel.world import World
+from detent.kernel.state import Run, Task
+from detent.kernel.world import RUNS, World
 
 
 def allowance(world: World, task: Task) -> Reserved | Short:
@@ -23,13 +23,14 @@ def allowance(world: World, task: Task) -> Reserved | Short:
     others = _at_work(world, task.root_id, {each.id for each in line})
     holders = {each.id: each for each in others if each.budget is not None}
     purses = [
-        Purse(each.id, each.budget, each.spent, _held(world, each, holders)) for each in limited
+        Purse(each.id, each.budget, each.spent, _held(world, each, others, holders))
+        for each in limited
     ]
     if task.budget is None:
         nearest = limited[0]
         sharing = [each for each in others if _holds(world, each, nearest.id, holders)]
-        parts = _still_to_come(world, task, others) + sum(each.budget is None for each in sharing)
-        purses[0] = _part_of(purses[0], parts)
+        open_shares = sum(each.budget is None and not reserved_for(world, each) for each in sharing)
+        purses[0] = _part_of(purses[0], _still_to_come(world, task, others) + open_shares)
     return reserve(purses)
 
 
@@ -68,12 +69,23 @@ def _at_work(world: World, root_id: str, line: Collection[str]) -> list[Task]:
     ]
 
 
-def _held(world: World, above: Task, holders: dict[str, Task]) -> int:
+def _held(world: World, above: Task, others: Collection[Task], holders: Collection[str]) -> int:
+    """What is promised to others below it: the rest of their budgets, or of their reservations."""
     return sum(
-        max(0, (task.budget or 0) - task.spent)
-        for task in holders.values()
+        max(0, task.budget - task.spent) if task.budget is not None else _unspent(world, task)
+        for task in others
         if _holds(world, task, above.id, holders)
     )
+
+
+def reserved_for(world: World, task: Task) -> list[Run]:
+    """Its live runs for which money is reserved."""
+    runs = world.parts_of(RUNS, task.job_id).values() if task.job_id else ()
+    return [run for run in runs if run.ended_at is None and run.reserved is not None]
+
+
+def _unspent(world: World, task: Task) -> int:
+    return sum(max(0, (run.reserved or 0) - run.cost) for run in reserved_for(world, task))
 
 
 def _holds(world: World, task: Task, above: str, holders: Collection[str]) -> bool:

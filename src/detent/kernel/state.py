@@ -127,6 +127,10 @@ class Run(NamedTuple):
     tokens_out: int = 0
     progress: float | None = None
     note: str | None = None
+    #: What it may cost in all, out of a budget that others draw on too.
+    reserved: int | None = None
+    #: What a suspended run waits for.
+    reason: str | None = None
 
 
 class Step(NamedTuple):

@@ -7,9 +7,9 @@ from detent.kernel import events as e
 from detent.kernel.critic import asks_for_plan, decision_from, default_decision, next_state
 from detent.kernel.derived import run_of_job
 from detent.kernel.draft import Draft
-from detent.kernel.plan import PlanStep, frontier
+from detent.kernel.plan import DEFAULT_MAX_RETRIES, PlanStep, frontier
 from detent.kernel.resources import candidates, choose
-from detent.kernel.retry import Again, FailureClass, policy_from, verdict
+from detent.kernel.retry import MOST_RETRIES, Again, FailureClass, policy_from, verdict
 from detent.kernel.state import Job, Resource, Run, Step
 from detent.kernel.world import CHECKPOINTS, STEPS, WAITS, World
 
@@ -150,21 +150,36 @@ def ask_for_plan(draft: Draft, job: Job, step: Step, word: object, error: str) -
 
 
 def retries_left(planned: PlanStep, step: Step, kind: FailureClass | None) -> int:
-    """How often the step may still be tried again; a rate limit uses none of it up."""
-    return 1 if kind is FailureClass.RATE_LIMIT else planned.max_retries - step.retries
+    """How often the step may still be tried again; a rate limit uses none of it up.
+
+    By its `max_retries`, else by its retry policy, else by the default of plans.
+    """
+    if kind is FailureClass.RATE_LIMIT:
+        return 1
+    if planned.max_retries is not None or planned.retry is None:
+        most = DEFAULT_MAX_RETRIES if planned.max_retries is None else planned.max_retries
+        return most - step.retries
+    policy = policy_from(planned.retry, "job")
+    allowed = policy.rules[kind or FailureClass.ERROR].retries
+    limits = (allowed, None if policy.max_attempts is None else policy.max_attempts - 1)
+    return min((each for each in limits if each is not None), default=MOST_RETRIES) - step.retries
 
 
 def retry(
     draft: Draft, job: Job, step: Step, kind: FailureClass, error: str, reset_at: int | None = None
 ) -> None:
     draft.emit(job.id, e.StepFailedRetryable(kind.value, error), step.name)
-    due_at = _due_at(job, step, kind, draft.now, reset_at)
+    planned = draft.plan(job.id).step(step.name)
+    due_at = _due_at(job, planned, step, kind, draft.now, reset_at)
     draft.emit(job.id, e.StepRetrying(due_at), step.name)
 
 
-def _due_at(job: Job, step: Step, kind: FailureClass, now: int, reset_at: int | None) -> int:
+def _due_at(
+    job: Job, planned: PlanStep, step: Step, kind: FailureClass, now: int, reset_at: int | None
+) -> int:
     """By the table of delays; a critic may retry more often than the table would."""
-    policy = policy_from(job.options.get("retry", {}), "job")
+    given = job.options.get("retry", {}) if planned.retry is None else planned.retry
+    policy = policy_from(given, "job")
     if kind is not FailureClass.RATE_LIMIT:
         return now + policy.rules[kind].delay_us(step.retries)
     return cast(Again, verdict(policy, kind, {}, 0, now, reset_at)).not_before

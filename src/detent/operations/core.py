@@ -13,6 +13,7 @@ from detent.store.port import Query, Store
 from detent.submission.checks import known as known
 from detent.submission.context import Context
 from detent.submission.payload import ARGUMENTS
+from detent.submission.plan_steps import CRITICS
 
 
 @dataclass(slots=True)
@@ -33,7 +34,10 @@ class Core:
         """Configured intents and those that a worker has ever registered."""
         with self.store.read() as view:
             registered = view.rows("intents")
-        return {**registered, **_with_arguments(self.intents, registered)}
+        own = {
+            name: _configured(row, registered.get(name, {})) for name, row in self.intents.items()
+        }
+        return {**registered, **own}
 
     def submissions(self, caller: Caller) -> Context:
         """What the submissions of a caller are checked against."""
@@ -65,13 +69,11 @@ class Core:
         raise NotFound(f"There is no run {run_id!r}.", code="unknown_run")
 
 
-def _with_arguments(
-    configured: Mapping[str, Mapping[str, Any]], registered: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Mapping[str, Any]]:
-    """Configured intents, with the arguments that workers have registered for their handlers."""
+def _configured(row: Mapping[str, Any], registered: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A configured intent, with what only the worker that has its code knows."""
+    if "app" in row:
+        return {**registered, **row}
     return {
-        name: {**row, ARGUMENTS: registered[name][ARGUMENTS]}
-        if ARGUMENTS in registered.get(name, {})
-        else row
-        for name, row in configured.items()
+        **row,
+        **{name: registered[name] for name in (ARGUMENTS, CRITICS) if name in registered},
     }

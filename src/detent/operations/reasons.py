@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from detent.engine.room import RATE
 from detent.kernel.budget import is_warned
+from detent.kernel.lane import needs_of
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.kernel.state import Job, Task, Wait
@@ -296,9 +297,9 @@ def _queued(look: Look, job: Job) -> Iterator[Reason]:
         yield Reason("not_before", "detent", "wait, or cancel", AT_ONCE, due, job.not_before)
     held = [*_paused(look.view, job), *_full(look.view, job)]
     yield from held
-    if not _has_worker(look, job):
-        detail: dict[str, Any] = {"intent": job.intent}
-        yield Reason("no_worker", "an operator", "start a worker for its intent", AT_ONCE, detail)
+    needs = _needs(look.view, job)
+    if not _has_worker(look, needs):
+        yield _no_worker(job, needs)
     elif not held:
         ahead = look.view.count_by(
             Query("queue", {"rank": ("<", job.rank), "worker": None}), "worker"
@@ -343,10 +344,26 @@ def _running(view: Reading, name: str) -> int:
     return sum(view.count_by(Query("queue", {column: value, "worker": (">", "")}), column).values())
 
 
-def _has_worker(look: Look, job: Job) -> bool:
-    """Somebody who knows the intent has given a sign of life lately."""
+def _needs(view: Reading, job: Job) -> frozenset[str]:
+    """The intents of which a worker must have one to claim the job, as the queue has them."""
+    rows = view.page(Query("queue", {"job_id": job.id}, limit=1))
+    return needs_of(rows[0]["lane"] if rows else job.intent)
+
+
+def _has_worker(look: Look, needs: frozenset[str]) -> bool:
+    """A worker that has one of these intents has given a sign of life lately."""
     lately = look.view.now() - 2 * look.lease_ms * 1_000
     return any(
-        job.intent in row.get("intents", ()) and row.get("seen_at", 0) >= lately
+        not needs.isdisjoint(row.get("intents", ())) and row.get("seen_at", 0) >= lately
         for row in look.view.rows("workers").values()
     )
+
+
+def _no_worker(job: Job, needs: frozenset[str]) -> Reason:
+    detail: dict[str, Any] = {"intent": job.intent}
+    how = "start a worker for its intent"
+    if job.plan_version > 0:
+        detail["needs"] = sorted(needs)
+        listed = ", ".join(detail["needs"])
+        how = f"start a worker that has one of the intents of its next steps: {listed}"
+    return Reason("no_worker", "an operator", how, AT_ONCE, detail)

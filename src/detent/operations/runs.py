@@ -8,11 +8,13 @@ from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.looking import jobs_of
 from detent.operations.output import read_output
-from detent.operations.pages import listed, page, states_from
+from detent.operations.pages import MOST_ROWS, listed, page, states_from
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query
 
 LIVE = ("queued", "running")
+#: Waits that end when there is money again.
+FOR_MONEY = ("budget", "funds")
 
 
 @operation(Scope.READ, "GET", "/api/runs")
@@ -106,7 +108,9 @@ def job_logs(core: Core, caller: Caller, *, job_id: str, offset: int = 0) -> sha
 
 
 def _runs(core: Core, jobs: list[str]) -> list[shapes.Run]:
-    return listed(core, Query("runs", {"job_id": jobs}, "queued_at")) if jobs else []
+    with core.store.read() as view:
+        found = view.page(Query("runs", {"job_id": jobs}, "queued_at", limit=MOST_ROWS))
+    return [run_from(row) for row in found] if jobs else []
 
 
 def _evidence(core: Core, jobs: list[str]) -> list[shapes.Evidence]:
@@ -131,4 +135,13 @@ def _output(core: Core, run: Mapping[str, Any], offset: int) -> shapes.Output:
 
 
 def run_from(row: Mapping[str, Any]) -> shapes.Run:
-    return cast(shapes.Run, views.shown(row))
+    """A run as people see it, with the reason of its end.
+
+    One that was suspended has not done its work: it waits, or its budget is spent.
+    """
+    outcome, reason = row["outcome"], row["reason"] or row["error"]
+    if outcome == "suspended" and row["reason"] in FOR_MONEY:
+        outcome = "budget"
+    if reason is None and row["state"] == "cancelled":
+        reason = outcome
+    return cast(shapes.Run, views.shown({**row, "outcome": outcome, "reason": reason}))

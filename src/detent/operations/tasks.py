@@ -15,6 +15,7 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import reason_from, text, texts
 from detent.submission.options import options_from
 from detent.submission.payload import ARGUMENTS, check_payload
+from detent.submission.plan_steps import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
 
 
@@ -170,7 +171,8 @@ def edit_task(
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:
-        changes["options"] = {**task.options, **options_from({}, options, task.lifecycle)}
+        edited = {**task.options, **options_from({}, options, task.lifecycle)}
+        changes["options"] = with_steps(edited, task.intent, core.known_intents())
     if not changes and max_budget_usd is None:
         raise Invalid(
             "Nothing to change was named.", field="body", allowed=(*EDITABLE, "max_budget_usd")

@@ -96,7 +96,7 @@ def _task(context: Context, request: TaskRequest) -> Submission:
         parent_id=request.parent_id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=_budget(request.max_budget_usd, row),
-        options=options_of(context, row, request.options, lifecycle, payload),
+        options=options_of(context, request.intent, request.options, lifecycle, payload),
         queue=request.run,
         **start_of(request),
     )
@@ -109,7 +109,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
     request = read(JobRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
-    options = options_of(context, row, request.options, "job", payload)
+    options = options_of(context, request.intent, request.options, "job", payload)
     command = c.SubmitJob(
         job_id=new_id() if request.id is None else own_id(request.id, "id"),
         project=project_of(context, request.project),
@@ -138,13 +138,9 @@ def start_of(request: Request) -> dict[str, Any]:
 
 
 def options_of(
-    context: Context,
-    row: Mapping[str, Any],
-    given: Mapping[str, Any] | None,
-    lifecycle: str,
-    payload: Any,
+    context: Context, intent: str, given: Mapping[str, Any] | None, lifecycle: str, payload: Any
 ) -> dict[str, Any]:
-    options = options_for(row, given or {}, lifecycle, payload)
+    options = options_for(context.intents, intent, given or {}, lifecycle, payload)
     check_resources(context, options)
     return options
 

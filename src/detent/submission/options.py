@@ -16,11 +16,11 @@ from detent.kernel.evidence import EvidenceType
 from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import MOST_RETRIES, policy_from
+from detent.submission.context import Intents
+from detent.submission.plan_steps import NEEDS_PLAN, with_steps
 
 LONGEST_KEY = 200
 MOST_ROUNDS = 1_000
-#: In the row of an intent: every submission must bring a plan.
-NEEDS_PLAN = "needs_plan"
 
 Check = Callable[[Any, str], Any]
 
@@ -163,9 +163,10 @@ def plan_of(options: Mapping[str, Any]) -> Plan | None:
 
 
 def options_for(
-    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str, payload: Any
+    intents: Intents, intent: str, given: Mapping[str, Any], lifecycle: str, payload: Any
 ) -> dict[str, Any]:
     """The options of a submission with this payload, which may be a part of its concurrency key."""
+    defaults = intents[intent]
     checked = options_from(defaults, given, lifecycle)
     if defaults.get(NEEDS_PLAN) and "plan" not in checked:
         raise Invalid(
@@ -175,7 +176,7 @@ def options_for(
             hint="Give the submission a plan (`detent submit plan --plan FILE`), or name the "
             "intent that is to be done.",
         )
-    return with_key(checked, defaults, given, payload)
+    return with_key(with_steps(checked, intent, intents), defaults, given, payload)
 
 
 def options_from(

@@ -26,13 +26,17 @@ CAPPED = ("queue_timeout_ms", "job_timeout_ms", "run_timeout_ms", "idle_timeout_
 
 
 def subtask_of_job(
-    context: Context, parent: Job, child: str, given: Mapping[str, Any]
+    context: Context,
+    parent: Job,
+    child: str,
+    given: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
 ) -> c.SubmitJob:
     """A job below a job that has no task."""
     request = read(SubtaskRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
-    options = options_of(context, row, {}, "job", payload)
+    checked = options_of(context, request.intent, options, "job", payload)
     return c.SubmitJob(
         child,
         parent.project,
@@ -40,21 +44,30 @@ def subtask_of_job(
         _priority(parent.priority, request.priority),
         payload,
         parent.id,
-        options.get("concurrency_key"),
-        options,
+        checked.get("concurrency_key"),
+        checked,
         **start_of(request),
     )
 
 
 def subtask_of_task(
-    context: Context, parent: Task, child: str, given: Mapping[str, Any]
+    context: Context,
+    parent: Task,
+    child: str,
+    given: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
 ) -> c.SubmitTask:
     """A task below a task."""
-    return _subtask(context, parent, child, read(SubtaskRequest, given))
+    return _subtask(context, parent, child, read(SubtaskRequest, given), options)
 
 
 def _subtask(
-    context: Context, parent: Task, child: str, request: SubtaskRequest, **limits: Any
+    context: Context,
+    parent: Task,
+    child: str,
+    request: SubtaskRequest,
+    options: Mapping[str, Any] | None = None,
+    **limits: Any,
 ) -> c.SubmitTask:
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
@@ -71,7 +84,7 @@ def _subtask(
         parent_id=parent.id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=None if request.max_budget_usd is None else budget_from(request.max_budget_usd),
-        options=options_of(context, row, {}, parent.lifecycle, payload),
+        options=options_of(context, request.intent, options, parent.lifecycle, payload),
         **start_of(request),
         **limits,
     )

@@ -91,7 +91,7 @@ FAIRLY_REFUSED = frozenset(
     }
 )
 #: Reports that are answered with something else than the state of the job.
-TOLD_OTHERWISE = (c.StartStep, c.ChargeRun)
+TOLD_OTHERWISE = (c.StartStep, c.ChargeRun, c.ReserveFunds)
 #: From where a cancel is never refused.
 CANCELLABLE = {
     "board": frozenset({"inbox", "todo", "doing", "blocked"}),

@@ -175,6 +175,7 @@ def late(worker: int, hand: Hand) -> tuple[Action, ...]:
         c.TimeOutRun(grant, run_id),
         c.FailRun(grant, run_id, "error", "late"),
         c.ChargeRun(grant, run_id, 1),
+        c.ReserveFunds(grant, run_id),
         c.ReportProgress(grant, run_id, 0.5),
         c.AddEvidence(grant, run_id, "late.txt", "text", "0" * 64, 1),
         c.OpenSession(grant, "late"),

@@ -5,11 +5,11 @@ The rows come out of the same ledger that wrote them first, event by event.
 
 from detent import audit
 from detent.audit import Folded
-from detent.engine.ledger import Ledger
+from detent.engine.ledger import Ledger, queue_row
 from detent.errors import Broken
 from detent.kernel.world import World
 from detent.store.codec import read_record
-from detent.store.port import Changes, LeaseRow, QueueRow, Store, Writing
+from detent.store.port import Changes, LeaseRow, Store, Writing
 from detent.store.walking import batches
 
 
@@ -50,8 +50,7 @@ def _queue(tx: Writing, folded: Folded, lease_until: int) -> None:
     for job in folded.jobs():
         running = job.state == "running"
         if running or audit.claimable(folded, job):
-            known = (job.rank, job.not_before, job.concurrency_key)
-            rows.append(QueueRow(job.id, job.root_id, job.project, job.intent, *known))
+            rows.append(queue_row(folded.world, job))
         if running:
             leases.append(LeaseRow(job.id, job.worker or "", job.fence, lease_until))
     tx.save(Changes(queue=rows))

@@ -39,7 +39,7 @@ from detent.worker.values import storable
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Jobs of this intent bring their plan along; every worker takes them.
+#: Jobs of this intent bring their plan along.
 PLAN = "plan"
 #: What an intent may say otherwise than its agent does.
 AGENT_OPTIONS = ("model", "max_turns", "args")
@@ -242,6 +242,23 @@ class App:
         given = known.payload_of(payload, args, kwargs)
         return Order(known.name, storable(given, "payload"), known.returns_for())
 
+    def suborder(
+        self, intent: str | Intent[..., Any], payload: Any, arguments: Mapping[str, Any]
+    ) -> Order:
+        """The order of a subtask; for an intent that needs a plan, `plan` is one of the arguments."""
+        known = intent if isinstance(intent, Intent) else self.intents.get(intent)
+        if known is None or not known.needs_plan:
+            return self.order(intent, payload, (), arguments)
+        rest = {name: value for name, value in arguments.items() if name != "plan"}
+        if arguments.get("plan") is None:
+            raise Invalid(
+                f"A subtask of the intent {known.name!r} must include its plan.",
+                field="plan",
+                hint=f"Call run.subtask({known.name!r}, plan=[…]) with the steps of the plan.",
+            )
+        plan = storable(plan_document(arguments["plan"]), "plan")
+        return self.order(known, payload, (), rest)._replace(plan=plan)
+
     def place(
         self,
         order: Order,
@@ -257,8 +274,8 @@ class App:
         a task title, tags, depends_on, max_budget_usd.
         """
         actor = c.Actor(f"app:{source}")
-        context = self.context(order.intent, actor)
         given = {**order.given(), **ways, "idempotency_key": key}
+        context = self.context(order.intent, actor, given.get("options"))
         if lifecycle is None:
             source_of(context, source)
             made = submit_job(context, given)
@@ -273,14 +290,18 @@ class App:
         job_id, task_id = (first, None) if lifecycle is None else (job_of_task(first, 1), first)
         return Handle(engine, job_id, task_id, order.returns, actor)
 
-    def context(self, intent: str, actor: c.Actor) -> Context:
-        """What a submission of the intent is checked against.
+    def context(
+        self, intent: str, actor: c.Actor, options: Mapping[str, Any] | None = None
+    ) -> Context:
+        """What a submission of the intent with these options is checked against.
 
-        An intent of this app is known before a worker has registered it.
+        An intent of this app is known before a worker has registered it. Only a plan names others.
         """
         core, own = self.installation(), self.intents.get(intent)
         if own is not None and intent not in core.intents:
-            return Context(core.store, core.settings, {intent: own.row()}, actor)
+            row = own.row()
+            if plan_from({**row, **(options or {})}, intent) is None:
+                return Context(core.store, core.settings, {intent: row}, actor)
         rows = {name: each.row() for name, each in self.intents.items()}
         return Context(core.store, core.settings, {**rows, **core.known_intents()}, actor)
 

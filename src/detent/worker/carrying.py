@@ -18,6 +18,8 @@ from detent.worker.required import required_of, with_evidence
 
 log = logging.getLogger("detent.worker")
 
+#: The decision on a step whose critic the worker does not have: none of the five, so it fails.
+UNKNOWN_CRITIC = "unknown_critic"
 #: What is reported for a run that had to stop, whatever its code made of it.
 STOPPED: Mapping[Stop, Callable[[Attempt], c.Report | None]] = {
     # Nobody would hear it.
@@ -76,6 +78,7 @@ def _ids(attempt: Attempt) -> dict[str, str | None]:
 
 
 def _runner(attempt: Attempt) -> Any:
+    _check_critic(attempt)
     runner = attempt.intent.runner
     if runner is None:
         lack = "" if attempt.step is not None else ", and the work was submitted without a plan"
@@ -112,12 +115,17 @@ def _finished_anyway(attempt: Attempt, report: c.Report | None) -> bool:
 
 
 def _judged(attempt: Attempt, report: c.Report, line: Line) -> c.Report:
-    """With the decision of the step's critic, if it has one of its own."""
-    critic = _critic_of(attempt)
-    if critic is None or not isinstance(report, c.CompleteRun | c.FailRun | c.TimeOutRun):
+    """With the decision of the step's critic, if it has one; an unknown critic fails the step."""
+    if attempt.step is None or not isinstance(report, c.CompleteRun | c.FailRun | c.TimeOutRun):
+        return report
+    critics, name = attempt.intent.app.critics, critic_of(attempt)
+    if name is not None and name not in critics:
+        return dataclasses.replace(report, decision=UNKNOWN_CRITIC)
+    critic = critics.get(name or attempt.intent.name)
+    if critic is None:
         return report
     try:
-        history = tried(line, attempt.hold.job.id, attempt.step.name if attempt.step else "")
+        history = tried(line, attempt.hold.job.id, attempt.step.name)
         decision = critic(StepResult.of(attempt, report), history)
     except Exception as error:
         _note(attempt, line, f"the critic raised {outcome.shown(error)}")
@@ -125,12 +133,22 @@ def _judged(attempt: Attempt, report: c.Report, line: Line) -> c.Report:
     return dataclasses.replace(report, decision=str(decision))
 
 
-def _critic_of(attempt: Attempt) -> Callable[..., Any] | None:
-    """The step's own critic, or that of its intent."""
+def critic_of(attempt: Attempt) -> str | None:
+    """The name of the critic that the step names, or else its intent."""
     if attempt.step is None:
         return None
-    critics = attempt.intent.app.critics
-    return critics.get(attempt.step.critic or attempt.intent.name)
+    declared: str | None = attempt.intent.declared.options.get("critic")
+    return attempt.step.critic or declared
+
+
+def _check_critic(attempt: Attempt) -> None:
+    """Before anything is done: a result that no critic can judge is never accepted."""
+    name, known = critic_of(attempt), attempt.intent.app.critics
+    if name is not None and name not in known:
+        raise Failure(
+            f"the step names the critic {name!r}, which this worker does not have. "
+            f"Known: {', '.join(sorted(known)) or 'none'}"
+        )
 
 
 def _note(attempt: Attempt, line: Line, note: str) -> None:

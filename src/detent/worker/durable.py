@@ -301,11 +301,12 @@ class Journal:
     def _submission(self, child: str, order: Order, not_before: str | None = None) -> c.Command:
         """The command that makes a subtask: a task below a task, else a job below a job."""
         hold = self.attempt.hold
-        context = self.attempt.intent.app.context(order.intent, self.line.actor)
+        options = order.options()
+        context = self.attempt.intent.app.context(order.intent, self.line.actor, options)
         given = {**order.given(), "not_before": not_before}
         if hold.task is None:
-            return subtask_of_job(context, hold.job, child, given)
-        return subtask_of_task(context, hold.task, child, given)
+            return subtask_of_job(context, hold.job, child, given, options)
+        return subtask_of_task(context, hold.task, child, given, options)
 
     def _signal(self, child: str) -> str:
         """What tells the end of a subtask."""

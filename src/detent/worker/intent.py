@@ -10,8 +10,9 @@ from detent.kernel.budget import on_exceeded_from
 from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import policy_from
-from detent.submission.options import NEEDS_PLAN, WorkspaceMode, evidence_types, fields_of
+from detent.submission.options import WorkspaceMode, evidence_types, fields_of
 from detent.submission.payload import ARGUMENTS
+from detent.submission.plan_steps import CRITICS, NEEDS_PLAN
 from detent.worker.arguments import Parameters
 from detent.worker.runners.port import Runner
 
@@ -193,6 +194,7 @@ class Intent(Generic[P, R]):
             "concurrency_key_template": declared.concurrency_key,
             NEEDS_PLAN: self.needs_plan or None,
             ARGUMENTS: None if self.parameters is None else self.parameters.schema(),
+            CRITICS: sorted(self.app.critics),
         }
         given = {name: value for name, value in further.items() if value is not None}
         return {**declared.options, **given}

@@ -14,10 +14,11 @@ from detent import failpoints
 from detent.engine.loading import Wanted, load
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
-from detent.kernel.plan import PlanStep, validate
+from detent.kernel.plan import PlanStep
 from detent.kernel.state import Job, Step
 from detent.kernel.steps import TAKEN_UP, planner_is_due, startable, steps_of
 from detent.kernel.world import World
+from detent.submission.plan_steps import completed
 from detent.worker import outcome
 from detent.worker.attempt import Attempt, Hold, Stop
 from detent.worker.failures import Crash, Failure, Stopped
@@ -77,6 +78,8 @@ class PlanRun:
         #: Some step without a live run may go on later: worth another look now and then.
         self.pending = False
         self.planning = False
+        #: Some step can start for which this worker has no intent: another worker must run it.
+        self.unable = False
         self._turn = threading.RLock()
 
     # -- starting --------------------------------------------------------------------------
@@ -110,7 +113,7 @@ class PlanRun:
     def _start(self, world: World, job: Job, now: int) -> tuple[list[Attempt], bool]:
         """The runs that were started, and whether something else has changed by trying."""
         steps = steps_of(world, job.id)
-        ready = startable(world, job, now)
+        ready = self._own(world, startable(world, job, now))
         self.pending = any(
             step.state in TAKEN_UP and step.run_id is None for step in steps.values()
         )
@@ -133,6 +136,13 @@ class PlanRun:
                 failpoints.hit("plan.step_started")
                 attempts.append(self._attempt(world, world.plan(job.id).step(name), run_id))
         return attempts, again
+
+    def _own(self, world: World, ready: tuple[str, ...]) -> list[str]:
+        """Of the steps that can start, those for which this worker has the intent."""
+        plan = world.plan(self.hold.job.id)
+        own = [name for name in ready if plan.step(name).intent in self.app.intents]
+        self.unable = len(own) < len(ready)
+        return own
 
     def _not_started(self, refusal: Refused) -> bool:
         """Whether to look again at once: the plan has moved, or is not ours any more."""
@@ -175,6 +185,12 @@ class PlanRun:
         except Refused as refusal:
             if refusal.code == "stale_fence":
                 self._lose()
+            elif refusal.code == "step_can_start" and self.unable:
+                log.info(
+                    "job %s goes back to the queue: its steps need another worker", self.hold.job.id
+                )
+                self._tell(c.HandBack(self.hold.grant))
+                self.over = True
             elif refusal.code != "step_can_start":
                 log.error("job %s cannot rest: %s", self.hold.job.id, refusal)
                 self.over = True  # its lease runs out, and the rules for lost work apply
@@ -271,10 +287,13 @@ class PlanRun:
             {step.name: step.error or "" for step in steps if step.state == "failed"},
         )
         document = storable(plan_document(self.intent.planner(request)), "the plan")
-        for step in validate(document).steps:
-            if step.intent not in self.app.intents:
-                raise Failure(f"step {step.name}: this worker has no intent {step.intent!r}")
-        return document
+        return completed(document, self._known_intents(), "plan")
+
+    def _known_intents(self) -> dict[str, Mapping[str, Any]]:
+        """Those of this worker, and those that any other worker has registered."""
+        with self.line.read() as view:
+            registered = view.rows("intents")
+        return {**registered, **{name: each.row() for name, each in self.app.intents.items()}}
 
 
 def payload_of(payload: Any, planned: PlanStep, results: Mapping[str, Any]) -> Any:

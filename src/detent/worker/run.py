@@ -132,7 +132,8 @@ class Run(RunFacts):
     ) -> Subtask:
         """Submit a part of the work as a task of its own; `gather` waits for it.
 
-        `not_before`: a time with its zone, or a delay such as `10m`.
+        `not_before`: a time with its zone, or a delay such as `10m`. For the intent "plan", the
+        argument `plan` has the steps.
         """
         order = _order(self._journal, intent, payload, arguments)
         doing = self._journal.subtask(order, name or order.intent, not_before)
@@ -296,7 +297,7 @@ class AsyncRun(RunFacts):
 def _order(
     journal: Journal, intent: "str | Intent[..., Any]", payload: Any, arguments: Mapping[str, Any]
 ) -> Order:
-    return journal.attempt.intent.app.order(intent, payload, (), arguments)
+    return journal.attempt.intent.app.suborder(intent, payload, arguments)
 
 
 def _orders(

@@ -45,6 +45,7 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.ConfirmCancel: reports.confirm_cancel,
     c.HandBack: reports.hand_back,
     c.ChargeRun: reports.charge_run,
+    c.ReserveFunds: reports.reserve_funds,
     c.ReportProgress: reports.report_progress,
     c.AddEvidence: reports.add_evidence,
     c.OpenSession: reports.open_session,

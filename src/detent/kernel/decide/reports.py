@@ -5,13 +5,13 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import steps
 from detent.kernel.acts import complete_wait, end_wait, hear_ends, signalled
-from detent.kernel.budget import is_warned
+from detent.kernel.budget import Reserved, Short, is_warned
 from detent.kernel.decide.guards import held, held_run
 from detent.kernel.derived import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.resting import give_up, lacks_funds, settle
 from detent.kernel.retry import failure_class_from
-from detent.kernel.spending import over_budget, used_up
+from detent.kernel.spending import allowance, over_budget, used_up
 from detent.kernel.state import Checkpoint, Job, Run, Task, Wait
 from detent.kernel.waits import ASKED, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
@@ -100,6 +100,17 @@ def open_session(draft: Draft, command: c.OpenSession) -> None:
         draft.emit(job.id, e.RunJoined(command.session_id), run.id)
 
 
+def reserve_funds(draft: Draft, command: c.ReserveFunds) -> int | None:
+    """What the run may spend from now on in micro-dollars; it is promised to no other run."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    task = draft.task_of(job)
+    found = Reserved(None) if task is None else allowance(draft, task)
+    amount = 0 if isinstance(found, Short) else found.amount
+    if amount is not None:
+        draft.emit(job.id, e.RunReserved(run.cost + amount), run.id)
+    return amount
+
+
 def charge_run(draft: Draft, command: c.ChargeRun) -> str:
     """Settle what the run has cost so far; `exceeded` if a budget that it draws on is spent."""
     job, run = held_run(draft, command.grant, command.run_id)
@@ -179,7 +190,8 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
     begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
     draft.emit(job.id, begun, command.wait)
     held_until = draft.now + command.hold_resource_us if command.hold_resource_us else None
-    draft.emit(job.id, e.RunSucceeded("suspended", None, command.wait, held_until), run.id)
+    ended = e.RunSucceeded("suspended", None, command.wait, held_until, command.kind)
+    draft.emit(job.id, ended, run.id)
     wait: Wait | None = draft.part(WAITS, job.id, command.wait)
     if wait is not None and run.step is not None and satisfied(wait):
         end_wait(draft, wait, "signalled", signalled(draft, wait))

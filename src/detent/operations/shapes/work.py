@@ -116,6 +116,8 @@ class Run(TypedDict):
     tokens_out: int
     progress: float | None
     note: str | None
+    reserved: float | None
+    reason: str | None
 
 
 class Step(TypedDict):

@@ -37,6 +37,7 @@ class Queued(NamedTuple):
     rank: int
     due_at: int
     concurrency_key: str | None
+    lane: str
     worker: str | None = None
     fence: int = 0
     lease_until: int | None = None

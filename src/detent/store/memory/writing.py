@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from detent.errors import Refused
+from detent.kernel.lane import suits
 from detent.store.codec import event_digest, event_rows
 from detent.store.memory.reading import Snapshot
 from detent.store.memory.tables import (
@@ -215,7 +216,8 @@ class Transaction(Snapshot):
         for row in changes.queue:
             queue[row.job_id] = Queued(*row)
         for job_id, worker, fence, until in changes.leases:
-            queue[job_id] = queue[job_id]._replace(worker=worker, fence=fence, lease_until=until)
+            held = queue[job_id]._replace(worker=worker, fence=fence, lease_until=until)
+            queue[job_id] = held._replace(lane=held.intent)
         for job_id in changes.unqueued:
             queue.pop(job_id, None)
         for job_id, due_at in changes.deadlines:
@@ -253,7 +255,7 @@ def _drop(table: dict[Any, Any], ids: Collection[str]) -> None:
 
 def _able(abilities: Abilities, work: Queued) -> bool:
     return (
-        (abilities.intents is None or work.intent in abilities.intents)
+        suits(work.lane, abilities.intents)
         and (abilities.projects is None or work.project in abilities.projects)
         and work.intent not in abilities.paused_intents
         and work.project not in abilities.paused_projects

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import heappop, heappush, nsmallest
 from typing import NamedTuple
 
+from detent.kernel.lane import intent_of, suits
 from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
 from detent.store.postgres.connection import Query, Rows
@@ -38,11 +39,11 @@ class Wish(NamedTuple):
     not_projects: Collection[str]
     not_keys: Collection[str]
 
-    def allows(self, intent: str, project: str) -> bool:
+    def allows(self, lane: str, project: str) -> bool:
         return (
-            (self.intents is None or intent in self.intents)
+            suits(lane, self.intents)
             and (self.projects is None or project in self.projects)
-            and intent not in self.not_intents
+            and intent_of(lane) not in self.not_intents
             and project not in self.not_projects
         )
 
@@ -52,7 +53,7 @@ class Floors:
 
     def __init__(self) -> None:
         self._floors: dict[Lane, int] = {}
-        #: By intent and project, a heap of floors with the keys of their lanes; some are outdated.
+        #: By lane and project, a heap of floors with the keys of their lanes; some are outdated.
         self._heaps: dict[tuple[str, str], list[tuple[int, str]]] = {}
 
     def __getitem__(self, lane: Lane) -> int:
@@ -131,9 +132,9 @@ class Lanes:
         arrivals, begins = run(READY["arrivals_after"](after=self._seen), self._look_at(likely))
         self._settle(likely, begins)
         fresh = set(likely)
-        for number, intent, project, key, rank in arrivals:
+        for number, name, project, key, rank in arrivals:
             self._seen = max(self._seen, number)
-            lane = (intent, project, key)
+            lane = (name, project, key)
             if lane == ASLEEP:
                 self._asleep = min(rank, self._asleep)
             elif self._floors.lower(lane, rank):
@@ -151,8 +152,8 @@ class Lanes:
         )
         self._seen = last
         self._floors = Floors()
-        for intent, project, key, rank in lanes:
-            self._floors.put((intent, project, key), rank)
+        for name, project, key, rank in lanes:
+            self._floors.put((name, project, key), rank)
         self._asleep = asleep[0][0] if asleep else NEVER
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
 
@@ -173,8 +174,8 @@ class Lanes:
                     READY["due_asleep"](floor=self._asleep, now=now),
                 ]
             )
-            for _, intent, project, key, rank in due.rows:
-                lane = (intent, project, key)
+            for _, name, project, key, rank in due.rows:
+                lane = (name, project, key)
                 arrivals[lane] = min(rank, arrivals.get(lane, rank))
             if due.rows:
                 wake = READY["wake_queue"](ids=to_json([job_id for job_id, *_ in due.rows]))
@@ -204,7 +205,7 @@ class Lanes:
 
     def _settle(self, lanes: Iterable[Lane], begins: Rows) -> None:
         """Note where lanes were seen to begin; without work one is dropped until some arrives."""
-        found = {(intent, project, key): rank for intent, project, key, rank in begins}
+        found = {(name, project, key): rank for name, project, key, rank in begins}
         for lane in lanes:
             if lane in found:
                 self._floors.put(lane, found[lane])
@@ -216,8 +217,8 @@ class Lanes:
 
 
 def _as_row(lane: Lane, floor: int) -> dict[str, str | int]:
-    intent, project, key = lane
-    return {"intent": intent, "project": project, "key": key, "floor": floor}
+    name, project, key = lane
+    return {"lane": name, "project": project, "key": key, "floor": floor}
 
 
 def claimable(

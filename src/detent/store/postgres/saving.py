@@ -20,7 +20,7 @@ from detent.store.rows import Row, columns, edited, evidence_row, writer
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
 
-#: An intent, a project and a concurrency key, empty for none.
+#: A queue row's lane, its project and its concurrency key, empty for none.
 Lane = tuple[str, str, str]
 #: The lane of work that is asleep: where it begins is a time, not a rank.
 ASLEEP: Lane = ("", "", "")
@@ -63,13 +63,14 @@ EVIDENCE = into(
 )
 QUEUE = into(
     "upsert_queue",
-    *("job_id", "root_id", "project", "intent", "rank", "due_at", "concurrency_key", "asleep"),
+    *("job_id", "root_id", "project", "intent", "rank", "due_at", "concurrency_key", "lane"),
+    "asleep",
 )
 LEASES = into("lease_queue", "job_id", "worker", "fence", "lease_until")
 DEADLINES = into("upsert_deadlines", "job_id", "due_at")
 KEYS = into("upsert_keys", "project", "key", "digest", "answer", "expires_at")
 EVENTS = into("insert_events", *EVENT_COLUMNS, "digest")
-ARRIVALS = into("insert_arrivals", "intent", "project", "key", "rank")
+ARRIVALS = into("insert_arrivals", "lane", "project", "key", "rank")
 
 #: What is removed with a job, in an order in which nothing is needed after it is gone.
 PARTS_OF_JOBS = (
@@ -165,7 +166,7 @@ def arrivals_of(changes: Changes, now: int) -> Arrivals:
     found: Arrivals = {}
     for row in changes.queue:
         asleep = row.due_at > now
-        lane = ASLEEP if asleep else (row.intent, row.project, row.concurrency_key or "")
+        lane = ASLEEP if asleep else (row.lane, row.project, row.concurrency_key or "")
         begin = row.due_at if asleep else row.rank
         found[lane] = min(begin, found.get(lane, begin))
     return found

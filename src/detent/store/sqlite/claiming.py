@@ -1,12 +1,13 @@
 """Which work a claimer may take: by rank, from indexes that hold nothing but claimable work.
 
-Without lists that is one statement. With them the queue is seen as lanes, one for each intent in a
-project that has claimable work, so that no claim walks past work that it must leave alone.
+Without lists that is one statement. With them the queue is read lane by lane and project by
+project, so that no claim walks past work that it must leave alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from detent.kernel.lane import intent_of, is_planned, suits
 from detent.store.port import Abilities, Candidate
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.reading import SQL
@@ -14,8 +15,8 @@ from detent.store.sqlite.reading import SQL
 WAKE, CLAIMABLE, IN_LANE, OF_KEY = (
     SQL[name].text for name in ("wake_queue", "claimable", "claimable_in_lane", "claimable_of_key")
 )
-NEXT_INTENT, NEXT_PROJECT, NEXT_KEY = (
-    SQL[name].text for name in ("next_intent", "next_project", "next_key")
+NEXT_LANE, NEXT_PROJECT, NEXT_KEY = (
+    SQL[name].text for name in ("next_lane", "next_project", "next_key")
 )
 
 #: How much work of full concurrency keys is passed over before each key is looked at by itself.
@@ -57,7 +58,8 @@ class _Best:
         found = self._connection.all(text, (*values, most))
         fit = [row for row in found if row[-1] not in self.full_keys][: self.limit]
         if self.rows:
-            self.rows = sorted(self.rows + fit)[: self.limit] if fit else self.rows
+            # A key is read by itself after some of its rows were found: each row counts once.
+            self.rows = sorted({*self.rows, *fit})[: self.limit] if fit else self.rows
         else:
             self.rows = fit
         return len(fit) == self.limit or len(found) < most
@@ -78,15 +80,25 @@ def _add_lane(connection: Connection, best: _Best, lane: tuple[str, str]) -> Non
 
 
 def _lanes(connection: Connection, abilities: Abilities) -> Iterator[tuple[str, str]]:
-    """The lanes that the claimer may take from, each found by one step in the index."""
+    """Lanes and projects that the claimer may take from, each found by one step in the index."""
     some = abilities.intents
-    for intent in _following(connection, NEXT_INTENT) if some is None else set(some):
-        if intent in abilities.paused_intents:
+    for lane in _following(connection, NEXT_LANE) if some is None else _suiting(connection, some):
+        if intent_of(lane) in abilities.paused_intents:
             continue
-        for project in _following(connection, NEXT_PROJECT, intent):
+        for project in _following(connection, NEXT_PROJECT, lane):
             allowed = abilities.projects is None or project in abilities.projects
             if allowed and project not in abilities.paused_projects:
-                yield intent, project
+                yield lane, project
+
+
+def _suiting(connection: Connection, intents: Collection[str]) -> Iterator[str]:
+    """The lanes of a worker's own intents, and those of plans that need one of them."""
+    yield from set(intents)
+    for lane in _following(connection, NEXT_LANE):
+        if not is_planned(lane):
+            return
+        if suits(lane, intents):
+            yield lane
 
 
 def _following(connection: Connection, text: str, *fixed: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ from detent.testing.conformance import (
     limits,
     listing,
     outbox,
+    plans,
     reading,
     timing,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "limits",
     "listing",
     "outbox",
+    "plans",
     "reading",
     "run",
     "timing",

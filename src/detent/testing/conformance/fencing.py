@@ -39,6 +39,7 @@ REPORTS: Mapping[type[c.Report], tuple[Any, ...]] = {
     c.ConfirmCancel: (),
     c.HandBack: (),
     c.ChargeRun: (RUN, 5),
+    c.ReserveFunds: (RUN,),
     c.ReportProgress: (RUN, 0.5, "half"),
     c.AddEvidence: (RUN, "a.log", "log", "0" * 64, 9),
     c.OpenSession: ("session-1",),
@@ -66,9 +67,10 @@ def lose(case: Case, claimed: Claimed) -> None:
 def twice_claimed(case: Case, kind: type[c.Report]) -> tuple[Claimed, Claimed]:
     """A job whose first worker was lost and whose second one is at work."""
     task = submit_task(case.engine, intent=kind.__name__, options=OPTIONS.get(kind, {}))
-    first = claim_one(case.engine, "w1", intents=[kind.__name__])
+    able = [kind.__name__, "dig", "call"]
+    first = claim_one(case.engine, "w1", intents=able)
     lose(case, first)
-    second = claim_one(case.engine, "w2", intents=[kind.__name__])
+    second = claim_one(case.engine, "w2", intents=able)
     if kind is c.ConfirmCancel:
         assert do(case.engine, c.CancelTask(task)) == "requested"
     return first, second

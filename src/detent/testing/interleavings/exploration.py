@@ -35,8 +35,11 @@ class Clock:
     def __init__(self) -> None:
         self._ahead_us = 0
 
-    def now(self) -> int:
+    def __call__(self) -> int:
         return time.time_ns() // 1_000 + self._ahead_us
+
+    def elapsed(self) -> int:
+        return time.monotonic_ns() // 1_000 + self._ahead_us
 
     def advance(self, by_us: int) -> None:
         self._ahead_us += by_us
@@ -150,7 +153,7 @@ def _scene(stack: ExitStack, proxy: Proxy, url: str, clock: Clock, writers: int)
     """Stores of their own through the proxy, on one clock that the scene moves."""
 
     def opened(url: str) -> Engine:
-        store = PostgresStore(url, clock.now)
+        store = PostgresStore(url, clock)
         stack.callback(store.close)
         return Engine(store)
 

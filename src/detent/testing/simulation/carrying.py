@@ -12,9 +12,10 @@ from detent.engine import Ask, Claimed
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import Reading
-from detent.testing.simulation.planned import APP, script
+from detent.testing.simulation.planned import APPS, script
 from detent.testing.simulation.process import Process
 from detent.worker.attempt import Attempt, Hold, Stop
+from detent.worker.carrying import UNKNOWN_CRITIC
 from detent.worker.files import RunFiles
 from detent.worker.line import Line, never
 from detent.worker.plans import NOTHING, PlanRun, Work
@@ -23,7 +24,16 @@ if TYPE_CHECKING:
     from detent.testing.simulation.worker import Worker
 
 #: A critic's words on a run that ended well, and the classes by which others fail.
-WORDS = ("retry", "switch_resource", "switch_resource", "replan", "replan", "needs_user", "perhaps")
+WORDS = (
+    "retry",
+    "switch_resource",
+    "switch_resource",
+    "replan",
+    "replan",
+    "needs_user",
+    "perhaps",
+    UNKNOWN_CRITIC,
+)
 CLASSES = ("error", "network", "rate_limit", "resource", "resource", "needs_user")
 LONGEST_NAP_US = 30_000_000
 #: How often others act before the driver tells something.
@@ -65,7 +75,8 @@ class Carrying:
         self.worker, self.rng, self.process = worker, worker.rng, worker.process
         self.claimed = claimed
         self.hold = Hold(claimed)
-        self.plan = PlanRun(self.hold, APP, AuditedLine(self.process), _files)
+        app = APPS[self.process.abilities]
+        self.plan = PlanRun(self.hold, app, AuditedLine(self.process), _files)
 
     def life(self) -> Iterator[None]:
         live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]] = {}

@@ -44,6 +44,7 @@ class Client:
         self._serial = count(1)
         self._ways: dict[Callable[[], Iterator[None]], int] = {
             self._submit: 36,
+            self._family: 3,
             self._cancel: 20,
             self._signal: 16,
             self._answer: 14,
@@ -75,9 +76,10 @@ class Client:
     # -- submitting ------------------------------------------------------------------------
 
     def _submit(self) -> Iterator[None]:
-        if len(self.process.auditor.live) >= MOST_LIVE:
-            return
-        command = self._new()
+        if len(self.process.auditor.live) < MOST_LIVE:
+            yield from self._place(self._new())
+
+    def _place(self, command: c.SubmitTask | c.SubmitJob) -> Iterator[None]:
         key = Idempotency(PROJECT, f"key {self.process.name} {next(self._serial)}", "body")
         result = None
         while result is None:
@@ -108,6 +110,21 @@ class Client:
             options=options,
             queue=self.rng.random() < 0.85,
         )
+
+    def _family(self) -> Iterator[None]:
+        """A task with a budget, and subtasks without one, some added while others are at work."""
+        if len(self.process.auditor.live) >= MOST_LIVE:
+            return
+        parent = f"{self.process.name}-{next(self._serial)}"
+        budget = self.rng.randint(MOST_CALL, 6 * MOST_CALL)
+        known = (PROJECT, "board", INTENT, "cli")
+        options = {**ROLE.options, "on_budget_exceeded": "ask"}
+        yield from self._place(c.SubmitTask(parent, *known, budget=budget, options=options))
+        for number in range(self.rng.randint(2, 4)):
+            child = c.SubmitTask(
+                f"{parent}-c{number}", *known, parent_id=parent, options=options, queue=True
+            )
+            yield from self._place(child)
 
     def _options(self, name: str) -> dict[str, Any]:
         """How often it may fail, what a spent budget does, and for some a plan, or a planner."""

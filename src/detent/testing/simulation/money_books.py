@@ -43,6 +43,8 @@ class MoneyBooks:
     costs: Counter[str] = field(default_factory=Counter)
     #: Live runs, and the tasks that each draws on.
     live: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: By live run, what it may cost in all.
+    reserved: dict[str, int] = field(default_factory=dict)
 
     def line(self, task_id: str | None) -> Iterator[str]:
         """A task and those above it."""
@@ -62,6 +64,11 @@ class MoneyBooks:
                 self.live[record.subject or ""] = tuple(self.line(self.task_of.get(stream)))
             elif isinstance(event, ENDS_OF_RUNS):
                 self.live.pop(record.subject or "", None)
+                self.reserved.pop(record.subject or "", None)
+            elif isinstance(event, e.RunReserved):
+                wrong = self._reserve(record.subject or "", event)
+                if wrong is not None:
+                    return wrong
             elif isinstance(event, e.RunCharged):
                 owed.update(self._owed(record, event))
             elif isinstance(event, e.TaskCharged):
@@ -78,6 +85,23 @@ class MoneyBooks:
             return f"of a cost these were not charged once: {unpaid}"
         penniless = (self._penniless(stream) for stream in began.values() if stream not in waits)
         return next(filter(None, penniless), None) or self._told(command, answer)
+
+    def _reserve(self, run_id: str, event: e.RunReserved) -> str | None:
+        """Nothing is promised twice: what is spent and reserved below a budget is within it."""
+        self.reserved[run_id] = event.amount
+        own = self.live[run_id]
+        if event.amount - self.costs[run_id] <= 1:
+            return None  # nothing, or the least amount, which everybody gets
+        for task_id in own:
+            account = self.accounts[task_id]
+            held = sum(
+                max(0, amount - self.costs[run])
+                for run, amount in self.reserved.items()
+                if run == run_id or (task_id in self.live[run] and self.live[run][0] not in own)
+            )
+            if account.budget is not None and account.spent + held > account.budget:
+                return f"more than the budget of {task_id} is reserved: {account}, {held}"
+        return None
 
     def _learn(self, stream: str, event: e.Event) -> None:
         if isinstance(event, e.TaskCreated):

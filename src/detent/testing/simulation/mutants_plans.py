@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from detent.engine import due, loading
+from detent.engine import due, ledger, loading
 from detent.kernel import commands as c
+from detent.kernel import critic, plan, planned, spending, steps
 from detent.kernel import events as e
-from detent.kernel import plan, planned, steps
 from detent.kernel.decide import HANDLERS, changing, planning, reports
 from detent.kernel.draft import Draft
 from detent.kernel.evolve.table import CHANGES
@@ -148,10 +148,34 @@ def exceeded_is_told_too_late() -> Patches:
     yield patch.object(reports, "over_budget", over)
 
 
+def budget_ignores_new_subtasks() -> Patches:
+    """What was promised to those at work is promised to whoever comes later too."""
+    yield patch.object(spending, "_unspent", lambda *_: 0)
+
+
+# ---- workers ---------------------------------------------------------------------------------
+
+
+def claim_ignores_what_steps_need() -> Patches:
+    """A plan is in the lane of its job's intent, whatever its next steps need."""
+    yield patch.object(ledger, "lane_of", lambda _, job: job.intent)
+
+
+def unknown_critic_accepts() -> Patches:
+    """A decision that is none of the five, as of a critic that is not there, accepts."""
+
+    def accepts(answer: object, left: int) -> str:
+        known = critic.decision_from(answer) is not None
+        return critic.next_state(answer if known else "accept", left)
+
+    yield patch.object(steps, "next_state", accepts)
+
+
 PLANS = (
     *(resources_are_counted_too_early, lost_step_keeps_its_resource, hold_never_ends),
     *(switch_goes_back, only_the_first_need_counts, new_plan_forgets_what_is_done),
     *(critic_retries_for_ever, sleeping_step_is_taken_up, start_is_not_fenced),
     *(finished_plan_is_not_ended, parents_are_not_charged, claim_looks_into_no_purse),
     *(step_looks_into_no_purse, raised_budget_wakes_nobody, exceeded_is_told_too_late),
+    *(budget_ignores_new_subtasks, claim_ignores_what_steps_need, unknown_critic_accepts),
 )

@@ -11,6 +11,11 @@ from detent.worker.app import App
 from detent.worker.plans import PlanRequest
 
 INTENT = "dig"
+#: What steps need: some workers have both, some only one.
+STEP_INTENTS = ("saw", "weld")
+ABILITIES: tuple[tuple[str, ...], ...] = (
+    *(STEP_INTENTS, STEP_INTENTS[:1], STEP_INTENTS, STEP_INTENTS[1:]),
+)
 #: By resource, what it offers and to how many at once. A switch away from `kiln` finds no other.
 RESOURCES: Mapping[str, Mapping[str, Any]] = {
     "press-1": {"capabilities": ["press"], "capacity": 1},
@@ -34,7 +39,7 @@ def _step(rng: random.Random, seed: str, before: str, name: str, version: int) -
     lasting = random.Random(f"{seed}/{name}")
     step = {
         "name": name,
-        "intent": INTENT,
+        "intent": lasting.choice(STEP_INTENTS),
         "needs": [each for each in before if rng.random() < 0.5],
         "capabilities_required": list(lasting.choice(WANTED)),
         "max_retries": rng.randint(0, 2),
@@ -59,10 +64,31 @@ def script(job_id: str, version: int, name: str) -> list[str]:
     return acts
 
 
+#: How many of the planners' calls fail; for which jobs and versions follows from the seed.
+FAILING = 0.05
+
+
 def _plan(request: PlanRequest) -> dict[str, Any]:
-    return document(request.payload["seed"], request.version)
+    """Some fail for good, and some make a plan that names what does not exist."""
+    seed = request.payload["seed"]
+    drawn = random.Random(f"{seed}/planner/{request.version}").random()
+    if drawn < FAILING / 2:
+        raise RuntimeError("no plan comes to mind")
+    made = document(seed, request.version)
+    if drawn < FAILING:
+        made["steps"][0]["intent"] = "nothing"
+    return made
 
 
-#: As a worker would have it: one intent, whose jobs that bring no plan have one made.
-APP = App()
-APP.planner(INTENT)(_plan)
+def app_for(intents: tuple[str, ...]) -> App:
+    """As a worker would have it: the planner of jobs that bring no plan, and intents of steps."""
+    app = App()
+    app.planner(INTENT)(_plan)
+    for name in intents:
+        app.intent(name)(lambda: None)
+    return app
+
+
+APPS = {intents: app_for(intents) for intents in ABILITIES}
+#: What all workers together have registered.
+INTENTS = {name: row.row() for name, row in APPS[STEP_INTENTS].intents.items()}

@@ -11,12 +11,15 @@ from detent.engine import Ask, Claimed, Engine, Lifetimes, due
 from detent.engine.batch import Result
 from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
+from detent.kernel.plan import frontier
+from detent.kernel.steps import TAKEN_UP
 from detent.operations.core import Core
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
 from detent.testing.simulation.auditor import Auditor
 from detent.testing.simulation.books import LEASE_US
 from detent.testing.simulation.faults import Faults, FaultyStore
+from detent.testing.simulation.planned import INTENT, STEP_INTENTS
 
 MOST_DUE = 20
 
@@ -25,9 +28,17 @@ class Process:
     """Dies and comes back with nothing but its name; what it knew is gone, the file is not."""
 
     def __init__(
-        self, name: str, path: Path, clock: VirtualClock, faults: Faults, auditor: Auditor
+        self,
+        name: str,
+        path: Path,
+        clock: VirtualClock,
+        faults: Faults,
+        auditor: Auditor,
+        abilities: tuple[str, ...] = STEP_INTENTS,
     ) -> None:
         self.name = name
+        #: The intents of steps that it can run, if it is a worker.
+        self.abilities = abilities
         self.faults = faults
         self.auditor = auditor
         self._path = path
@@ -77,9 +88,24 @@ class Process:
         self.store.begin()
         self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.lifetimes))
         nonce = f"{self.name}/{next(self._serial)}"
-        claimed = self.engine.claim(ClaimAsk(self.name, nonce, limit))
+        claimed = self.engine.claim(ClaimAsk(self.name, nonce, limit, (INTENT, *self.abilities)))
         self.auditor.claimed(claimed)
+        for each in claimed:
+            if each.job.plan_version > 0 and not each.job.plan_wanted:
+                self._can_run(each.job.id)
         return claimed
+
+    def _can_run(self, job_id: str) -> None:
+        """A plan with steps that can start was claimed by a worker that has one of the intents."""
+        with self.store.read() as view:
+            plan, steps = view.plans([job_id])[job_id], list(view.steps([job_id]))
+        first = set(frontier(plan, {step.name: step.state for step in steps}))
+        on_the_way = {step.name for step in steps if step.state in TAKEN_UP}
+        intents = {step.intent for step in plan.steps if step.name in first | on_the_way}
+        self.auditor.counts["plans for some workers"] += len(intents) == 1
+        assert not first or not intents.isdisjoint(self.abilities), (
+            f"{self.name} claimed {job_id}, whose next steps need {intents}"
+        )
 
     def renew(self, grants: Sequence[c.Grant]) -> set[tuple[str, int]]:
         self.store.begin()

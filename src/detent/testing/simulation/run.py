@@ -23,7 +23,7 @@ from detent.testing.simulation.ending import end_in_peace
 from detent.testing.simulation.faults import Died, Faults, Violation
 from detent.testing.simulation.mutants import mutated
 from detent.testing.simulation.outcome import Outcome
-from detent.testing.simulation.planned import RESOURCES
+from detent.testing.simulation.planned import ABILITIES, INTENTS, RESOURCES, STEP_INTENTS
 from detent.testing.simulation.process import Process
 from detent.testing.simulation.watch import Reader, VirtualKeeper
 from detent.testing.simulation.worker import Worker
@@ -79,7 +79,11 @@ class Run:
         self._path = path
         with self.auditor.store.write() as tx:
             tx.put_rows("resources", RESOURCES)
-        self.workers = [Worker(self._process(f"w{n}"), self.rng) for n in range(WORKERS)]
+            tx.put_rows("intents", INTENTS)
+        self.workers = [
+            Worker(self._process(f"w{n}", ABILITIES[n % len(ABILITIES)]), self.rng)
+            for n in range(WORKERS)
+        ]
         self.clients = [Client(self._process(f"c{n}"), self.rng) for n in range(CLIENTS)]
         self.keepers = [VirtualKeeper(self._process(f"k{n}")) for n in range(KEEPERS)]
         self.readers = [Reader(self._process(f"r{n}")) for n in range(READERS)]
@@ -90,8 +94,9 @@ class Run:
         self._players = [players[id(actor)] for actor in cast]
         self._acting: list[Player] = []
 
-    def _process(self, name: str) -> Process:
-        return Process(name, self._path, self.clock, self.faults, self.auditor)
+    def _process(self, name: str, abilities: tuple[str, ...] = STEP_INTENTS) -> Process:
+        known = (self._path, self.clock, self.faults, self.auditor)
+        return Process(name, *known, abilities)
 
     def close(self) -> None:
         for player in set(self._players):

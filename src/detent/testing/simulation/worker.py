@@ -75,6 +75,7 @@ class Worker:
         grant = claimed.grant
         _, done = self.process.found(grant.job_id)
         yield
+        yield from self._reserve(claimed, claimed.job.run_id or "")
         for name in script(grant.job_id):
             if name in done:
                 continue
@@ -147,12 +148,18 @@ class Worker:
         task, total = claimed.task, 0
         if self.calm or task is None or (task.budget is None and task.parent_id is None):
             return None
+        yield from self._reserve(claimed, run_id)
         for _ in range(self.rng.randint(0, 3)):
             total += self.rng.randint(1, MOST_CALL)
             result = yield from self._tell(c.ChargeRun(claimed.grant, run_id, total))
             if isinstance(result, Answer) and result.value == "exceeded":
                 return _over_budget(claimed, run_id)
         return None
+
+    def _reserve(self, claimed: Claimed, run_id: str) -> Iterator[None]:
+        """Before it spends: what it may, out of the budgets of its task and of those above."""
+        if claimed.task is not None and not self.calm:
+            yield from self._tell(c.ReserveFunds(claimed.grant, run_id))
 
     def _start(self, claimed: Claimed, name: str) -> Generator[None, None, bool]:
         """Submit work below, under the grant; True unless that no longer holds."""

@@ -131,6 +131,7 @@ def variables(attempt: Attempt, directory: str | None) -> dict[str, str]:
         "DETENT_EVIDENCE_DIR": files.directory(EVIDENCE),
         "DETENT_PAYLOAD_FILE": files.path / "payload.json",
         "DETENT_RESULT_FILE": files.path / "result.json",
+        "DETENT_PROJECT": hold.job.project,
         "DETENT_PROJECT_DIR": directory or Path.cwd(),
         "DETENT_RESOURCE": attempt.resource or "",
     }

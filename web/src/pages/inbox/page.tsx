@@ -62,7 +62,7 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
             Questions, reviews, budgets and failures appear here by themselves. Meanwhile, look at
             the <Link to="/board">board</Link>, or submit something:
           </p>
-          <Command>detent submit runQA</Command>
+          <Command>detent submit runQA --project demo</Command>
         </Empty>
       )}
     </>

@@ -73,16 +73,22 @@ class AgentRun:
         """Do the work and say how it ended."""
         with self.line.read() as view:
             past = past_of(view, self.attempt)
-            task = self.attempt.hold.task
-            budget = None if task is None else budgets.allowance(view, task)
         kept = past.said("confirmation")
         if kept is not None and kept.value.get("answer") == KEEP:
             return outcome.completed(self.grant, self.run_id, kept.value.get("result"))
+        budget = self._reserved()
         if budget == 0:
             return self._over_budget("nothing is left of its budget")
         self.setting.prepare()
         prompt = asked_for(self.runner.prompt, self.attempt.payload, past.title)
         return self._reported(self._worked(prompt, past, budget))
+
+    def _reserved(self) -> int | None:
+        """What the agent may spend; no other run of the tree is promised the same money."""
+        if self.attempt.hold.task is None:
+            return None
+        amount: int | None = self.line.tell(c.ReserveFunds(self.grant, self.run_id))
+        return amount
 
     # -- working ---------------------------------------------------------------------------
 
