@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from detent.cli import choosing, inbox
 from detent.cli.main import cli
 from detent.keeper import intake
+from detent.cli.submit import wait_for
 from detent.kernel import commands as c
 from tests.cli.terminal import drawn_on
 from tests.operations.installation import placed
@@ -290,6 +291,14 @@ def test_a_failed_subtask_is_dismissed(run: Run, data: Path) -> None:
     refused = run("dismiss", parent, code=1)
     assert "[not_dismissible]" in refused.stderr
     assert f"Possible now: `detent accept {parent}`" in refused.stderr
+
+
+def test_a_wait_ends_when_a_subtask_has_failed(data: Path) -> None:
+    parent, child = blocked_parent(data)
+    with placed(data) as place:
+        task = wait_for(place, parent, as_json=False)
+    assert (task["state"], task["blocked_by"]) == ("blocked", "subtasks")
+    assert task["failed_subtask"] == child
 
 
 def test_a_failed_subtask_is_dismissed_in_the_inbox(

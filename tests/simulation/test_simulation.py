@@ -53,6 +53,7 @@ def test_a_run_in_which_too_little_happens_fails() -> None:
 def test_a_run_is_about_plans_resources_and_money_too() -> None:
     wanted = {"steps succeeded", "switches", "critic rejects", "replans"}
     wanted |= {"waits for a resource", "budgets spent", "budgets raised"}
+    wanted |= {"dismissals", "outcomes handled"}
     assert wanted < FLOORS.keys()
     assert all(STEPS // every >= 1 for every in FLOORS.values())
 

@@ -20,6 +20,7 @@ from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
 from detent.store.port import Logged, Reading
 from detent.store.sqlite import SqliteStore
+from detent.testing import settlement
 from detent.testing.promises import CHECKS, Step, cancel_is_told, wrongly_refused
 from detent.testing.simulation.books import MONEY, ROLE, Books
 from detent.testing.simulation.faults import Violation
@@ -36,7 +37,12 @@ EVENTFUL = (
     *(c.ChargeRun, c.RaiseBudget, c.RecordPlan, c.FailPlan, c.StartStep, c.RestPlan),
 )
 UNKNOWN = object()
-COUNTED = frozenset({e.WaitBegun, e.WaitCompleted, e.WaitEnded, e.JobFailed})
+COUNTED = frozenset(
+    {
+        *(e.WaitBegun, e.WaitCompleted, e.WaitEnded, e.JobFailed),
+        *(e.SubtaskDismissed, e.SubtaskHandled),
+    }
+)
 
 
 class Act(NamedTuple):
@@ -267,6 +273,8 @@ class Auditor:
         before = part_of(self.world, concerned)
         books = {each: self.witnesses[each] for each in concerned if each in self.witnesses}
         self._fold(act.records)
+        found = next(settlement.flaws(before, self.world, act.command, act.records), None)
+        _check(found is None, "settled:", found, "by", act.command)
         concerned = {**concerned, **self._concerned(act)}
         after = part_of(self.world, concerned)
         kept = keep(books, act.command, act.records)
@@ -288,8 +296,11 @@ class Auditor:
             self.counts["waits for a resource"] += event.kind == "resource"
         elif isinstance(event, e.WaitCompleted | e.WaitEnded):
             self.counts["budgets raised"] += event.outcome == "raised"
+        elif isinstance(event, e.JobFailed):
+            self.counts["budgets spent"] += event.error_class == "budget"
         else:
-            self.counts["budgets spent"] += getattr(event, "error_class", "") == "budget"
+            handled = isinstance(event, e.SubtaskHandled)
+            self.counts["outcomes handled" if handled else "dismissals"] += 1
 
     def _concerned(self, act: Act) -> dict[str, None]:
         """The tasks and jobs that an act is about, and with each job its task and the reverse.

@@ -1,5 +1,5 @@
-"""Virtual clients: they submit, cancel, signal, answer, judge and retry, each through a process
-of its own that may die before it answers. What has a key is asked again until it is answered.
+"""Virtual clients: they submit, cancel, signal, answer, judge, dismiss and retry, each through a
+process of its own that may die before it answers. What has a key is asked again until answered.
 """
 
 import random
@@ -13,6 +13,7 @@ from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.operations import resources
 from detent.operations.registry import Caller, Scope
+from detent.testing import settlement
 from detent.testing.simulation.books import ROLE
 from detent.testing.simulation.faults import Died, Violation
 from detent.testing.simulation.money_books import MOST_CALL
@@ -53,6 +54,7 @@ class Client:
             self._together: 4,
             self._raise: 8,
             self._drain: 2,
+            self._dismiss: 6,
         }
 
     def life(self) -> Generator[None]:
@@ -231,6 +233,20 @@ class Client:
             result = self.do(c.RejectTask(task_id, "again", seen, self.rng.random() < 0.7), own)
         if own is not None and isinstance(result, Answer):
             raise Violation(f"P12: a run judged its own {task_id}")
+        yield
+
+    def _dismiss(self) -> Iterator[None]:
+        """Mostly what has failed below another; now and then a run tries it on its own tree."""
+        tasks = self.process.auditor.world.tasks
+        failed = [task.id for task in tasks.values() if task.parent_id and settlement.failed(task)]
+        task_id = self._one_of(failed) if self.rng.random() < 0.8 else self._one_of(self.tasks)
+        if task_id is None:
+            return
+        yield  # somebody may run it again meanwhile
+        own = tasks[task_id].root_id if self.rng.random() < 0.1 else None
+        result = self.do(c.DismissSubtask(task_id, "not needed"), own)
+        if own is not None and isinstance(result, Answer):
+            raise Violation(f"P12: a run dismissed {task_id} of its own tree")
         yield
 
     def _push(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ from detent.kernel import commands as c
 from detent.operations import reasons
 from detent.store.port import Query
 from detent.testing.clock import VirtualClock
+from detent.testing.settlement import failed
 from detent.testing.simulation.auditor import Auditor
 from detent.testing.simulation.books import LEASE_US, MONEY
 from detent.testing.simulation.faults import Violation
@@ -107,7 +108,11 @@ def _nothing_runnable(auditor: Auditor, *, helped: bool) -> None:
         if witness.ended is not None:
             if rows[job_id] != witness.ended:
                 raise Violation(f"P9: {job_id} ended as {witness.ended} and is {rows[job_id]}")
-        elif _held_back(auditor, job_id) or (not helped and job_id in waiting):
+        elif (
+            _held_back(auditor, job_id)
+            or _gathers(auditor, job_id)
+            or (not helped and job_id in waiting)
+        ):
             continue
         elif not _penniless_for_good(auditor, job_id):
             raise Violation(f"P3: {job_id} is left {rows[job_id]}: {witness}")
@@ -122,6 +127,19 @@ def _held_back(auditor: Auditor, job_id: str) -> bool:
         return False
     tasks = auditor.world.tasks
     return any(tasks[each].state not in DONE for each in tasks[task_id].depends_on)
+
+
+def _gathers(auditor: Auditor, job_id: str) -> bool:
+    """It waits for the end of a subtask that has not ended, which has a reason of its own."""
+    tasks = auditor.world.tasks
+    needs = [
+        each.partition(":")[2]
+        for (waiting, _), wait in auditor.books.waits.items()
+        if waiting == job_id and wait.kind == "subtasks"
+        for each in wait.needs
+        if each.startswith("task:")
+    ]
+    return any(tasks[each].state not in ENDED and not failed(tasks[each]) for each in needs)
 
 
 def _penniless_for_good(auditor: Auditor, job_id: str) -> bool:

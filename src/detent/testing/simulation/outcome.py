@@ -18,6 +18,8 @@ FLOORS = {
     "budgets spent": 2_000,
     "budgets raised": 2_000,
     "waits for a resource": 3_000,
+    "dismissals": 6_000,
+    "outcomes handled": 12_000,
 }
 
 

@@ -17,7 +17,7 @@ from detent.testing.simulation.money_books import MOST_CALL
 from detent.testing.simulation.process import Process
 from detent.testing.witness import Hand
 
-STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "child")
+STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "gather", "child")
 #: Stands in the id of a job that another has started; such a one starts none itself.
 BELOW = ":below:"
 LONGEST_TIMER_US = 90_000_000
@@ -26,7 +26,7 @@ LONGEST_TIMER_US = 90_000_000
 def script(job_id: str) -> list[str]:
     """The names of what a job does, one after the other: effects, waits, and work below it."""
     rng = random.Random(job_id)
-    steps = STEPS[:-1] if BELOW in job_id else STEPS
+    steps = STEPS[:-2] if BELOW in job_id else STEPS
     return [f"{rng.choice(steps)}-{number}" for number in range(rng.randint(1, 4))]
 
 
@@ -82,6 +82,10 @@ class Worker:
             if not (yield from self._still_at_it(claimed)):
                 return
             if name.startswith("child") and not (yield from self._start(claimed, name)):
+                return
+            if name.startswith("gather") and claimed.task is None:
+                continue
+            if name.startswith("gather") and not (yield from self._submit(claimed, name)):
                 return
             if not name.startswith("effect"):
                 yield from self._report(self._suspension(claimed, name))
@@ -162,11 +166,26 @@ class Worker:
             yield from self._tell(c.ReserveFunds(claimed.grant, run_id))
 
     def _start(self, claimed: Claimed, name: str) -> Generator[None, None, bool]:
-        """Submit work below, under the grant; True unless that no longer holds."""
+        """A job below; True unless the grant no longer holds."""
         job = claimed.job
         made = c.SubmitJob(
             child_of(job.id, name), job.project, "dig", parent_job_id=job.id, options=ROLE.options
         )
+        return (yield from self._add(claimed, made))
+
+    def _submit(self, claimed: Claimed, name: str) -> Generator[None, None, bool]:
+        """A subtask; True unless the grant no longer holds."""
+        job, task = claimed.job, claimed.task
+        assert task is not None
+        made = c.SubmitTask(
+            *(child_of(job.id, name), job.project, task.lifecycle, "dig", "cli"),
+            parent_id=task.id,
+            options=ROLE.options,
+        )
+        return (yield from self._add(claimed, made))
+
+    def _add(self, claimed: Claimed, made: c.Command) -> Generator[None, None, bool]:
+        """Submit work below, under the grant; True unless that no longer holds."""
         while True:
             ask = Ask(made, self.process.actor(), grant=claimed.grant)
             (result,) = self.process.ask(ask)
@@ -174,15 +193,25 @@ class Worker:
             if not isinstance(result, Unavailable):
                 return isinstance(result, Answer) or result.code != "stale_fence"
 
+    def _subtasks(self, claimed: Claimed) -> tuple[str, ...]:
+        """What is below its task now: it wants to know how each of that ends."""
+        task_id = claimed.job.task_id or ""
+        below = self.process.auditor.world.children.get(task_id, ())
+        return tuple(f"task:{each}" for each in below)
+
     def _suspension(self, claimed: Claimed, name: str) -> c.SuspendRun:
         kind = name.partition("-")[0]
-        needs = (f"go-{name}",) if kind == "signal" else ()
+        needs: tuple[str, ...] = (f"go-{name}",) if kind == "signal" else ()
+        run_id, detail = claimed.job.run_id or "", {"outcomes": True}
+        if kind == "gather":
+            needs = self._subtasks(claimed) or needs
+            return c.SuspendRun(claimed.grant, run_id, name, "subtasks", needs, detail=detail)
         if kind == "child":
             kind, needs = "subtasks", (f"job:{child_of(claimed.job.id, name)}",)
         due_at = None
         if kind == "timer" or (kind == "signal" and self.rng.random() < 0.3):
             due_at = self.process.now() + self.rng.randrange(LONGEST_TIMER_US)
-        return c.SuspendRun(claimed.grant, claimed.job.run_id or "", name, kind, needs, due_at)
+        return c.SuspendRun(claimed.grant, run_id, name, kind, needs, due_at)
 
     def _end(self, claimed: Claimed) -> Iterator[None]:
         grant, run_id = claimed.grant, claimed.job.run_id or ""
