@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from detent.codes import CODES, Code
+from detent.error_codes import CODES, Code
 from detent.kernel.diagram import Format, diagram
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.lifecycles import LIFECYCLES

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from detent.client import AsyncClient, Client
-    from detent.enlisting import intake_row
     from detent.errors import JobFailed
+    from detent.transactional_enqueue import intake_row
     from detent.worker.app import App
     from detent.worker.effects import NOT_DONE
     from detent.worker.failures import (
@@ -59,7 +59,7 @@ _PLACES = {
     "ResourceFailed": "detent.worker.failures",
     "Run": "detent.worker.run",
     "StepResult": "detent.worker.history",
-    "intake_row": "detent.enlisting",
+    "intake_row": "detent.transactional_enqueue",
 }
 
 

@@ -26,7 +26,7 @@ from detent.gateway.tools import Tools
 from detent.integrations.metrics import Metrics
 from detent.integrations.notion import NotionKeeper, configured
 from detent.integrations.webhooks import Dispatcher
-from detent.intents import agents_from, intents_from
+from detent.intent_config import agents_from, intents_from
 from detent.keeper import due, intake, retention, schedules, seal, state, unblock
 from detent.keeper.directories import Directories
 from detent.keeper.loop import Duty, Keeper

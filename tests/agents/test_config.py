@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid, Misconfigured
-from detent.intents import STARTER, agents_from, intents_from
+from detent.intent_config import STARTER, agents_from, intents_from
 from detent.worker.app import App
 from detent.worker.runners.agent import AgentRunner
 from detent.worker.runners.agent.config import agent_from, filled

@@ -19,8 +19,8 @@ from detent.cli.gateway import Announced, Gateway, announced
 from detent.cli.main import cli
 from detent.clock import since_boot_s
 from detent.errors import DetentError, Unavailable
+from detent.http_requests import Route, request_for
 from detent.operations import OPERATIONS
-from detent.routes import Route, request_for
 from tests.gateway.installation import DEADLINE_S, Installation, installed
 from tests.ports import free_port
 

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from detent.cli import choosing, inbox
 from detent.cli.main import cli
-from detent.keeper import intake
 from detent.cli.submit import wait_for
+from detent.keeper import intake
 from detent.kernel import commands as c
 from tests.cli.terminal import drawn_on
 from tests.operations.installation import placed

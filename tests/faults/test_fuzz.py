@@ -25,7 +25,7 @@ from detent.addresses import networks
 from detent.cli import values
 from detent.errors import DetentError
 from detent.gateway import auth, wire
-from detent.intents import agents_from, intents_from
+from detent.intent_config import agents_from, intents_from
 from detent.kernel import exchange
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
@@ -33,11 +33,11 @@ from detent.kernel.plan import validate
 from detent.kernel.priority import priority_from
 from detent.operations.limits import limits_from
 from detent.operations.pages import _read_cursor
-from detent.schedules import schedule_from
+from detent.schedule_times import schedule_from
 from detent.settings import Settings, load
 from detent.store.codec import read_event
 from detent.submission.options import checked_options
-from detent.upkeep import archive
+from detent.transfer import archive
 from detent.worker.runners.agent.config import agent_from
 from detent.worker.runners.agent.files import asked_from
 from detent.worker.runners.agent.lines import Lines, Reader

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from detent.codes import CODES
+from detent.error_codes import CODES
 from detent.gateway.problems import EXPLAINED
 from tests.gateway.installation import DEADLINE_S, Installation
 

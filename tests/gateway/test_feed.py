@@ -263,7 +263,7 @@ def test_an_expired_token_closes_the_socket(gateway: Installation) -> None:
 def test_a_slow_reader_is_dropped_with_a_reason_and_the_others_see_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_FRAMES", 3)
+    monkeypatch.setattr(live, "MAX_FRAMES", 3)
     monkeypatch.setattr(live, "SHORTEST_S", 0.001)
     monkeypatch.setattr(feeds, "GRACE_S", DEADLINE_S)  # it hears why, when this test comes to it
     with installed(tmp_path) as gateway:

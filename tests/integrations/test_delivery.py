@@ -123,7 +123,7 @@ class Kept(SpanExporter):
 
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "MOST_EVENTS", 4)
+    monkeypatch.setattr(traces, "MAX_EVENTS", 4)
 
 
 def undisturbed_traces(core: Core, after: int) -> set[str]:

@@ -16,7 +16,7 @@ from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
-from detent.integrations.metrics import MOST_NAMES, Metrics, Standing
+from detent.integrations.metrics import MAX_NAMES, Metrics, Standing
 from detent.keeper.loop import Duty, Keeper
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
@@ -241,12 +241,12 @@ def test_being_watched_costs_a_bounded_share(core: Core, monkeypatch: pytest.Mon
 
 
 def test_names_beyond_the_bound_are_counted_together(core: Core) -> None:
-    for number in range(MOST_NAMES + 5):
+    for number in range(MAX_NAMES + 5):
         command = c.SubmitJob(f"j{number}", "p", f"intent{number}")
         core.engine.do(command, SOMEBODY)
     samples = read(observed(core))
     made = [key for key in samples if key[0] == "job_state_transitions_total"]
-    assert len(made) == MOST_NAMES + 1
+    assert len(made) == MAX_NAMES + 1
     labels = {"intent": "other", "from_state": "none", "to_state": "queued"}
     assert value(samples, "job_state_transitions_total", **labels) == 5
 

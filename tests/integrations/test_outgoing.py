@@ -14,7 +14,7 @@ from detent.addresses import is_public
 from detent.errors import Forbidden, Invalid, Misconfigured, NotFound
 from detent.integrations.outgoing import (
     LONGEST_S,
-    MOST_BYTES,
+    MAX_BYTES,
     TIMEOUT_S,
     Failed,
     Outgoing,
@@ -237,7 +237,7 @@ def test_a_redirect_is_not_followed(core: Core, receiver: Receiver, dispatcher: 
 def test_an_endless_answer_is_cut(receiver: Receiver) -> None:
     receiver.answers = [(500, {}, b"x" * 1_000_000)]
     outgoing = Outgoing([ipaddress.ip_network("127.0.0.0/8")])
-    assert len(outgoing.post(receiver.url, {}, b"").body) == MOST_BYTES
+    assert len(outgoing.post(receiver.url, {}, b"").body) == MAX_BYTES
 
 
 def test_nobody_there_is_a_failure_like_others(core: Core, dispatcher: Dispatcher) -> None:

@@ -352,7 +352,7 @@ def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -
 def test_the_outbox_is_a_window_and_the_log_keeps_the_rest(
     core: Core, clock: VirtualClock, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "MOST_PENDING", 5)
+    monkeypatch.setattr(sending, "MAX_PENDING", 5)
     dispatcher = Dispatcher(core, "here")
     put(core, receiver)
     receiver.answers = [500]

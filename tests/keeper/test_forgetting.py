@@ -138,7 +138,7 @@ def test_blobs_go_when_nothing_names_them(core: Core, clock: VirtualClock) -> No
 def test_a_pass_goes_on_where_the_last_one_ended(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST_BLOBS", 2)
+    monkeypatch.setattr(retention, "MAX_BLOBS", 2)
     for number in range(5):
         core.store.blobs.put(BytesIO(b"%d" % number))
     clock.advance(seconds=2 * DAY_S)

@@ -13,7 +13,7 @@ from detent.keeper import schedules as duty
 from detent.kernel.commands import CancelTask
 from detent.operations.core import Core
 from detent.operations.schedules import ACTOR
-from detent.schedules import S_US, Schedule, due_times, schedule_from, times
+from detent.schedule_times import S_US, Schedule, due_times, schedule_from, times
 from detent.settings import Settings
 from detent.store.open import open_store
 from detent.testing.clock import VirtualClock

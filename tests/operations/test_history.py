@@ -65,7 +65,7 @@ def test_a_time_is_a_moment_too() -> None:
 
 
 def test_a_long_history_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "MOST_EVENTS", 3)
+    monkeypatch.setattr(looking, "MAX_EVENTS", 3)
     desk = Desk()
     made = desk.submit()
     desk.complete(desk.claim())

@@ -56,7 +56,7 @@ def test_the_look_is_bounded_and_says_so(place: Place, monkeypatch: pytest.Monke
     for _ in range(5):
         end_one(place, 1)
     monkeypatch.setattr("detent.operations.lately.PAGE", 2)
-    monkeypatch.setattr("detent.operations.lately.MOST_RUNS", 4)
+    monkeypatch.setattr("detent.operations.lately.MAX_RUNS", 4)
     found = place.call("stats")
     assert (found["looked_at"], found["partial"]) == (4, True)
 
@@ -71,7 +71,7 @@ def test_a_chart_says_that_there_were_more_also_if_some_only_paused(
     (claimed,) = place.claim()
     run_id = str(claimed.job.run_id)
     place.report(c.SuspendRun(claimed.grant, run_id, "ask", "question", detail={"text": "?"}))
-    monkeypatch.setattr("detent.operations.lately.MOST_RUNS", 3)
+    monkeypatch.setattr("detent.operations.lately.MAX_RUNS", 3)
     found = place.call("stats_series")
     assert found["partial"] is True
     assert sum(span["succeeded"] for span in found["spans"]) == 2

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from detent import codes
+from detent import error_codes
 from tests.e2e.installation import wait_until
 from tests.plugins.wheel import ROOT, Installed, build
 
 EXTRAS = {"postgres": "psycopg", "mcp": "mcp", "otel": "opentelemetry.sdk"}
-MISCONFIGURED = codes.CODES["misconfigured"].exit_code
+MISCONFIGURED = error_codes.CODES["misconfigured"].exit_code
 
 #: What somebody writes who uses the package, with one mistake that a type checker finds.
 CONSUMER = """

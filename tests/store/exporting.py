@@ -12,8 +12,8 @@ from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
 from detent.testing.inline import Harness
-from detent.upkeep.export import Exported, export_task
-from detent.upkeep.importing import Imported, import_archive
+from detent.transfer.exporter import Exported, export_task
+from detent.transfer.importer import Imported, import_archive
 from detent.worker.app import App
 from detent.worker.run import Run
 

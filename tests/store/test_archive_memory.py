@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from detent.upkeep.archive import EVENTS, MANIFEST, MOST_HISTORY_BYTES, MOST_LINE_BYTES
+from detent.transfer.archive import EVENTS, MANIFEST, MAX_HISTORY_BYTES, MAX_LINE_BYTES
 
 MIB = 1024 * 1024
 #: More than any archive may take, with the interpreter and the modules in it.
-MOST_MIB = 1_024
+MAX_MIB = 1_024
 
 #: Prints why the archive was refused, and the most memory that the process has had, in MiB.
 OPEN = """
 import sys
 from pathlib import Path
 from detent.errors import Refused
-from detent.upkeep.archive import opened
+from detent.transfer.archive import opened
 try:
     opened(Path(sys.argv[1]))
 except Refused as error:
@@ -102,7 +102,7 @@ def many_members_by_zip64(file: Path) -> None:
 
 
 def a_long_line(file: Path) -> None:
-    packed(file, {EVENTS: b"[" + b"{}," * ((MOST_LINE_BYTES + MIB) // 3)})
+    packed(file, {EVENTS: b"[" + b"{}," * ((MAX_LINE_BYTES + MIB) // 3)})
 
 
 def lines_of_many_small_objects(file: Path) -> None:
@@ -110,7 +110,7 @@ def lines_of_many_small_objects(file: Path) -> None:
 
 
 def payloads_of_many_small_objects(file: Path) -> None:
-    most = MOST_LINE_BYTES - MIB
+    most = MAX_LINE_BYTES - MIB
     packed(file, {EVENTS: event('{"payload":[' + "{}," * (most // 3) + "{}]}") * 2})
 
 
@@ -131,7 +131,7 @@ def a_manifest_of_many_streams(file: Path) -> None:
 
 
 HOSTILE: list[tuple[Callable[[Path], None], str]] = [
-    (highly_compressed, f"its history is over {MOST_HISTORY_BYTES:,} bytes"),
+    (highly_compressed, f"its history is over {MAX_HISTORY_BYTES:,} bytes"),
     (highly_compressed_in_another_way, "compressed in another way"),
     (a_larger_member_than_announced, "another size than the manifest says"),
     (a_million_members, "over 65000 members"),
@@ -161,4 +161,4 @@ def test_it_is_refused_within_its_memory(
     assert done.returncode == 0, done.stderr
     reason, peak_mib = done.stdout.splitlines()
     assert why in reason
-    assert int(peak_mib) < MOST_MIB
+    assert int(peak_mib) < MAX_MIB

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from detent.audit import Difference, differences, fold, timer_differences
 from detent.engine import Engine
+from detent.integrity.audit import Difference, differences, fold, timer_differences
 from detent.store.memory import Database, MemoryStore
 from detent.store.memory.tables import Tables
 from detent.testing.audit import audit, picture

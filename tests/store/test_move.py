@@ -24,7 +24,7 @@ from detent.testing.conformance.work import (
     submit_job,
     submit_task,
 )
-from detent.upkeep.move import move
+from detent.transfer.store_move import move
 
 LEASE_US = 30_000_000
 WAYS = {"key": Idempotency("p", "once", "digest")}

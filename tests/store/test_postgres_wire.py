@@ -13,8 +13,8 @@ import pytest
 from detent.engine import Ask, Claimed, Engine
 from detent.errors import DetentError, Unavailable
 from detent.ids import new_id
+from detent.integrity.hash_chain import next_seal
 from detent.kernel import commands as c
-from detent.seals import next_seal
 from detent.store.postgres.address import read_address
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock

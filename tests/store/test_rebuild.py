@@ -8,6 +8,7 @@ import pytest
 
 from detent.engine import Engine
 from detent.errors import Broken
+from detent.integrity.rebuild import rebuild
 from detent.kernel import commands as c
 from detent.store.open import open_store
 from detent.store.port import LISTED, REBUILT, Store
@@ -24,7 +25,6 @@ from detent.testing.conformance.work import (
     submit_job,
     submit_task,
 )
-from detent.upkeep.rebuild import rebuild
 
 LEASE_US = 30_000_000
 

@@ -21,10 +21,10 @@ OWN = f"{Path(detent.__file__).parent}/"
 #: The follower of the log and its hub are awake at any time, and no part of the path.
 ASIDE_THREAD, ASIDE_FILE = "detent-feed", "gateway/live.py"
 #: By store: most files. The kernel has 16 of them, the gateway 6.
-MOST_FILES = {"sqlite": 43, "postgres": 46}
+MAX_FILES = {"sqlite": 43, "postgres": 46}
 #: By store: most frames. On SQLite the kernel has 9 of them (decide, the submission, two events and
 #: their coupling, the fold); on PostgreSQL the rows of a batch have 12.
-MOST_FRAMES = {"sqlite": 16, "postgres": 17}
+MAX_FRAMES = {"sqlite": 16, "postgres": 17}
 BODY = {"source": "api", "intent": "runQA", "payload": {"project": "demo"}}
 
 
@@ -89,6 +89,6 @@ def test_a_submission_passes_no_more_files_and_frames_than_this(
     store = "postgres" if url else "sqlite"
     listed = "\n".join(sorted(trace.files))
     assert "submission/command.py" in trace.files, "nothing was traced"
-    assert len(trace.files) <= MOST_FILES[store], f"{len(trace.files)} files:\n{listed}"
+    assert len(trace.files) <= MAX_FILES[store], f"{len(trace.files)} files:\n{listed}"
     shown = "\n".join(reversed(trace.deepest))
-    assert len(trace.deepest) <= MOST_FRAMES[store], f"{len(trace.deepest)} frames:\n{shown}"
+    assert len(trace.deepest) <= MAX_FRAMES[store], f"{len(trace.deepest)} frames:\n{shown}"

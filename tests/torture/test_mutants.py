@@ -20,7 +20,7 @@ from detent.testing.torture.place import Place
 DEADLINE_S = 8.0
 #: A process that was stopped while another of its threads was within a transaction shows nothing:
 #: nobody else could take its job. It is tried again.
-MOST_TRIES = 8
+MAX_TRIES = 8
 
 FEED_READ = Scene("feed.read", "feed", intent="small")
 
@@ -96,7 +96,7 @@ def test_a_broken_process_is_caught_at_its_failpoint(
 
     if promise == "Failed":  # only what the mutant hinders is given up so soon
         monkeypatch.setattr(cells, "_heal", heal_soon)
-    for attempt in range(MOST_TRIES):
+    for attempt in range(MAX_TRIES):
         outcome = cells.run(Place(nursery, where / f"{attempt}", mutant=name), scene, action)
         assert outcome.hit
         if not outcome.blocked:

@@ -22,7 +22,7 @@ from detent.store.memory import MemoryStore
 from detent.store.port import Logged
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
-from detent.upkeep.archive import History
+from detent.transfer.archive import History
 from detent.worker import files, line
 from detent.worker.attempt import Hold
 from detent.worker.claiming import Alarms
@@ -148,7 +148,7 @@ def test_evidence_is_kept_with_kind_size_and_digest(tmp_path: Path) -> None:
 def test_evidence_over_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_EVIDENCE_BYTES", 10)
+    monkeypatch.setattr(files, "MAX_EVIDENCE_BYTES", 10)
     run = RunFiles(tmp_path, "r1")
     large = tmp_path / "large"
     large.write_bytes(b"x" * 11)

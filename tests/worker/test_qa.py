@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.intents import STARTER
+from detent.intent_config import STARTER
 from detent.store.port import Query
 from detent.worker.app import App
 from tests.plugins.wheel import Installed

@@ -13,7 +13,7 @@ from typing import Any
 
 from detent.cli.findings import Finding
 from detent.errors import DetentError, Misconfigured
-from detent.intents import agents_from, intents_from
+from detent.intent_config import agents_from, intents_from
 from detent.operations.limits import limits_from
 from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings, load, name

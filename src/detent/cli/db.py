@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from detent.store.port import Store
     from detent.store.sqlite.blobs import DirectoryBlobs
     from detent.store.status import SchemaStatus
-    from detent.upkeep.move import Moved
+    from detent.transfer.store_move import Moved
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -79,7 +79,7 @@ def status(as_json: bool) -> None:
 
 
 def _contents(settings: Settings) -> dict[str, Any]:
-    from detent import seals
+    from detent.integrity import hash_chain
     from detent.store.port import Query
 
     store = _open(settings)
@@ -89,7 +89,7 @@ def _contents(settings: Settings) -> dict[str, Any]:
             return {
                 "position": view.head(),
                 "sealed": last.to_position if last else 0,
-                "trimmed": seals.trimmed(view),
+                "trimmed": hash_chain.trimmed(view),
                 "tasks": sum(view.count_by(Query("tasks"), "state").values()),
                 "jobs": sum(view.count_by(Query("jobs"), "state").values()),
             }
@@ -152,7 +152,7 @@ def backup(file: Path, with_blobs: bool, as_json: bool) -> None:
     """
     from detent.cli.progress import bar
     from detent.store.sqlite.backup import back_up
-    from detent.upkeep.blobs import copy_blobs, count_blobs
+    from detent.transfer.blob_copy import copy_blobs, count_blobs
 
     schema = _sqlite_only(load().settings, "pg_dump")
     ours, theirs = _blobs_of(_file_of(schema)), _blobs_beside(file)
@@ -183,7 +183,7 @@ def restore(file: Path, as_json: bool) -> None:
     from detent.cli.progress import bar
     from detent.store.open import is_postgres, sqlite_path
     from detent.store.sqlite.backup import restore as put_back
-    from detent.upkeep.blobs import copy_blobs
+    from detent.transfer.blob_copy import copy_blobs
 
     settings = load().settings
     if is_postgres(settings.url):
@@ -235,7 +235,7 @@ def _require_quiet(settings: Settings) -> None:
 
 def _verify(settings: Settings, as_json: bool) -> None:
     from detent.cli.store import report
-    from detent.upkeep.verify import verify
+    from detent.integrity.verify import verify
 
     store = _open(settings)
     try:
@@ -283,7 +283,7 @@ def _move(core: "Core", url: str) -> "Moved":
     require_psycopg()
     from detent.cli.progress import bar
     from detent.operations.output import read_bytes
-    from detent.upkeep.move import move
+    from detent.transfer.store_move import move
 
     store, data_dir = core.store, core.settings.data_dir
     assert isinstance(store, SqliteStore)
@@ -301,14 +301,14 @@ def _move(core: "Core", url: str) -> "Moved":
 @output.json_option
 def trim(as_json: bool) -> None:
     """Remove the sealed beginning of the log, as far as all work in it was deleted."""
-    from detent import seals
+    from detent.integrity import hash_chain
 
     store = _open(load().settings)
     try:
-        seals.seal_all(store)
-        count = seals.trim(store)
+        hash_chain.seal_all(store)
+        count = hash_chain.trim(store)
         with store.read() as view:
-            upto = seals.trimmed(view)
+            upto = hash_chain.trimmed(view)
     finally:
         store.close()
     said = "Nothing to remove: the log begins with work that was not deleted, or is short."

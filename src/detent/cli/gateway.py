@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from detent.errors import Invalid, Misconfigured, NotFound, Unavailable
-from detent.routes import Request, Route, error_from, request_for
+from detent.http_requests import Request, Route, error_from, request_for
 from detent.server_file import read_live
 from detent.settings import TOKEN_FILE
 

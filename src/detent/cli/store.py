@@ -15,9 +15,9 @@ from detent.errors import Invalid
 from detent.settings import load
 
 if TYPE_CHECKING:
+    from detent.integrity.hash_chain import Anchor, Unsealed
+    from detent.integrity.verify import Verdict
     from detent.operations.core import Core
-    from detent.seals import Anchor, Unsealed
-    from detent.upkeep.verify import Verdict
 
 #: How many events pass between two lines about progress.
 SAY_EVERY = 50_000
@@ -49,8 +49,8 @@ def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) ->
     Events that are older than a minute and have no seal, or got it later, are not clean either:
     no keeper ran at that time, or the seals were removed.
     """
+    from detent.integrity import verify as upkeep
     from detent.service import open_core
-    from detent.upkeep import verify as upkeep
 
     anchor = _read_anchor(seen) if seen else None
     with open_core(load()) as core, _progress(core) as told:
@@ -66,9 +66,9 @@ def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) ->
 def rebuild(as_json: bool) -> None:
     """Write all rows anew from the log, then verify them."""
     from detent.cli.quiet import require_quiet
+    from detent.integrity import rebuild as upkeep
+    from detent.integrity.verify import verify
     from detent.service import open_core
-    from detent.upkeep import rebuild as upkeep
-    from detent.upkeep.verify import verify
 
     loaded = load()
     with open_core(loaded) as core:
@@ -117,7 +117,7 @@ def _shown(each: "Unsealed") -> dict[str, object]:
 
 
 def _read_anchor(file: Path) -> "Anchor":
-    from detent.seals import Anchor
+    from detent.integrity.hash_chain import Anchor
 
     try:
         given = json.loads(file.read_text("utf-8"))

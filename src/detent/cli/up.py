@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from detent import logs
+from detent import program_log
 from detent.cli import output
 from detent.cli.connection import Direct
 from detent.cli.dashboard import link_to
@@ -184,7 +184,7 @@ def _run(
     as_json = flags.pop("as_json", False)
     sys.path.insert(0, str(Path.cwd()))  # where people keep the modules that they name
     loaded = load(flags)
-    logs.set_up(loaded.settings)
+    program_log.set_up(loaded.settings)
     with open_core(loaded, WAIT_FOR_STORE_S) as core:
         service = Service(core, **parts)
         return run_until_stopped(

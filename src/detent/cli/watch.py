@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: How often it looks.
 PAUSE_S = 0.5
 #: At most so many tasks are drawn.
-MOST_TASKS = 200
+MAX_TASKS = 200
 #: The order of the board: what needs a person stands on top.
 ORDER = ("ready", "blocked", "running", "doing", "queued", "todo", "pending", "inbox")
 
@@ -49,7 +49,7 @@ def watch(project: str | None, once: bool, quiet: bool, as_json: bool) -> None:
 
 def look(detent: Connection, project: str | None) -> Snapshot:
     """What the board shows now."""
-    tasks = detent.call("list_tasks", active=True, project=project, limit=MOST_TASKS)["items"]
+    tasks = detent.call("list_tasks", active=True, project=project, limit=MAX_TASKS)["items"]
     return {
         "health": detent.call("health")["verdict"],
         "queue": detent.call("status")["queueLength"],

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from detent import errors
-from detent.routes import Route, error_from, request_for
-from detent.routes_table import ROUTES
+from detent.http_requests import Route, error_from, request_for
+from detent.http_routes import ROUTES
 
 TIMEOUT_S = 30.0
 #: The feed gives a sign of life every quarter of a minute; silence for longer is a dead line.

@@ -21,9 +21,9 @@ from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.store.port import Store, Writing
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
-MOST_COMMANDS = 1_000
+MAX_COMMANDS = 1_000
 #: How often a batch is decided anew because somebody else was faster.
-MOST_TRIES = 3
+MAX_TRIES = 3
 #: Commands that make something new under an id, and what it means that the id is taken.
 NEW = {SubmitTask: "task_exists", SubmitJob: "job_exists"}
 
@@ -127,7 +127,7 @@ class Engine:
         orders: list[_Order] = []
         count = 0
         for queue in (self._interactive, self._bulk):
-            while queue and (not orders or count + len(queue[0].asks) <= MOST_COMMANDS):
+            while queue and (not orders or count + len(queue[0].asks) <= MAX_COMMANDS):
                 order = queue.popleft()
                 orders.append(order)
                 count += len(order.asks)
@@ -153,7 +153,7 @@ class Engine:
 
         If another process moved what was loaded, the commands are decided again.
         """
-        for more_tries in reversed(range(MOST_TRIES)):
+        for more_tries in reversed(range(MAX_TRIES)):
             try:
                 return self._commit_once(asks)
             except Unavailable as error:

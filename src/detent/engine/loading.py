@@ -23,9 +23,9 @@ DEEP = (
     c.DismissSubtask,
 )
 #: So many runs of one tree are looked at, to see who holds money.
-MOST_AT_WORK = 10_000
+MAX_AT_WORK = 10_000
 #: So many ended waits are looked at, to see whether an answer was given before.
-MOST_ENDED = 10_000
+MAX_ENDED = 10_000
 
 
 class Wanted:
@@ -197,7 +197,7 @@ def take_spenders(tx: Reading, world: World) -> None:
     roots = sorted({task.root_id for task in world.tasks.values() if task.budget is not None})
     if not roots:
         return
-    at_work = Query("queue", {"root_id": roots, "worker": (">", "")}, limit=MOST_AT_WORK)
+    at_work = Query("queue", {"root_id": roots, "worker": (">", "")}, limit=MAX_AT_WORK)
     _take_jobs(tx, world, [row["job_id"] for row in tx.page(at_work)])
     _take_tasks(tx, world, {job.task_id for job in world.jobs.values() if job.task_id})
     _take_lines(tx, world)
@@ -261,7 +261,7 @@ def _tells_of_failure(world: World, wait: Wait, name: str) -> bool:
 def _take_answers(tx: Reading, world: World, job_ids: Iterable[str]) -> None:
     """How the waits of these jobs have ended."""
     ended = {"job_id": sorted(job_ids), "kind": "wait"}
-    for row in tx.page(Query("checkpoints", ended, limit=MOST_ENDED)):
+    for row in tx.page(Query("checkpoints", ended, limit=MAX_ENDED)):
         world.put_part(CHECKPOINTS, row["job_id"], row["name"], Checkpoint(**row))
 
 

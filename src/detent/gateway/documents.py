@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
-from detent.codes import CODES
+from detent.error_codes import CODES
 from detent.gateway.auth import COOKIE
 from detent.gateway.problems import EXPLAINED, MEDIA_TYPE, Problem
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from detent import logs
+from detent import program_log
 from detent.errors import DetentError
 from detent.gateway import problems
 from detent.gateway.auth import SAFE_METHODS, Tokens, Visitor, check_host, check_origin, credentials
@@ -118,7 +118,7 @@ class Door:
         except Exception as error:
             await refuse(problems.explained(error, visit.request_id), scope, receive, closed)
             return
-        with logs.about(request_id=visit.request_id):
+        with program_log.about(request_id=visit.request_id):
             await target(scope, receive, closed)
 
     def _count(self, scope: Scope, status: int) -> None:

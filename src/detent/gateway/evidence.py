@@ -24,7 +24,7 @@ from detent.operations import shapes
 from detent.operations.evidence import ANY, Found, attach_evidence, find_evidence, read_evidence
 from detent.operations.inputs import INPUTS
 from detent.operations.registry import Scope
-from detent.store.files import MOST_BLOB_BYTES
+from detent.store.files import MAX_BLOB_BYTES
 
 PATH = "/api/runs/{run_id}/evidence/{file:path}"
 #: Up to here an upload is kept in memory.
@@ -109,8 +109,8 @@ async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
     received = 0
     async for piece in wire.pieces(request):
         received += len(piece)
-        if max(size, received) > MOST_BLOB_BYTES:
-            raise TooLarge(f"The body is over {MOST_BLOB_BYTES} bytes.", limit=MOST_BLOB_BYTES)
+        if max(size, received) > MAX_BLOB_BYTES:
+            raise TooLarge(f"The body is over {MAX_BLOB_BYTES} bytes.", limit=MAX_BLOB_BYTES)
         if received > IN_MEMORY_BYTES:
             await bridge.work(lambda piece=piece: body.write(piece))  # type: ignore[misc]
         else:

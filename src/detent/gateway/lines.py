@@ -26,8 +26,8 @@ from detent.operations.intake import one_task
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
 
-MOST_LINES = 500
-MOST_BYTES = 1_048_576
+MAX_LINES = 500
+MAX_BYTES = 1_048_576
 IDS = Query(description="Name the ids of the tasks in the answers")
 
 
@@ -45,7 +45,7 @@ class Chunk:
 
     @property
     def full(self) -> bool:
-        return len(self.lines) >= MOST_LINES or self.size >= MOST_BYTES
+        return len(self.lines) >= MAX_LINES or self.size >= MAX_BYTES
 
 
 async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:

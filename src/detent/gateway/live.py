@@ -27,8 +27,8 @@ log = logging.getLogger("detent.gateway")
 SHORTEST_S, LONGEST_S = 0.1, 0.25
 FOR_EACH_READER_S = 0.00025
 #: Frames that a reader may be behind before it is dropped.
-MOST_FRAMES = 64
-MOST_READERS = 5_000
+MAX_FRAMES = 64
+MAX_READERS = 5_000
 #: Sending to a thousand readers takes a tenth of a second; nobody else waits that long for a turn.
 WOKEN_AT_ONCE = 20
 #: How often it is looked whether the tokens of open connections still hold.
@@ -55,7 +55,7 @@ class Reader:
 
     def tell(self, news: Frame) -> None:
         """Put it into the queue; whoever tells many wakes them little by little."""
-        if len(self._frames) >= MOST_FRAMES:
+        if len(self._frames) >= MAX_FRAMES:
             self.end("slow_reader")
         if self.ended is None:
             self._frames.append(news)
@@ -202,8 +202,8 @@ class Hub:
 
     async def check(self, cursor: int | None) -> None:
         """Refuse a cursor that this log has not reached, and one reader too many."""
-        if len(self.readers) >= MOST_READERS:
-            raise TooMany(f"There are {MOST_READERS} readers already.", retry_after_s=5)
+        if len(self.readers) >= MAX_READERS:
+            raise TooMany(f"There are {MAX_READERS} readers already.", retry_after_s=5)
         if cursor is not None and cursor > self.position:
             head = await anyio.to_thread.run_sync(feed.head, self.store)
             if cursor > head:

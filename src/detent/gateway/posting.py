@@ -23,11 +23,11 @@ from detent.operations.registry import Caller, Operation, Posted, call
 log = logging.getLogger("detent.gateway")
 
 #: A batch takes at most so many submissions, as the engine does.
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 #: Reads and verbs that may be under way at once; further ones wait for their turn.
 #: Operations below these paths change the table of tokens.
 TOKENS = ("/api/tokens", "/api/sessions")
-MOST_THREADS = 16
+MAX_THREADS = 16
 
 
 class _Order(NamedTuple):
@@ -55,7 +55,7 @@ class Bridge:
         self.tokens = tokens
         self._orders: SimpleQueue[_Order | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="detent-submissions", daemon=True)
-        self._pool = anyio.CapacityLimiter(MOST_THREADS)
+        self._pool = anyio.CapacityLimiter(MAX_THREADS)
         self._thread.start()
 
     async def ask(self, operation: Operation, caller: Caller, arguments: Mapping[str, Any]) -> Any:
@@ -99,7 +99,7 @@ class Bridge:
 
     def _waiting(self) -> Iterator[_Order]:
         """What came meanwhile; the end stays in the queue for the next look."""
-        for _ in range(MOST_AT_ONCE - 1):
+        for _ in range(MAX_AT_ONCE - 1):
             try:
                 order = self._orders.get_nowait()
             except Empty:

@@ -24,8 +24,8 @@ BODY_TIMEOUT = "detent.body_timeout_s"
 BODY_TIMEOUT_S = 30.0
 #: What must come of a body within that time, unless it ends.
 LEAST_BODY_BYTES = 1_024
-MOST_DIGITS = 100
-MOST_INTEGER = 10**MOST_DIGITS - 1
+MAX_DIGITS = 100
+MAX_INTEGER = 10**MAX_DIGITS - 1
 #: What may hide a huge number or a broken character: escapes, long runs of digits, big exponents.
 SUSPICIOUS = re.compile(rb"\\u|\d{101}|[eE][+-]?\d{3}")
 
@@ -179,8 +179,8 @@ def _check(value: Any, limits: Limits) -> None:
         if len(value) > limits.text:
             raise TooLarge(f"A text is over {limits.text} characters.", limit=limits.text)
         plain(value, "body")
-    elif isinstance(value, int) and abs(value) > MOST_INTEGER:
-        raise unreadable(f"A whole number has more than {MOST_DIGITS} digits.")
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise unreadable(f"A whole number has more than {MAX_DIGITS} digits.")
     elif isinstance(value, float) and value in (float("inf"), float("-inf")):
         raise unreadable("A number is too large.")
 

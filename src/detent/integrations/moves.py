@@ -16,8 +16,8 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.port import Logged, Reading, Store
 
 #: Streams that are remembered at once, and events of one that are read to remember it.
-MOST_STREAMS = 10_000
-MOST_EVENTS = 10_000
+MAX_STREAMS = 10_000
+MAX_EVENTS = 10_000
 #: States in which a task or job is over, though some of them can be left again.
 OVER: Mapping[str, frozenset[str]] = {
     "task": frozenset({"done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded"}),
@@ -142,7 +142,7 @@ _NOTHING = Told()
 class Tracker:
     """Remembers streams. One thread at a time."""
 
-    def __init__(self, store: Store, most: int = MOST_STREAMS) -> None:
+    def __init__(self, store: Store, most: int = MAX_STREAMS) -> None:
         self._store = store
         self._most = most
         self._streams: OrderedDict[str, Stream] = OrderedDict()
@@ -192,7 +192,7 @@ class Tracker:
         """Remember a stream once all of its beginning is read."""
         before = upto.position - 1
         stream = Stream()
-        for logged in view.events(0, MOST_EVENTS, stream=upto.stream, upto=before):
+        for logged in view.events(0, MAX_EVENTS, stream=upto.stream, upto=before):
             self._apply(stream, logged, _told(logged))
         self._streams[upto.stream] = stream
 

@@ -41,11 +41,11 @@ CURSOR = "notion_cursor"
 LAST_SYNC = "last_sync_notion"
 #: Values of the system state that are shown.
 SHOWN = ("queue_length", "health", "stats", "last_run", "last_heartbeat")
-MOST_EVENTS = 200
+MAX_EVENTS = 200
 #: The most that one call of a duty does before others have their turn.
-MOST_BATCHES = 5
+MAX_BATCHES = 5
 #: Pages that Notion has refused before and that one call tries again.
-MOST_OWED = 3
+MAX_OWED = 3
 #: Longer than any single request takes, because the office must not change hands within one.
 TERM_US = 180_000_000
 LONGEST_REST_S = 10.0
@@ -102,7 +102,7 @@ class Sync:
         #: The table `notion_pages`, read once: nobody else writes it while we hold the office.
         self._pages: dict[str, Json] | None = None
 
-    def run(self, most_batches: int = MOST_BATCHES) -> Synced:
+    def run(self, most_batches: int = MAX_BATCHES) -> Synced:
         """The changes since the last time, then the system state."""
         if self._pages is None:
             with self.core.store.read() as view:
@@ -121,19 +121,19 @@ class Sync:
     def _batch(self) -> Synced:
         with self.core.store.read() as view:
             cursor = view.rows("system_state").get(CURSOR) or 0
-            batch = view.events(cursor, MOST_EVENTS)
+            batch = view.events(cursor, MAX_EVENTS)
             changed = list(_changed(view, batch))
         done = Synced()
         for table, ident, row in changed:
             done = done.and_(self._one(table, ident, row))
         if batch:
             self._keep("system_state", {CURSOR: batch[-1].position})
-        return done._replace(complete=len(batch) < MOST_EVENTS)
+        return done._replace(complete=len(batch) < MAX_EVENTS)
 
     def _owed(self) -> Synced:
         """Try some of the pages again that Notion has refused; those refused again are last."""
         owed = [key.partition(":") for key, page in self._known.items() if page.get("owed")]
-        some = owed[:MOST_OWED]
+        some = owed[:MAX_OWED]
         tasks, runs = (
             [ident for name, _, ident in some if name == table.name] for table in (TASKS, RUNS)
         )

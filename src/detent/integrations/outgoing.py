@@ -18,7 +18,7 @@ from detent.addresses import Address, Network, refusal
 TIMEOUT_S = 5.0
 #: The most time that one request takes as a whole, and the most that is read of its answer.
 LONGEST_S = 15.0
-MOST_BYTES = 16_384
+MAX_BYTES = 16_384
 
 
 class Failed(Exception):
@@ -66,11 +66,11 @@ class Outgoing:
                 status, headers = response.status_code, dict(response.headers)
                 async for piece in response.aiter_raw(4_096):
                     body += piece
-                    if len(body) >= MOST_BYTES:
+                    if len(body) >= MAX_BYTES:
                         break
         if not status:
             raise TimeoutError(f"not within {LONGEST_S:g} s")
-        return Answer(status, headers, body[:MOST_BYTES])
+        return Answer(status, headers, body[:MAX_BYTES])
 
     def _address(self, url: httpx2.URL) -> Address:
         """The address to connect to; none of those that the name stands for may be refused."""

@@ -23,9 +23,9 @@ from detent.operations.offices import Office
 from detent.operations.webhooks import (
     ALLOWED,
     DEAD,
-    MOST_DEAD,
-    MOST_KEPT,
-    MOST_PENDING,
+    MAX_DEAD,
+    MAX_KEPT,
+    MAX_PENDING,
     Webhook,
     cursor_name,
     message_id,
@@ -43,9 +43,9 @@ RETRIES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 LONGEST_REST_S = 60
 LONGEST_RETRY_AFTER_S = 86_400
 #: Events looked at, and deliveries sent, for one webhook in one pass.
-MOST_EVENTS = 500
-MOST_SENT = 100
-MOST_AT_ONCE = 8
+MAX_EVENTS = 500
+MAX_SENT = 100
+MAX_AT_ONCE = 8
 LONGEST_ERROR = 500
 PAUSE_S = 0.2
 GONE = 410
@@ -59,7 +59,7 @@ class Dispatcher:
         allowed = networks(core.settings.webhooks_allow, ALLOWED)
         self.outgoing = Outgoing(allowed)
         self.errand = Errand(core, Office(core, "webhooks", name), self.work, pause_s=PAUSE_S)
-        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "detent-webhook")
+        self._pool = ThreadPoolExecutor(MAX_AT_ONCE, "detent-webhook")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         #: By webhook, how often it failed in a row, and until when it is left alone.
@@ -127,7 +127,7 @@ class Dispatcher:
     def send(self, hook: Webhook) -> int:
         """Send what is due, in order; what belongs to one task waits for what failed before it."""
         with self.core.store.read() as view:
-            rows, now = view.outbox(hook.target, MOST_KEPT), view.now()
+            rows, now = view.outbox(hook.target, MAX_KEPT), view.now()
         waiting: set[str] = set()
         sent = 0
         for row in rows:
@@ -136,7 +136,7 @@ class Dispatcher:
             if row.due_at > now:
                 waiting.add(row.stream)
                 continue
-            if sent >= MOST_SENT or self.errand.stopping.is_set() or not self._attempt(hook, row):
+            if sent >= MAX_SENT or self.errand.stopping.is_set() or not self._attempt(hook, row):
                 break
             sent += 1
         return sent
@@ -212,11 +212,11 @@ class Dispatcher:
 
 
 def _fill(tx: Writing, hook: Webhook) -> int:
-    pending = sum(1 for row in tx.outbox(hook.target, MOST_KEPT) if row.due_at != DEAD)
+    pending = sum(1 for row in tx.outbox(hook.target, MAX_KEPT) if row.due_at != DEAD)
     cursor = tx.rows("webhooks").get(cursor_name(hook.name))
-    if cursor is None or pending >= MOST_PENDING:
+    if cursor is None or pending >= MAX_PENDING:
         return 0
-    batch = tx.events(cursor["position"], min(MOST_EVENTS, MOST_PENDING - pending))
+    batch = tx.events(cursor["position"], min(MAX_EVENTS, MAX_PENDING - pending))
     if not batch:
         return 0
     chosen = _chosen(tx, hook, batch)
@@ -262,8 +262,8 @@ def _pause(tx: Writing, hook: Webhook) -> None:
 
 def _bury(tx: Writing, hook: Webhook) -> None:
     """Keep a bounded number of dead deliveries, the newest."""
-    dead = [row.id for row in tx.outbox(hook.target, MOST_KEPT + 1) if row.due_at == DEAD]
-    tx.delete_outbox(dead[:-MOST_DEAD])
+    dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
+    tx.delete_outbox(dead[:-MAX_DEAD])
 
 
 # ---- when to try again -------------------------------------------------------------------------

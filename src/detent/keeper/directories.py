@@ -17,7 +17,7 @@ from detent.kernel.retention import DAY_US, Retention, is_over
 from detent.kernel.state import Run
 from detent.operations import output, summaries, thresholds
 from detent.operations.core import Core
-from detent.recurring import Recurring
+from detent.periodic_thread import Recurring
 
 log = logging.getLogger("detent.keeper")
 

@@ -10,7 +10,7 @@ from detent import failpoints
 from detent.errors import DetentError
 from detent.operations.core import Core
 from detent.operations.offices import Office
-from detent.recurring import Recurring
+from detent.periodic_thread import Recurring
 
 log = logging.getLogger("detent.keeper")
 

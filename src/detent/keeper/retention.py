@@ -20,9 +20,9 @@ from detent.store.port import Query, Reading, Writing
 MOST = 200
 #: Batches of work in one pass, for each way to end; one more than this waits for the next.
 ROUNDS = 10
-MOST_KEYS = 10_000
-MOST_OUTPUTS = 500
-MOST_BLOBS = 1_000
+MAX_KEYS = 10_000
+MAX_OUTPUTS = 500
+MAX_BLOBS = 1_000
 #: A blob is put before the event that names it: so much later that event has come or never will.
 BLOB_GRACE_US = DAY_US
 #: Where the last pass over output and blobs has ended; the next one goes on from there.
@@ -137,7 +137,7 @@ def forget_keys(core: Core, *, dry_run: bool = False) -> int:
     counts: list[int] = []
 
     def forget(tx: Writing) -> None:
-        counts.append(tx.forget_keys(tx.now(), MOST_KEYS))
+        counts.append(tx.forget_keys(tx.now(), MAX_KEYS))
         if dry_run:
             raise _Undone
 
@@ -153,7 +153,7 @@ def forget_outputs(
     outputs = core.store.outputs
     if outputs is None:
         return 0, ""
-    run_ids = outputs.runs(after, MOST_OUTPUTS)
+    run_ids = outputs.runs(after, MAX_OUTPUTS)
     with core.store.read() as view:
         runs = {run.id: run for run in view.runs(run_ids)}
         live, now = live_runs(view, runs.values()), view.now()
@@ -165,7 +165,7 @@ def forget_outputs(
     ]
     if old and not dry_run:
         outputs.remove(old)
-    return len(old), run_ids[-1] if len(run_ids) == MOST_OUTPUTS else ""
+    return len(old), run_ids[-1] if len(run_ids) == MAX_OUTPUTS else ""
 
 
 def forget_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int, int, str]:
@@ -173,13 +173,13 @@ def forget_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int,
     blobs = core.store.blobs
     with core.store.read() as view:
         before = view.now() - BLOB_GRACE_US
-        digests = blobs.old(before, after, MOST_BLOBS)
+        digests = blobs.old(before, after, MAX_BLOBS)
         unused = set(digests) - view.used_blobs(digests)
     if dry_run:
         sizes = [blobs.size(each) or 0 for each in unused]
     else:
         sizes = [each.size for each in blobs.remove(unused, before)] if unused else []
-    return len(sizes), sum(sizes), digests[-1] if len(digests) == MOST_BLOBS else ""
+    return len(sizes), sum(sizes), digests[-1] if len(digests) == MAX_BLOBS else ""
 
 
 def live_runs(view: Reading, runs: Collection[Run]) -> set[str]:

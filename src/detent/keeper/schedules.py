@@ -6,7 +6,7 @@ from detent import failpoints
 from detent.errors import DetentError, Unavailable
 from detent.operations.core import Core
 from detent.operations.schedules import note, submit
-from detent.schedules import Schedule, due_times, schedule_from, times
+from detent.schedule_times import Schedule, due_times, schedule_from, times
 from detent.store.port import Query
 
 log = logging.getLogger("detent.keeper")

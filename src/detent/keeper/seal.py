@@ -1,6 +1,7 @@
 """Sealing: what was committed since the last pass is closed into the chain."""
 
-from detent import failpoints, seals
+from detent import failpoints
+from detent.integrity import hash_chain
 from detent.operations.core import Core
 from detent.store.port import Seal, Writing
 
@@ -13,12 +14,12 @@ def run(core: Core) -> int:
     made = 0
     while made < MOST:
         with core.store.read() as view:
-            seal = seals.next_seal(view)
+            seal = hash_chain.next_seal(view)
         if seal is None:
             break
 
         def put(tx: Writing, seal: Seal = seal) -> None:
-            seals.put(tx, seal)
+            hash_chain.put(tx, seal)
 
         failpoints.hit("seal.before")
         core.engine.within(put)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from detent import failpoints, feed, private_files, views
+from detent.integrity.hash_chain import trimmed
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import status, verdict
-from detent.seals import trimmed
 from detent.store.port import Logged, Query, Reading, Writing
 from detent.store.walking import batches
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from detent.kernel import fields
 
 MICRO_USD = 1_000_000
-MOST_USD = 1_000_000_000
+MAX_USD = 1_000_000_000
 LONGEST_AMOUNT = 40
 WARN_AT_PERCENT = 80
 
@@ -47,8 +47,8 @@ def cost_from(given: object, where: str = "total_cost_usd") -> int:
 
 def _micro_usd(given: object, where: str) -> int:
     number = _decimal(given)
-    if number is None or not number.is_finite() or not -MOST_USD <= number <= MOST_USD:
-        raise fields.wrong(where, f"an amount of at most {MOST_USD} dollars", given)
+    if number is None or not number.is_finite() or not -MAX_USD <= number <= MAX_USD:
+        raise fields.wrong(where, f"an amount of at most {MAX_USD} dollars", given)
     # A context of its own: the thread's could be set to round otherwise, or to raise.
     exactly = Context(prec=2 * LONGEST_AMOUNT, rounding=ROUND_HALF_EVEN, traps=[])
     return int(exactly.multiply(number, Decimal(MICRO_USD)).to_integral_value(context=exactly))

@@ -14,9 +14,9 @@ from typing import Any
 from detent.errors import Invalid
 from detent.kernel import fields
 from detent.kernel.lifecycles.step import STEP
-from detent.kernel.retry import MOST_RETRIES, policy_from
+from detent.kernel.retry import MAX_RETRIES, policy_from
 
-MOST_STEPS = 1_000
+MAX_STEPS = 1_000
 LONGEST_NAME = 100
 LONGEST_TIME_MS = 365 * 24 * 3_600 * 1_000
 DEFAULT_MAX_RETRIES = 3
@@ -83,8 +83,8 @@ STEP_FIELDS = tuple(PlanStep.__dataclass_fields__)
 def validate(document: object, where: str = "plan") -> Plan:
     """The plan that a document describes: `{"steps": [{"name": …, "needs": […], …}, …]}`."""
     rows = fields.table(document, where, ("steps",)).get("steps")
-    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MOST_STEPS:
-        wanted = f"a list of 1 to {MOST_STEPS} steps"
+    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MAX_STEPS:
+        wanted = f"a list of 1 to {MAX_STEPS} steps"
         given = len(rows) if isinstance(rows, list | tuple) else rows
         raise fields.wrong(f"{where}.steps", wanted, given)
     steps = tuple(_step(row, f"{where}.steps[{index}]") for index, row in enumerate(rows))
@@ -114,7 +114,7 @@ def _step(row: object, where: str) -> PlanStep:
         avoid=fields.texts(given.get("avoid", ()), f"{where}.avoid", LONGEST_NAME),
         max_retries=None
         if given.get("max_retries") is None
-        else fields.whole_number(given["max_retries"], f"{where}.max_retries", 0, MOST_RETRIES),
+        else fields.whole_number(given["max_retries"], f"{where}.max_retries", 0, MAX_RETRIES),
         retry=_retry(given.get("retry"), f"{where}.retry"),
         timeout_ms=None
         if timeout_ms is None

@@ -17,7 +17,7 @@ S_US = 1_000_000
 MIN_US = 60 * S_US
 
 # Bounds on what an intent may ask for, so that a slip of the pen is seen at intake.
-MOST_RETRIES = 1_000
+MAX_RETRIES = 1_000
 LONGEST_DELAY_MS = 30 * 24 * 3_600 * 1_000
 # A rate limit whose stated reset has passed already is no licence to call again in a tight loop.
 LEAST_RATE_LIMIT_WAIT_US = S_US
@@ -212,7 +212,7 @@ def policy_from(given: object, lifecycle: str = "board", where: str = "retry") -
     max_attempts = None
     if "max_attempts" in named:
         max_attempts = fields.whole_number(
-            named["max_attempts"], f"{where}.max_attempts", 1, MOST_RETRIES + 1
+            named["max_attempts"], f"{where}.max_attempts", 1, MAX_RETRIES + 1
         )
         own.setdefault("retries", max_attempts - 1)
     for failure_class in INTENT_CLASSES:
@@ -234,7 +234,7 @@ def _class_rules_from(
 
 def _rule_from(changes: Mapping[str, object], rule: RetryRule, where: str) -> RetryRule:
     if "retries" in changes:
-        retries = fields.whole_number(changes["retries"], f"{where}.retries", 0, MOST_RETRIES)
+        retries = fields.whole_number(changes["retries"], f"{where}.retries", 0, MAX_RETRIES)
         rule = replace(rule, retries=retries)
     if "backoff" in changes:
         backoff = fields.choice(changes["backoff"], f"{where}.backoff", Backoff)

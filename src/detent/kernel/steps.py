@@ -9,7 +9,7 @@ from detent.kernel.derived import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.plan import DEFAULT_MAX_RETRIES, PlanStep, frontier
 from detent.kernel.resources import candidates, choose
-from detent.kernel.retry import MOST_RETRIES, Again, FailureClass, policy_from, verdict
+from detent.kernel.retry import MAX_RETRIES, Again, FailureClass, policy_from, verdict
 from detent.kernel.state import Job, Resource, Run, Step
 from detent.kernel.world import CHECKPOINTS, STEPS, WAITS, World
 
@@ -162,7 +162,7 @@ def retries_left(planned: PlanStep, step: Step, kind: FailureClass | None) -> in
     policy = policy_from(planned.retry, "job")
     allowed = policy.rules[kind or FailureClass.ERROR].retries
     limits = (allowed, None if policy.max_attempts is None else policy.max_attempts - 1)
-    return min((each for each in limits if each is not None), default=MOST_RETRIES) - step.retries
+    return min((each for each in limits if each is not None), default=MAX_RETRIES) - step.retries
 
 
 def retry(

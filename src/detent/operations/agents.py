@@ -23,7 +23,7 @@ from detent.store.port import Logged, Query, Reading, Writing
 
 RUN = "run"
 MINUTE_US = 60 * SECOND_US
-MOST_EVENTS = 10_000
+MAX_EVENTS = 10_000
 
 Row = Mapping[str, Any]
 
@@ -135,7 +135,7 @@ def _task_row(view: Reading, task: Task | None) -> Row:
 
 
 def _history(view: Reading, task: Task | None) -> Sequence[Logged]:
-    return () if task is None else view.events(0, MOST_EVENTS, stream=task.id)
+    return () if task is None else view.events(0, MAX_EVENTS, stream=task.id)
 
 
 def _budget(view: Reading, task: Task | None) -> shapes.OwnBudget:

@@ -21,7 +21,7 @@ from detent.operations.runs import run_from
 HAND = "hand:"
 S_US = 1_000_000
 DEFAULT_HOLD_S = 86_400
-MOST_HOLD_S = 7 * 86_400
+MAX_HOLD_S = 7 * 86_400
 ENDS = ("succeeded", "failed", "timeout", "cancelled")
 CLASSES = tuple(each.value for each in FailureClass)
 
@@ -31,8 +31,8 @@ def begin_run(
     core: Core, caller: Caller, *, job_id: str, hold_s: int = DEFAULT_HOLD_S
 ) -> shapes.BegunRun:
     """Begin a run of a queued job by hand; it is the caller's until it is ended, or for so long."""
-    if not 1 <= hold_s <= MOST_HOLD_S:
-        raise Invalid(f"hold_s must be from 1 to {MOST_HOLD_S}.", field="hold_s", given=hold_s)
+    if not 1 <= hold_s <= MAX_HOLD_S:
+        raise Invalid(f"hold_s must be from 1 to {MAX_HOLD_S}.", field="hold_s", given=hold_s)
     job, _ = core.job(caller, job_id)
     _not_a_workers(job)
     if job.plan_version or job.options.get("planner"):

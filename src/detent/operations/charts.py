@@ -58,7 +58,7 @@ def stats_series(
         "span_s": span // SECOND_US,
         "spans": spans,
         "thresholds": _thresholds(thresholds(core.settings)),
-        "partial": len(found) >= lately.MOST_RUNS,
+        "partial": len(found) >= lately.MAX_RUNS,
     }
 
 

@@ -15,7 +15,7 @@ from detent.store.port import Query, Reading
 
 #: Jobs that are asked about at once.
 SLICE = 500
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 #: States of a task in which its job may have failed.
 STOPPED = frozenset({"blocked", "failed", "timed_out", "budget_exceeded"})
 
@@ -80,7 +80,7 @@ def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
     names = list(owner)
     for start in range(0, len(names), SLICE):
         where = {"job_id": names[start : start + SLICE]}
-        for run in view.page(Query("runs", where, limit=MOST_RUNS)):
+        for run in view.page(Query("runs", where, limit=MAX_RUNS)):
             one = Sum(1, run["cost"], run["tokens_in"], run["tokens_out"])
             found[owner[run["job_id"]]] = found[owner[run["job_id"]]].plus(one)
     return found
@@ -167,6 +167,6 @@ def _runs(view: Reading, rows: Mapping[str, Row]) -> list[shapes.RunCost]:
     names = ("id", "job_id", "state", "started_at", "ended_at", "cost", "tokens_in", "tokens_out")
     found = []
     for start in range(0, len(jobs), SLICE):
-        query = Query("runs", {"job_id": jobs[start : start + SLICE]}, "queued_at", limit=MOST_RUNS)
+        query = Query("runs", {"job_id": jobs[start : start + SLICE]}, "queued_at", limit=MAX_RUNS)
         found += [{name: run[name] for name in names} for run in view.page(query)]
     return [cast(shapes.RunCost, views.shown(run)) for run in found]

@@ -9,7 +9,7 @@ from detent.operations import shapes
 from detent.operations.actions import Suggestion, actions_on
 from detent.operations.core import Core
 from detent.operations.costs import shown_tasks
-from detent.operations.pages import MOST_ROWS, listed, of_project
+from detent.operations.pages import MAX_ROWS, listed, of_project
 from detent.operations.reasons import raises
 from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
@@ -44,7 +44,7 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.I
 
 
 def _rows(view: Reading, where: dict[str, Any]) -> Sequence[Row]:
-    return view.page(Query("tasks", where, "state_at", limit=MOST_ROWS))
+    return view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
 
 
 def _left_behind(view: Reading, within: dict[str, Any]) -> Iterator[Row]:

@@ -9,20 +9,20 @@ from typing import Any
 
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
-from detent.operations.byhand import CLASSES, ENDS, MOST_HOLD_S, MOVES
-from detent.operations.intake import MOST_AT_ONCE
-from detent.operations.many import MOST_TOGETHER
-from detent.operations.pages import MOST_ROWS, SORTS, STATES
+from detent.operations.byhand import CLASSES, ENDS, MAX_HOLD_S, MOVES
+from detent.operations.intake import MAX_AT_ONCE
+from detent.operations.many import MAX_TOGETHER
+from detent.operations.pages import MAX_ROWS, SORTS, STATES
 from detent.operations.registry import Scope
-from detent.operations.resources import MOST_CAPACITY, MOST_NAMES
-from detent.operations.schedules import MOST_TIMES
-from detent.operations.stats import MOST_HOURS, STATE_KEY
-from detent.operations.tokens import MOST_LIFETIME_S
+from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
+from detent.operations.schedules import MAX_TIMES
+from detent.operations.stats import MAX_HOURS, STATE_KEY
+from detent.operations.tokens import MAX_LIFETIME_S
 from detent.operations.tokens import NAME as TOKEN_NAME
-from detent.operations.webhooks import LONGEST_URL, MOST_OVERLAP_S, ONLY, OVERLAP_S, SHAPES
-from detent.operations.webhooks import MOST_NAMES as MOST_FILTERED
+from detent.operations.webhooks import LONGEST_URL, MAX_OVERLAP_S, ONLY, OVERLAP_S, SHAPES
+from detent.operations.webhooks import MAX_NAMES as MAX_FILTERED
 from detent.operations.webhooks import NAME as WEBHOOK_NAME
-from detent.schedules import MISSED, OVERLAPS
+from detent.schedule_times import MISSED, OVERLAPS
 from detent.submission.delay import FORMS
 from detent.submission.options import OPTIONS
 from detent.submission.request import MAX_DEPENDENCIES, MAX_NAME, MAX_TAGS, MAX_TIME, MAX_TITLE
@@ -110,13 +110,13 @@ INPUTS: Mapping[str, Input] = {
     ),
     "idempotency_key": _name("The same key never makes a second task", "4d0c7e1a"),
     "concurrency_key": _name("Jobs with the same key run one at a time", "customer-7"),
-    "tasks": Input("The tasks, each with the fields of a single one", None, longest=MOST_AT_ONCE),
+    "tasks": Input("The tasks, each with the fields of a single one", None, longest=MAX_AT_ONCE),
     # acting
     "ids": Input(
         "The tasks, or jobs where the verb knows them; what is named twice counts once",
         ["019a8b7cz4f8h2m5n9q1r3t6vw"],
         shortest=1,
-        longest=MOST_TOGETHER,
+        longest=MAX_TOGETHER,
     ),
     "task_id": _name("The task", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "job_id": _name("The job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
@@ -140,7 +140,7 @@ INPUTS: Mapping[str, Input] = {
     ),
     "sort": Input("The column to sort by; - before it turns the order around"),
     "cursor": Input("Where the last page ended", None, longest=1_000),
-    "limit": Input("At most so many", 100, least=1, most=MOST_ROWS),
+    "limit": Input("At most so many", 100, least=1, most=MAX_ROWS),
     "after": Input("Only what comes after this position of the log", 0, least=0, most=MOST),
     "offset": Input("From this byte on", 0, least=0, most=MOST),
     "position": Input("A position of the log", 42, least=0, most=MOST),
@@ -153,16 +153,16 @@ INPUTS: Mapping[str, Input] = {
     "progress": Input("How far the run is, from 0 to 1", 0.5, schema={"minimum": 0, "maximum": 1}),
     "note": Input("What the run is doing", "running the tests", longest=2_000),
     # by hand
-    "hold_s": Input("How long the run is the caller's", 3_600, least=1, most=MOST_HOLD_S),
+    "hold_s": Input("How long the run is the caller's", 3_600, least=1, most=MAX_HOLD_S),
     "exit_code": Input("How it ended: 0 is well", 0, least=-255, most=255),
     "error": Input("What went wrong", "the build is red", longest=10_000),
     "outcome": Input("How it ended, where no exit code tells", "failed", choices=ENDS),
     "error_class": Input("Which kind of failure it is", "error", choices=CLASSES),
     "result": Input("What came out: any JSON value", {"passed": 12}),
     # the installation
-    "capabilities": Input("What it can do", ["browser"], longest=MOST_NAMES, schema=NAMES),
+    "capabilities": Input("What it can do", ["browser"], longest=MAX_NAMES, schema=NAMES),
     "labels": Input("What it is, by name", {"os": "linux"}),
-    "capacity": Input("How many may hold it at once", 1, least=1, most=MOST_CAPACITY),
+    "capacity": Input("How many may hold it at once", 1, least=1, most=MAX_CAPACITY),
     "healthy": Input("Whether it is given out", True),
     "cron": Input(
         "Its times as a cron expression", "0 3 * * *", longest=200, schema={"minLength": 9}
@@ -171,8 +171,8 @@ INPUTS: Mapping[str, Input] = {
     "every_s": Input("Its times as an interval, in seconds", 900, least=1, most=31_536_000),
     "overlap": Input("If the last one is still at work", "skip", choices=OVERLAPS),
     "missed": Input("What becomes of times that were missed", "once", choices=MISSED),
-    "count": Input("How many", 5, least=1, most=MOST_TIMES),
-    "hours": Input("How far back, in hours", 24, least=1, most=MOST_HOURS),
+    "count": Input("How many", 5, least=1, most=MAX_TIMES),
+    "hours": Input("How far back, in hours", 24, least=1, most=MAX_HOURS),
     # webhooks
     "url": Input(
         "Where it is sent",
@@ -181,20 +181,18 @@ INPUTS: Mapping[str, Input] = {
         schema={"minLength": 8},
     ),
     "shape": Input("What it looks like", "cloudevents", choices=SHAPES),
-    "events": Input("Only these events", ["task_ready"], longest=MOST_FILTERED, schema=NAMES),
-    "projects": Input("Only these projects", ["demo"], longest=MOST_FILTERED, schema=NAMES),
-    "intents": Input("Only these intents", ["runQA"], longest=MOST_FILTERED, schema=NAMES),
+    "events": Input("Only these events", ["task_ready"], longest=MAX_FILTERED, schema=NAMES),
+    "projects": Input("Only these projects", ["demo"], longest=MAX_FILTERED, schema=NAMES),
+    "intents": Input("Only these intents", ["runQA"], longest=MAX_FILTERED, schema=NAMES),
     "only": Input("people: only what needs a person", "people", choices=ONLY),
     "paused": Input("Whether it waits", False),
     "overlap_s": Input(
-        "How long the old key signs along, in seconds", OVERLAP_S, least=0, most=MOST_OVERLAP_S
+        "How long the old key signs along, in seconds", OVERLAP_S, least=0, most=MAX_OVERLAP_S
     ),
     "dead": Input("What was given up is tried again", True),
     # tokens
     "scopes": Input("What the token may do", ["read", "submit"], 1, len(Scope), schema=SCOPES),
-    "expires_in_s": Input(
-        "How long it is valid, in seconds", 86_400, least=1, most=MOST_LIFETIME_S
-    ),
+    "expires_in_s": Input("How long it is valid, in seconds", 86_400, least=1, most=MAX_LIFETIME_S),
 }
 
 
@@ -226,7 +224,7 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
     ("own_question", "options"): Input("Answers to choose from", ["yes", "no"], longest=20),
     ("own_question", "expires_in_s"): Input(
-        "How long it may stay open, in seconds", 86_400, least=1, most=MOST_LIFETIME_S
+        "How long it may stay open, in seconds", 86_400, least=1, most=MAX_LIFETIME_S
     ),
     ("own_subtask", "priority"): replace(
         INPUTS["priority"], meaning="Not above the task's own; without it the same"

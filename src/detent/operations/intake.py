@@ -15,7 +15,7 @@ from detent.submission.command import submit_task as task_from
 from detent.submission.context import Context
 from detent.submission.request import BoardRequest, EnqueueRequest, TaskRequest
 
-MOST_AT_ONCE = 10_000
+MAX_AT_ONCE = 10_000
 
 # ---- board tasks -----------------------------------------------------------------------------
 
@@ -87,8 +87,8 @@ def submit_tasks(
     core: Core, caller: Caller, *, tasks: Sequence[Mapping[str, Any]]
 ) -> shapes.SubmittedMany:
     """Create many tasks in one transaction; a flaw in one refuses all, a conflict only its own."""
-    if len(tasks) > MOST_AT_ONCE:
-        raise Invalid(f"At most {MOST_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
+    if len(tasks) > MAX_AT_ONCE:
+        raise Invalid(f"At most {MAX_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
     context = core.submissions(caller)
     asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
     results = core.engine.ask(asks, bulk=True)

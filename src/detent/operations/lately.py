@@ -7,7 +7,7 @@ from detent.kernel.state import Job
 from detent.store.port import Query, Reading
 
 #: At most so many runs are looked at, and so many at once.
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 PAGE = 1_000
 
 Run = Mapping[str, Any]
@@ -17,7 +17,7 @@ def ended_since(view: Reading, since: int) -> list[Run]:
     """The runs that ended since then, up to the bound."""
     found: list[Run] = []
     after = None
-    while len(found) < MOST_RUNS:
+    while len(found) < MAX_RUNS:
         where = {"ended_at": (">=", since)}
         page = view.page(Query("runs", where, "ended_at", True, after, PAGE))
         found += page

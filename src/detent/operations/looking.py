@@ -9,12 +9,12 @@ from detent.kernel.priority import priority_from
 from detent.operations import reasons, shapes
 from detent.operations.core import Core, known
 from detent.operations.costs import shown_tasks
-from detent.operations.pages import MOST_ROWS, listed, of_project, page, states_from
+from detent.operations.pages import MAX_ROWS, listed, of_project, page, states_from
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query
 
 #: Of one history at a time; the page's cursor leads on.
-MOST_EVENTS = 10_000
+MAX_EVENTS = 10_000
 #: Task states that are not an end.
 ACTIVE = ["inbox", "todo", "doing", "blocked", "pending", "queued", "running", "ready"]
 
@@ -161,9 +161,7 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> shapes.Why:
 
 
 @operation(Scope.READ, "GET", "/api/log")
-def list_events(
-    core: Core, caller: Caller, *, after: int = 0, limit: int = MOST_ROWS
-) -> shapes.Log:
+def list_events(core: Core, caller: Caller, *, after: int = 0, limit: int = MAX_ROWS) -> shapes.Log:
     """The log from any position, in commit order; `cursor` is where to go on."""
     with core.store.read() as view:
         found = view.events(after, limit)
@@ -176,8 +174,8 @@ def list_events(
 
 def _events(core: Core, streams: Sequence[str], after: int) -> shapes.Log:
     with core.store.read() as view:
-        found = [each for one in streams for each in view.events(after, MOST_EVENTS, stream=one)]
-    shown = sorted(found)[:MOST_EVENTS]
+        found = [each for one in streams for each in view.events(after, MAX_EVENTS, stream=one)]
+    shown = sorted(found)[:MAX_EVENTS]
     return {
         "events": [cast(shapes.Event, views.event(each)) for each in shown],
         "cursor": shown[-1].position if shown else after,
@@ -205,7 +203,7 @@ def tasks_from(core: Core, rows: Sequence[Mapping[str, Any]]) -> list[shapes.Tas
 
 def _tasks(core: Core, query: Query) -> list[shapes.Task]:
     with core.store.read() as view:
-        return shown_tasks(view, view.page(query._replace(limit=MOST_ROWS)))
+        return shown_tasks(view, view.page(query._replace(limit=MAX_ROWS)))
 
 
 def job_from(row: Mapping[str, Any]) -> shapes.Job:

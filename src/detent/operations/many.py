@@ -14,7 +14,7 @@ from detent.operations.registry import Caller, Result, Scope, operation
 from detent.operations.requests import reason_from
 
 #: As many as one transaction of the engine takes.
-MOST_TOGETHER = 1_000
+MAX_TOGETHER = 1_000
 
 Order = Callable[[str], c.Command]
 

@@ -16,7 +16,7 @@ from detent.store.port import Store
 
 FILE = "output.log"
 #: The most that one answer carries.
-MOST_BYTES = 262_144
+MAX_BYTES = 262_144
 
 
 def output_file(data_dir: Path, run_id: str) -> Path:
@@ -28,7 +28,7 @@ def read_output(store: Store, data_dir: Path, run_id: str, offset: int) -> tuple
     """The text from a byte offset on, and the offset after it; half a character waits."""
     if offset < 0:
         raise Invalid("offset must not be negative.", field="offset", given=offset)
-    data = read_bytes(store, data_dir, run_id, offset, MOST_BYTES)
+    data = read_bytes(store, data_dir, run_id, offset, MAX_BYTES)
     whole = data[: len(data) - _cut(data)]
     return whole.decode("utf-8", "replace"), offset + len(whole)
 

@@ -17,7 +17,7 @@ from detent.operations.core import Core, known
 from detent.operations.registry import Caller
 from detent.store.port import Query
 
-MOST_ROWS = 1_000
+MAX_ROWS = 1_000
 #: By table, the columns that a page may be sorted by, with the type of their values.
 SORTS: Mapping[str, Mapping[str, type]] = {
     "tasks": {"created_at": int, "state_at": int, "priority": str, "id": str},
@@ -43,8 +43,8 @@ def page(
     search: str = "",
 ) -> tuple[Sequence[Mapping[str, Any]], str | None]:
     """Rows as the store has them, and the cursor of the next page if there is one."""
-    if not 1 <= limit <= MOST_ROWS:
-        raise Invalid(f"limit must be from 1 to {MOST_ROWS}.", field="limit", given=limit)
+    if not 1 <= limit <= MAX_ROWS:
+        raise Invalid(f"limit must be from 1 to {MAX_ROWS}.", field="limit", given=limit)
     column = known(sort.removeprefix("-"), SORTS[table], "sort")
     after = None if cursor is None else _read_cursor(cursor, table, sort)
     query = Query(table, where, column, sort.startswith("-"), after, limit + 1, search)
@@ -73,7 +73,7 @@ def states_from(given: str, table: str) -> list[str]:
 def listed(core: Core, query: Query) -> list[Any]:
     """All rows of a short list, as people see them."""
     with core.store.read() as view:
-        return [views.shown(row) for row in view.page(query._replace(limit=MOST_ROWS))]
+        return [views.shown(row) for row in view.page(query._replace(limit=MAX_ROWS))]
 
 
 def _write_cursor(table: str, sort: str, value: Any, key: str) -> str:

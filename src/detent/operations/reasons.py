@@ -21,7 +21,7 @@ from detent.views import shown, utc
 
 S_US = 1_000_000
 #: Neighbours that are named one by one.
-MOST_NAMED = 20
+MAX_NAMED = 20
 AT_ONCE = "at once, when that happens"
 NOBODY = "not by itself"
 
@@ -211,7 +211,7 @@ def _about(
     view: Reading, others: Sequence[Task], verbs: Sequence[str] = ("resume", "retry", "dismiss")
 ) -> tuple[Suggestion, ...]:
     """What can be done about other tasks, of which a few are named."""
-    legal = actions_on(view, others[:MOST_NAMED])
+    legal = actions_on(view, others[:MAX_NAMED])
     return tuple(
         Suggestion(name, task_id)
         for task_id, names in legal.items()
@@ -241,7 +241,7 @@ def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
     """Subtasks that failed and are not settled: it will wait for each of them."""
     failed = [each for each in _unsettled(view, task) if has_failed(each)]
     suggested = _about(view, failed)
-    for each in failed[:MOST_NAMED]:
+    for each in failed[:MAX_NAMED]:
         actions = tuple(one for one in suggested if one.id == each.id)
         how = _in_words(task, None, actions)
         detail = {"task": each.id, "state": each.state}
@@ -249,7 +249,7 @@ def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
 
 
 def _named(tasks: Iterable[Task]) -> list[dict[str, str]]:
-    return [{"id": each.id, "state": each.state} for each in tasks][:MOST_NAMED]
+    return [{"id": each.id, "state": each.state} for each in tasks][:MAX_NAMED]
 
 
 def _failure(job: Job | None) -> dict[str, Any]:

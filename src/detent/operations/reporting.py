@@ -26,7 +26,7 @@ from detent.store.port import Query, Reading
 from detent.submission.request import SubtaskRequest
 from detent.submission.subtask import submit_own_subtask
 
-MOST_OPTIONS = 20
+MAX_OPTIONS = 20
 LONGEST_QUESTION = 10_000
 LONGEST_NOTE = 2_000
 
@@ -174,8 +174,8 @@ def _question(
         )
     if not is_question(asking, options):
         raise Invalid("A question has a question mark or options.", field="text", given=asking)
-    if len(options) > MOST_OPTIONS:
-        raise Invalid(f"options has more than {MOST_OPTIONS} entries.", field="options")
+    if len(options) > MAX_OPTIONS:
+        raise Invalid(f"options has more than {MAX_OPTIONS} entries.", field="options")
     if default is not None and options and default not in options:
         raise Invalid("default must be one of the options.", field="default", given=default)
     question: dict[str, Any] = {"text": asking, "options": list(options)}

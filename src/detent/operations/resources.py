@@ -17,9 +17,9 @@ from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query, Reading, Writing
 
-MOST_HOLDERS = 1_000
-MOST_CAPACITY = 1_000_000
-MOST_NAMES = 100
+MAX_HOLDERS = 1_000
+MAX_CAPACITY = 1_000_000
+MAX_NAMES = 100
 
 
 @operation(Scope.READ, "GET", "/api/resources")
@@ -141,9 +141,9 @@ def _checked(
         _names(list(labels.values()), "labels")
         given["labels"] = dict(labels)
     if capacity is not None:
-        if not 1 <= capacity <= MOST_CAPACITY:
+        if not 1 <= capacity <= MAX_CAPACITY:
             raise Invalid(
-                f"capacity must be from 1 to {MOST_CAPACITY}.", field="capacity", given=capacity
+                f"capacity must be from 1 to {MAX_CAPACITY}.", field="capacity", given=capacity
             )
         given["capacity"] = capacity
     return given if healthy is None else {**given, "healthy": healthy}
@@ -151,10 +151,10 @@ def _checked(
 
 def _names(given: Sequence[str], field: str) -> list[str]:
     """Texts as plans may name them."""
-    if len(given) > MOST_NAMES or not all(
+    if len(given) > MAX_NAMES or not all(
         isinstance(each, str) and 1 <= len(each) <= LONGEST_NAME for each in given
     ):
-        wanted = f"at most {MOST_NAMES} texts of 1 to {LONGEST_NAME} characters"
+        wanted = f"at most {MAX_NAMES} texts of 1 to {LONGEST_NAME} characters"
         raise Invalid(f"{field} must be {wanted}.", field=field, given=given)
     return list(dict.fromkeys(given))
 
@@ -166,7 +166,7 @@ def _one(core: Core, caller: Caller, name: str) -> shapes.Resource:
 
 def _holders(view: Reading, caller: Caller) -> dict[str, list[shapes.Holder]]:
     """By resource, the steps that hold it; of another project none is shown."""
-    query = Query("steps", {"resource": (">", "")}, "state_at", limit=MOST_HOLDERS)
+    query = Query("steps", {"resource": (">", "")}, "state_at", limit=MAX_HOLDERS)
     steps = view.page(query)
     jobs = view.jobs({step["job_id"] for step in steps}) if caller.project else ()
     own = {job.id for job, _ in jobs if job.project == caller.project}

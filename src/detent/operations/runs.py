@@ -8,7 +8,7 @@ from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.looking import jobs_of
 from detent.operations.output import read_output
-from detent.operations.pages import MOST_ROWS, listed, page, states_from
+from detent.operations.pages import MAX_ROWS, listed, page, states_from
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query
 
@@ -109,7 +109,7 @@ def job_logs(core: Core, caller: Caller, *, job_id: str, offset: int = 0) -> sha
 
 def _runs(core: Core, jobs: list[str]) -> list[shapes.Run]:
     with core.store.read() as view:
-        found = view.page(Query("runs", {"job_id": jobs}, "queued_at", limit=MOST_ROWS))
+        found = view.page(Query("runs", {"job_id": jobs}, "queued_at", limit=MAX_ROWS))
     return [run_from(row) for row in found] if jobs else []
 
 

@@ -14,13 +14,13 @@ from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.intake import submitted
 from detent.operations.registry import OWNER, Caller, Scope, operation
-from detent.schedules import Schedule, schedule_from, times
+from detent.schedule_times import Schedule, schedule_from, times
 from detent.store.port import Writing
 from detent.submission.command import Submission, submit_task
 from detent.submission.request import null_payload
 
 ACTOR = Actor("schedule")
-MOST_TIMES = 100
+MAX_TIMES = 100
 NO_PAYLOAD: Mapping[str, Any] = {}
 #: What stays when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
@@ -115,7 +115,7 @@ def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> shap
     """The next times of a schedule, paused or not."""
     with core.store.read() as view:
         schedule, now = _one(view.rows("schedules"), caller, name), view.now()
-    found = islice(times(schedule, now), max(1, min(count, MOST_TIMES)))
+    found = islice(times(schedule, now), max(1, min(count, MAX_TIMES)))
     return {"name": name, "times": [views.utc(at) for at in found]}
 
 

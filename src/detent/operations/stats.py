@@ -19,7 +19,7 @@ from detent.store.port import LATE, SEALED, TRIMMED, Query, Writing
 
 HOUR_US = 3_600_000_000
 S_US = 1_000_000
-MOST_HOURS = 31 * 24
+MAX_HOURS = 31 * 24
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
 #: The row that a gateway writes to see whether the store takes writes.
 PROBE = "ready"
@@ -39,8 +39,8 @@ def stats(
     core: Core, caller: Caller, *, hours: int = 24, project: str | None = None
 ) -> shapes.Stats:
     """Throughput, success rate, durations, cost per day and the age of the queue."""
-    if not 1 <= hours <= MOST_HOURS:
-        raise Invalid(f"hours must be from 1 to {MOST_HOURS}.", field="hours", given=hours)
+    if not 1 <= hours <= MAX_HOURS:
+        raise Invalid(f"hours must be from 1 to {MAX_HOURS}.", field="hours", given=hours)
     of = of_project(caller, {}, project)
     with core.store.read() as view:
         now = view.now()
@@ -65,7 +65,7 @@ def stats(
         "queued": sum(waiting.values()),
         "oldest_queued_s": (now - oldest[0]["queued_at"]) / S_US if oldest else None,
         "looked_at": looked_at,
-        "partial": looked_at >= lately.MOST_RUNS,
+        "partial": looked_at >= lately.MAX_RUNS,
     }
 
 

@@ -21,7 +21,7 @@ from detent.store.port import Query
 
 DAY_US = 86_400_000_000
 #: The mean duration is that of the newest runs of a day, at most so many.
-MOST_RUNS = 200
+MAX_RUNS = 200
 
 
 @operation(Scope.READ, "GET", "/status")
@@ -61,7 +61,7 @@ def figures(core: Core) -> Figures:
         blocked = view.count_by(Query("tasks", {"state": "blocked"}), "blocked_by")
         ready = view.count_by(Query("tasks", {"state": "ready"}), "state")
         asked = view.count_by(Query("questions", {"kind": sorted(QUESTIONS)}), "kind")
-        last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MOST_RUNS))
+        last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MAX_RUNS))
     # What waits for a person's word is shown apart, not counted as trouble.
     asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
     return Figures(

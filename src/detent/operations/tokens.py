@@ -19,7 +19,7 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Writing
 
 SECOND_US = 1_000_000
-MOST_LIFETIME_S = 10 * 366 * 86_400
+MAX_LIFETIME_S = 10 * 366 * 86_400
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,99}")
 PREFIX = "detent_"
 TOKEN, SESSION, CODE = "token", "session", "code"
@@ -108,9 +108,9 @@ def create_token(
             hint="Create it on the command line (`detent tokens create`), or with a token.",
         )
     new = Caller(_name(name), _scopes(scopes), _project(caller, project))
-    if expires_in_s is not None and not 1 <= expires_in_s <= MOST_LIFETIME_S:
+    if expires_in_s is not None and not 1 <= expires_in_s <= MAX_LIFETIME_S:
         raise Invalid(
-            f"expires_in_s must be from 1 to {MOST_LIFETIME_S}.",
+            f"expires_in_s must be from 1 to {MAX_LIFETIME_S}.",
             field="expires_in_s",
             given=expires_in_s,
         )

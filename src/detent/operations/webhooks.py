@@ -25,10 +25,10 @@ from detent.store.port import Delivery, Reading, Writing
 #: A delivery that is given up is due at this time: never.
 DEAD = 1 << 62
 #: Deliveries that wait for one webhook at once; the log keeps the rest. And dead ones that stay.
-MOST_PENDING = 200
-MOST_DEAD = 200
-MOST_KEPT = MOST_PENDING + MOST_DEAD
-MOST_NAMES = 100
+MAX_PENDING = 200
+MAX_DEAD = 200
+MAX_KEPT = MAX_PENDING + MAX_DEAD
+MAX_NAMES = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHAPES = ("cloudevents", "slack")
 ONLY = ("people",)
@@ -36,7 +36,7 @@ KEY_BYTES = 32
 KEY_PREFIX = "whsec_"
 #: How long an old key signs along after a new one was made.
 OVERLAP_S = 86_400
-MOST_OVERLAP_S = 30 * 86_400
+MAX_OVERLAP_S = 30 * 86_400
 LONGEST_URL = 2_000
 TEST = "test"
 #: The setting with the private networks that webhooks may reach.
@@ -120,7 +120,7 @@ def put_webhook(
         "shape": known(shape, SHAPES, "shape"),
         "events": [known(each, EVENTS, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
-        "intents": list(texts({"intents": intents}, "intents", MOST_NAMES)),
+        "intents": list(texts({"intents": intents}, "intents", MAX_NAMES)),
         "only": None if only is None else known(only, ONLY, "only"),
         "paused": paused,
     }
@@ -152,7 +152,7 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
 
     def write(tx: Writing) -> bool:
         hook = _one(tx.changing("webhooks"), caller, name)
-        tx.delete_outbox([each.id for each in tx.outbox(hook.target, MOST_KEPT)])
+        tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
         names = (name, cursor_name(name), status_name(name))
         tx.put_rows("webhooks", dict.fromkeys(names))
         return True
@@ -166,9 +166,9 @@ def rotate_webhook_key(
     core: Core, caller: Caller, *, name: str, overlap_s: int = OVERLAP_S
 ) -> shapes.WebhookKey:
     """Make a new key, shown this once. Until the overlap is over, the old ones sign along."""
-    if not 0 <= overlap_s <= MOST_OVERLAP_S:
+    if not 0 <= overlap_s <= MAX_OVERLAP_S:
         raise Invalid(
-            f"overlap_s must be from 0 to {MOST_OVERLAP_S}.", field="overlap_s", given=overlap_s
+            f"overlap_s must be from 0 to {MAX_OVERLAP_S}.", field="overlap_s", given=overlap_s
         )
     key = new_key()
 
@@ -226,7 +226,7 @@ def replay_webhook(
 
     def write(tx: Writing) -> shapes.Replayed:
         hook = _one(tx.changing("webhooks"), caller, name)
-        rows = tx.outbox(hook.target, MOST_KEPT)
+        rows = tx.outbox(hook.target, MAX_KEPT)
         revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
         if dead:
             tx.update_outbox(revived)
@@ -273,7 +273,7 @@ def _own(caller: Caller, hook: Webhook) -> None:
 def _projects(caller: Caller, given: Sequence[str]) -> list[str]:
     """Nobody has told outside what the own token may not see."""
     if caller.project is None:
-        return list(texts({"projects": given}, "projects", MOST_NAMES))
+        return list(texts({"projects": given}, "projects", MAX_NAMES))
     if set(given) - {caller.project}:
         raise Forbidden(f"{caller.name} may tell of project {caller.project!r} alone")
     return [caller.project]
@@ -323,7 +323,7 @@ def _url(given: str, allowed: Sequence[Network]) -> str:
 def _shown(view: Reading, hook: Webhook) -> shapes.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
-    kept = view.outbox(hook.target, MOST_KEPT)
+    kept = view.outbox(hook.target, MAX_KEPT)
     dead = sum(1 for row in kept if row.due_at == DEAD)
     wanted = ("name", "url", "shape", "events", "projects", "intents", "only", "paused")
     shown = {

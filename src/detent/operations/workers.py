@@ -15,7 +15,7 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
 from detent.store.port import Query, Writing
 
-MOST_HELD = 1_000
+MAX_HELD = 1_000
 
 
 @operation(Scope.READ, "GET", "/api/workers")
@@ -27,7 +27,7 @@ def list_workers(core: Core, caller: Caller) -> shapes.Workers:
         where = {"state": "running"}
         if caller.project is not None:
             where["project"] = caller.project
-        jobs = view.page(Query("jobs", where, "state_at", limit=MOST_HELD))
+        jobs = view.page(Query("jobs", where, "state_at", limit=MAX_HELD))
     held: dict[str, list[shapes.Held]] = {}
     for job in jobs:
         held.setdefault(job["worker"], []).append(_held(job))

@@ -11,7 +11,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from detent.errors import NotFound, TooLarge
 
 #: The largest blob, and how much of one is in memory at a time.
-MOST_BLOB_BYTES = 64 * 1024 * 1024
+MAX_BLOB_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 #: How far a copy is: what is being copied, how much of it is, and how much there is of it.
@@ -81,8 +81,8 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
     size = 0
     while chunk := file.read(CHUNK_BYTES):
         size += len(chunk)
-        if size > MOST_BLOB_BYTES:
-            raise TooLarge(f"a blob has at most {MOST_BLOB_BYTES:,} bytes", limit=MOST_BLOB_BYTES)
+        if size > MAX_BLOB_BYTES:
+            raise TooLarge(f"a blob has at most {MAX_BLOB_BYTES:,} bytes", limit=MAX_BLOB_BYTES)
         yield chunk
 
 

@@ -15,12 +15,12 @@ from detent.kernel.budget import on_exceeded_from
 from detent.kernel.evidence import EvidenceType
 from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
 from detent.kernel.planned import plan_from
-from detent.kernel.retry import MOST_RETRIES, policy_from
+from detent.kernel.retry import MAX_RETRIES, policy_from
 from detent.submission.context import Intents
 from detent.submission.plan_steps import NEEDS_PLAN, with_steps
 
 LONGEST_KEY = 200
-MOST_ROUNDS = 1_000
+MAX_ROUNDS = 1_000
 
 Check = Callable[[Any, str], Any]
 
@@ -72,11 +72,11 @@ def evidence_types(given: Any, where: str) -> list[str]:
 
 
 def _rounds(given: Any, where: str) -> int:
-    return fields.whole_number(given, where, 1, MOST_ROUNDS)
+    return fields.whole_number(given, where, 1, MAX_ROUNDS)
 
 
 def _retries(given: Any, where: str) -> int:
-    return fields.whole_number(given, where, 0, MOST_RETRIES)
+    return fields.whole_number(given, where, 0, MAX_RETRIES)
 
 
 def _table(given: Any, where: str) -> Any:

@@ -34,7 +34,7 @@ from detent.worker.line import Line, never
 from detent.worker.outcome import instead_of
 from detent.worker.plans import PlanRun
 
-MOST_ROUNDS = 10_000
+MAX_ROUNDS = 10_000
 FAR = 1 << 62
 
 Hook = Callable[[str, c.Command], None]
@@ -114,7 +114,7 @@ class Harness:
         The answer is how many jobs were claimed.
         """
         claims = 0
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             self.engine.within(lambda tx: due.run(tx, 1_000, self.engine.lifetimes))
             claimed = self.engine.claim(
                 ClaimAsk("harness", f"n{claims}", 1, list(self.app.intents))
@@ -124,7 +124,7 @@ class Harness:
                 self._run(claimed[0])
             elif not advance or not self._advance():
                 return claims
-        raise AssertionError(f"still not quiet after {MOST_ROUNDS} rounds")
+        raise AssertionError(f"still not quiet after {MAX_ROUNDS} rounds")
 
     def _run(self, claimed: Claimed) -> None:
         hold = Hold(claimed)
@@ -221,4 +221,4 @@ class Harness:
     def events(self, job_id: str) -> list[str]:
         """The names of a job's events, in order."""
         with self.store.read() as view:
-            return [event.name for event in view.events(0, MOST_ROUNDS, stream=job_id)]
+            return [event.name for event in view.events(0, MAX_ROUNDS, stream=job_id)]

@@ -11,11 +11,11 @@ from typing import Any
 Json = dict[str, Any]
 
 LONGEST_TEXT = 2_000
-MOST_PIECES = 100
-MOST_BLOCKS = 100
+MAX_PIECES = 100
+MAX_BLOCKS = 100
 LONGEST_OPTION = 100
-MOST_PAGE_SIZE = 100
-MOST_BYTES = 500_000
+MAX_PAGE_SIZE = 100
+MAX_BYTES = 500_000
 KINDS = ("title", "rich_text", "select", "number", "date", "checkbox", "url")
 
 
@@ -67,8 +67,8 @@ def rich_text(where: str, given: Any) -> str:
     """The plain text of an array of pieces."""
     if not isinstance(given, list):
         raise invalid(f"body failed validation: {where} should be an array")
-    if len(given) > MOST_PIECES:
-        raise invalid(f"{where}.length should be ≤ {MOST_PIECES}, instead was {len(given)}")
+    if len(given) > MAX_PIECES:
+        raise invalid(f"{where}.length should be ≤ {MAX_PIECES}, instead was {len(given)}")
     return "".join(_piece(f"{where}[{at}]", each) for at, each in enumerate(given))
 
 
@@ -179,9 +179,9 @@ def blocks(given: Any) -> list[Json]:
     """The content of a new page."""
     if not isinstance(given, list):
         raise invalid("body failed validation: body.children should be an array")
-    if len(given) > MOST_BLOCKS:
+    if len(given) > MAX_BLOCKS:
         raise invalid(
-            f"body failed validation: body.children.length should be ≤ `{MOST_BLOCKS}`, "
+            f"body failed validation: body.children.length should be ≤ `{MAX_BLOCKS}`, "
             f"instead was `{len(given)}`."
         )
     for at, block in enumerate(given):
@@ -202,6 +202,6 @@ def _block(where: str, given: Any) -> None:
 
 def page_size(given: Any) -> int:
     size = 100 if given is None else int(given) if re.fullmatch(r"\d+", str(given)) else -1
-    if not 1 <= size <= MOST_PAGE_SIZE:
-        raise invalid(f"page_size should be from 1 to {MOST_PAGE_SIZE}, instead was {given!r}")
+    if not 1 <= size <= MAX_PAGE_SIZE:
+        raise invalid(f"page_size should be from 1 to {MAX_PAGE_SIZE}, instead was {given!r}")
     return size

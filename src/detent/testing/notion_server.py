@@ -23,7 +23,7 @@ from detent.testing.notion_rules import Json, Refusal, invalid, known_keys, not_
 
 VERSION = "2026-03-11"
 #: Requests in a second before the server says that it is too much.
-MOST_PER_SECOND = 3
+MAX_PER_SECOND = 3
 
 
 class Reply(NamedTuple):
@@ -106,7 +106,7 @@ class NotionServer:
         now = self.clock()
         while self._times and self._times[0] <= now - 1:
             self._times.popleft()
-        if len(self._times) >= MOST_PER_SECOND:
+        if len(self._times) >= MAX_PER_SECOND:
             raise Refusal(429, "rate_limited", "You have been rate limited.")
         self._times.append(now)
 
@@ -239,7 +239,7 @@ def _decoded(method: str, headers: Mapping[str, str], body: bytes) -> Json:
         return {}
     if not headers.get("content-type", "").startswith("application/json"):
         raise Refusal(400, "invalid_request", "Content-Type should be application/json.")
-    if len(body) > rules.MOST_BYTES:
+    if len(body) > rules.MAX_BYTES:
         raise Refusal(413, "validation_error", "Request body too large.")
     try:
         found: Json = json.loads(body)

@@ -18,10 +18,10 @@ from detent.engine import Ask, Engine
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError, Unavailable
 from detent.ids import new_id
+from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore
 from detent.testing.postgres import Cluster
-from detent.upkeep.verify import verify
 
 ACTOR = c.Actor("person:stops")
 #: For how long a stopped process may hold rows here, so that a test need not wait for a minute.

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from detent.engine import Engine
 from detent.errors import DetentError, Invalid, Misconfigured
-from detent.intents import KINDS
+from detent.intent_config import KINDS
 from detent.kernel import commands as c
 from detent.kernel import fields
 from detent.kernel.derived import job_of_task

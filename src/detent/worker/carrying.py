@@ -8,7 +8,7 @@ from typing import Any
 from detent import failpoints
 from detent.errors import DetentError
 from detent.kernel import commands as c
-from detent.logs import about
+from detent.program_log import about
 from detent.worker import outcome
 from detent.worker.attempt import Attempt, Stop
 from detent.worker.failures import Crash, Failure

@@ -22,7 +22,7 @@ log = logging.getLogger("detent.worker")
 
 #: At most this often time is asked what it has brought, unless something is known to be due.
 DUE_S = 0.25
-MOST_DUE = 200
+MAX_DUE = 200
 AGAIN_S = 1.0
 PIECE_S = 0.2
 #: The bell may ring for others, again and again: then it is answered later and later.
@@ -161,8 +161,8 @@ class Claimer:
         now_s = time.monotonic()
         if not self.alarms.due(now) and now_s < self._due_s:
             return
-        done = self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.lifetimes))
-        self._due_s = 0.0 if done >= MOST_DUE else now_s + DUE_S
+        done = self.engine.within(lambda tx: due.run(tx, MAX_DUE, self.engine.lifetimes))
+        self._due_s = 0.0 if done >= MAX_DUE else now_s + DUE_S
 
     def _claim(self, lane: Lane, places: int) -> bool:
         """True if all the room was used: there may be more."""

@@ -23,13 +23,13 @@ from detent.kernel.evidence import type_of
 from detent.operations.output import FILE as OUTPUT
 from detent.operations.output import read_file
 from detent.redaction import Passing, redact_value
-from detent.store.files import MOST_BLOB_BYTES, Blobs, blob_of
+from detent.store.files import MAX_BLOB_BYTES, Blobs, blob_of
 from detent.worker.values import storable
 
 EVIDENCE, WORK = "evidence", "work"
-MOST_OUTPUT_BYTES = 10_485_760
-MOST_EVIDENCE_BYTES = MOST_BLOB_BYTES
-MOST_FILES = 1_000
+MAX_OUTPUT_BYTES = 10_485_760
+MAX_EVIDENCE_BYTES = MAX_BLOB_BYTES
+MAX_FILES = 1_000
 DEEPEST = 8
 #: How a directory is opened that may have become a link.
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -53,7 +53,7 @@ class RunFiles:
         self,
         runs: Path,
         run_id: str,
-        most_output: int = MOST_OUTPUT_BYTES,
+        most_output: int = MAX_OUTPUT_BYTES,
         blobs: Blobs | None = None,
         on_output: "Callable[[RunFiles], None] | None" = None,
     ) -> None:
@@ -159,8 +159,8 @@ class RunFiles:
             return
         try:
             for number, (name, file) in enumerate(_below(top, "", 0)):
-                if number == MOST_FILES:
-                    self.write(f"[over {MOST_FILES} files of evidence: the rest is left out]\n")
+                if number == MAX_FILES:
+                    self.write(f"[over {MAX_FILES} files of evidence: the rest is left out]\n")
                     return
                 try:
                     yield self._archived(name, file)
@@ -202,7 +202,7 @@ class RunFiles:
         """What a command has left as `result.json`; None if it left nothing that can be read."""
         path = self.path / "result.json"
         try:
-            if path.stat(follow_symlinks=False).st_size > MOST_EVIDENCE_BYTES:
+            if path.stat(follow_symlinks=False).st_size > MAX_EVIDENCE_BYTES:
                 return None
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
@@ -223,13 +223,13 @@ def _made(path: str | Path, beneath: int | None = None) -> int:
 
 def _fill(file: BinaryIO, content: Any, name: str) -> None:
     if isinstance(content, Path):
-        if content.stat().st_size > MOST_EVIDENCE_BYTES:
+        if content.stat().st_size > MAX_EVIDENCE_BYTES:
             raise _too_large(name)
         with content.open("rb") as source:
             shutil.copyfileobj(source, file)
         return
     data = content if isinstance(content, bytes | bytearray) else _text(content, name).encode()
-    if len(data) > MOST_EVIDENCE_BYTES:
+    if len(data) > MAX_EVIDENCE_BYTES:
         raise _too_large(name)
     file.write(data)
 
@@ -241,7 +241,7 @@ def _text(content: Any, name: str) -> str:
 
 
 def _too_large(name: str) -> TooLarge:
-    limit = MOST_EVIDENCE_BYTES
+    limit = MAX_EVIDENCE_BYTES
     return TooLarge(f"evidence {name} is over {limit:,} bytes, which is the limit", limit=limit)
 
 

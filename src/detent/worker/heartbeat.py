@@ -11,7 +11,7 @@ from detent import failpoints
 from detent.clock import since_boot_s
 from detent.engine import Engine
 from detent.errors import DetentError
-from detent.recurring import Recurring
+from detent.periodic_thread import Recurring
 from detent.worker.attempt import Hold, Stop
 from detent.worker.holding import Holds
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from detent.errors import Invalid
 from detent.kernel import fields
 from detent.kernel.budget import on_exceeded_from
-from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanStep, validate
+from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MAX_STEPS, PlanStep, validate
 from detent.kernel.planned import plan_from
 from detent.kernel.retry import policy_from
 from detent.submission.options import WorkspaceMode, evidence_types, fields_of
@@ -93,7 +93,7 @@ def declare(
         _ms(timeout_s, f"{where}: timeout_s"),
         _ms(idle_timeout_s, f"{where}: idle_timeout_s"),
         concurrency_key,
-        fields.whole_number(max_parallel_steps, parallel, 1, MOST_STEPS),
+        fields.whole_number(max_parallel_steps, parallel, 1, MAX_STEPS),
     )
 
 

@@ -21,7 +21,7 @@ log = logging.getLogger("detent.worker")
 GATHER_S = 0.25
 #: The most in one row, and in one transaction.
 PIECE_BYTES = 131_072
-MOST_PIECES = 32
+MAX_PIECES = 32
 #: A run that is not known to have ended by then gets its summary from the keeper.
 SUMMARY_WITHIN_S = 60.0
 
@@ -104,7 +104,7 @@ class Keeping:
         outputs = self.store.outputs
         while outputs is not None and files.sent < files.written:
             pieces, offset = [], files.sent
-            data = files.unsent(PIECE_BYTES * MOST_PIECES)
+            data = files.unsent(PIECE_BYTES * MAX_PIECES)
             for at in range(0, len(data), PIECE_BYTES):
                 pieces.append(Piece(files.run_id, offset + at, data[at : at + PIECE_BYTES]))
             if not pieces:  # the run's own program has taken its file away

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from detent.recurring import Recurring
+from detent.periodic_thread import Recurring
 from detent.worker.attempt import Hold, Stop
 from detent.worker.holding import Holds
 

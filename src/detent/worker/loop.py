@@ -47,7 +47,7 @@ log = logging.getLogger("detent.worker")
 #: How many coroutines run at once for each thread that plain functions get.
 COROUTINES_PER_THREAD = 16
 #: No more jobs than this in one worker's hands, however small they are.
-MOST_HELD = 2_000
+MAX_HELD = 2_000
 #: How often a stopping worker looks whether it is done.
 LOOK_S = 0.02
 #: How long, beyond their grace, what was told to stop may take to end.
@@ -131,9 +131,9 @@ class Worker:
 
     def _most(self) -> int:
         """The most jobs that may be claimed at once now."""
-        if self.isolation.on() or len(self.holds) >= MOST_HELD:
+        if self.isolation.on() or len(self.holds) >= MAX_HELD:
             return 0
-        return 1 if self.isolation.careful else MOST_HELD
+        return 1 if self.isolation.careful else MAX_HELD
 
     # -- life ------------------------------------------------------------------------------
 

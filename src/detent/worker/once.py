@@ -3,7 +3,7 @@
 from detent.engine import due
 from detent.engine.claims import ClaimAsk, waiting
 from detent.store.port import Query, Writing
-from detent.worker.claiming import MOST_DUE
+from detent.worker.claiming import MAX_DUE
 from detent.worker.loop import Worker
 
 ENOUGH = 100
@@ -17,7 +17,7 @@ def drained(worker: Worker) -> bool:
     ask = ClaimAsk(worker.name, "", ENOUGH, list(worker.app.intents))
 
     def look(tx: Writing) -> tuple[bool, int]:
-        moved = due.run(tx, MOST_DUE, worker.core.engine.lifetimes)
+        moved = due.run(tx, MAX_DUE, worker.core.engine.lifetimes)
         held = tx.page(Query("queue", {"worker": worker.name}, limit=1))
         return bool(held) or waiting(tx, ask), moved
 

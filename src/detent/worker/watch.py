@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
-from detent.recurring import Recurring
+from detent.periodic_thread import Recurring
 from detent.worker.attempt import Attempt, Hold, Stop
 from detent.worker.carrying import concluded
 

@@ -87,7 +87,7 @@ def test_an_ended_job_hears_no_signals() -> None:
 
 
 def test_early_signals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MOST_EARLY_SIGNALS", 2)
+    monkeypatch.setattr(judging, "MAX_EARLY_SIGNALS", 2)
     s = running("job")
     s.signal("one")
     s.signal("two")

@@ -15,7 +15,7 @@ from detent.kernel.state import Checkpoint, Job, Task, Wait
 from detent.kernel.waits import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
 
-MOST_EARLY_SIGNALS = 1_000
+MAX_EARLY_SIGNALS = 1_000
 
 # ---- review ----------------------------------------------------------------------------------
 
@@ -148,9 +148,9 @@ def send_signal(draft: Draft, command: c.SendSignal) -> str:
         return "repeated"
     if job.state in ENDED_JOB:
         raise Refused(f"job {job.id} is {job.state} and hears no more signals", code="job_ended")
-    if sum(1 for each in known.values() if not each.taken) >= MOST_EARLY_SIGNALS:
+    if sum(1 for each in known.values() if not each.taken) >= MAX_EARLY_SIGNALS:
         raise Refused(
-            f"job {job.id} has {MOST_EARLY_SIGNALS} signals that nothing waited for yet",
+            f"job {job.id} has {MAX_EARLY_SIGNALS} signals that nothing waited for yet",
             code="too_many_signals",
         )
     signal(draft, job.id, command.name, command.value)

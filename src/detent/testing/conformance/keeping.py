@@ -2,15 +2,15 @@
 
 from functools import partial
 
-from detent import seals
+from detent.integrity import hash_chain
+from detent.integrity.rebuild import rebuild
+from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.store.port import LISTED, Seal
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.reading import busy
 from detent.testing.conformance.work import claim_one, code, complete, do, submit_job, together
-from detent.upkeep.rebuild import rebuild
-from detent.upkeep.verify import verify
 
 
 def finished(case: Case) -> str:
@@ -54,9 +54,9 @@ def many_who_seal_make_one_chain(case: Case) -> None:
     for _ in range(3):
         finished(case)
     stores = [case.store, *(engine.store for engine in case.others(3))]
-    together(*(partial(seals.seal_all, store) for store in stores))
+    together(*(partial(hash_chain.seal_all, store) for store in stores))
     with case.store.read() as view:
-        chain = seals.check(view)
+        chain = hash_chain.check(view)
         assert (chain.position, chain.breaks) == (view.head(), [])
 
 
@@ -76,10 +76,10 @@ def rows_are_made_anew_from_the_log(case: Case) -> None:
 @check
 def a_trim_takes_the_beginning_of_the_log(case: Case) -> None:
     do(case.engine, c.DeleteJob(finished(case)))
-    seals.seal_all(case.store)
+    hash_chain.seal_all(case.store)
     kept = finished(case)
     before = picture(case.store)["log"]
-    gone = seals.trim(case.store)
+    gone = hash_chain.trim(case.store)
     after = picture(case.store)["log"]
     assert after == before[gone:]
     assert {event.stream for event in after} == {kept}

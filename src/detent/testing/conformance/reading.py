@@ -4,8 +4,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from detent.audit import fold
 from detent.engine import Claimed
+from detent.integrity.audit import fold
 from detent.kernel import commands as c
 from detent.kernel.state import Resource
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS

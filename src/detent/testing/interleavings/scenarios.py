@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from detent import seals
 from detent.engine import Answer, Ask, Claimed, Engine, Idempotency, due
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.ids import new_id
+from detent.integrity import hash_chain
 from detent.kernel import commands as c
 from detent.store.port import Abilities, Writing
 
@@ -240,7 +240,7 @@ def sealing(scene: Scene) -> Script:
     def seal(hand: Hand) -> None:
         hand.operation = "seal"
         hand.submit()
-        seals.seal_all(hand.engine.store)
+        hash_chain.seal_all(hand.engine.store)
 
     return Script([partial(seal, hand) for hand in scene.hands], bool)
 

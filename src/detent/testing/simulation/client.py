@@ -16,7 +16,7 @@ from detent.operations.registry import Caller, Scope
 from detent.testing import settlement
 from detent.testing.simulation.books import ROLE
 from detent.testing.simulation.faults import Died, Violation
-from detent.testing.simulation.money_books import MOST_CALL
+from detent.testing.simulation.money_books import MAX_CALL
 from detent.testing.simulation.planned import INTENT, RESOURCES, document
 from detent.testing.simulation.process import Process
 
@@ -27,7 +27,7 @@ ANSWERS = {"question": ("yes", "no"), "confirmation": ("confirm", "confirm", "re
 #: How much of the work has a plan.
 PLANNED = 0.45
 #: More than this many pieces of live work and nothing is submitted until some have ended.
-MOST_LIVE = 30
+MAX_LIVE = 30
 #: People look mostly at what is new.
 RECENT = 15
 
@@ -78,7 +78,7 @@ class Client:
     # -- submitting ------------------------------------------------------------------------
 
     def _submit(self) -> Iterator[None]:
-        if len(self.process.auditor.live) < MOST_LIVE:
+        if len(self.process.auditor.live) < MAX_LIVE:
             yield from self._place(self._new())
 
     def _place(self, command: c.SubmitTask | c.SubmitJob) -> Iterator[None]:
@@ -108,17 +108,17 @@ class Client:
             payload=payload,
             parent_id=parent,
             depends_on=() if other is None else (other,),
-            budget=self.rng.randint(1, 3 * MOST_CALL) if self.rng.random() < 0.55 else None,
+            budget=self.rng.randint(1, 3 * MAX_CALL) if self.rng.random() < 0.55 else None,
             options=options,
             queue=self.rng.random() < 0.85,
         )
 
     def _family(self) -> Iterator[None]:
         """A task with a budget, and subtasks without one, some added while others are at work."""
-        if len(self.process.auditor.live) >= MOST_LIVE:
+        if len(self.process.auditor.live) >= MAX_LIVE:
             return
         parent = f"{self.process.name}-{next(self._serial)}"
-        budget = self.rng.randint(MOST_CALL, 6 * MOST_CALL)
+        budget = self.rng.randint(MAX_CALL, 6 * MAX_CALL)
         known = (PROJECT, "board", INTENT, "cli")
         options = {**ROLE.options, "on_budget_exceeded": "ask"}
         yield from self._place(c.SubmitTask(parent, *known, budget=budget, options=options))
@@ -196,7 +196,7 @@ class Client:
         task_id = self._one_of(short) or self._one_of(self.tasks)
         if task_id is not None:
             account = self.process.auditor.money.accounts[task_id]
-            self.do(c.RaiseBudget(task_id, account.spent + self.rng.randint(0, 2 * MOST_CALL)))
+            self.do(c.RaiseBudget(task_id, account.spent + self.rng.randint(0, 2 * MAX_CALL)))
         yield
 
     def _drain(self) -> Iterator[None]:

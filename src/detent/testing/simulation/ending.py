@@ -23,16 +23,16 @@ from detent.testing.simulation.worker import Worker
 #: Six leases a round; a quiet time longer than every timer, delay and limit ends it.
 ROUND_US = 6 * LEASE_US
 QUIET_ROUNDS = 6
-MOST_ROUNDS = 300
+MAX_ROUNDS = 300
 #: More than any script has waits, with those of the work that it starts.
-MOST_HELP = 20
+MAX_HELP = 20
 DONE = ("done", "completed")
 ENDED = (*DONE, "cancelled", "budget_exceeded")
 #: What is answered in the end, by kind of question, and the money that is given.
 SAID = {"question": "yes", "confirmation": "confirm"}
 ENOUGH = 1_000_000
 #: So many of those that are left are asked for their reasons.
-MOST_ASKED = 40
+MAX_ASKED = 40
 
 
 def end_in_peace(
@@ -51,7 +51,7 @@ def end_in_peace(
     _work_off(auditor, clock, workers, keepers)
     _nothing_runnable(auditor, helped=False)
     _nothing_held(auditor)
-    for _ in range(MOST_HELP):
+    for _ in range(MAX_HELP):
         if not _help(auditor, workers[0]):
             break
         _work_off(auditor, clock, workers, keepers)
@@ -75,7 +75,7 @@ def _work_off(
 ) -> None:
     """Keepers keep and workers work, round after round, until nothing stirs for a while."""
     quiet = 0
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         clock.advance(us=ROUND_US)
         before = len(auditor.log)
         for keeper in keepers:
@@ -86,7 +86,7 @@ def _work_off(
         quiet = quiet + 1 if len(auditor.log) == before else 0
         if quiet == QUIET_ROUNDS:
             return
-    raise Violation(f"P3: still not at rest after {MOST_ROUNDS} rounds")
+    raise Violation(f"P3: still not at rest after {MAX_ROUNDS} rounds")
 
 
 def _work(worker: Worker) -> None:
@@ -165,7 +165,7 @@ def _everything_explained(auditor: Auditor) -> None:
     tasks = [task for task in auditor.world.tasks.values() if task.state not in ENDED]
     with auditor.store.read() as view:
         look = reasons.Look(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
-        for task in tasks[-MOST_ASKED:]:
+        for task in tasks[-MAX_ASKED:]:
             if not reasons.why(look, task)["reasons"]:
                 raise Violation(f"why: {task.id} is {task.state}, and nobody can say why")
 

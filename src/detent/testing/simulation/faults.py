@@ -34,8 +34,8 @@ class Fate(StrEnum):
 FATES = {Fate.DIED_BEFORE: 8, Fate.DIED_AFTER: 8, Fate.NO_SPACE: 4}
 #: How often others act between two transactions of one call, and how many turns they have;
 #: how often the process is stopped there for longer than a lease, and how many they have then.
-BETWEEN, MOST_BETWEEN = 0.6, 3
-STOPPED, MOST_STOPPED = 0.12, 12
+BETWEEN, MAX_BETWEEN = 0.6, 3
+STOPPED, MAX_STOPPED = 0.12, 12
 
 
 def nothing() -> None:
@@ -68,7 +68,7 @@ class Faults:
         if drawn < STOPPED:
             self.sleep()
         if drawn < BETWEEN:
-            for _ in range(self.rng.randint(1, MOST_STOPPED if drawn < STOPPED else MOST_BETWEEN)):
+            for _ in range(self.rng.randint(1, MAX_STOPPED if drawn < STOPPED else MAX_BETWEEN)):
                 self.others()
 
 

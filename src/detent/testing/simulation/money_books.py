@@ -12,7 +12,7 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 
 #: What one call of a run may cost at most.
-MOST_CALL = 30
+MAX_CALL = 30
 ENDS_OF_RUNS = (e.RunSucceeded, e.RunFailed, e.RunTimedOut, e.RunCancelled)
 
 
@@ -124,7 +124,7 @@ class MoneyBooks:
         account.spent += event.amount
         if account.used_up and not before:
             account.drawing = frozenset(run for run, line in self.live.items() if task_id in line)
-        if account.overshoot > MOST_CALL * len(account.drawing):
+        if account.overshoot > MAX_CALL * len(account.drawing):
             return f"{task_id} is over its budget by more than the last calls: {account}"
         return None
 

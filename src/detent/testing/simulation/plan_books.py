@@ -12,7 +12,7 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 
 LOCAL = "local"
-MOST_REPLANS = 3
+MAX_REPLANS = 3
 #: What a critic's word makes of a step; any other word fails it.
 AFTER = {
     "accept": "step_succeeded",
@@ -92,7 +92,7 @@ class PlanBooks:
         self.counts["critic rejects"] += word != "accept"
         again = word == "replan" and plan.planner and not plan.wanted
         asked = any(isinstance(record.event, e.ReplanRequested) for record in records)
-        if asked != (again and plan.replans < MOST_REPLANS):
+        if asked != (again and plan.replans < MAX_REPLANS):
             return f"{word} on {name} of {job_id} asked for a plan: {asked}, after {plan.replans}"
         return None
 

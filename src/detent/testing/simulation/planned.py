@@ -24,14 +24,14 @@ RESOURCES: Mapping[str, Mapping[str, Any]] = {
     "kiln": {"capabilities": ["fire"], "capacity": 1},
 }
 WANTED = ((), ("press",), ("press",), ("lift",), ("fire",))
-MOST_STEPS = 4
+MAX_STEPS = 4
 LONGEST_HOLD_MS = 15_000
 
 
 def document(seed: str, version: int) -> dict[str, Any]:
     """A plan; most steps of one version stand in the next one too, with the same input."""
     rng = random.Random(f"{seed}/{version}")
-    names = "abcdef"[: rng.randint(1, MOST_STEPS)]
+    names = "abcdef"[: rng.randint(1, MAX_STEPS)]
     return {"steps": [_step(rng, seed, names[:at], name, version) for at, name in enumerate(names)]}
 
 

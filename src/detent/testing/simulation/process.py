@@ -21,7 +21,7 @@ from detent.testing.simulation.books import LEASE_US
 from detent.testing.simulation.faults import Faults, FaultyStore
 from detent.testing.simulation.planned import INTENT, STEP_INTENTS
 
-MOST_DUE = 20
+MAX_DUE = 20
 
 
 class Process:
@@ -86,7 +86,7 @@ class Process:
     def claim(self, limit: int) -> list[Claimed]:
         """What a worker does when it has room: first what is due, then a claim."""
         self.store.begin()
-        self.engine.within(lambda tx: due.run(tx, MOST_DUE, self.engine.lifetimes))
+        self.engine.within(lambda tx: due.run(tx, MAX_DUE, self.engine.lifetimes))
         nonce = f"{self.name}/{next(self._serial)}"
         claimed = self.engine.claim(ClaimAsk(self.name, nonce, limit, (INTENT, *self.abilities)))
         self.auditor.claimed(claimed)

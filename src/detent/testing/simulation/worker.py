@@ -13,7 +13,7 @@ from detent.kernel import commands as c
 from detent.testing.scenes import late
 from detent.testing.simulation.books import ROLE
 from detent.testing.simulation.carrying import Carrying
-from detent.testing.simulation.money_books import MOST_CALL
+from detent.testing.simulation.money_books import MAX_CALL
 from detent.testing.simulation.process import Process
 from detent.testing.witness import Hand
 
@@ -154,7 +154,7 @@ class Worker:
             return None
         yield from self._reserve(claimed, run_id)
         for _ in range(self.rng.randint(0, 3)):
-            total += self.rng.randint(1, MOST_CALL)
+            total += self.rng.randint(1, MAX_CALL)
             result = yield from self._tell(c.ChargeRun(claimed.grant, run_id, total))
             if isinstance(result, Answer) and result.value == "exceeded":
                 return _over_budget(claimed, run_id)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from detent import feed, seals
+from detent import feed
 from detent.errors import DetentError
 from detent.failpoints import Action
+from detent.integrity import hash_chain
 from detent.operations.core import Core
 from detent.store.port import Query
 from detent.testing.torture import evidence
@@ -328,7 +329,7 @@ def _play_keeper(place: Place, armed: str, outcome: Outcome) -> None:
             outcome.problems.append(f"P20: the receiver was told {receiver.messages}")
         _conclude(place, core, outcome, job_id)
         with core.store.read() as view:
-            outcome.problems += [f"the chain: {each}" for each in seals.check(view).breaks]
+            outcome.problems += [f"the chain: {each}" for each in hash_chain.check(view).breaks]
 
 
 def _to_tell(core: Core) -> list[str]:

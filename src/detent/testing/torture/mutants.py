@@ -76,7 +76,7 @@ def webhook_cursor_moves_first() -> Patches:
     def fill(self: Dispatcher, hook: Any) -> int:
         with self.core.store.read() as view:
             cursor = view.rows("webhooks")[cursor_name(hook.name)]["position"]
-            batch = view.events(cursor, webhooks.MOST_EVENTS)
+            batch = view.events(cursor, webhooks.MAX_EVENTS)
             chosen = webhooks._chosen(view, hook, batch) if batch else []
         if batch:
             moved = {cursor_name(hook.name): {"position": batch[-1].position}}

@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 #: How often the person who watches hears something.
 SAY_EVERY_S = 5.0
 #: A slow machine gets up to so much more time than was asked for, until enough was seen.
-MOST_MORE_S = 180.0
+MAX_MORE_S = 180.0
 #: How often it is looked whether that is so.
 LOOK_EVERY_S = 1.0
 #: Readers of each kind; one webhook message in CUT_EVERY is cut off without an answer.
@@ -153,7 +153,7 @@ class Storm:
         while (left_s := ends_s - time.monotonic()) > 0:
             never.wait(min(left_s, SAY_EVERY_S))
             self.say(self._progress(ends_s - time.monotonic()))
-        while time.monotonic() < ends_s + MOST_MORE_S and self._shows_too_little():
+        while time.monotonic() < ends_s + MAX_MORE_S and self._shows_too_little():
             never.wait(LOOK_EVERY_S)
         self.injector.end()
         for client in self.clients:

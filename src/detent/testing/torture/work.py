@@ -17,7 +17,7 @@ REFERENCE = "detent.testing.torture.work:app"
 #: Faults are many and not the work's own: it is tried again at once, and often.
 RETRY = {"retries": 50, "backoff": "fixed", "delay_ms": 20, "classes": {"lost": {"retries": 200}}}
 #: A step of a plan has a count of its own.
-MOST_STEP_RETRIES = 50
+MAX_STEP_RETRIES = 50
 NAP_S = 0.02
 #: As long as two leases.
 LONG_S = 0.8
@@ -143,11 +143,11 @@ app.plan(
         for name, needs in (("a", []), ("b", []), ("c", ["a", "b"]))
     ],
     retry=RETRY,
-    max_retries=MOST_STEP_RETRIES,
+    max_retries=MAX_STEP_RETRIES,
 )
 
 
-@app.planner("thought-out", retry=RETRY, max_retries=MOST_STEP_RETRIES)
+@app.planner("thought-out", retry=RETRY, max_retries=MAX_STEP_RETRIES)
 def thought_out(_: Any) -> list[dict[str, Any]]:
     return [{"name": "only", "intent": "part", "input": {"name": "only"}}]
 

@@ -32,7 +32,7 @@ WHOLE = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
 TAIL_BYTES = 1_000
 CHUNK = 65_536
 #: Chunks read in one go: more than a pipe holds, and no flood keeps a stop from being seen.
-MOST_CHUNKS = 32
+MAX_CHUNKS = 32
 
 
 class CommandRunner:
@@ -212,7 +212,7 @@ class Follower:
 
     def _read(self, output: int) -> None:
         """What is there now; what outlives the process keeps the pipe open for ever."""
-        for _ in range(MOST_CHUNKS):
+        for _ in range(MAX_CHUNKS):
             try:
                 chunk = os.read(output, CHUNK)
             except BlockingIOError:

@@ -15,11 +15,11 @@ from detent.redaction import redact, redact_value
 from detent.worker.files import RunFiles
 
 QUESTION, SUMMARY = "question.json", "summary.md"
-MOST_QUESTION_BYTES = 1_048_576
-MOST_SUMMARY_BYTES = 1_048_576
+MAX_QUESTION_BYTES = 1_048_576
+MAX_SUMMARY_BYTES = 1_048_576
 LONGEST_TEXT = 10_000
 LONGEST_SUMMARY = 100_000
-MOST_OPTIONS = 20
+MAX_OPTIONS = 20
 LONGEST_EXPIRY_S = 10 * 365 * 86_400
 
 
@@ -50,7 +50,7 @@ class Left(NamedTuple):
 def question_in(files: RunFiles) -> Left:
     """What the agent has left in its question file."""
     try:
-        data = files.left(QUESTION, MOST_QUESTION_BYTES)
+        data = files.left(QUESTION, MAX_QUESTION_BYTES)
     except (DetentError, OSError) as error:
         return Left(_unreadable(str(error)))
     if data is None or not data.strip():
@@ -68,8 +68,8 @@ def _read(data: bytes) -> Left:
     if not isinstance(found, Mapping) or not isinstance(found.get("text"), str):
         return Left(_unreadable(f"{QUESTION} has no text"))
     options = found.get("options") or []
-    if not isinstance(options, list) or len(options) > MOST_OPTIONS:
-        return Left(_unreadable(f"{QUESTION}: options is no list of at most {MOST_OPTIONS}"))
+    if not isinstance(options, list) or len(options) > MAX_OPTIONS:
+        return Left(_unreadable(f"{QUESTION}: options is no list of at most {MAX_OPTIONS}"))
     text = redact(found["text"]).strip()
     if not is_question(text, options):
         return Left(summary=text[:LONGEST_SUMMARY])
@@ -97,7 +97,7 @@ def _unreadable(why: str) -> Asked:
 def summary_in(files: RunFiles) -> tuple[str | None, str | None]:
     """The agent's summary, and what was wrong with it; both None if it left none."""
     try:
-        data = files.left(SUMMARY, MOST_SUMMARY_BYTES)
+        data = files.left(SUMMARY, MAX_SUMMARY_BYTES)
     except (DetentError, OSError) as error:
         return None, str(error)
     text = "" if data is None else redact(data.decode("utf-8", "replace")).strip()

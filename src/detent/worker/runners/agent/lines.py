@@ -14,10 +14,10 @@ import msgspec
 from detent.worker.runners.agent.config import Agent, LineRule
 
 #: The longest line that is read for facts, and what is kept of one for the output.
-MOST_LINE = 8 * 1024 * 1024
-MOST_SHOWN = 64 * 1024
-MOST_TEXT = 200_000
-MOST_TAIL = 8_000
+MAX_LINE = 8 * 1024 * 1024
+MAX_SHOWN = 64 * 1024
+MAX_TEXT = 200_000
+MAX_TAIL = 8_000
 NUMBERS = ("tokens_in", "tokens_out", "turns", "retry_after_ms", "reset_at_s")
 TEXTS = ("session_id", "subtype", "text")
 
@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder().decode
 class Lines:
     """Whole lines out of chunks, holding no more than one line of the allowed length."""
 
-    def __init__(self, most: int = MOST_LINE) -> None:
+    def __init__(self, most: int = MAX_LINE) -> None:
         self.most = most
         self.too_long = 0
         self._parts: list[bytes] = []
@@ -56,7 +56,7 @@ class Lines:
         if self._held + len(piece) > self.most:
             self._passing = True
             self.too_long += 1
-            self._parts = [b"".join(self._parts)[:MOST_SHOWN] or piece[:MOST_SHOWN]]
+            self._parts = [b"".join(self._parts)[:MAX_SHOWN] or piece[:MAX_SHOWN]]
             return
         self._parts.append(piece)
         self._held += len(piece)
@@ -113,11 +113,11 @@ class Reader:
     def _take_text(self, rule: LineRule, value: Any) -> None:
         if isinstance(value, str):
             before = self.facts.get(rule.take, "") if rule.joined else ""
-            self.facts[rule.take] = (before + value)[:MOST_TEXT]
+            self.facts[rule.take] = (before + value)[:MAX_TEXT]
 
     def complain(self, text: str) -> None:
         """What came on stderr; the last of it is kept."""
-        self.stderr = (self.stderr + text)[-MOST_TAIL:]
+        self.stderr = (self.stderr + text)[-MAX_TAIL:]
 
     @property
     def ended(self) -> bool:

@@ -14,7 +14,7 @@ from detent.store.port import Logged, Query, Reading
 from detent.store.walking import events_of
 from detent.worker.attempt import Attempt
 
-MOST_RUNS = 1_000
+MAX_RUNS = 1_000
 
 
 class Moment(NamedTuple):
@@ -47,7 +47,7 @@ def past_of(view: Reading, attempt: Attempt) -> Past:
     step = None if attempt.step is None else attempt.step.name
     jobs = [job.id]
     if task is not None and step is None:
-        rows = view.page(Query("jobs", {"task_id": task.id}, "created_at", limit=MOST_RUNS))
+        rows = view.page(Query("jobs", {"task_id": task.id}, "created_at", limit=MAX_RUNS))
         jobs = [row["id"] for row in rows]
     runs = [run for run in _runs(view, jobs, step) if run["id"] != attempt.run_id]
     session_id = _session(attempt, runs)
@@ -60,7 +60,7 @@ def past_of(view: Reading, attempt: Attempt) -> Past:
 
 
 def _runs(view: Reading, jobs: Sequence[str], step: str | None) -> list[Mapping[str, Any]]:
-    query = Query("runs", {"job_id": jobs, "step": step}, "queued_at", limit=MOST_RUNS)
+    query = Query("runs", {"job_id": jobs, "step": step}, "queued_at", limit=MAX_RUNS)
     return list(view.page(query))
 
 

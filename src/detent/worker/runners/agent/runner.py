@@ -33,7 +33,7 @@ from detent.worker.workspaces import WORKTREE
 
 KEEP, GO_ON = "keep", "go on"
 CHANGES = "changes.diff"
-MOST_RESULT = 200_000
+MAX_RESULT = 200_000
 
 
 class AgentRunner:
@@ -219,7 +219,7 @@ class AgentRun:
         facts = end.facts
         text = facts.get("text")
         found = {
-            "text": redact(text)[:MOST_RESULT] if isinstance(text, str) else None,
+            "text": redact(text)[:MAX_RESULT] if isinstance(text, str) else None,
             "summary": summary or said,
             "output": _storable(facts.get("output")),
             "turns": facts.get("turns"),

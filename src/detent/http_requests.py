@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from detent import errors
-from detent.codes import CODES
+from detent.error_codes import CODES
 
 
 class Route(NamedTuple):

@@ -14,12 +14,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from detent import seals
 from detent.errors import Broken, NotFound, Refused
+from detent.integrity import hash_chain
 from detent.store.files import CHUNK_BYTES
 from detent.store.port import Logged, Query, Reading, Store
 from detent.store.walking import events_of
-from detent.upkeep.archive import (
+from detent.transfer.archive import (
     EVENTS,
     FORMAT,
     TREE,
@@ -69,7 +69,7 @@ def export_task(store: Store, task_id: str, path: Path, read_output: ReadOutput)
     """Write the archive of the tree that a task belongs to; the file is whole or not there."""
     if path.exists():
         raise Refused(f"{path} is there already.", hint="Give another name, or remove it.")
-    seals.seal_all(store)
+    hash_chain.seal_all(store)
     directory = path.absolute().parent
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=directory) as drafts:
@@ -99,7 +99,7 @@ def _write(store: Store, task_id: str, draft: Path, read_output: ReadOutput) -> 
         counts: dict[str, int] = {}
         for event in events:
             counts[event.stream] = counts.get(event.stream, 0) + 1
-        events_chain = seals.chained(seals.START, events).hex()
+        events_chain = hash_chain.chained(hash_chain.START, events).hex()
         known = (FORMAT, VERSION, version("detent"), root, counts, events_chain, chain)
         digest = writer.finish(Manifest(*known, output, missing, writer.members))
     finally:

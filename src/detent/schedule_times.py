@@ -19,7 +19,7 @@ OVERLAPS = ("allow", "skip")
 #: What happens with times that passed while nobody was there: each, one for all, or none.
 MISSED = ("all", "once", "skip")
 #: At most so many missed times are made up for at once.
-MOST_MISSED = 100
+MAX_MISSED = 100
 #: A time is missed when it is found later than this.
 LATE_US = 60 * S_US
 
@@ -108,7 +108,7 @@ def due_times(schedule: Schedule, now: int) -> list[int]:
         return []
     passed = [schedule.next_at]
     for at in times(schedule, schedule.next_at):
-        if at > now or len(passed) >= MOST_MISSED:
+        if at > now or len(passed) >= MAX_MISSED:
             break
         passed.append(at)
     late = [at for at in passed if now - at > LATE_US]

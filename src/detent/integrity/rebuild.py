@@ -3,10 +3,10 @@
 The rows come out of the same ledger that wrote them first, event by event.
 """
 
-from detent import audit
-from detent.audit import Folded
 from detent.engine.ledger import Ledger, queue_row
 from detent.errors import Broken
+from detent.integrity import audit
+from detent.integrity.audit import Folded
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.port import Changes, LeaseRow, Store, Writing

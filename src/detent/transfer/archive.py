@@ -22,8 +22,9 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from detent import audit, private_files, seals
+from detent import private_files
 from detent.errors import Refused, TooLarge
+from detent.integrity import audit, hash_chain
 from detent.kernel.world import RUNS
 from detent.store.files import CHUNK_BYTES
 from detent.store.port import TOMBSTONES, Logged
@@ -33,14 +34,14 @@ MANIFEST, EVENTS, TREE = "manifest.json", "events.jsonl", "tree.json"
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}")
 #: Members are called by what they hold, whatever their runs and files are called.
 NAME = re.compile(r"events\.jsonl|tree\.json|(?:evidence|output)/[0-9a-f]{64}")
-MOST_BYTES = 1_073_741_824
-MOST_MANIFEST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 1_073_741_824
+MAX_MANIFEST_BYTES = 8 * 1024 * 1024
 #: Fewer than a zip file can have without the extensions of ZIP64, which are not read.
-MOST_MEMBERS = 65_000
-MOST_DIRECTORY_BYTES = 8 * 1024 * 1024
+MAX_MEMBERS = 65_000
+MAX_DIRECTORY_BYTES = 8 * 1024 * 1024
 #: The history is held in memory, and each of its lines is decoded as a whole.
-MOST_HISTORY_BYTES = 32 * 1024 * 1024
-MOST_LINE_BYTES = 16 * 1024 * 1024
+MAX_HISTORY_BYTES = 32 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
 #: The end of a zip file without a comment; and what stands before it with ZIP64.
 END, END_BYTES, LOCATOR, LOCATOR_BYTES = b"PK\x05\x06", 22, b"PK\x06\x07", 20
 #: Others are unpacked without a limit by the standard library.
@@ -106,9 +107,9 @@ class Writer:
 
     def add(self, name: str, pieces: Iterable[bytes]) -> Member:
         digest, size = sha256(), 0
-        most = MOST_HISTORY_BYTES if name == EVENTS else MOST_BYTES
-        if len(self.members) >= MOST_MEMBERS - 1:
-            raise TooLarge(f"An archive has at most {MOST_MEMBERS:,} files.", limit=MOST_MEMBERS)
+        most = MAX_HISTORY_BYTES if name == EVENTS else MAX_BYTES
+        if len(self.members) >= MAX_MEMBERS - 1:
+            raise TooLarge(f"An archive has at most {MAX_MEMBERS:,} files.", limit=MAX_MEMBERS)
         with self._zip.open(_info(name), "w", force_zip64=True) as member:
             for piece in pieces:
                 digest.update(piece)
@@ -122,8 +123,8 @@ class Writer:
 
     def _grow(self, by: int) -> None:
         self.size += by
-        if self.size > MOST_BYTES:
-            raise TooLarge(f"An archive holds at most {MOST_BYTES:,} bytes.", limit=MOST_BYTES)
+        if self.size > MAX_BYTES:
+            raise TooLarge(f"An archive holds at most {MAX_BYTES:,} bytes.", limit=MAX_BYTES)
 
     def finish(self, manifest: Manifest) -> str:
         """Write the manifest; its SHA-256, which stands for the whole archive."""
@@ -170,16 +171,16 @@ class Archive:
 
     def _read_manifest(self) -> bytes:
         entries = self._zip.infolist()
-        if len(entries) > MOST_MEMBERS:
-            raise ValueError(f"over {MOST_MEMBERS} members")
+        if len(entries) > MAX_MEMBERS:
+            raise ValueError(f"over {MAX_MEMBERS} members")
         found = [entry for entry in entries if entry.filename == MANIFEST]
-        if len(found) != 1 or found[0].file_size > MOST_MANIFEST_BYTES:
+        if len(found) != 1 or found[0].file_size > MAX_MANIFEST_BYTES:
             raise ValueError("it has no manifest that can be read")
         if any(entry.compress_type not in COMPRESSIONS for entry in entries):
             raise ValueError("it is compressed in another way than by deflate")
         with self._zip.open(found[0]) as member:
-            document = member.read(MOST_MANIFEST_BYTES + 1)
-        if len(document) > MOST_MANIFEST_BYTES:
+            document = member.read(MAX_MANIFEST_BYTES + 1)
+        if len(document) > MAX_MANIFEST_BYTES:
             raise ValueError("its manifest is too large")
         return document
 
@@ -244,12 +245,12 @@ class Archive:
                 yield f"{name!r} is no name of a member"
         if any(each.size < 0 for each in members.values()):
             yield "a size is negative"
-        if sum(each.size for each in members.values()) > MOST_BYTES:
-            yield f"it would hold over {MOST_BYTES:,} bytes"
+        if sum(each.size for each in members.values()) > MAX_BYTES:
+            yield f"it would hold over {MAX_BYTES:,} bytes"
         if EVENTS not in members:
             yield "it has no history"
-        elif members[EVENTS].size > MOST_HISTORY_BYTES:
-            yield f"its history is over {MOST_HISTORY_BYTES:,} bytes"
+        elif members[EVENTS].size > MAX_HISTORY_BYTES:
+            yield f"its history is over {MAX_HISTORY_BYTES:,} bytes"
         for run_id, digest in self.manifest.output.items():
             if f"output/{digest}" not in members:
                 yield f"the output of run {run_id} is missing"
@@ -268,7 +269,7 @@ class Archive:
 
     def _wrong_history(self) -> Iterator[str]:
         events = self.events()
-        if seals.chained(seals.START, events).hex() != self.manifest.events_chain:
+        if hash_chain.chained(hash_chain.START, events).hex() != self.manifest.events_chain:
             yield "the chain over its events is another than the manifest says"
         yield from _wrong_events(events, self.manifest)
         log = History(events)
@@ -345,8 +346,8 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\n")
         yield from whole
-        if len(rest) > MOST_LINE_BYTES:
-            raise ValueError(f"a line of its history is over {MOST_LINE_BYTES:,} bytes")
+        if len(rest) > MAX_LINE_BYTES:
+            raise ValueError(f"a line of its history is over {MAX_LINE_BYTES:,} bytes")
     if rest:
         yield rest
 
@@ -360,8 +361,8 @@ def _check_directory(path: Path) -> None:
     directory, comment = struct.unpack("<I4xH", end[-10:])
     if end[-END_BYTES:][:4] != END or comment:
         raise ValueError("it does not end like a zip file")
-    if end[:4] == LOCATOR or directory > MOST_DIRECTORY_BYTES:
-        raise ValueError(f"over {MOST_MEMBERS} members")
+    if end[:4] == LOCATOR or directory > MAX_DIRECTORY_BYTES:
+        raise ValueError(f"over {MAX_MEMBERS} members")
 
 
 def _wrong_events(events: Sequence[Logged], manifest: Manifest) -> Iterator[str]:

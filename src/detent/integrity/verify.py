@@ -5,9 +5,9 @@ Checks first. Seals what was not sealed yet only if nothing was found, and chang
 
 from typing import NamedTuple
 
-from detent import audit, seals
-from detent.audit import Difference, Folded
-from detent.seals import Anchor, Break, Progress, Unsealed
+from detent.integrity import audit, hash_chain
+from detent.integrity.audit import Difference, Folded
+from detent.integrity.hash_chain import Anchor, Break, Progress, Unsealed
 from detent.store.port import Reading, Store
 
 
@@ -42,8 +42,8 @@ def verify(
     With `accept_unsealed` events without a timely seal are sealed and accepted, if nothing differs.
     """
     with store.read() as view:
-        chain = seals.check(view, progress)
-        breaks = [*chain.breaks, *(seals.compare(view, anchor) if anchor else ())]
+        chain = hash_chain.check(view, progress)
+        breaks = [*chain.breaks, *(hash_chain.compare(view, anchor) if anchor else ())]
         found = [_difference(each) for each in breaks]
         folded = audit.fold(view, progress)
         found += _in_view(view, folded)
@@ -58,12 +58,12 @@ def verify(
 
 def _seal(store: Store, *, accept: bool) -> Anchor:
     if accept:
-        seals.accept(store)
+        hash_chain.accept(store)
     else:
-        seals.seal_all(store)
+        hash_chain.seal_all(store)
     with store.read() as view:
         last = view.last_seal()
-    return Anchor(last.to_position, last.chain.hex()) if last else Anchor(0, seals.START.hex())
+    return Anchor(last.to_position, last.chain.hex()) if last else Anchor(0, hash_chain.START.hex())
 
 
 def _in_view(view: Reading, folded: Folded) -> list[Difference]:

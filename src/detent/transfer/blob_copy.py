@@ -2,8 +2,8 @@
 
 import tempfile
 
-from detent.audit import FAR
 from detent.errors import Broken
+from detent.integrity.audit import FAR
 from detent.store.files import Blobs, Tell, untold
 
 BATCH = 1_000

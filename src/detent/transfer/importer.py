@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from detent import audit, seals
-from detent.audit import Folded
 from detent.engine import Engine
 from detent.engine.ledger import Ledger
 from detent.errors import Refused
+from detent.integrity import audit, hash_chain
+from detent.integrity.audit import Folded
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.port import Logged, Reading, Writing
-from detent.upkeep.archive import Archive, History, opened
+from detent.transfer.archive import Archive, History, opened
 
 #: Keeps a run's output: its id, the offset, the bytes.
 WriteOutput = Callable[[str, int, bytes], None]
@@ -59,11 +59,11 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
 
 def _sealed_apart(engine: Engine, append: Callable[[Writing], bool]) -> None:
     """Append with seals of its own: the events keep their old times, which is no late sealing."""
-    seals.seal_all(engine.store)
+    hash_chain.seal_all(engine.store)
     with engine.store.read() as view:
         last = view.last_seal()
     engine.within(append)
-    seals.accept(engine.store, after=last.to_position if last else 0)
+    hash_chain.accept(engine.store, after=last.to_position if last else 0)
 
 
 def _must_be_over(folded: Folded) -> None:

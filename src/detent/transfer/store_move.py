@@ -6,19 +6,19 @@ Evidence comes along out of its directory, and output out of the files of the ru
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from detent.audit import Difference
 from detent.errors import Broken, Refused
-from detent.seals import Anchor
+from detent.integrity.audit import Difference
+from detent.integrity.hash_chain import Anchor
+from detent.integrity.rebuild import rebuild
+from detent.integrity.verify import verify
 from detent.store.files import Piece, Tell, untold
 from detent.store.open import open_store
 from detent.store.port import LISTED, TABLES, Query, Reading, Store
 from detent.store.postgres.copying import Table, copy_into
 from detent.store.sqlite import SqliteStore, copying
 from detent.store.sqlite.reading import SqliteReading
-from detent.upkeep.blobs import copy_blobs
-from detent.upkeep.export import ReadOutput
-from detent.upkeep.rebuild import rebuild
-from detent.upkeep.verify import verify
+from detent.transfer.blob_copy import copy_blobs
+from detent.transfer.exporter import ReadOutput
 
 #: What is copied as it is: the log, and what does not follow from it.
 COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", *TABLES)
