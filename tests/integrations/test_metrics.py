@@ -173,12 +173,12 @@ def test_a_dismissed_subtask_is_counted_once_for_its_tree(core: Core) -> None:
 def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
     core: Core, clock: VirtualClock
 ) -> None:
-    from detent.engine import due
+    from detent.engine import due_timers
 
     submit(core)
     late = claim(core)
     clock.advance(seconds=31)
-    core.engine.within(lambda tx: due.run(tx, 10, core.engine.lifetimes))
+    core.engine.within(lambda tx: due_timers.run(tx, 10, core.engine.lifetimes))
     claim(core)
     (refused,) = core.engine.ask([_ask(c.CompleteRun(late, f"{late.job_id}-r1"))])
     assert refused.code == "stale_fence"  # type: ignore[union-attr]

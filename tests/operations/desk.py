@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from detent.engine import Claimed, Engine, due
+from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
 from detent.operations.core import Core
@@ -95,7 +95,7 @@ class Desk:
     def later(self, seconds: float) -> None:
         self.clock.set(self.clock.now + round(seconds * S_US))
         engine = self.core.engine
-        engine.within(lambda tx: due.run(tx, 1_000, engine.lifetimes))
+        engine.within(lambda tx: due_timers.run(tx, 1_000, engine.lifetimes))
 
     def head(self) -> int:
         with self.core.store.read() as view:

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from detent.engine import Engine
-from detent.engine.asking import Idempotency
+from detent.engine.types import Idempotency
 from detent.errors import Broken, Refused
 from detent.kernel import commands as c
 from detent.store.open import open_store

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.engine import Ask, Claimed, Engine, due
+from detent.engine import Ask, Claimed, Engine, due_timers
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -103,7 +103,7 @@ class Crowd:
         return "ok"
 
     def keep(self, engine: Engine, chance: random.Random) -> str:
-        engine.within(lambda tx: due.run(tx, 100, engine.lifetimes))
+        engine.within(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
         return "ok"
 
 

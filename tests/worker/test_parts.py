@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from detent import redaction
-from detent.engine import Answer, Ask, Engine, due
+from detent.engine import Answer, Ask, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
@@ -234,7 +234,7 @@ def installed() -> tuple[VirtualClock, Engine]:
 
 
 def pass_once(engine: Engine) -> int:
-    return engine.within(lambda tx: due.run(tx, 100, engine.lifetimes))
+    return engine.within(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
 
 
 def state_of(engine: Engine, job_id: str) -> str:
@@ -267,7 +267,7 @@ def test_a_pass_is_bounded() -> None:
         engine.do(c.SubmitJob(f"j{number}", "default", "x"), ACTOR)
     engine.claim(ClaimAsk("w", "n", 5, None))
     clock.advance(seconds=31)
-    passes = [engine.within(lambda tx: due.run(tx, 2, engine.lifetimes)) for _ in range(4)]
+    passes = [engine.within(lambda tx: due_timers.run(tx, 2, engine.lifetimes)) for _ in range(4)]
     assert passes == [2, 2, 1, 0]
 
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
 from detent.engine import batch, claims
-from detent.engine.asking import Ask, Claimed
 from detent.engine.batch import Lifetimes
 from detent.engine.claims import ClaimAsk
+from detent.engine.types import Ask, Claimed
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.store.port import Store, Writing

@@ -3,7 +3,7 @@
 The rows come out of the same ledger that wrote them first, event by event.
 """
 
-from detent.engine.ledger import Ledger, queue_row
+from detent.engine.changeset import Ledger, queue_row
 from detent.errors import Broken
 from detent.integrity import audit
 from detent.integrity.audit import Folded

@@ -7,7 +7,7 @@ decision is dropped. So the list cannot differ from the rules. Reads only.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.engine.loading import Wanted, load
+from detent.engine.loader import Wanted, load
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from detent.engine.loading import take_spenders
+from detent.engine.loader import take_spenders
 from detent.kernel import spending
 from detent.kernel.budget import Purse, Short
 from detent.kernel.state import Task

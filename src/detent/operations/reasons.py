@@ -6,7 +6,7 @@ A reason of the queue is looked for where the claim looks: pauses, limits, rates
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.engine.room import RATE
+from detent.engine.concurrency_limits import RATE
 from detent.kernel.budget import is_warned
 from detent.kernel.lane import needs_of
 from detent.kernel.lifecycles import LIFECYCLES

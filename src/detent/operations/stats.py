@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detent import views
-from detent.engine.room import RATE
+from detent.engine.concurrency_limits import RATE
 from detent.errors import Invalid, Refused
 from detent.operations import lately, shapes
 from detent.operations.core import Core

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from detent.engine import Claimed, Engine, due
+from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -115,7 +115,7 @@ class Harness:
         """
         claims = 0
         for _ in range(MAX_ROUNDS):
-            self.engine.within(lambda tx: due.run(tx, 1_000, self.engine.lifetimes))
+            self.engine.within(lambda tx: due_timers.run(tx, 1_000, self.engine.lifetimes))
             claimed = self.engine.claim(
                 ClaimAsk("harness", f"n{claims}", 1, list(self.app.intents))
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from detent.engine import Engine
-from detent.engine.ledger import Ledger
+from detent.engine.changeset import Ledger
 from detent.errors import Refused
 from detent.integrity import audit, hash_chain
 from detent.integrity.audit import Folded

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from detent import failpoints
 from detent.clock import since_boot_s
-from detent.engine import Claimed, Engine, due
+from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk, Sessions
 from detent.errors import DetentError
 from detent.worker.attempt import Attempt
@@ -161,7 +161,7 @@ class Claimer:
         now_s = time.monotonic()
         if not self.alarms.due(now) and now_s < self._due_s:
             return
-        done = self.engine.within(lambda tx: due.run(tx, MAX_DUE, self.engine.lifetimes))
+        done = self.engine.within(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
         self._due_s = 0.0 if done >= MAX_DUE else now_s + DUE_S
 
     def _claim(self, lane: Lane, places: int) -> bool:

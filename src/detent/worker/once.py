@@ -1,6 +1,6 @@
 """A worker that does what is there and then is done: when nothing is left that it could claim."""
 
-from detent.engine import due
+from detent.engine import due_timers
 from detent.engine.claims import ClaimAsk, waiting
 from detent.store.port import Query, Writing
 from detent.worker.claiming import MAX_DUE
@@ -17,7 +17,7 @@ def drained(worker: Worker) -> bool:
     ask = ClaimAsk(worker.name, "", ENOUGH, list(worker.app.intents))
 
     def look(tx: Writing) -> tuple[bool, int]:
-        moved = due.run(tx, MAX_DUE, worker.core.engine.lifetimes)
+        moved = due_timers.run(tx, MAX_DUE, worker.core.engine.lifetimes)
         held = tx.page(Query("queue", {"worker": worker.name}, limit=1))
         return bool(held) or waiting(tx, ask), moved
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.loading import Wanted, load
+from detent.engine.loader import Wanted, load
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep

@@ -3,8 +3,8 @@
 from typing import Any
 
 from detent.engine import Answer, Ask, batch
-from detent.engine.ledger import Ledger
-from detent.engine.loading import Wanted, load
+from detent.engine.changeset import Ledger
+from detent.engine.loader import Wanted, load
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
 from detent.kernel.decide import decide

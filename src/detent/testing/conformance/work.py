@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from detent.engine import Ask, Claimed, Engine, due
+from detent.engine import Ask, Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.ids import new_id
@@ -91,7 +91,7 @@ def suspend(engine: Engine, claimed: Claimed, wait: str, kind: str, **fields: An
 
 def keep(engine: Engine) -> int:
     """A keeper's pass: what is due is dealt with where it is found. How much it was."""
-    return engine.within(lambda tx: due.run(tx, 1_000, engine.lifetimes))
+    return engine.within(lambda tx: due_timers.run(tx, 1_000, engine.lifetimes))
 
 
 # ---- looking ---------------------------------------------------------------------------------

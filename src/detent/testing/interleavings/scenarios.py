@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from detent.engine import Answer, Ask, Claimed, Engine, Idempotency, due
+from detent.engine import Answer, Ask, Claimed, Engine, Idempotency, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.ids import new_id
@@ -61,7 +61,7 @@ class Hand:
 
     def keep(self) -> int:
         self.operation = "keep"
-        return self.engine.within(lambda tx: due.run(tx, 100, self.engine.lifetimes))
+        return self.engine.within(lambda tx: due_timers.run(tx, 100, self.engine.lifetimes))
 
 
 @dataclass(slots=True)

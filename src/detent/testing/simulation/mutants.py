@@ -12,10 +12,10 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from detent import feed
-from detent.engine import Ask, Claimed, Engine, Lifetimes, batch, claims, due
+from detent.engine import Ask, Claimed, Engine, Lifetimes, batch, claims, due_timers
+from detent.engine.changeset import Ledger
 from detent.engine.claims import ClaimAsk
-from detent.engine.ledger import Ledger
-from detent.engine.loading import Wanted, load
+from detent.engine.loader import Wanted, load
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.kernel import events as e
@@ -125,7 +125,7 @@ def attempts_not_counted() -> Patches:
 
 def reclaim_from_a_stale_snapshot() -> Patches:
     """Leases that are nearly over are noted, and taken away at their time without another look."""
-    run, soon_us = due.run, 4_000_000
+    run, soon_us = due_timers.run, 4_000_000
     noted: WeakKeyDictionary[Lifetimes, tuple[int, Due]] = WeakKeyDictionary()
 
     def run_late(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
@@ -138,7 +138,7 @@ def reclaim_from_a_stale_snapshot() -> Patches:
         with patch.object(type(tx), "due", lambda *_: found):
             return run(tx, limit, lifetimes)
 
-    yield patch.object(due, "run", run_late)
+    yield patch.object(due_timers, "run", run_late)
 
 
 def reclaim_of_waiting_work() -> Patches:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
-from detent.engine import due, ledger, loading
+from detent.engine import changeset, due_timers, loader
 from detent.kernel import commands as c
 from detent.kernel import critic, plan, planned, spending, steps
 from detent.kernel import events as e
@@ -25,7 +25,7 @@ Patches = Iterator[Any]
 
 def resources_are_counted_too_early() -> Patches:
     """How much of each resource is in use is what the transaction before has found."""
-    take, before = loading._take_plans, Counter[str]()
+    take, before = loader._take_plans, Counter[str]()
 
     def take_and_forget(tx: Reading, world: World, *rest: Any) -> None:
         take(tx, world, *rest)
@@ -33,7 +33,7 @@ def resources_are_counted_too_early() -> Patches:
         world.usage.update(before)
         before.update({name: used - before[name] for name, used in now.items()})
 
-    yield patch.object(loading, "_take_plans", take_and_forget)
+    yield patch.object(loader, "_take_plans", take_and_forget)
 
 
 def lost_step_keeps_its_resource() -> Patches:
@@ -50,7 +50,7 @@ def lost_step_keeps_its_resource() -> Patches:
 
 def hold_never_ends() -> Patches:
     """Nobody looks for steps that have slept too long with a resource in their hands."""
-    yield patch.object(due, "_held_too_long", lambda *_: [])
+    yield patch.object(due_timers, "_held_too_long", lambda *_: [])
 
 
 def switch_goes_back() -> Patches:
@@ -158,7 +158,7 @@ def budget_ignores_new_subtasks() -> Patches:
 
 def claim_ignores_what_steps_need() -> Patches:
     """A plan is in the lane of its job's intent, whatever its next steps need."""
-    yield patch.object(ledger, "lane_of", lambda _, job: job.intent)
+    yield patch.object(changeset, "lane_of", lambda _, job: job.intent)
 
 
 def unknown_critic_accepts() -> Patches:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from detent.engine import Ask, Claimed, Engine, Lifetimes, due
+from detent.engine import Ask, Claimed, Engine, Lifetimes, due_timers
 from detent.engine.batch import Result
 from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
@@ -86,7 +86,7 @@ class Process:
     def claim(self, limit: int) -> list[Claimed]:
         """What a worker does when it has room: first what is due, then a claim."""
         self.store.begin()
-        self.engine.within(lambda tx: due.run(tx, MAX_DUE, self.engine.lifetimes))
+        self.engine.within(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
         nonce = f"{self.name}/{next(self._serial)}"
         claimed = self.engine.claim(ClaimAsk(self.name, nonce, limit, (INTENT, *self.abilities)))
         self.auditor.claimed(claimed)

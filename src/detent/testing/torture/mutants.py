@@ -13,8 +13,8 @@ from unittest.mock import patch
 import apsw
 
 from detent import failpoints, feed
-from detent.engine import Answer, Engine, due
-from detent.engine.ledger import Ledger
+from detent.engine import Answer, Engine, due_timers
+from detent.engine.changeset import Ledger
 from detent.errors import Unavailable
 from detent.gateway import auth
 from detent.gateway.live import Hub
@@ -138,7 +138,7 @@ def subtask_has_a_new_id_each_time() -> Patches:
 
 def lost_leases_are_never_found() -> Patches:
     """Nobody looks for leases that have run out."""
-    run = due.run
+    run = due_timers.run
 
     def blind(tx: Any, limit: int, limits: Any) -> int:
         look = type(tx).due
@@ -150,7 +150,7 @@ def lost_leases_are_never_found() -> Patches:
         with patch.object(type(tx), "due", without_leases):
             return run(tx, limit, limits)
 
-    yield patch.object(due, "run", blind)
+    yield patch.object(due_timers, "run", blind)
 
 
 def key_is_not_remembered() -> Patches:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from detent import failpoints
 from detent.engine.batch import Lifetimes
-from detent.engine.ledger import Ledger
-from detent.engine.loading import Wanted, load
+from detent.engine.changeset import Ledger
+from detent.engine.loader import Wanted, load
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from detent.engine.asking import Ask
+from detent.engine.types import Ask
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
