@@ -19,7 +19,7 @@ from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.worker.app import App
 from detent.worker.loop import Worker
 from detent.worker.run import Run

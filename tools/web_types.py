@@ -12,7 +12,7 @@ from detent.gateway.app import make_app
 from detent.gateway.documents import openapi
 from detent.operations import OPERATIONS
 from detent.operations.core import Core
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 
 Json = Mapping[str, Any]
 FILE = "web/src/api/schema.ts"

@@ -36,8 +36,8 @@ from detent.operations.limits import keep_limits, limits_from
 from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings
 from detent.store.marker import mark_store, require_store
-from detent.store.open import open_store
 from detent.store.port import Store
+from detent.store.store_url import open_store
 from detent.worker.app import App, load_app
 from detent.worker.loop import Worker
 from detent.worker.workspaces import forget

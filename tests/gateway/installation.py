@@ -20,8 +20,8 @@ from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.tokens import digest_of, issue
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Writing
+from detent.store.store_url import open_store
 
 INTENTS: Mapping[str, Mapping[str, Any]] = {"runQA": {"command": ["true"]}, "review": {}}
 WORKER = c.Actor("worker:by-hand")

@@ -10,7 +10,7 @@ import pytest
 from detent.kernel import commands as c
 from detent.operations.evidence import attach_evidence, checked_name, safe_type
 from detent.operations.registry import OWNER, Scope
-from detent.store.files import MAX_BLOB_BYTES
+from detent.store.blobs import MAX_BLOB_BYTES
 from tests.gateway.installation import Installation
 
 BYTES = "application/octet-stream"

@@ -25,7 +25,7 @@ from detent.operations.registry import Caller, Scope
 from detent.operations.tokens import issue
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from detent.testing.inline import Harness
 from detent.worker.app import App

@@ -14,7 +14,7 @@ from detent.integrations.notion_api import Notion
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.notion_server import NotionServer, serving
 from tests.gateway.installation import until
 from tests.integrations.notion_world import SOMEBODY, World

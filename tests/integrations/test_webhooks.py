@@ -22,7 +22,7 @@ from detent.operations import webhooks as ops
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.store.memory import MemoryStore
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from tests.gateway.installation import DEADLINE_S, until
 from tests.integrations.hooks import SETTINGS, SOMEBODY, listed, put, said, submit
@@ -301,7 +301,7 @@ def test_killed_before_the_outbox_is_written_nothing_is_lost_and_nothing_twice(
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr("detent.store.memory.writing.Transaction.put_rows", die)
+        dying.setattr("detent.store.memory.writer.Transaction.put_rows", die)
         with pytest.raises(Killed):
             Dispatcher(core, "here").pass_once()
     assert listed(core)["pending"] == 0

@@ -21,9 +21,9 @@ from detent.operations.core import Core
 from detent.operations.evidence import attach_evidence
 from detent.operations.registry import OWNER
 from detent.settings import Settings
-from detent.store.files import Piece
-from detent.store.open import open_store
+from detent.store.blobs import Piece
 from detent.store.port import Store
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 

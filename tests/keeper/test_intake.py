@@ -18,8 +18,8 @@ from detent.keeper import intake
 from detent.operations.core import Core
 from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Query
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 
 Rows = list[dict[str, Any]]

@@ -17,8 +17,8 @@ from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import figures
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.sqlite import SqliteStore
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 

@@ -15,7 +15,7 @@ from detent.operations.core import Core
 from detent.operations.schedules import ACTOR
 from detent.schedule_times import S_US, Schedule, due_times, schedule_from, times
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 
 HOUR_US = 3_600 * S_US

@@ -15,7 +15,7 @@ from detent.keeper import state
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from tests.gateway.installation import until
 
 

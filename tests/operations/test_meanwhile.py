@@ -15,8 +15,8 @@ from detent.operations.core import Core
 from detent.operations.offices import Office
 from detent.operations.registry import OWNER, Caller, Scope
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Writing
+from detent.store.store_url import open_store
 from tests.store.postgres_scene import beside, until
 
 WAITING = """

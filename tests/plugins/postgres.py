@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.memory import directory_in_memory
 from detent.testing.postgres import Cluster, Server, cluster_for_tests
 from detent.testing.postgres_programs import binaries_of

@@ -14,8 +14,8 @@ from detent.integrity import hash_chain
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.operations.output import read_bytes
-from detent.store.open import open_store
 from detent.store.port import Store
+from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture
 from detent.testing.clock import START, VirtualClock
 from detent.transfer import archive as archives

@@ -17,7 +17,7 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Failed
-from detent.store.postgres.faults import explained
+from detent.store.postgres.error_mapping import explained
 from detent.store.postgres.locks import Lock
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock

@@ -18,10 +18,10 @@ from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.port import Abilities, Writing
-from detent.store.postgres.claiming import Floors, Wish
+from detent.store.postgres.claims import Floors, Wish
 from detent.store.postgres.connection import numbered
-from detent.store.postgres.reading import SQL
-from detent.store.postgres.saving import Lane
+from detent.store.postgres.reader import SQL
+from detent.store.postgres.save_statements import Lane
 from detent.testing.audit import audit
 from detent.testing.conformance.work import (
     PERSON,

@@ -8,10 +8,10 @@ import pytest
 
 from detent.kernel import state
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.paging import COLUMNS
+from detent.store.list_sql import COLUMNS
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import numbered
-from detent.store.postgres.reading import SQL
+from detent.store.postgres.reader import SQL
 from detent.store.rows import Question, columns
 from detent.store.sqlite import schema as sqlite_schema
 from detent.testing.postgres import Cluster

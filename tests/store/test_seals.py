@@ -16,9 +16,9 @@ from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.service import duties
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Seal, Store
 from detent.store.sqlite import SqliteStore
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task

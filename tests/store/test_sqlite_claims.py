@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from detent.kernel.lane import lane_for, suits
 from detent.store.port import Abilities, Candidate, Changes, LeaseRow, QueueRow
-from detent.store.sqlite import SqliteStore, claiming
-from detent.store.sqlite.writing import SqliteWriting
+from detent.store.sqlite import SqliteStore, claims
+from detent.store.sqlite.writer import SqliteWriting
 from detent.testing.clock import START, VirtualClock
 
 INTENTS, PROJECTS, KEYS = ("dig", "saw", "sow"), ("barn", "yard"), ("ladder", "rope", "spade")
@@ -97,7 +97,7 @@ def test_a_claim_finds_what_a_look_at_all_work_would(
         for at, work in enumerate(works)
     ]
     with pytest.MonkeyPatch.context() as patch, undone(store) as tx:
-        patch.setattr(claiming, "LOOKED_PAST", looked_past)
+        patch.setattr(claims, "LOOKED_PAST", looked_past)
         tx.save(Changes(queue=rows))
         assert tx.claimable(abilities, limit, START) == expected(rows, abilities, limit)
 

@@ -9,8 +9,8 @@ import pytest
 from detent.engine import Engine
 from detent.errors import Misconfigured, Unavailable
 from detent.store.marker import mark_store, require_store
-from detent.store.open import open_store
 from detent.store.sqlite import SqliteStore
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.conformance.work import job_of, submit_job
 

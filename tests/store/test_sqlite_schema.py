@@ -10,13 +10,13 @@ import pytest
 
 from detent.kernel import state
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.migrate import Applied, Migration, migrations, pending
-from detent.store.paging import COLUMNS
+from detent.store.list_sql import COLUMNS
+from detent.store.migration_files import Applied, Migration, migrations, pending
 from detent.store.port import TABLES
 from detent.store.rows import columns
 from detent.store.sqlite import SqliteStore, schema
 from detent.store.sqlite.connection import ROWS_AT_ONCE, array, insert_of_several
-from detent.store.sqlite.reading import SQL
+from detent.store.sqlite.reader import SQL
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process, start
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from detent.failpoints import Action
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing import power
 from detent.testing.torture import cells, credentials, place, races
 from detent.testing.torture.cells import Scene

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from detent.cli.torture import PARTS, torture
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.simulation import FLOORS, Outcome
 from detent.testing.torture import parts, races
 from detent.testing.torture.matrix import Databases

@@ -12,7 +12,7 @@ from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.operations.output import read_bytes, read_output
-from detent.store.files import Piece
+from detent.store.blobs import Piece
 from detent.store.memory import MemoryStore
 from detent.worker.app import App
 from detent.worker.files import RunFiles

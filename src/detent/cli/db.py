@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from detent.operations.core import Core
-    from detent.store.migrate import Migration
+    from detent.store.migration_files import Migration
     from detent.store.port import Store
-    from detent.store.sqlite.blobs import DirectoryBlobs
-    from detent.store.status import SchemaStatus
+    from detent.store.schema_status import SchemaStatus
+    from detent.store.sqlite.blob_store import DirectoryBlobs
     from detent.transfer.store_move import Moved
 
 _file = click.Path(dir_okay=False, path_type=Path)
@@ -181,8 +181,8 @@ def restore(file: Path, as_json: bool) -> None:
     log: whoever follows it starts anew. The old database stays beside the new one.
     """
     from detent.cli.progress import bar
-    from detent.store.open import is_postgres, sqlite_path
     from detent.store.sqlite.backup import restore as put_back
+    from detent.store.store_url import is_postgres, sqlite_path
     from detent.transfer.blob_copy import copy_blobs
 
     settings = load().settings
@@ -213,7 +213,7 @@ def _blobs_beside(file: Path) -> "DirectoryBlobs":
 
 
 def _blobs(directory: Path) -> "DirectoryBlobs":
-    from detent.store.sqlite.blobs import DirectoryBlobs
+    from detent.store.sqlite.blob_store import DirectoryBlobs
 
     return DirectoryBlobs(directory, lambda: time.time_ns() // 1_000)
 
@@ -257,7 +257,7 @@ def move(url: str, as_json: bool) -> None:
     """
     from detent.cli.quiet import require_quiet
     from detent.service import open_core
-    from detent.store.open import is_postgres
+    from detent.store.store_url import is_postgres
 
     loaded = load()
     schema = _sqlite_only(loaded.settings, "pg_dump and pg_restore")
@@ -277,8 +277,8 @@ def move(url: str, as_json: bool) -> None:
 
 
 def _move(core: "Core", url: str) -> "Moved":
-    from detent.store.open import require_psycopg
     from detent.store.sqlite import SqliteStore
+    from detent.store.store_url import require_psycopg
 
     require_psycopg()
     from detent.cli.progress import bar
@@ -348,13 +348,13 @@ def clock(reset: bool, as_json: bool) -> None:
 
 
 def _schema(settings: Settings) -> "SchemaStatus":
-    from detent.store.status import schema_status
+    from detent.store.schema_status import schema_status
 
     return schema_status(settings.url)
 
 
 def _open(settings: Settings) -> "Store":
-    from detent.store.open import open_store
+    from detent.store.store_url import open_store
 
     return open_store(settings.url)
 

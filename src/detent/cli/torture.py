@@ -85,7 +85,7 @@ def torture(
 
 def _require_postgres() -> None:
     """Seen now, not after an hour with the other store."""
-    from detent.store.open import require_psycopg
+    from detent.store.store_url import require_psycopg
     from detent.testing.postgres_programs import newest_binaries
 
     require_psycopg()

@@ -24,7 +24,7 @@ from detent.operations import shapes
 from detent.operations.evidence import ANY, Found, attach_evidence, find_evidence, read_evidence
 from detent.operations.inputs import INPUTS
 from detent.operations.registry import Scope
-from detent.store.files import MAX_BLOB_BYTES
+from detent.store.blobs import MAX_BLOB_BYTES
 
 PATH = "/api/runs/{run_id}/evidence/{file:path}"
 #: Up to here an upload is kept in memory.

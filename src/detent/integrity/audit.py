@@ -15,6 +15,7 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.state import Job, Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
+from detent.store.log_walk import BATCH, batches, events_of
 from detent.store.port import (
     LISTED,
     TOMBSTONES,
@@ -26,7 +27,6 @@ from detent.store.port import (
     Reading,
     Writing,
 )
-from detent.store.walking import BATCH, batches, events_of
 
 #: Later than anything that can be due.
 FAR = 1 << 62

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from detent.errors import Broken, Refused
 from detent.store.codec import event_digest
+from detent.store.log_walk import BATCH, batches
 from detent.store.port import (
     LATE,
     SEALED,
@@ -23,7 +24,6 @@ from detent.store.port import (
     Store,
     Writing,
 )
-from detent.store.walking import BATCH, batches
 
 #: The value of the chain before the first event.
 START = bytes(32)

@@ -9,8 +9,8 @@ from detent.integrity import audit
 from detent.integrity.audit import Folded
 from detent.kernel.world import World
 from detent.store.codec import read_record
+from detent.store.log_walk import batches
 from detent.store.port import Changes, LeaseRow, Store, Writing
-from detent.store.walking import batches
 
 
 def rebuild(store: Store, lease_us: int) -> int:

@@ -16,8 +16,8 @@ from detent.integrity.hash_chain import trimmed
 from detent.operations.core import Core
 from detent.operations.registry import OWNER
 from detent.operations.system import status, verdict
+from detent.store.log_walk import batches
 from detent.store.port import Logged, Query, Reading, Writing
-from detent.store.walking import batches
 
 #: Events after which the file is out of date, by how their names begin.
 STIRRING = ("task_", "job_", "run_")

@@ -22,8 +22,8 @@ from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
+from detent.store.log_walk import events_of
 from detent.store.port import Logged, Reading
-from detent.store.walking import events_of
 from detent.submission.request import own_id
 
 #: What a task has that the kernel does not look at.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from detent import private_files
 from detent.errors import Invalid
-from detent.store.files import Piece
+from detent.store.blobs import Piece
 from detent.store.port import Store
 
 FILE = "output.log"

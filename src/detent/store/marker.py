@@ -9,8 +9,8 @@ from pathlib import Path
 from zlib import crc32
 
 from detent.errors import Misconfigured
-from detent.store.open import is_postgres, sqlite_path
-from detent.store.status import schema_status
+from detent.store.schema_status import schema_status
+from detent.store.store_url import is_postgres, sqlite_path
 
 FILE = "store.json"
 MEMORY = "memory:"

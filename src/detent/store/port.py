@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from detent.kernel.events import JobDeleted, Record, TaskDeleted
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
-from detent.store.files import Blobs, Outputs
+from detent.store.blobs import Blobs, Outputs
 from detent.store.intake import Intake as Intake
 from detent.store.intake import RefusedIntake as RefusedIntake
 

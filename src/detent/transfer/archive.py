@@ -26,7 +26,7 @@ from detent import private_files
 from detent.errors import Refused, TooLarge
 from detent.integrity import audit, hash_chain
 from detent.kernel.world import RUNS
-from detent.store.files import CHUNK_BYTES
+from detent.store.blobs import CHUNK_BYTES
 from detent.store.port import TOMBSTONES, Logged
 
 FORMAT, VERSION = "detent task", 1

@@ -4,7 +4,7 @@ import tempfile
 
 from detent.errors import Broken
 from detent.integrity.audit import FAR
-from detent.store.files import Blobs, Tell, untold
+from detent.store.blobs import Blobs, Tell, untold
 
 BATCH = 1_000
 

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from detent.errors import Broken, NotFound, Refused
 from detent.integrity import hash_chain
-from detent.store.files import CHUNK_BYTES
+from detent.store.blobs import CHUNK_BYTES
+from detent.store.log_walk import events_of
 from detent.store.port import Logged, Query, Reading, Store
-from detent.store.walking import events_of
 from detent.transfer.archive import (
     EVENTS,
     FORMAT,

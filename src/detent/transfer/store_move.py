@@ -11,12 +11,12 @@ from detent.integrity.audit import Difference
 from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
-from detent.store.files import Piece, Tell, untold
-from detent.store.open import open_store
+from detent.store.blobs import Piece, Tell, untold
 from detent.store.port import LISTED, TABLES, Query, Reading, Store
-from detent.store.postgres.copying import Table, copy_into
-from detent.store.sqlite import SqliteStore, copying
-from detent.store.sqlite.reading import SqliteReading
+from detent.store.postgres.table_copy import Table, copy_into
+from detent.store.sqlite import SqliteStore, table_copy
+from detent.store.sqlite.reader import SqliteReading
+from detent.store.store_url import open_store
 from detent.transfer.blob_copy import copy_blobs
 from detent.transfer.exporter import ReadOutput
 
@@ -99,12 +99,12 @@ def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
 
 def _tables(view: SqliteReading, tell: Tell) -> Iterator[Table]:
     for name in COPIED:
-        yield Table(name, copying.columns(view, name), _told(view, name, tell))
+        yield Table(name, table_copy.columns(view, name), _told(view, name, tell))
 
 
 def _told(view: SqliteReading, name: str, tell: Tell) -> Iterator[list[tuple[Any, ...]]]:
-    total, count = copying.count(view, name), 0
-    for rows in copying.batches(view, name):
+    total, count = table_copy.count(view, name), 0
+    for rows in table_copy.batches(view, name):
         yield rows
         count += len(rows)
         tell(name, count, total)

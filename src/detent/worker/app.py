@@ -18,7 +18,7 @@ from detent.kernel.planned import plan_from
 from detent.operations.agents import issue_run_token
 from detent.operations.core import Core
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.submission.checks import source_of
 from detent.submission.command import submit_job, submit_task
 from detent.submission.context import Context

@@ -23,7 +23,7 @@ from detent.kernel.evidence import type_of
 from detent.operations.output import FILE as OUTPUT
 from detent.operations.output import read_file
 from detent.redaction import Passing, redact_value
-from detent.store.files import MAX_BLOB_BYTES, Blobs, blob_of
+from detent.store.blobs import MAX_BLOB_BYTES, Blobs, blob_of
 from detent.worker.values import storable
 
 EVIDENCE, WORK = "evidence", "work"

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from detent.kernel import commands as c
-from detent.store.walking import events_of
+from detent.store.log_walk import events_of
 from detent.worker.attempt import Attempt
 from detent.worker.line import Line
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from detent.errors import DetentError
 from detent.operations import summaries
-from detent.store.files import Piece
+from detent.store.blobs import Piece
 from detent.store.port import Store
 from detent.worker.files import RunFiles
 

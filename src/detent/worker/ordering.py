@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import platformdirs
 
-from detent.store.open import is_postgres, sqlite_path
+from detent.store.store_url import is_postgres, sqlite_path
 
 
 class Order(NamedTuple):

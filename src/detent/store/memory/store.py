@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 from detent.clock import HostClock
 from detent.store.clock import Moment, StoreClock, TimeSource, Written
-from detent.store.memory.blobs import Kept, MemoryBlobs
-from detent.store.memory.reading import Snapshot
+from detent.store.memory.blob_store import Kept, MemoryBlobs
+from detent.store.memory.reader import Snapshot
 from detent.store.memory.tables import Tables
-from detent.store.memory.writing import Transaction
+from detent.store.memory.writer import Transaction
 from detent.store.port import Reading, Writing
 
 

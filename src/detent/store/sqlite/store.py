@@ -13,13 +13,13 @@ from detent.clock import HostClock
 from detent.errors import Broken, DetentError, Unavailable
 from detent.store.clock import Moment, StoreClock, TimeSource
 from detent.store.sqlite import checks, schema
-from detent.store.sqlite.blobs import DirectoryBlobs
+from detent.store.sqlite.blob_store import DirectoryBlobs
 from detent.store.sqlite.connection import Connection, Turn
-from detent.store.sqlite.doorbell import Doorbell
-from detent.store.sqlite.faults import explained
+from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.identity import Files
-from detent.store.sqlite.reading import SQL, SqliteReading
-from detent.store.sqlite.writing import SqliteWriting
+from detent.store.sqlite.notifier import Doorbell
+from detent.store.sqlite.reader import SQL, SqliteReading
+from detent.store.sqlite.writer import SqliteWriting
 
 WRITTEN = SQL["written"].text
 #: Connections for reading that are kept when nobody uses them.

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from detent.store.postgres import saving, writing
-from detent.store.postgres.claiming import Lanes
+from detent.store.postgres import save_statements, writer
+from detent.store.postgres.claims import Lanes
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock, lock_names
-from detent.store.postgres.reading import READY
+from detent.store.postgres.reader import READY
 
 Patches = Iterator[Any]
 Make = Callable[..., Query]
@@ -51,7 +51,9 @@ def claim_waits_for_locked_rows() -> Patches:
 
 def lease_without_its_fence() -> Patches:
     """The row of a lease keeps the fence of the claim before it."""
-    yield patch.object(saving, "LEASES", _changed(saving.LEASES, b"fence = given.fence, ", b""))
+    yield patch.object(
+        save_statements, "LEASES", _changed(save_statements.LEASES, b"fence = given.fence, ", b"")
+    )
 
 
 def append_without_a_turn() -> Patches:
@@ -137,4 +139,4 @@ def _without(kind: Lock) -> Any:
         text = query.text.replace(b"pg_advisory_xact_lock(", b"greatest(")
         return query._replace(text=text, name=query.name + b"_broken")
 
-    return patch.object(writing, "lock_names", unlocked)
+    return patch.object(writer, "lock_names", unlocked)

@@ -11,7 +11,7 @@ from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.kernel.decide import HANDLERS
 from detent.kernel.draft import Draft
-from detent.store.sqlite.writing import SqliteWriting
+from detent.store.sqlite.writer import SqliteWriting
 
 Patches = Iterator[Any]
 

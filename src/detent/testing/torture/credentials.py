@@ -18,8 +18,8 @@ from detent.operations.registry import OWNER, Caller, Scope, call
 from detent.operations.sessions import exchange
 from detent.operations.tokens import digest_of, issue
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Writing
+from detent.store.store_url import open_store
 
 DEADLINE_S = 30.0
 REFUSED = (401, 403)

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from detent.store.log_walk import batches
 from detent.store.port import Logged, Query, Reading, Store
-from detent.store.walking import batches
 from detent.testing.audit import audit
 from detent.testing.torture import history
 from detent.testing.torture.checker import Evidence, Seen, problems

@@ -19,8 +19,8 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 from detent import views
+from detent.store.log_walk import batches
 from detent.store.port import Store
-from detent.store.walking import batches
 from detent.testing.torture import deliveries
 from detent.testing.torture.asking import ask
 from detent.testing.torture.deliveries import Connection, Log

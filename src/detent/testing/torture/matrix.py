@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from detent.failpoints import NAMES, Action
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.torture import cells
 from detent.testing.torture.cells import SCENES, SUBMISSIONS, Outcome, Scene
 from detent.testing.torture.nursery import Nursery

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detent.failpoints import Action
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing import power
 from detent.testing.memory import MEMORY
 from detent.testing.simulation import FLOORS, Outcome, simulate

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detent.kernel.state import Task
+from detent.store.log_walk import events_of
 from detent.store.port import Logged, Query, Reading
-from detent.store.walking import events_of
 from detent.worker.attempt import Attempt
 
 MAX_RUNS = 1_000

@@ -15,7 +15,7 @@ from detent.store.codec import EVENT_COLUMNS, event_digest, event_rows, to_json
 from detent.store.port import TOMBSTONES, Changes, Entry, Logged
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock
-from detent.store.postgres.reading import READY, SQL
+from detent.store.postgres.reader import READY, SQL
 from detent.store.rows import Row, columns, edited, evidence_row, writer
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")

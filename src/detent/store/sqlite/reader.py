@@ -5,7 +5,7 @@ from typing import Any
 
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
-from detent.store import paging
+from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
 from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
@@ -162,7 +162,7 @@ class SqliteReading:
         return self._all(text, values)
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
-        return paging.page(self._all, query, TAG_IN_JSON_EACH)
+        return list_sql.page(self._all, query, TAG_IN_JSON_EACH)
 
     def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
-        return paging.count_by(self._all, query, column, TAG_IN_JSON_EACH)
+        return list_sql.count_by(self._all, query, column, TAG_IN_JSON_EACH)

@@ -22,10 +22,10 @@ from detent.store.port import (
     Seal,
 )
 from detent.store.rows import edited, evidence_row, writer
-from detent.store.sqlite.claiming import claimable
+from detent.store.sqlite.claims import claimable
 from detent.store.sqlite.connection import Connection
-from detent.store.sqlite.faults import explained
-from detent.store.sqlite.reading import SQL, SqliteReading
+from detent.store.sqlite.error_mapping import explained
+from detent.store.sqlite.reader import SQL, SqliteReading
 from detent.store.statements import for_tables
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from detent.kernel.plan import Plan, validate
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.clock import Moment
-from detent.store.memory.listing import matching, page
+from detent.store.memory.lists import matching, page
 from detent.store.memory.tables import Tables
 from detent.store.port import Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
 from detent.store.rows import resource_from

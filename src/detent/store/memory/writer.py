@@ -7,7 +7,7 @@ from typing import Any
 from detent.errors import Refused
 from detent.kernel.lane import suits
 from detent.store.codec import event_digest, event_rows
-from detent.store.memory.reading import Snapshot
+from detent.store.memory.reader import Snapshot
 from detent.store.memory.tables import (
     Evidence,
     JobRow,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from detent.errors import Unavailable
-from detent.store.files import CHUNK_BYTES, Blob, chunks, no_blob
+from detent.store.blobs import CHUNK_BYTES, Blob, chunks, no_blob
 from detent.store.sqlite.checks import sync_directory
 
 LOCK = ".lock"

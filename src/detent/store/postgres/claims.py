@@ -16,8 +16,8 @@ from detent.store.codec import to_json
 from detent.store.port import Abilities, Candidate
 from detent.store.postgres.connection import Query, Rows
 from detent.store.postgres.locks import Lock
-from detent.store.postgres.reading import READY
-from detent.store.postgres.saving import ASLEEP, Arrivals, Lane, appended
+from detent.store.postgres.reader import READY
+from detent.store.postgres.save_statements import ASLEEP, Arrivals, Lane, appended
 from detent.store.postgres.transaction import Transaction
 
 #: Sends statements in one round trip.

@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import BinaryIO
 
 from detent.errors import Refused
+from detent.store.blobs import CHUNK_BYTES, Blob, Piece, blob_of, no_blob
 from detent.store.codec import to_json
-from detent.store.files import CHUNK_BYTES, Blob, Piece, blob_of, no_blob
 from detent.store.postgres.connection import Rows
-from detent.store.postgres.reading import READY, Clock, PostgresReading
+from detent.store.postgres.reader import READY, Clock, PostgresReading
 from detent.store.postgres.transaction import Transaction
 
 Begin = Callable[[], Transaction]

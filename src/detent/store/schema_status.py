@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from detent.store.migrate import Applied, Migration, pending
-from detent.store.open import is_postgres, require_psycopg, sqlite_path
+from detent.store.migration_files import Applied, Migration, pending
+from detent.store.store_url import is_postgres, require_psycopg, sqlite_path
 
 
 class SchemaStatus(NamedTuple):
@@ -47,7 +47,7 @@ def _postgres(url: str) -> SchemaStatus:
 
     from detent.store.postgres import schema
     from detent.store.postgres.address import read_address
-    from detent.store.postgres.faults import explained
+    from detent.store.postgres.error_mapping import explained
 
     address = read_address(url)
     try:

@@ -9,7 +9,7 @@ import msgspec
 
 from detent.kernel.plan import Plan
 from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
-from detent.store import paging
+from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
 from detent.store.port import TABLES, Delivery, Intake, Key, Logged, RefusedIntake, Seal
@@ -183,10 +183,10 @@ class PostgresReading:
     # -- lists for people ------------------------------------------------------------------
 
     def page(self, query: ListQuery) -> Sequence[Mapping[str, Any]]:
-        return paging.page(self._list, query, TAG_IN_LIST)
+        return list_sql.page(self._list, query, TAG_IN_LIST)
 
     def count_by(self, query: ListQuery, column: str) -> Mapping[Any, int]:
-        return paging.count_by(self._list, query, column, TAG_IN_LIST)
+        return list_sql.count_by(self._list, query, column, TAG_IN_LIST)
 
     def _list(self, text: str, values: Mapping[str, Any]) -> Rows:
         """Each text is another: it is not prepared, and planned as the server thinks best."""

@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 
 from detent.store.postgres.address import read_address
-from detent.store.postgres.faults import explained
+from detent.store.postgres.error_mapping import explained
 
 #: Columns that the database numbers by itself, by table: they go on after what was copied.
 NUMBERED = {"events": "position", "intake": "id", "outbox": "id"}

@@ -11,9 +11,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from detent.store.sqlite import growth
+from detent.store.sqlite import file_watch
 from detent.store.sqlite.connection import Connection
-from detent.store.sqlite.reading import HEAD
+from detent.store.sqlite.reader import HEAD
 
 #: How often somebody looks where nothing is heard of others, and where it is: to make good what was
 #: not heard.
@@ -137,7 +137,7 @@ class Signs:
 
     def _watch(self) -> None:
         self._watching = True
-        self._growth = growth.watch(self._written)
+        self._growth = file_watch.watch(self._written)
         if self._growth is not None:
             self._poll.register(self._growth, select.POLLIN)
 

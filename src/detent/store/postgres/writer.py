@@ -27,11 +27,11 @@ from detent.store.port import (
     Logged,
     Seal,
 )
-from detent.store.postgres import saving
-from detent.store.postgres.claiming import Lanes, claimable
+from detent.store.postgres import save_statements
+from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names
-from detent.store.postgres.reading import NAMED, READY, SQL, Clock, PostgresReading
+from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReading
 from detent.store.postgres.transaction import Transaction
 from detent.store.rows import resource_from
 from detent.store.statements import for_tables
@@ -57,7 +57,7 @@ class PostgresWriting(PostgresReading):
         self._saved: list[Iterable[Query]] = []
         self._leases = 0
         self._entries: list[Entry] = []
-        self._arrivals: saving.Arrivals = {}
+        self._arrivals: save_statements.Arrivals = {}
         self._deleted: set[str] = set()
         #: Rows were written that may be due at some time, and perhaps no event with them.
         self._timed = False
@@ -90,10 +90,10 @@ class PostgresWriting(PostgresReading):
         """Who came to depend on these while we waited for locks, or further away, is locked now
         or never.
         """
-        rows = self._ask(saving.by_ids("dependents", task_ids))
+        rows = self._ask(save_statements.by_ids("dependents", task_ids))
         late = {root for _, _, root in rows} - self._roots
         if late:
-            self._ask(saving.by_ids("lock_late", sorted(late)))
+            self._ask(save_statements.by_ids("lock_late", sorted(late)))
             self._roots |= late
         return [(task_id, dependent) for task_id, dependent, _ in rows]
 
@@ -192,11 +192,11 @@ class PostgresWriting(PostgresReading):
             if self._saved:
                 self._run()
             self._leases = len(changes.leases)
-        self._saved.append(saving.rows_of(changes, now))
+        self._saved.append(save_statements.rows_of(changes, now))
         if changes.deleted_tasks or changes.deleted_jobs:
             self._forget(changes.deleted_tasks, changes.deleted_jobs)
         self._entries += changes.entries
-        for lane, rank in saving.arrivals_of(changes, now).items():
+        for lane, rank in save_statements.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
 
     # -- what goes in and out, seals, and what makes rows or log smaller -------------------
@@ -265,7 +265,7 @@ class PostgresWriting(PostgresReading):
         """Send what is left and make it durable; whether others were told with it."""
         if self._leases:
             self._run()
-        appended = saving.appended(self._entries, self._arrivals, self._deleted)
+        appended = save_statements.appended(self._entries, self._arrivals, self._deleted)
         self._transaction.commit(chain(self._unsent(), self._time(), appended))
         return bool(self._arrivals)
 
@@ -284,18 +284,23 @@ class PostgresWriting(PostgresReading):
         """Remove rows, and blank what the events of their streams said; digests keep the chain
         whole.
         """
-        of_tasks = self._ask(saving.by_ids("jobs_of_task", task_ids))
+        of_tasks = self._ask(save_statements.by_ids("jobs_of_task", task_ids))
         jobs = [*job_ids, *(job_id for (job_id,) in of_tasks)]
         self._deleted.update(task_ids, jobs)
-        events = map(Logged._make, self._ask(saving.by_ids("events_to_blank", [*task_ids, *jobs])))
+        events = map(
+            Logged._make, self._ask(save_statements.by_ids("events_to_blank", [*task_ids, *jobs]))
+        )
         blanked = [
             {"position": each.position, "digest": event_digest(each).hex()} for each in events
         ]
         self._saved.append(
             [
-                *(saving.by_ids(f"delete_{table}", jobs) for table in saving.PARTS_OF_JOBS),
-                saving.by_ids("delete_dependencies", task_ids),
-                saving.by_ids("delete_tasks", task_ids),
+                *(
+                    save_statements.by_ids(f"delete_{table}", jobs)
+                    for table in save_statements.PARTS_OF_JOBS
+                ),
+                save_statements.by_ids("delete_dependencies", task_ids),
+                save_statements.by_ids("delete_tasks", task_ids),
                 READY["blank_events"](rows=to_json(blanked)),
             ]
         )

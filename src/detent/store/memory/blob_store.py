@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import sha256
 from typing import BinaryIO
 
-from detent.store.files import Blob, chunks, no_blob
+from detent.store.blobs import Blob, chunks, no_blob
 
 #: By digest: when it was last put, and its bytes.
 Kept = dict[str, tuple[int, bytes]]

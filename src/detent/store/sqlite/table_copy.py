@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from detent.store.sqlite.reading import SqliteReading
+from detent.store.sqlite.reader import SqliteReading
 
 BATCH = 1_000
 COLUMNS = "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid"
