@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from detent.kernel.state import NOT_BEFORE
+from detent.kernel.entities import NOT_BEFORE
 from detent.store.port import Logged
 
 #: Columns that only the engine needs.

@@ -11,7 +11,7 @@ from typing import Any
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
-from detent.kernel.state import Task
+from detent.kernel.entities import Task
 from detent.operations.core import Core
 from detent.operations.looking import why
 from detent.operations.registry import Caller

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detent.cli.main import cli
-from detent.kernel.exchange import export
+from detent.kernel.lifecycle_json import export
 from detent.kernel.lifecycles import LIFECYCLES
 
 

@@ -26,7 +26,7 @@ from detent.cli import values
 from detent.errors import DetentError
 from detent.gateway import auth, wire
 from detent.intent_config import agents_from, intents_from
-from detent.kernel import exchange
+from detent.kernel import lifecycle_json
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.plan import validate
@@ -125,7 +125,10 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         documents(a_table(lambda value: checked_options({}, value, "review"))),
         ('{"retry":{', '"retries":', "-1", '"classes":{"lost":', "}", '{"plan":', '"critic":'),
     ),
-    "a lifecycle": (documents(exchange.read), (json.dumps(exchange.export(LIFECYCLES["job"])),)),
+    "a lifecycle": (
+        documents(lifecycle_json.read),
+        (json.dumps(lifecycle_json.export(LIFECYCLES["job"])),),
+    ),
     "a schedule": (
         documents(a_table(lambda value: schedule_from("s", {**SCHEDULE, **value}))),
         ('{"cron":"', "* ", "*/0 ", "1-99 ", '","zone":"', "Mars/Phobos", '"}', '{"every_s":', "}"),

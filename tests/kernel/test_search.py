@@ -9,16 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detent.errors import Refused
-from detent.kernel import acts, consequences, predicates
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel import predicates
 from detent.kernel.couplings import COUPLINGS
-from detent.kernel.decide import HANDLERS, decide, due, guards, judging, people, planning, reports
+from detent.kernel.decide import (
+    HANDLERS,
+    control,
+    decide,
+    guards,
+    plans,
+    review,
+    timers,
+    worker_reports,
+)
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Task
 from detent.kernel.evolve.table import CHANGES
 from detent.kernel.invariants import offences
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import Job, Task
+from detent.kernel.transitions import actions, coupled
 from detent.testing.promises import Broken
 from detent.testing.scenes import SCENES, Action, Scene
 from detent.testing.search import Outcome, State, attempt, beginning, key, search
@@ -114,7 +124,7 @@ def unfenced(patch: Patch) -> None:
             raise Refused("it does not run", code="stale_fence")
         return job
 
-    for module in (guards, reports, planning):
+    for module in (guards, worker_reports, plans):
         patch.setattr(module, "held", held)
 
 
@@ -130,7 +140,7 @@ def reclaims_waiting_work(patch: Patch) -> None:
         if draft.job(command.job_id).state in ("waiting", "parked"):
             draft.emit(command.job_id, e.JobRequeued("lost"))
             return "queued"
-        return due.reclaim_job(draft, command)
+        return timers.reclaim_job(draft, command)
 
     for state in ("waiting", "parked"):
         ungoverned(patch, "job", state, "job_requeued", "queued")
@@ -176,7 +186,7 @@ def approves_itself(patch: Patch) -> None:
     def anybody(draft: Draft, work: Task | Job, what: str) -> None:
         return None
 
-    patch.setattr(judging, "not_its_own", anybody)
+    patch.setattr(review, "not_its_own", anybody)
 
 
 def claims_what_runs(patch: Patch) -> None:
@@ -188,7 +198,7 @@ def claims_what_runs(patch: Patch) -> None:
             taken = e.JobRunning(command.worker, command.nonce, job.fence + 1, job.attempt + 1)
             draft.emit(job.id, taken)
             return c.Grant(job.id, job.fence + 1, command.nonce)
-        return reports.claim_job(draft, command)
+        return worker_reports.claim_job(draft, command)
 
     ungoverned(patch, "job", "running", "job_running", "running")
     patch.setitem(HANDLERS, c.ClaimJob, claim)
@@ -220,7 +230,7 @@ def hangs_on_the_last_retry(patch: Patch) -> None:
     def fail(draft: Draft, command: c.FailRun) -> str:
         if draft.job(command.grant.job_id).failures:
             raise Refused("not now", code="illegal_transition")
-        return reports.fail_run(draft, command)
+        return worker_reports.fail_run(draft, command)
 
     patch.setitem(HANDLERS, c.FailRun, fail)
 
@@ -231,7 +241,7 @@ def dismisses_live_subtasks(patch: Patch) -> None:
     def dismiss(draft: Draft, command: c.DismissSubtask) -> str:
         task = draft.task(command.task_id)
         if task.state in ("done", "completed") or task.parent_id is None:
-            return people.dismiss_subtask(draft, command)
+            return control.dismiss_subtask(draft, command)
         for parent in draft.ancestors(task):
             if task.id not in parent.settled:
                 draft.emit(parent.id, e.SubtaskDismissed(task.id, task.state))
@@ -251,7 +261,7 @@ def settles_without_an_event(patch: Patch) -> None:
             )
         return True
 
-    patch.setattr(acts, "dismiss", settle)
+    patch.setattr(actions, "dismiss", settle)
 
 
 def completes_over_a_failed_subtask(patch: Patch) -> None:
@@ -265,7 +275,7 @@ def completes_over_a_failed_subtask(patch: Patch) -> None:
 
 def forgets_what_was_handled(patch: Patch) -> None:
     """A handler receives a failure as an outcome, and its task waits for that subtask anyway."""
-    for module in (acts, consequences):
+    for module in (actions, coupled):
         patch.setattr(module, "settle_handled", lambda draft, wait: None)
 
 
@@ -275,10 +285,10 @@ def leaves_a_board_parent_in_work(patch: Patch) -> None:
     def finish(draft: Draft, record: e.Record) -> None:
         task = draft.task(draft.job(record.stream).task_id or "")
         if task.lifecycle == "review" or task.open_subtasks == 0:
-            consequences.finish_task(draft, record)
+            coupled.finish_task(draft, record)
 
     rows = [
-        row._replace(then=finish) if row.then is consequences.finish_task else row
+        row._replace(then=finish) if row.then is coupled.finish_task else row
         for row in COUPLINGS[e.JobCompleted]
     ]
     patch.setitem(COUPLINGS, e.JobCompleted, tuple(rows))

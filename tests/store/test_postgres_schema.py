@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from detent.kernel import state
+from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.list_sql import COLUMNS
 from detent.store.postgres import PostgresStore
@@ -82,13 +82,13 @@ def test_the_tables_are_those_of_sqlite(database: psycopg.Connection) -> None:
 @pytest.mark.parametrize(
     ("table", "entity"),
     [
-        ("tasks", state.Task),
-        ("jobs", state.Job),
-        ("runs", state.Run),
-        ("steps", state.Step),
-        ("waits", state.Wait),
-        ("signals", state.Signal),
-        ("checkpoints", state.Checkpoint),
+        ("tasks", entities.Task),
+        ("jobs", entities.Job),
+        ("runs", entities.Run),
+        ("steps", entities.Step),
+        ("waits", entities.Wait),
+        ("signals", entities.Signal),
+        ("checkpoints", entities.Checkpoint),
     ],
 )
 def test_columns_are_fields(database: psycopg.Connection, table: str, entity: type) -> None:

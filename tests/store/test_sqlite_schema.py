@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from detent.kernel import state
+from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.list_sql import COLUMNS
 from detent.store.migration_files import Applied, Migration, migrations, pending
@@ -120,13 +120,13 @@ def test_a_state_that_no_lifecycle_has_is_refused(database: apsw.Connection) -> 
 @pytest.mark.parametrize(
     ("table", "entity"),
     [
-        ("tasks", state.Task),
-        ("jobs", state.Job),
-        ("runs", state.Run),
-        ("steps", state.Step),
-        ("waits", state.Wait),
-        ("signals", state.Signal),
-        ("checkpoints", state.Checkpoint),
+        ("tasks", entities.Task),
+        ("jobs", entities.Job),
+        ("runs", entities.Run),
+        ("steps", entities.Step),
+        ("waits", entities.Wait),
+        ("signals", entities.Signal),
+        ("checkpoints", entities.Checkpoint),
     ],
 )
 def test_columns_are_fields(database: apsw.Connection, table: str, entity: type) -> None:

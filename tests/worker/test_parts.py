@@ -17,7 +17,7 @@ from detent.engine import Answer, Ask, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
-from detent.kernel.state import Job
+from detent.kernel.entities import Job
 from detent.store.memory import MemoryStore
 from detent.store.port import Logged
 from detent.testing.audit import audit

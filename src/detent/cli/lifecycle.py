@@ -10,13 +10,13 @@ from typing import BinaryIO, NamedTuple
 import click
 
 from detent.cli.output import Cell, Group, Styled, json_option, print_json, say, shown_state, table
+from detent.diagrams.drawing import Format, diagram
 from detent.errors import Invalid, Refused, TooLarge
-from detent.kernel import exchange
-from detent.kernel.diagram import Format, diagram
+from detent.kernel import lifecycle_json
 from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.lifecycles import lifecycle as find
-from detent.kernel.mapping import mapped
+from detent.kernel.state_mapping import mapped
 
 FILE_LIMIT_BYTES = 1_000_000
 REFUSED = "refused"
@@ -49,7 +49,7 @@ def show(name: str, as_json: bool) -> None:
     """Show the states and rows of one lifecycle."""
     found = find(name)
     if as_json:
-        print_json(exchange.export(found))
+        print_json(lifecycle_json.export(found))
         return
     say(f"{found.title}\n")
     table(
@@ -102,7 +102,7 @@ def draw(name: str, kind: str, as_json: bool) -> None:
 def export(as_json: bool) -> None:
     """Print every lifecycle as JSON, with or without --json."""
     del as_json  # accepted because every command takes it
-    print_json([exchange.export(each) for each in LIFECYCLES.values()])
+    print_json([lifecycle_json.export(each) for each in LIFECYCLES.values()])
 
 
 @lifecycle.command()
@@ -215,7 +215,7 @@ def _read(file: BinaryIO) -> list[Lifecycle]:
     except (ValueError, RecursionError) as error:
         raise Invalid(f"The file is no JSON: {error}.", code="unreadable", field="file") from None
     if not isinstance(value, list):
-        return [exchange.read(value)]
+        return [lifecycle_json.read(value)]
     if not value:
         raise Invalid("The file holds no lifecycle.", field="file")
-    return [exchange.read(each, f"[{index}]") for index, each in enumerate(value)]
+    return [lifecycle_json.read(each, f"[{index}]") for index, each in enumerate(value)]

@@ -6,9 +6,9 @@ from detent.engine.types import Ask
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job
 from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import Changes, Entry, Key, LeaseRow, NewJob, NewTask, QueueRow
 

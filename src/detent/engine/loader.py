@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
+from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB
-from detent.kernel.state import Checkpoint, Task, Wait
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import Query, Reading
 

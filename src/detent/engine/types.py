@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from detent.kernel.commands import Actor, Command, Grant
-from detent.kernel.state import Job, Task
+from detent.kernel.entities import Job, Task
 
 
 class Idempotency(NamedTuple):

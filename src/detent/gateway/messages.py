@@ -11,7 +11,7 @@ import msgspec
 
 from detent import views
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.waits import PEOPLE
+from detent.kernel.wait_kinds import PEOPLE
 from detent.store.port import Logged, Store
 
 #: Task events that end a task's way, or stop it until somebody acts: where each leads.

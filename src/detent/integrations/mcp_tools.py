@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import anyio
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from detent.kernel.mapping import McpStatus, View, seen
+from detent.kernel.state_mapping import McpStatus, View, seen
 from detent.operations.models import invalid, model_for
 from detent.operations.registry import OPERATIONS, Operation, Scope
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from detent.errors import DetentError
 from detent.kernel import events as e
 from detent.kernel import invariants
+from detent.kernel.entities import Job, Task
 from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job, Task
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
 from detent.store.log_walk import BATCH, batches, events_of

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from detent.errors import DetentError
 from detent.keeper.retention import live_runs
+from detent.kernel.entities import Run
 from detent.kernel.retention import DAY_US, Retention, is_over
-from detent.kernel.state import Run
 from detent.operations import output, summaries, thresholds
 from detent.operations.core import Core
 from detent.periodic_thread import Recurring

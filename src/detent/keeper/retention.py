@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from detent.engine import Answer, Ask
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
+from detent.kernel.entities import Run
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
-from detent.kernel.state import Run
 from detent.operations import thresholds
 from detent.operations.core import Core
 from detent.store.port import Query, Reading, Writing

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from detent.kernel.value import value
+from detent.kernel.frozen_value import value
 
 
 class Actor(NamedTuple):

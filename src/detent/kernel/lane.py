@@ -7,9 +7,9 @@ the intents that its next steps need: a worker claims it if it has one of them. 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
+from detent.kernel.entities import Job
 from detent.kernel.plan import frontier
-from detent.kernel.state import Job
-from detent.kernel.steps import TAKEN_UP, planner_is_due, states_of, steps_of
+from detent.kernel.plan_steps import TAKEN_UP, planner_is_due, states_of, steps_of
 from detent.kernel.world import WAITS, World
 
 #: Intents are printable, so a line break separates them; it also sorts before every intent.

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent.kernel import events as e
-from detent.kernel.derived import jobs_of_task
+from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.entities import Checkpoint, Run, Signal, Step, Wait
 from detent.kernel.plan import validate
-from detent.kernel.state import Checkpoint, Run, Signal, Step, Wait
-from detent.kernel.waits import POLLS
+from detent.kernel.wait_kinds import POLLS
 
 if TYPE_CHECKING:
     from detent.kernel.world import World

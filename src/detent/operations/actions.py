@@ -11,10 +11,10 @@ from detent.engine.loader import Wanted, load
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
+from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job, Task, Wait
-from detent.kernel.waits import ANSWERED
+from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
 from detent.operations import shapes
 from detent.store.port import Reading

@@ -12,8 +12,8 @@ import msgspec
 from detent import views
 from detent.errors import Refused, TooMany, Unauthorized
 from detent.kernel import commands as c
-from detent.kernel.state import Job, Task
-from detent.kernel.waits import PEOPLE
+from detent.kernel.entities import Job, Task
+from detent.kernel.wait_kinds import PEOPLE
 from detent.operations import shapes
 from detent.operations.budgets import left, line
 from detent.operations.core import Core

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from detent.engine.loader import take_spenders
-from detent.kernel import spending
+from detent.kernel import budget_reservation
 from detent.kernel.budget import Purse, Short
-from detent.kernel.state import Task
+from detent.kernel.entities import Task
 from detent.kernel.world import RUNS, World
 from detent.store.port import Reading
 
@@ -37,5 +37,5 @@ def allowance(view: Reading, task: Task) -> int | None:
     take_spenders(view, world)
     for run in view.live_runs([job.id for job in world.jobs.values() if job.state == "running"]):
         world.put_part(RUNS, run.job_id, run.id, run)
-    found = spending.allowance(world, task)
+    found = budget_reservation.allowance(world, task)
     return 0 if isinstance(found, Short) else found.amount

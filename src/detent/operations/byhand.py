@@ -11,8 +11,8 @@ from typing import Any
 from detent import views
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
+from detent.kernel.entities import Job, Task
 from detent.kernel.retry import FailureClass
-from detent.kernel.state import Job, Task
 from detent.operations import shapes
 from detent.operations.core import Core, known
 from detent.operations.registry import Caller, Scope, operation

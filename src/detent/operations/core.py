@@ -6,7 +6,7 @@ from typing import Any
 
 from detent.engine import Engine
 from detent.errors import NotFound
-from detent.kernel.state import Job, Task
+from detent.kernel.entities import Job, Task
 from detent.operations.registry import Caller
 from detent.settings import Settings
 from detent.store.port import Query, Store

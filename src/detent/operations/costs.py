@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, cast
 
 from detent import views
 from detent.kernel.budget import is_warned
-from detent.kernel.derived import jobs_of_task
-from detent.kernel.mapping import seen
+from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.state_mapping import seen
 from detent.operations import shapes
 from detent.operations.budgets import left, line
 from detent.operations.core import Core

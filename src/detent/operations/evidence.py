@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from detent import views
 from detent.errors import Invalid, NotFound, Refused
 from detent.kernel import commands as c
-from detent.kernel.evidence import type_of
-from detent.kernel.state import Job
+from detent.kernel.entities import Job
+from detent.kernel.evidence_types import type_of
 from detent.operations import shapes
 from detent.operations.byhand import HAND
 from detent.operations.core import Core

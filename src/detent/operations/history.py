@@ -12,11 +12,11 @@ from detent.errors import Invalid, NotFound, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.derived import jobs_of_task
+from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.entities import Checkpoint, Job, Task
 from detent.kernel.plan import SUCCEEDED, Plan
-from detent.kernel.planned import document_of
-from detent.kernel.state import Checkpoint, Job, Task
-from detent.kernel.steps import steps_of
+from detent.kernel.plan_progress import document_of
+from detent.kernel.plan_steps import steps_of
 from detent.kernel.world import CHECKPOINTS, World
 from detent.operations import shapes
 from detent.operations.core import Core

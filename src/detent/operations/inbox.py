@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detent.kernel.mapping import WAITS_FOR_PERSON
-from detent.kernel.state import Task
+from detent.kernel.entities import Task
+from detent.kernel.state_mapping import WAITS_FOR_PERSON
 from detent.operations import shapes
 from detent.operations.actions import Suggestion, actions_on
 from detent.operations.core import Core

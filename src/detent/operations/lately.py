@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detent.kernel.state import Job
+from detent.kernel.entities import Job
 from detent.store.port import Query, Reading
 
 #: At most so many runs are looked at, and so many at once.

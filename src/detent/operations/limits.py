@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.errors import Forbidden, Invalid, Misconfigured
-from detent.kernel import fields
+from detent.kernel import document_fields
 from detent.operations import shapes
 from detent.operations.core import Core, known
 from detent.operations.registry import Caller, Scope, operation
@@ -121,7 +121,7 @@ def _key(caller: Caller, intent: str | None, project: str | None) -> str:
 def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """`[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
     try:
-        named = fields.table(tables.get("limits", {}), "limits")
+        named = document_fields.table(tables.get("limits", {}), "limits")
         return {name: _row(name, row) for name, row in named.items()}
     except Invalid as error:
         raise Misconfigured(error.message, setting=error.field) from None
@@ -137,12 +137,12 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
             given=name,
             allowed=allowed,
         )
-    row = fields.table(given, where, (*NUMBERS, "paused"))
+    row = document_fields.table(given, where, (*NUMBERS, "paused"))
     for field, (least, most) in NUMBERS.items():
         if field in row:
-            fields.whole_number(row[field], f"{where}.{field}", least, most)
+            document_fields.whole_number(row[field], f"{where}.{field}", least, most)
     if not isinstance(row.get("paused", False), bool):
-        raise fields.wrong(f"{where}.paused", "true or false", row["paused"])
+        raise document_fields.wrong(f"{where}.paused", "true or false", row["paused"])
     return row
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
-from detent.kernel.derived import jobs_of_task
+from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.priority import priority_from
 from detent.operations import reasons, shapes
 from detent.operations.core import Core, known

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from detent.engine.concurrency_limits import RATE
 from detent.kernel.budget import is_warned
+from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import DONE_TASK, has_failed
-from detent.kernel.state import Job, Task, Wait
 from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
 from detent.operations.budgets import line
 from detent.operations.core import Core

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import commands as c
-from detent.kernel.evidence import is_question, type_of
-from detent.kernel.state import Task
+from detent.kernel.entities import Task
+from detent.kernel.evidence_types import is_question, type_of
 from detent.operations import shapes
 from detent.operations.agents import Own, counted, own_of, writer
 from detent.operations.budgets import left, line

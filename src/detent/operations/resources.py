@@ -9,9 +9,9 @@ from typing import Any
 
 from detent import views
 from detent.errors import Forbidden, Invalid, NotFound, Refused
+from detent.kernel.entities import Resource
 from detent.kernel.plan import LONGEST_NAME
-from detent.kernel.resources import LOCAL
-from detent.kernel.state import Resource
+from detent.kernel.resource_matching import LOCAL
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from detent import views
-from detent.kernel.state import Job, Run
+from detent.kernel.entities import Job, Run
 from detent.store.port import Query, Reading
 
 FILE = "summary.json"

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from detent.kernel import exchange
-from detent.kernel.diagram import outline
+from detent.diagrams.drawing import outline
+from detent.kernel import lifecycle_json
 from detent.kernel.health import Figures, Health, judge
 from detent.kernel.lifecycles import LIFECYCLES, lifecycle
-from detent.kernel.look import APPEARANCES
-from detent.kernel.mapping import mapped
 from detent.kernel.priority import Priority
-from detent.kernel.waits import PEOPLE, QUESTIONS
+from detent.kernel.state_mapping import mapped
+from detent.kernel.state_shapes import APPEARANCES
+from detent.kernel.wait_kinds import PEOPLE, QUESTIONS
 from detent.operations import shapes
 from detent.operations.core import Core
 from detent.operations.pages import of_project
@@ -118,4 +118,4 @@ def state_mapping(core: Core, caller: Caller) -> shapes.Mapping:
 
 
 def _exported(name: str) -> shapes.Lifecycle:
-    return cast(shapes.Lifecycle, exchange.export(lifecycle(name)))
+    return cast(shapes.Lifecycle, lifecycle_json.export(lifecycle(name)))

@@ -6,9 +6,9 @@ from typing import Any
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
-from detent.kernel.decide.changing import EDITABLE
+from detent.kernel.decide.edit import EDITABLE
+from detent.kernel.entities import Task
 from detent.kernel.priority import priority_from
-from detent.kernel.state import Task
 from detent.operations import reasons, shapes
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope, operation

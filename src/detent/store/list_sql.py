@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detent.errors import Invalid
+from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
 from detent.store.codec import from_json
 from detent.store.port import LISTED, SEARCHED, Query, QueueRow
 from detent.store.rows import CODED, FLAG, TEXTS, Kind, Question, columns

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.events import JobDeleted, Record, TaskDeleted
 from detent.kernel.plan import Plan
-from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.blobs import Blobs, Outputs
 from detent.store.intake import Intake as Intake
 from detent.store.intake import RefusedIntake as RefusedIntake

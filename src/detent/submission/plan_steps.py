@@ -9,7 +9,7 @@ from typing import Any
 
 from detent.errors import Invalid
 from detent.kernel.plan import PlanStep, validate
-from detent.kernel.planned import plan_from
+from detent.kernel.plan_progress import plan_from
 from detent.submission.context import Intents
 
 #: In the row of an intent: every submission must bring a plan.

@@ -12,8 +12,8 @@ from detent.errors import Forbidden, Invalid
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from, dollars
+from detent.kernel.entities import Job, Task
 from detent.kernel.priority import priority_from
-from detent.kernel.state import Job, Task
 from detent.submission.checks import intent_row
 from detent.submission.command import Submission, key_for, options_of, payload_of, start_of
 from detent.submission.context import Context

@@ -17,7 +17,7 @@ from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.kernel import commands as c
-from detent.kernel.state import Job
+from detent.kernel.entities import Job
 from detent.operations.core import Core
 from detent.settings import Settings
 from detent.store.memory import MemoryStore

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel import events as e
+from detent.kernel.entities import Job, Task
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import Job, Task
 from detent.kernel.world import RUNS, WAITS, World
 from detent.testing import settlement
 from detent.testing.witness import Witness, class_of

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from detent.kernel import commands as c
-from detent.kernel.state import Job
+from detent.kernel.entities import Job
 from detent.kernel.world import World
 from detent.testing.witness import Hand
 

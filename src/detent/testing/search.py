@@ -15,7 +15,7 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.draft import Draft
-from detent.kernel.state import Job, Task
+from detent.kernel.entities import Job, Task
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS, World
 from detent.testing.promises import Broken, Step, broken, wrongly_refused
 from detent.testing.scenes import LATER_US, PERSON, WORKERS, Action, Scene

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.state import Task
+from detent.kernel.entities import Task
 from detent.kernel.world import WAITS, World
 
 DONE = frozenset({"done", "completed"})

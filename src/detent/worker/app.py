@@ -11,10 +11,10 @@ from detent.engine import Engine
 from detent.errors import DetentError, Invalid, Misconfigured
 from detent.intent_config import KINDS
 from detent.kernel import commands as c
-from detent.kernel import fields
-from detent.kernel.derived import job_of_task
+from detent.kernel import document_fields
+from detent.kernel.derived_ids import job_of_task
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
-from detent.kernel.planned import plan_from
+from detent.kernel.plan_progress import plan_from
 from detent.operations.agents import issue_run_token
 from detent.operations.core import Core
 from detent.settings import Settings
@@ -145,7 +145,7 @@ class App:
     def _add(
         self, name: str, function: Any, options: Mapping[str, Any], **parts: Any
     ) -> Intent[..., Any]:
-        fields.text(name, "intent", LONGEST_NAME)
+        document_fields.text(name, "intent", LONGEST_NAME)
         if name in self.intents:
             raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
         critic, planner = options.get("critic"), options.get("planner")

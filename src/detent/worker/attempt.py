@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from detent.clock import since_boot_s
 from detent.engine import Claimed
+from detent.kernel.entities import Job, Task
 from detent.kernel.plan import PlanStep
-from detent.kernel.state import Job, Task
 from detent.worker.failures import Stopped
 
 if TYPE_CHECKING:

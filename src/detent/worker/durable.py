@@ -13,8 +13,8 @@ from typing import Any
 from detent import failpoints
 from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
-from detent.kernel import fields
-from detent.kernel.state import Checkpoint
+from detent.kernel import document_fields
+from detent.kernel.entities import Checkpoint
 from detent.submission.subtask import subtask_of_job, subtask_of_task
 from detent.worker.arguments import returns_of
 from detent.worker.attempt import Attempt, Stop
@@ -66,7 +66,7 @@ class Journal:
 
     def find(self, name: str, kind: str) -> Doing[Checkpoint | None]:
         self.check()
-        full = self.corner + fields.text(name, "name", LONGEST_NAME)
+        full = self.corner + document_fields.text(name, "name", LONGEST_NAME)
         if full in self.reached:
             raise Refused(
                 f"the name {name!r} was used before in this pass of {self.attempt.intent.name}",

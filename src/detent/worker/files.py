@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from detent import failpoints, private_files
 from detent.errors import Invalid, Refused, TooLarge
-from detent.kernel import fields
-from detent.kernel.evidence import type_of
+from detent.kernel import document_fields
+from detent.kernel.evidence_types import type_of
 from detent.operations.output import FILE as OUTPUT
 from detent.operations.output import read_file
 from detent.redaction import Passing, redact_value
@@ -125,7 +125,7 @@ class RunFiles:
 
     def keep(self, name: str, content: Any) -> Kept:
         """Store a file (given as a Path), bytes, text or a JSON value as evidence."""
-        fields.text(name, "name", 200)
+        document_fields.text(name, "name", 200)
         if "/" in name or name.startswith("."):
             raise Invalid(f"{name!r} is no plain file name.", field="name", given=name)
         self.directory(EVIDENCE)

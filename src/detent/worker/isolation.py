@@ -6,7 +6,7 @@ Without this, whatever runs beside such a job is lost with it each time, and qua
 import time
 from collections.abc import Callable
 
-from detent.kernel.state import Job
+from detent.kernel.entities import Job
 from detent.worker.attempt import Hold
 from detent.worker.holding import Holds
 

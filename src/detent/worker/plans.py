@@ -14,9 +14,9 @@ from detent import failpoints
 from detent.engine.loader import Wanted, load
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
+from detent.kernel.entities import Job, Step
 from detent.kernel.plan import PlanStep
-from detent.kernel.state import Job, Step
-from detent.kernel.steps import TAKEN_UP, planner_is_due, startable, steps_of
+from detent.kernel.plan_steps import TAKEN_UP, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.submission.plan_steps import completed
 from detent.worker import outcome

@@ -6,15 +6,15 @@ from typing import Any
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.circles import circle
 from detent.kernel.decide.guards import not_its_own, only_below_its_own
-from detent.kernel.derived import job_of_task
+from detent.kernel.dependency_cycles import circle
+from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
+from detent.kernel.entities import NOT_BEFORE, Task
 from detent.kernel.lifecycles import lifecycle
-from detent.kernel.planned import lay_out_over
+from detent.kernel.plan_progress import lay_out_over
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
 from detent.kernel.priority import priority_from
-from detent.kernel.state import NOT_BEFORE, Task
 
 TASK_LIFECYCLES = ("board", "review")
 MAX_DEPTH = 5

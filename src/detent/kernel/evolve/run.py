@@ -2,8 +2,8 @@
 
 from detent.errors import Broken
 from detent.kernel import events as e
+from detent.kernel.entities import Run
 from detent.kernel.evolve.table import CHANGES, RUN, next_state, on
-from detent.kernel.state import Run
 
 
 def evolve_run(run: Run | None, record: e.Record) -> Run:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from detent.errors import Invalid
-from detent.kernel.state import Checkpoint, Job, Run, Step, Task, Wait
-from detent.kernel.waits import ANSWERED
+from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
+from detent.kernel.wait_kinds import ANSWERED
 from detent.store.memory.tables import Evidence, JobRow, Queued, Tables, TaskRow
 from detent.store.port import LISTED, SEARCHED, Query
 from detent.store.rows import Question

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
 from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Seal
 

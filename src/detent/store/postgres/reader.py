@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
-from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json

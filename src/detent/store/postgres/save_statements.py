@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import EVENT_COLUMNS, event_digest, event_rows, to_json
 from detent.store.port import TOMBSTONES, Changes, Entry, Logged
 from detent.store.postgres.connection import Query

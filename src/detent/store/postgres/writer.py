@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from detent.errors import Broken, Refused
-from detent.kernel.state import Resource
+from detent.kernel.entities import Resource
 from detent.store import clock
 from detent.store.codec import event_digest, from_json, to_json
 from detent.store.port import (

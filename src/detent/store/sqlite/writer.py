@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from detent.errors import Broken, DetentError, Refused
-from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store import clock
 from detent.store.clock import Moment
 from detent.store.codec import event_digest, event_rows, to_json

@@ -7,7 +7,7 @@ from typing import Any
 from detent.engine import Claimed
 from detent.integrity.audit import fold
 from detent.kernel import commands as c
-from detent.kernel.state import Resource
+from detent.kernel.entities import Resource
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
 from detent.store.clock import CLOCK
 from detent.store.port import TABLES, Store

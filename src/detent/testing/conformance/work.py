@@ -10,7 +10,7 @@ from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.kernel.state import Job, Task
+from detent.kernel.entities import Job, Task
 from detent.store.port import Reading, Store
 
 T = TypeVar("T")

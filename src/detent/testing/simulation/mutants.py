@@ -20,12 +20,12 @@ from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide import HANDLERS, guards
-from detent.kernel.decide.due import reclaim_job
+from detent.kernel.decide.timers import reclaim_job
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Run
 from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
-from detent.kernel.state import Job, Run
 from detent.kernel.world import World
 from detent.store.port import Due, Writing
 from detent.testing.simulation.mutants_plans import PLANS

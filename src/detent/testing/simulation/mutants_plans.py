@@ -6,13 +6,13 @@ from typing import Any
 from unittest.mock import patch
 
 from detent.engine import changeset, due_timers, loader
+from detent.kernel import budget_reservation, critic, plan, plan_progress, plan_steps
 from detent.kernel import commands as c
-from detent.kernel import critic, plan, planned, spending, steps
 from detent.kernel import events as e
-from detent.kernel.decide import HANDLERS, changing, planning, reports
+from detent.kernel.decide import HANDLERS, edit, plans, worker_reports
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Step
 from detent.kernel.evolve.table import CHANGES
-from detent.kernel.state import Step
 from detent.kernel.world import World
 from detent.store.port import Reading
 from detent.testing.simulation.mutants_unseen import unfenced
@@ -74,22 +74,22 @@ def only_the_first_need_counts() -> Patches:
 
 def new_plan_forgets_what_is_done() -> Patches:
     """No finished step is carried over into the next plan."""
-    yield patch.object(planned, "carry_over", lambda *_: ())
+    yield patch.object(plan_progress, "carry_over", lambda *_: ())
 
 
 def critic_retries_for_ever() -> Patches:
     """However often a step was tried, a critic may have it tried once more."""
-    yield patch.object(steps, "retries_left", lambda *_: 1)
+    yield patch.object(plan_steps, "retries_left", lambda *_: 1)
 
 
 def sleeping_step_is_taken_up() -> Patches:
     """A step goes on although what it waits for has not come."""
 
     def goes_on(_: World, step: Step, now: int) -> bool:
-        taken_up = step.state in steps.TAKEN_UP and step.run_id is None
+        taken_up = step.state in plan_steps.TAKEN_UP and step.run_id is None
         return taken_up and step.not_before <= now
 
-    yield patch.object(steps, "_goes_on", goes_on)
+    yield patch.object(plan_steps, "_goes_on", goes_on)
 
 
 def start_is_not_fenced() -> Patches:
@@ -99,7 +99,7 @@ def start_is_not_fenced() -> Patches:
 
 def finished_plan_is_not_ended() -> Patches:
     """Of a new plan of which all is done, nobody says that it is over."""
-    yield patch.object(planned, "plan_is_over", _unless_it_is_new(planned.plan_is_over))
+    yield patch.object(plan_progress, "plan_is_over", _unless_it_is_new(plan_progress.plan_is_over))
 
 
 def _unless_it_is_new(is_over: Any) -> Any:
@@ -113,7 +113,7 @@ def _unless_it_is_new(is_over: Any) -> Any:
 
 def parents_are_not_charged() -> Patches:
     """What a run has cost is charged to its own task alone."""
-    charge = reports.charge_run
+    charge = worker_reports.charge_run
 
     def charge_one(draft: Draft, command: c.ChargeRun) -> str:
         with patch.object(Draft, "ancestors", lambda *_: []):
@@ -125,17 +125,17 @@ def parents_are_not_charged() -> Patches:
 
 def claim_looks_into_no_purse() -> Patches:
     """A job is started although its budget is spent."""
-    yield patch.object(reports, "lacks_funds", lambda *_: False)
+    yield patch.object(worker_reports, "lacks_funds", lambda *_: False)
 
 
 def step_looks_into_no_purse() -> Patches:
     """A claim finds money, and every step starts, whatever the others have spent since."""
-    yield patch.object(planning, "short_of", lambda *_: None)
+    yield patch.object(plans, "short_of", lambda *_: None)
 
 
 def raised_budget_wakes_nobody() -> Patches:
     """More money is booked, and whoever waits for it is not told."""
-    yield patch.object(changing, "_let_go_on", lambda *_: None)
+    yield patch.object(edit, "_let_go_on", lambda *_: None)
 
 
 def exceeded_is_told_too_late() -> Patches:
@@ -145,12 +145,12 @@ def exceeded_is_told_too_late() -> Patches:
         line = (task, *draft.ancestors(task))
         return any(each.budget is not None and each.spent > 2 * each.budget for each in line)
 
-    yield patch.object(reports, "over_budget", over)
+    yield patch.object(worker_reports, "over_budget", over)
 
 
 def budget_ignores_new_subtasks() -> Patches:
     """What was promised to those at work is promised to whoever comes later too."""
-    yield patch.object(spending, "_unspent", lambda *_: 0)
+    yield patch.object(budget_reservation, "_unspent", lambda *_: 0)
 
 
 # ---- workers ---------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def unknown_critic_accepts() -> Patches:
         known = critic.decision_from(answer) is not None
         return critic.next_state(answer if known else "accept", left)
 
-    yield patch.object(steps, "next_state", accepts)
+    yield patch.object(plan_steps, "next_state", accepts)
 
 
 PLANS = (

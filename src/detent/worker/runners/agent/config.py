@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from detent.errors import DetentError, Misconfigured
-from detent.kernel import fields
+from detent.kernel import document_fields
 from detent.kernel.retry import FailureClass
 from detent.worker.runners.agent.presets import FACTS, PRESETS, Table
 
@@ -131,10 +131,10 @@ def agent_from(name: str, tables: Mapping[str, Table]) -> Agent:
 
 
 def _agent(name: str, given: object, where: str) -> Agent:
-    own = fields.table(given, where, KEYS)
+    own = document_fields.table(given, where, KEYS)
     preset = own.get("preset", name if name in PRESETS else "plain")
     if preset not in PRESETS:
-        raise fields.wrong(f"{where}.preset", f"one of {', '.join(PRESETS)}", preset)
+        raise document_fields.wrong(f"{where}.preset", f"one of {', '.join(PRESETS)}", preset)
     table: dict[str, Any] = {**PRESETS[str(preset)], **own}
     for key in ("variables", "secrets"):
         table[key] = {**PRESETS[str(preset)].get(key, {}), **_named(own, key, where)}
@@ -164,28 +164,30 @@ def _agent(name: str, given: object, where: str) -> Agent:
 
 
 def _number(given: object, where: str) -> int:
-    return fields.whole_number(given, where, 1, 1 << 40)
+    return document_fields.whole_number(given, where, 1, 1 << 40)
 
 
 def _named(own: Mapping[str, object], key: str, where: str) -> Mapping[str, str]:
-    table = fields.table(own.get(key, {}), f"{where}.{key}")
+    table = document_fields.table(own.get(key, {}), f"{where}.{key}")
     for name, value in table.items():
         if not isinstance(value, str):
-            raise fields.wrong(f"{where}.{key}.{name}", "a text", value)
+            raise document_fields.wrong(f"{where}.{key}.{name}", "a text", value)
     return {name: str(value) for name, value in table.items()}
 
 
 def _texts(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     given = table.get(key, ())
     if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
-        raise fields.wrong(f"{where}.{key}", "a list of texts", given)
+        raise document_fields.wrong(f"{where}.{key}", "a list of texts", given)
     return tuple(given)
 
 
 def _one_of(table: Mapping[str, Any], key: str, allowed: Sequence[str], where: str) -> str:
     given = table.get(key, allowed[-1])
     if given not in allowed:
-        raise fields.wrong(f"{where}.{key}", f"one of {', '.join(allowed)}", given, allowed)
+        raise document_fields.wrong(
+            f"{where}.{key}", f"one of {', '.join(allowed)}", given, allowed
+        )
     return str(given)
 
 
@@ -193,7 +195,7 @@ def _reference(text: str, where: str, name: str) -> str:
     kind, _, rest = text.partition(":")
     if kind not in ("env", "file") or not rest:
         wanted = "a reference, env:NAME or file:/path, never the secret itself"
-        raise fields.wrong(f"{where}.secrets.{name}", wanted, "[hidden]")
+        raise document_fields.wrong(f"{where}.secrets.{name}", wanted, "[hidden]")
     return text
 
 
@@ -202,11 +204,11 @@ def _reference(text: str, where: str, name: str) -> str:
 
 def _argv(given: object, where: str) -> Argv:
     if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
-        raise fields.wrong(
+        raise document_fields.wrong(
             where, 'a list that begins with a program, as in ["claude", "-p"]', given
         )
     if PLACE.search(given[0]) or not given[0]:
-        raise fields.wrong(f"{where}[0]", "the program itself, not a place", given[0])
+        raise document_fields.wrong(f"{where}[0]", "the program itself, not a place", given[0])
     made: list[str | tuple[str, ...]] = []
     for index, each in enumerate(given):
         group = each if isinstance(each, list | tuple) else [each]
@@ -218,12 +220,12 @@ def _argv(given: object, where: str) -> Argv:
 
 def _check_part(part: object, where: str) -> None:
     if not isinstance(part, str):
-        raise fields.wrong(where, "a text, or a list of texts that go together", part)
+        raise document_fields.wrong(where, "a text, or a list of texts that go together", part)
     named = PLACE.fullmatch(part)
     if named is None and PLACE.search(part):
-        raise fields.wrong(where, "a place as an element of its own", part)
+        raise document_fields.wrong(where, "a place as an element of its own", part)
     if named is not None and named[1] not in PLACES:
-        raise fields.wrong(where, f"one of {', '.join(PLACES)} in braces", part, PLACES)
+        raise document_fields.wrong(where, f"one of {', '.join(PLACES)} in braces", part, PLACES)
 
 
 def filled(argv: Argv, values: Mapping[str, str | Sequence[str] | None]) -> list[str]:
@@ -256,10 +258,10 @@ def with_places(text: str, values: Mapping[str, str | Sequence[str] | None]) -> 
 def _line_rules(given: object, where: str) -> Iterator[LineRule]:
     for index, row in enumerate(_rows(given, where)):
         at = f"{where}[{index}]"
-        table = fields.table(row, at, LINE_KEYS)
+        table = document_fields.table(row, at, LINE_KEYS)
         take = table.get("take")
         if take not in FACTS:
-            raise fields.wrong(f"{at}.take", f"one of {', '.join(FACTS)}", take, FACTS)
+            raise document_fields.wrong(f"{at}.take", f"one of {', '.join(FACTS)}", take, FACTS)
         path = str(table.get("field", ""))
         yield LineRule(
             str(take),
@@ -281,20 +283,22 @@ def _end_rules(given: object, where: str) -> Iterator[EndRule]:
     classes = (*FailureClass, NEW_SESSION)
     for index, row in enumerate(_rows(given, where)):
         at = f"{where}[{index}]"
-        table = fields.table(row, at, ("when", "class", "hint"))
+        table = document_fields.table(row, at, ("when", "class", "hint"))
         kind = table.get("class")
         if kind not in classes:
-            raise fields.wrong(f"{at}.class", f"one of {', '.join(classes)}", kind, classes)
+            raise document_fields.wrong(
+                f"{at}.class", f"one of {', '.join(classes)}", kind, classes
+            )
         when = _patterns(table.get("when", {}), f"{at}.when", (*FACTS, *SEEN))
         yield EndRule(when, str(kind), str(table.get("hint", "")))
 
 
 def _rows(given: object, where: str) -> Sequence[object]:
     if not isinstance(given, list | tuple):
-        raise fields.wrong(where, "a list of tables", given)
+        raise document_fields.wrong(where, "a list of tables", given)
     return given
 
 
 def _patterns(given: object, where: str, allowed: Sequence[str] | None = None) -> Mapping[str, str]:
-    table = fields.table(given, where, allowed)
+    table = document_fields.table(given, where, allowed)
     return {name: str(value) for name, value in table.items()}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detent.errors import DetentError
-from detent.kernel.evidence import is_question
+from detent.kernel.evidence_types import is_question
 from detent.redaction import redact, redact_value
 from detent.worker.files import RunFiles
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detent.kernel.state import Task
+from detent.kernel.entities import Task
 from detent.store.log_walk import events_of
 from detent.store.port import Logged, Query, Reading
 from detent.worker.attempt import Attempt

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from detent.kernel import events as e
-from detent.kernel.derived import job_of_task
+from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.predicates import (
     ENDED_JOB,
     RESTING_JOB,
@@ -17,8 +18,7 @@ from detent.kernel.predicates import (
 )
 from detent.kernel.retention import ending
 from detent.kernel.retry import Again, FailureClass, retries_left
-from detent.kernel.state import Job, Task, Wait
-from detent.kernel.waits import QUESTIONS, satisfied
+from detent.kernel.wait_kinds import QUESTIONS, satisfied
 from detent.kernel.world import SIGNALS, WAITS
 
 # ---- the end of an attempt -------------------------------------------------------------------

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
 
-from detent.kernel.layout import Edge, Placement, Point, Route, Size, place
+from detent.diagrams.layout import Edge, Placement, Point, Route, Size, place
 from detent.kernel.lifecycle import Lifecycle, Row, State
-from detent.kernel.look import APPEARANCES
+from detent.kernel.state_shapes import APPEARANCES
 
 START = ""  # the name of the dot that creation rows come from: no state is called so
 

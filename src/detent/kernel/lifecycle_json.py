@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from detent.errors import Invalid
 from detent.kernel.lifecycle import Lifecycle, Row, State
-from detent.kernel.look import Look
+from detent.kernel.state_shapes import Look
 
 Json = dict[str, object]
 

@@ -4,16 +4,11 @@ from collections.abc import Iterable
 
 from detent.errors import Refused
 from detent.kernel import events as e
-from detent.kernel.acquiring import first_deadline, overdue
-from detent.kernel.acts import complete_wait, end_attempt, fail_job, hand_back, show_retry
 from detent.kernel.budget import Short
-from detent.kernel.consequences import rest
+from detent.kernel.budget_reservation import allowance
 from detent.kernel.draft import Draft
-from detent.kernel.predicates import judge_attempt
-from detent.kernel.retry import FailureClass
-from detent.kernel.spending import allowance
-from detent.kernel.state import Job, Step, Wait
-from detent.kernel.steps import (
+from detent.kernel.entities import Job, Step, Wait
+from detent.kernel.plan_steps import (
     available,
     can_ever_fit,
     fail,
@@ -23,7 +18,18 @@ from detent.kernel.steps import (
     steps_of,
     unlease,
 )
-from detent.kernel.waits import LONG_US
+from detent.kernel.predicates import judge_attempt
+from detent.kernel.resource_wait import first_deadline, overdue
+from detent.kernel.retry import FailureClass
+from detent.kernel.transitions.actions import (
+    complete_wait,
+    end_attempt,
+    fail_job,
+    hand_back,
+    show_retry,
+)
+from detent.kernel.transitions.coupled import rest
+from detent.kernel.wait_kinds import LONG_US
 from detent.kernel.world import WAITS
 
 #: A job that lacks a resource looks again after as long as it has waited already, at least this.

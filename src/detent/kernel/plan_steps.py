@@ -5,12 +5,12 @@ from typing import Any, cast
 from detent.errors import Refused
 from detent.kernel import events as e
 from detent.kernel.critic import asks_for_plan, decision_from, default_decision, next_state
-from detent.kernel.derived import run_of_job
+from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Resource, Run, Step
 from detent.kernel.plan import DEFAULT_MAX_RETRIES, PlanStep, frontier
-from detent.kernel.resources import candidates, choose
+from detent.kernel.resource_matching import candidates, choose
 from detent.kernel.retry import MAX_RETRIES, Again, FailureClass, policy_from, verdict
-from detent.kernel.state import Job, Resource, Run, Step
 from detent.kernel.world import CHECKPOINTS, STEPS, WAITS, World
 
 #: Where a step goes on under a new claim or after a wait, besides the plan's frontier.

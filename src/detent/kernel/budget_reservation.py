@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from detent.kernel.budget import Purse, Reserved, Short, reserve
-from detent.kernel.state import Run, Task
+from detent.kernel.entities import Run, Task
 from detent.kernel.world import RUNS, World
 
 

@@ -6,10 +6,10 @@ on after a wait of its own; that follows from the states and times of the steps.
 
 from collections.abc import Iterable
 
+from detent.kernel.entities import Job
 from detent.kernel.plan import PlanStep
+from detent.kernel.plan_steps import steps_of
 from detent.kernel.projections import ASLEEP, woken
-from detent.kernel.state import Job
-from detent.kernel.steps import steps_of
 from detent.kernel.world import World
 
 

@@ -5,8 +5,8 @@ Pure lookups over resources.
 
 from collections.abc import Callable, Iterable
 
+from detent.kernel.entities import Resource
 from detent.kernel.plan import PlanStep
-from detent.kernel.state import Resource
 
 #: What a step is leased when it asks for nothing: the machine that it runs on, with room for all.
 LOCAL = Resource("local", (), capacity=1_000_000)

@@ -3,7 +3,12 @@
 from typing import Any, cast
 
 from detent.kernel import events as e
-from detent.kernel.acts import (
+from detent.kernel.derived_ids import run_of_job
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Task, Wait
+from detent.kernel.predicates import ENDED_JOB, failure_class, in_work, judged, was_settled
+from detent.kernel.retry import Again, FailureClass
+from detent.kernel.transitions.actions import (
     cancel,
     cancel_job,
     end_value,
@@ -15,12 +20,7 @@ from detent.kernel.acts import (
     try_again,
     unblock,
 )
-from detent.kernel.derived import run_of_job
-from detent.kernel.draft import Draft
-from detent.kernel.predicates import ENDED_JOB, failure_class, in_work, judged, was_settled
-from detent.kernel.retry import Again, FailureClass
-from detent.kernel.state import Task, Wait
-from detent.kernel.waits import blocks, parks, satisfied
+from detent.kernel.wait_kinds import blocks, parks, satisfied
 from detent.kernel.world import WAITS
 
 # ---- up: from a run to its job and task ------------------------------------------------------

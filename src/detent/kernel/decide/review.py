@@ -6,13 +6,13 @@ from typing import Any
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.acts import complete_wait, signal
+from detent.kernel.decide.control import queue_task
 from detent.kernel.decide.guards import not_its_own, not_over_a_question, seen
-from detent.kernel.decide.people import queue_task
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Checkpoint, Job, Task, Wait
-from detent.kernel.waits import ANSWERED, PEOPLE, QUESTIONS
+from detent.kernel.transitions.actions import complete_wait, signal
+from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
 
 MAX_EARLY_SIGNALS = 1_000

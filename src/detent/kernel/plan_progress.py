@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.kernel import events as e
-from detent.kernel.acts import fail_job
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Step
 from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, validate
+from detent.kernel.plan_steps import fail, states_of, steps_of, unlease
 from detent.kernel.retry import FailureClass
-from detent.kernel.state import Job, Step
-from detent.kernel.steps import fail, states_of, steps_of, unlease
+from detent.kernel.transitions.actions import fail_job
 
 #: Options that make a job without a plan run as a plan of one step.
 ONE_STEP = (

@@ -2,15 +2,15 @@
 
 from detent.errors import Refused
 from detent.kernel import commands as c
-from detent.kernel.acts import end_attempt
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
-from detent.kernel.planned import lay_out
-from detent.kernel.resting import rest_plan as rest
-from detent.kernel.resting import settle, short_of
+from detent.kernel.entities import Job
+from detent.kernel.plan_progress import lay_out
+from detent.kernel.plan_steps import available, planner_is_due, start, startable, steps_of
 from detent.kernel.retry import failure_class_from
-from detent.kernel.state import Job
-from detent.kernel.steps import available, planner_is_due, start, startable, steps_of
+from detent.kernel.transitions.actions import end_attempt
+from detent.kernel.transitions.between_runs import rest_plan as rest
+from detent.kernel.transitions.between_runs import settle, short_of
 
 
 def record_plan(draft: Draft, command: c.RecordPlan) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from detent.kernel.state import Wait
+from detent.kernel.entities import Wait
 
 #: A wait that is expected to last longer than this is parked: no scan touches it.
 LONG_US = 60 * 1_000_000

@@ -6,15 +6,15 @@ from typing import Any
 from detent.errors import Invalid, NotFound, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.acts import complete_wait, unblock
 from detent.kernel.budget import dollars
+from detent.kernel.budget_reservation import used_up
 from detent.kernel.decide.guards import not_its_own
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB, has_ended
 from detent.kernel.priority import priority_from
 from detent.kernel.retention import ending
-from detent.kernel.spending import used_up
-from detent.kernel.state import Job, Task
+from detent.kernel.transitions.actions import complete_wait, unblock
 from detent.kernel.world import RUNS, WAITS
 
 EDITABLE = ("title", "payload", "tags", "priority", "options")

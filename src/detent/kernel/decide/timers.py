@@ -3,12 +3,12 @@
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.acts import cancel, cancel_job, unblock
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Step, Wait
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.resting import give_up, wake
-from detent.kernel.state import Step, Wait
-from detent.kernel.waits import is_due
+from detent.kernel.transitions.actions import cancel, cancel_job, unblock
+from detent.kernel.transitions.between_runs import give_up, wake
+from detent.kernel.wait_kinds import is_due
 from detent.kernel.world import STEPS, WAITS
 
 

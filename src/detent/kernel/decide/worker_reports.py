@@ -3,17 +3,17 @@
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel import steps
-from detent.kernel.acts import complete_wait, end_wait, hear_ends, signalled
+from detent.kernel import plan_steps
 from detent.kernel.budget import Reserved, Short, is_warned
+from detent.kernel.budget_reservation import allowance, over_budget, used_up
 from detent.kernel.decide.guards import held, held_run
-from detent.kernel.derived import run_of_job
+from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
-from detent.kernel.resting import give_up, lacks_funds, settle
+from detent.kernel.entities import Checkpoint, Job, Run, Task, Wait
 from detent.kernel.retry import failure_class_from
-from detent.kernel.spending import allowance, over_budget, used_up
-from detent.kernel.state import Checkpoint, Job, Run, Task, Wait
-from detent.kernel.waits import ASKED, satisfied
+from detent.kernel.transitions.actions import complete_wait, end_wait, hear_ends, signalled
+from detent.kernel.transitions.between_runs import give_up, lacks_funds, settle
+from detent.kernel.wait_kinds import ASKED, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
 
 # ---- claiming --------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def complete_run(draft: Draft, command: c.CompleteRun) -> str:
     if run.step is None:
         draft.emit(job.id, e.JobCompleted(command.result))
     else:
-        steps.judge(draft, job, run, command.decision, None, command.result)
+        plan_steps.judge(draft, job, run, command.decision, None, command.result)
     return settle(draft, job.id)
 
 
@@ -173,7 +173,7 @@ def _end_badly(
 ) -> str:
     draft.emit(job.id, event, run.id)
     if run.step is not None:
-        steps.judge(draft, job, run, decision, failure, None)
+        plan_steps.judge(draft, job, run, decision, failure, None)
     return settle(draft, job.id)
 
 
