@@ -21,8 +21,8 @@ from detent.service import open_core
 from detent.settings import Loaded, Settings
 from detent.store.store_url import open_store
 from detent.worker.app import App
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 
 #: How long a job of each kind keeps its worker, when it does not wait for the database.
 COMPUTE_S = 0.002

@@ -18,8 +18,8 @@ from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.store.port import Query
 from detent.worker.app import App
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 
 JOBS = 8_000
 IN_BULK = 1_000

@@ -39,7 +39,7 @@ from detent.store.marker import mark_store, require_store
 from detent.store.port import Store
 from detent.store.store_url import open_store
 from detent.worker.app import App, load_app
-from detent.worker.loop import Worker
+from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")

@@ -19,9 +19,9 @@ from detent.store.port import Logged, Query
 from detent.testing import stand_in
 from detent.worker.app import App
 from detent.worker.handle import Handle
-from detent.worker.loop import Worker
-from detent.worker.ordering import Order
 from detent.worker.runners.agent.presets import CLAUDE
+from detent.worker.submission_order import Order
+from detent.worker.worker import Worker
 from tests.worker.waiting import installation, until, working
 
 PERSON = c.Actor("person")

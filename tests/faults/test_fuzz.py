@@ -38,9 +38,9 @@ from detent.settings import Settings, load
 from detent.store.codec import read_event
 from detent.submission.options import checked_options
 from detent.transfer import archive
-from detent.worker.runners.agent.config import agent_from
-from detent.worker.runners.agent.files import asked_from
-from detent.worker.runners.agent.lines import Lines, Reader
+from detent.worker.runners.agent.agent_config import agent_from
+from detent.worker.runners.agent.agent_files import asked_from
+from detent.worker.runners.agent.output_parser import Lines, Reader
 
 EXAMPLES = int(os.environ.get("DETENT_FUZZ_EXAMPLES", "150"))
 #: No single text may take longer, however it was made up: in processor time, because a machine that

@@ -52,7 +52,7 @@ def test_a_keeper_goes_on_after_a_pass_that_failed(tmp_path: Path) -> None:
 def test_a_plan_whose_worker_meets_a_fault_is_taken_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from detent.worker.plans import PlanRun
+    from detent.worker.plan_runner import PlanRun
 
     attempt, failed = PlanRun._attempt, threading.Event()
 

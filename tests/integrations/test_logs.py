@@ -19,10 +19,10 @@ from detent import program_log, redaction
 from detent.errors import Misconfigured
 from detent.settings import Settings
 from detent.testing.inline import Harness
-from detent.worker import outcome
+from detent.worker import run_outcome
 from detent.worker.app import App
-from detent.worker.files import RunFiles
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.run_files import RunFiles
 from tests.gateway.installation import DEADLINE_S, Installation, installed
 
 SECRET = "hunter2-and-more"
@@ -228,9 +228,9 @@ def test_output_and_errors_of_a_run_have_no_secrets(tmp_path: Path) -> None:
     files.write(f"{SECRET[8:]} indeed, {SECRET[:4]}")
     files.end_output()
     assert files.output().decode() == f"the key is [secret] indeed, {SECRET[:4]}"
-    failure = outcome.of_exception(ValueError(f"cannot log in with {SECRET}"))
+    failure = run_outcome.of_exception(ValueError(f"cannot log in with {SECRET}"))
     assert SECRET not in failure.error
-    told = outcome.of_exit_code(1, f"wrong: {SECRET}")
+    told = run_outcome.of_exit_code(1, f"wrong: {SECRET}")
     assert told is not None
     assert SECRET not in told.error
 

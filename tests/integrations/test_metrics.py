@@ -30,7 +30,7 @@ from detent.testing.clock import VirtualClock
 from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import NetworkError
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 from tests.gateway.installation import DEADLINE_S, until
 
 SOMEBODY = c.Actor("person")

@@ -10,7 +10,7 @@ from detent.operations.registry import Caller, call
 from detent.testing.audit import audit
 from detent.testing.inline import Harness
 from detent.worker.app import App
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 from tests.operations.desk import Desk
 
 # ---- as of -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from detent.testing.inline import Harness
 from detent.transfer.exporter import Exported, export_task
 from detent.transfer.importer import Imported, import_archive
 from detent.worker.app import App
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 
 PERSON = c.Actor("person:ann")
 DAY_US = 86_400_000_000

@@ -25,8 +25,8 @@ from detent.operations.registry import OWNER, call
 from detent.service import mcp_tools
 from detent.store.port import Query
 from detent.worker.app import App
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 from tests.gateway.installation import DEADLINE_S, Installation, installed
 from tests.operations.agent import Agent
 

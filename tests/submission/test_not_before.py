@@ -15,7 +15,7 @@ from detent.submission.delay import Delay, delay_from
 from detent.testing.inline import Harness
 from detent.views import utc
 from detent.worker.app import App
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 from tests.operations.installation import Place, placed
 from tests.worker.waiting import done, installation, until
 

@@ -15,7 +15,7 @@ from detent.testing.inline import Harness
 from detent.worker.app import App, load_app
 from detent.worker.failures import JobFailed
 from detent.worker.handle import Handle
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
 
 
 @dataclass

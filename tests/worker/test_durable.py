@@ -12,7 +12,7 @@ from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import Expired
 from detent.worker.handle import Handle
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
 from tests.worker.waiting import done, error_of
 
 WEEK_S = 7 * 86_400

@@ -15,9 +15,9 @@ from detent.operations.output import read_bytes, read_output
 from detent.store.blobs import Piece
 from detent.store.memory import MemoryStore
 from detent.worker.app import App
-from detent.worker.files import RunFiles
-from detent.worker.keeping import Keeping
-from detent.worker.run import AsyncRun, Run
+from detent.worker.output_uploader import Keeping
+from detent.worker.run_context import AsyncRun, Run
+from detent.worker.run_files import RunFiles
 from tests.worker.waiting import DEADLINE_S, until, working
 
 

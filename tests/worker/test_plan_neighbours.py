@@ -8,8 +8,8 @@ from detent.errors import Refused
 from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NeedsUser, ResourceFailed
-from detent.worker.plans import PlanRequest
-from detent.worker.run import Run
+from detent.worker.plan_runner import PlanRequest
+from detent.worker.run_context import Run
 from tests.worker.waiting import step_events, steps
 
 # ---- resources ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NetworkError
 from detent.worker.handle import Handle
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 from tests.worker.waiting import done, error_of, step_events, steps, until, working
 
 S = 1_000_000

@@ -11,8 +11,8 @@ from detent.kernel.plan import PlanStep
 from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NetworkError, RateLimited
-from detent.worker.history import StepResult
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
+from detent.worker.step_history import StepResult
 from tests.worker.waiting import steps
 
 S = 1_000_000

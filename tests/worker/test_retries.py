@@ -7,7 +7,7 @@ import pytest
 from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import Crash, JobFailed, NetworkError, RateLimited
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 
 S = 1_000_000
 

@@ -19,7 +19,7 @@ from detent.operations.core import Core
 from detent.settings import Settings
 from detent.worker import sandbox
 from detent.worker.app import App
-from detent.worker.runners.processes import Group
+from detent.worker.runners.process_group import Group
 from detent.worker.sandbox import ALONE, confined, words
 from tests.worker.waiting import DEADLINE_S, installation, until, working
 

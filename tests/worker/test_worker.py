@@ -17,8 +17,8 @@ from detent.operations.core import Core
 from detent.worker import pools
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
-from detent.worker.loop import Worker
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
+from detent.worker.worker import Worker
 from tests.worker.waiting import (
     DEADLINE_S,
     Gate,

@@ -22,7 +22,7 @@ from detent.testing.inline import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
 from detent.worker.handle import Handle
-from detent.worker.loop import Worker
+from detent.worker.worker import Worker
 
 DEADLINE_S = 90.0
 

@@ -19,7 +19,7 @@ from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings, load, name
 from detent.worker import sandbox
 from detent.worker.app import App
-from detent.worker.runners.agent.config import agent_from
+from detent.worker.runners.agent.agent_config import agent_from
 
 #: Sections whose variables nobody else uses; `DETENT_RUN_ID` and its like are a run's own.
 OWN_SECTIONS = {name(each.name).split(".")[0] for each in fields(Settings)} - {"run"}

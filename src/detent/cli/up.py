@@ -137,7 +137,7 @@ def worker(apps: tuple[str, ...], once: bool, reload: bool, **flags: Any) -> Non
 
 
 def _is_drained(service: Any) -> bool:
-    from detent.worker.once import drained
+    from detent.worker.run_until_idle import drained
 
     return drained(service.worker)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from detent.worker.app import App
 from detent.worker.failures import ResourceFailed
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 
 BROKEN = "phone-1"
 PARTS = 8

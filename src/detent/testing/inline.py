@@ -23,16 +23,16 @@ from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.store.port import Abilities, Store, Writing
 from detent.testing.clock import VirtualClock
+from detent.worker.active_run import Attempt, Hold
 from detent.worker.app import App
-from detent.worker.attempt import Attempt, Hold
-from detent.worker.carrying import carry_out, carry_out_async
+from detent.worker.engine_client import Line, never
+from detent.worker.executor import carry_out, carry_out_async
 from detent.worker.failures import Crash
-from detent.worker.files import RunFiles
 from detent.worker.handle import Handle
-from detent.worker.holding import attempt_of
-from detent.worker.line import Line, never
-from detent.worker.outcome import instead_of
-from detent.worker.plans import PlanRun
+from detent.worker.held_jobs import attempt_of
+from detent.worker.plan_runner import PlanRun
+from detent.worker.run_files import RunFiles
+from detent.worker.run_outcome import instead_of
 
 MAX_ROUNDS = 10_000
 FAR = 1 << 62

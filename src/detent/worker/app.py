@@ -26,14 +26,14 @@ from detent.submission.options import OPTIONS
 from detent.worker.arguments import Parameters, returns_of
 from detent.worker.handle import Handle
 from detent.worker.intent import Critic, Intent, Planner, declare, plan_document
-from detent.worker.ordering import Order, beside
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
 from detent.worker.runners.agent import AgentRunner
-from detent.worker.runners.agent.config import agent_from
+from detent.worker.runners.agent.agent_config import agent_from
 from detent.worker.runners.agent.prompt import DEFAULT as DEFAULT_PROMPT
 from detent.worker.runners.agent.prompt import check_template
-from detent.worker.runners.command import CommandRunner
-from detent.worker.runners.function import FunctionRunner
+from detent.worker.runners.command_runner import CommandRunner
+from detent.worker.runners.function_runner import FunctionRunner
+from detent.worker.submission_order import Order, beside
 from detent.worker.values import storable
 
 P = ParamSpec("P")

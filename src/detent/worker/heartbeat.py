@@ -12,8 +12,8 @@ from detent.clock import since_boot_s
 from detent.engine import Engine
 from detent.errors import DetentError
 from detent.periodic_thread import Recurring
-from detent.worker.attempt import Hold, Stop
-from detent.worker.holding import Holds
+from detent.worker.active_run import Hold, Stop
+from detent.worker.held_jobs import Holds
 
 log = logging.getLogger("detent.worker")
 

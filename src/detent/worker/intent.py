@@ -14,7 +14,7 @@ from detent.submission.options import WorkspaceMode, evidence_types, fields_of
 from detent.submission.payload import ARGUMENTS
 from detent.submission.plan_steps import CRITICS, NEEDS_PLAN
 from detent.worker.arguments import Parameters
-from detent.worker.runners.port import Runner
+from detent.worker.runners.runner import Runner
 
 if TYPE_CHECKING:
     from detent.worker.app import App

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
-from detent.worker.attempt import Attempt, Stop
+from detent.worker.active_run import Attempt, Stop
 
 log = logging.getLogger("detent.worker")
 

@@ -14,11 +14,11 @@ from detent.kernel import commands as c
 from detent.store.port import Reading
 from detent.testing.simulation.planned import APPS, script
 from detent.testing.simulation.process import Process
-from detent.worker.attempt import Attempt, Hold, Stop
-from detent.worker.carrying import UNKNOWN_CRITIC
-from detent.worker.files import RunFiles
-from detent.worker.line import Line, never
-from detent.worker.plans import NOTHING, PlanRun, Work
+from detent.worker.active_run import Attempt, Hold, Stop
+from detent.worker.engine_client import Line, never
+from detent.worker.executor import UNKNOWN_CRITIC
+from detent.worker.plan_runner import NOTHING, PlanRun, Work
+from detent.worker.run_files import RunFiles
 
 if TYPE_CHECKING:
     from detent.testing.simulation.worker import Worker

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.worker.app import App
-from detent.worker.plans import PlanRequest
+from detent.worker.plan_runner import PlanRequest
 
 INTENT = "dig"
 #: What steps need: some workers have both, some only one.

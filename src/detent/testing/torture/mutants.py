@@ -31,8 +31,8 @@ from detent.store.port import Due, Key
 from detent.store.sqlite import connection, store
 from detent.testing.simulation import mutants as simulated
 from detent.testing.torture.place import MUTANT
-from detent.worker import durable, effects
-from detent.worker.durable import Journal
+from detent.worker import effects, journal
+from detent.worker.journal import Journal
 
 VARIABLE = MUTANT
 Patches = Iterator[Any]
@@ -133,7 +133,7 @@ def step_is_not_recorded() -> Patches:
 
 def subtask_has_a_new_id_each_time() -> Patches:
     """What a subtask is called does not follow from its parent."""
-    yield patch.object(durable, "derived_id", lambda *_: new_id())
+    yield patch.object(journal, "derived_id", lambda *_: new_id())
 
 
 def lost_leases_are_never_found() -> Patches:

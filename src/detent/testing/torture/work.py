@@ -11,7 +11,7 @@ from typing import Any
 from detent.testing.torture.ledger import Ledger, from_environment
 from detent.worker.app import App
 from detent.worker.effects import NOT_DONE
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 
 REFERENCE = "detent.testing.torture.work:app"
 #: Faults are many and not the work's own: it is tried again at once, and often.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.errors import Invalid
-from detent.worker.runners.agent.past import Moment, Past
+from detent.worker.runners.agent.session_history import Moment, Past
 
 DEFAULT = "{title}\n\n{payload}"
 PLACE = re.compile(r"\{(title|payload(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)\}")

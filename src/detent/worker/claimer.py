@@ -16,7 +16,7 @@ from detent.clock import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk, Sessions
 from detent.errors import DetentError
-from detent.worker.attempt import Attempt
+from detent.worker.active_run import Attempt
 
 log = logging.getLogger("detent.worker")
 

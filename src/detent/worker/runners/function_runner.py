@@ -6,14 +6,14 @@ from typing import Any
 
 from detent.errors import DetentError
 from detent.kernel import commands as c
-from detent.worker import outcome
+from detent.worker import run_outcome
+from detent.worker.active_run import Attempt
 from detent.worker.arguments import Parameters
-from detent.worker.attempt import Attempt
-from detent.worker.doing import drive, drive_async
-from detent.worker.durable import Journal
+from detent.worker.engine_client import Line
 from detent.worker.failures import Crash, Failure, Suspended
-from detent.worker.line import Line
-from detent.worker.run import AsyncRun, Run
+from detent.worker.journal import Journal
+from detent.worker.run_context import AsyncRun, Run
+from detent.worker.run_requests import drive, drive_async
 from detent.worker.values import storable
 
 
@@ -61,20 +61,20 @@ def _returned(attempt: Attempt, journal: Journal | None, value: Any) -> c.Report
     if journal is not None and journal.suspension is not None:
         return _swallowed(attempt, journal.suspension)
     try:
-        return outcome.completed(grant, run_id, storable(value, "the result"))
+        return run_outcome.completed(grant, run_id, storable(value, "the result"))
     except DetentError as error:
-        return outcome.failed(grant, run_id, outcome.of_exception(error))
+        return run_outcome.failed(grant, run_id, run_outcome.of_exception(error))
 
 
 def _raised(attempt: Attempt, error: BaseException) -> c.Report:
     if isinstance(error, Crash):
         raise error
-    interruption = outcome.interrupted(error)
+    interruption = run_outcome.interrupted(error)
     if isinstance(interruption, Suspended):
         return interruption.report
     if attempt.stopped is None and not isinstance(error, DetentError | Failure):
         attempt.files.write("".join(traceback.format_exception(error)))
-    return outcome.failed(attempt.hold.grant, attempt.run_id, outcome.of_exception(error))
+    return run_outcome.failed(attempt.hold.grant, attempt.run_id, run_outcome.of_exception(error))
 
 
 def _swallowed(attempt: Attempt, suspension: Suspended) -> c.Report:
@@ -82,4 +82,4 @@ def _swallowed(attempt: Attempt, suspension: Suspended) -> c.Report:
         f"the handler caught the suspension for {suspension.report.wait!r} and went on; "
         "code that catches BaseException must raise it again"
     )
-    return outcome.failed(attempt.hold.grant, attempt.run_id, outcome.of_exception(error))
+    return run_outcome.failed(attempt.hold.grant, attempt.run_id, run_outcome.of_exception(error))

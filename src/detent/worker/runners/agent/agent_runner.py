@@ -15,19 +15,25 @@ from detent.kernel.retry import FailureClass
 from detent.operations import budgets
 from detent.operations.reporting import asked
 from detent.redaction import redact, redact_value
-from detent.worker import outcome
-from detent.worker.attempt import Attempt
+from detent.worker import run_outcome
+from detent.worker.active_run import Attempt
+from detent.worker.engine_client import Line
 from detent.worker.failures import Failure
-from detent.worker.line import Line
-from detent.worker.runners.agent.config import NEW_SESSION, Agent
-from detent.worker.runners.agent.end import End, end_of
-from detent.worker.runners.agent.files import QUESTION, Asked, asked_from, question_in, summary_in
-from detent.worker.runners.agent.lines import Reader
-from detent.worker.runners.agent.past import Past, past_of
-from detent.worker.runners.agent.process import AgentFollower, Meter, follow, told
+from detent.worker.runners.agent.agent_config import NEW_SESSION, Agent
+from detent.worker.runners.agent.agent_files import (
+    QUESTION,
+    Asked,
+    asked_from,
+    question_in,
+    summary_in,
+)
+from detent.worker.runners.agent.agent_process import AgentFollower, Meter, follow, told
+from detent.worker.runners.agent.exit_status import End, end_of
+from detent.worker.runners.agent.launch import IssueToken, Setting
+from detent.worker.runners.agent.output_parser import Reader
 from detent.worker.runners.agent.prompt import asked_for, opening
-from detent.worker.runners.agent.setting import IssueToken, Setting
-from detent.worker.runners.command import report_evidence
+from detent.worker.runners.agent.session_history import Past, past_of
+from detent.worker.runners.command_runner import report_evidence
 from detent.worker.values import storable
 from detent.worker.workspaces import WORKTREE
 
@@ -49,10 +55,10 @@ class AgentRunner:
         try:
             return AgentRun(self, attempt, line).report()
         except Failure as failure:
-            failed = outcome.Failed(failure.error_class, redact(str(failure)))
+            failed = run_outcome.Failed(failure.error_class, redact(str(failure)))
         except (DetentError, OSError, ValueError) as error:
-            failed = outcome.of_exception(error)
-        return outcome.failed(attempt.hold.grant, attempt.run_id, failed)
+            failed = run_outcome.of_exception(error)
+        return run_outcome.failed(attempt.hold.grant, attempt.run_id, failed)
 
     async def run_async(self, attempt: Attempt, line: Line) -> c.Report:
         return await line.aside(lambda: self.run(attempt, line))
@@ -75,7 +81,7 @@ class AgentRun:
             past = past_of(view, self.attempt)
         kept = past.said("confirmation")
         if kept is not None and kept.value.get("answer") == KEEP:
-            return outcome.completed(self.grant, self.run_id, kept.value.get("result"))
+            return run_outcome.completed(self.grant, self.run_id, kept.value.get("result"))
         budget = self._reserved()
         if budget == 0:
             return self._over_budget("nothing is left of its budget")
@@ -175,7 +181,7 @@ class AgentRun:
             return self._denied(denials, result)
         if question.asked is not None:
             return self._ask(question.asked)
-        return outcome.completed(self.grant, self.run_id, result, end.exit_code)
+        return run_outcome.completed(self.grant, self.run_id, result, end.exit_code)
 
     def _may_spend_on(self) -> bool:
         """It has spent its part of a budget that it shares, and not all of that: it goes on with
@@ -188,8 +194,8 @@ class AgentRun:
 
     def _failed(self, end: End) -> c.Report:
         kind = FailureClass(end.kind or FailureClass.ERROR)
-        failed = outcome.Failed(kind, end.text, end.exit_code, end.reset_at)
-        return outcome.failed(self.grant, self.run_id, failed)
+        failed = run_outcome.Failed(kind, end.text, end.exit_code, end.reset_at)
+        return run_outcome.failed(self.grant, self.run_id, failed)
 
     def _question(self) -> Any:
         """From the run's own door, or from its file, which is moved into the evidence."""
@@ -246,8 +252,8 @@ class AgentRun:
         text = f"the agent {self.agent.name} was stopped: {how} (this run: {spent} dollars)"
         policy = attempt.hold.job.options.get("on_budget_exceeded") or OnExceeded.STOP
         if on_exceeded_from(policy) is OnExceeded.STOP:
-            failed = outcome.Failed(FailureClass.BUDGET, text, exit_code)
-            return outcome.failed(self.grant, self.run_id, failed)
+            failed = run_outcome.Failed(FailureClass.BUDGET, text, exit_code)
+            return run_outcome.failed(self.grant, self.run_id, failed)
         budget = None if task is None else task.budget
         detail = {"text": text, "budget": budget, "exceeded": self.meter.exceeded}
         return self._suspended("budget", "budget", detail)

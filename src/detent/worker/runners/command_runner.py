@@ -21,11 +21,11 @@ from detent import failpoints
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
 from detent.redaction import remember_environment
-from detent.worker import outcome
-from detent.worker.attempt import Attempt
-from detent.worker.files import EVIDENCE, WORK
-from detent.worker.line import Line
-from detent.worker.runners.processes import Group, Records
+from detent.worker import run_outcome
+from detent.worker.active_run import Attempt
+from detent.worker.engine_client import Line
+from detent.worker.run_files import EVIDENCE, WORK
+from detent.worker.runners.process_group import Group, Records
 from detent.worker.sandbox import confined
 
 WHOLE = re.compile(r"\{payload(?:\.[A-Za-z_][A-Za-z0-9_]*)+\}")
@@ -58,14 +58,14 @@ class CommandRunner:
         try:
             argv = filled(self.argv, attempt.payload)
             code, tail = self._follow(argv, attempt)
-            failure = outcome.of_exit_code(code, tail)
+            failure = run_outcome.of_exit_code(code, tail)
             report_evidence(attempt, line)
             result = attempt.files.result() if failure is None else None
         except (DetentError, OSError, ValueError) as error:
-            return outcome.failed(grant, run_id, outcome.of_exception(error))
+            return run_outcome.failed(grant, run_id, run_outcome.of_exception(error))
         if failure is not None:
-            return outcome.failed(grant, run_id, failure)
-        return outcome.completed(grant, run_id, result, code)
+            return run_outcome.failed(grant, run_id, failure)
+        return run_outcome.completed(grant, run_id, result, code)
 
     async def run_async(self, attempt: Attempt, line: Line) -> c.Report:
         return await line.aside(lambda: self.run(attempt, line))

@@ -22,24 +22,24 @@ from detent.operations.core import Core
 from detent.store.port import Writing
 from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
 from detent.worker import sandbox
+from detent.worker.active_run import Attempt, Hold, Stop
 from detent.worker.app import App
-from detent.worker.attempt import Attempt, Hold, Stop
-from detent.worker.carrying import carry_out, carry_out_async
-from detent.worker.claiming import Claimer, Lane
-from detent.worker.files import RunFiles
+from detent.worker.claimer import Claimer, Lane
+from detent.worker.engine_client import WorkerLine
+from detent.worker.executor import carry_out, carry_out_async
 from detent.worker.heartbeat import Heartbeat
-from detent.worker.holding import Holds, attempt_of
-from detent.worker.isolation import Isolation, is_suspect
-from detent.worker.keeping import Keeping
+from detent.worker.held_jobs import Holds, attempt_of
 from detent.worker.lease_guard import LeaseGuard
-from detent.worker.line import WorkerLine
-from detent.worker.outcome import instead_of
-from detent.worker.plans import PlanRun, Work
+from detent.worker.output_uploader import Keeping
+from detent.worker.plan_runner import PlanRun, Work
 from detent.worker.pools import Item, Loop, Threads
 from detent.worker.reporter import Outcome, Reporter, Result
+from detent.worker.run_files import RunFiles
+from detent.worker.run_outcome import instead_of
 from detent.worker.runners.agent import AgentRunner
-from detent.worker.runners.processes import Records
-from detent.worker.watch import Watch
+from detent.worker.runners.process_group import Records
+from detent.worker.suspect_jobs import Isolation, is_suspect
+from detent.worker.watchdog import Watch
 from detent.worker.workspaces import Workspaces
 
 log = logging.getLogger("detent.worker")

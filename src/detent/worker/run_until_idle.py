@@ -3,8 +3,8 @@
 from detent.engine import due_timers
 from detent.engine.claims import ClaimAsk, waiting
 from detent.store.port import Query, Writing
-from detent.worker.claiming import MAX_DUE
-from detent.worker.loop import Worker
+from detent.worker.claimer import MAX_DUE
+from detent.worker.worker import Worker
 
 ENOUGH = 100
 

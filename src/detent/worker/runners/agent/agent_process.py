@@ -13,12 +13,12 @@ from detent import failpoints
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import cost_from, settle
-from detent.worker.attempt import Attempt, Stop
+from detent.worker.active_run import Attempt, Stop
+from detent.worker.engine_client import Line
 from detent.worker.failures import Failure
-from detent.worker.line import Line
-from detent.worker.runners.agent.lines import Lines, Reader
-from detent.worker.runners.command import Follower
-from detent.worker.runners.processes import Group, Records
+from detent.worker.runners.agent.output_parser import Lines, Reader
+from detent.worker.runners.command_runner import Follower
+from detent.worker.runners.process_group import Group, Records
 from detent.worker.sandbox import confined
 
 #: How often tokens are told while only they change, and the workspace's size is looked at.

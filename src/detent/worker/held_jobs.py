@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from detent.worker.active_run import Attempt, Hold
 from detent.worker.app import App
-from detent.worker.attempt import Attempt, Hold
-from detent.worker.files import RunFiles
 from detent.worker.intent import Declared, Intent
+from detent.worker.run_files import RunFiles
 
 
 class Holds:

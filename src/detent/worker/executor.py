@@ -9,12 +9,12 @@ from detent import failpoints
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.program_log import about
-from detent.worker import outcome
-from detent.worker.attempt import Attempt, Stop
+from detent.worker import run_outcome
+from detent.worker.active_run import Attempt, Stop
+from detent.worker.engine_client import Line
 from detent.worker.failures import Crash, Failure
-from detent.worker.history import StepResult, tried
-from detent.worker.line import Line
-from detent.worker.required import required_of, with_evidence
+from detent.worker.required_evidence import required_of, with_evidence
+from detent.worker.step_history import StepResult, tried
 
 log = logging.getLogger("detent.worker")
 
@@ -87,7 +87,7 @@ def _runner(attempt: Attempt) -> Any:
 
 
 def _broken(attempt: Attempt, error: BaseException) -> c.Report:
-    return outcome.failed(attempt.hold.grant, attempt.run_id, outcome.of_exception(error))
+    return run_outcome.failed(attempt.hold.grant, attempt.run_id, run_outcome.of_exception(error))
 
 
 def concluded(attempt: Attempt, report: c.Report | None, line: Line) -> c.Report | None:
@@ -128,7 +128,7 @@ def _judged(attempt: Attempt, report: c.Report, line: Line) -> c.Report:
         history = tried(line, attempt.hold.job.id, attempt.step.name)
         decision = critic(StepResult.of(attempt, report), history)
     except Exception as error:
-        _note(attempt, line, f"the critic raised {outcome.shown(error)}")
+        _note(attempt, line, f"the critic raised {run_outcome.shown(error)}")
         decision = "raised"
     return dataclasses.replace(report, decision=str(decision))
 

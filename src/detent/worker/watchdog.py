@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
 from detent.periodic_thread import Recurring
-from detent.worker.attempt import Attempt, Hold, Stop
-from detent.worker.carrying import concluded
+from detent.worker.active_run import Attempt, Hold, Stop
+from detent.worker.executor import concluded
 
 if TYPE_CHECKING:
-    from detent.worker.loop import Worker
+    from detent.worker.worker import Worker
 
 log = logging.getLogger("detent.worker")
 

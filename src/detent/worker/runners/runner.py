@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from detent.kernel.commands import Report
-from detent.worker.attempt import Attempt
-from detent.worker.line import Line
+from detent.worker.active_run import Attempt
+from detent.worker.engine_client import Line
 
 
 class Runner(Protocol):

@@ -6,10 +6,10 @@ Both are thin: the rules are in `durable`.
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
-from detent.worker.doing import drive, drive_async
-from detent.worker.durable import Journal
 from detent.worker.effects import MISSING
-from detent.worker.ordering import Order
+from detent.worker.journal import Journal
+from detent.worker.run_requests import drive, drive_async
+from detent.worker.submission_order import Order
 from detent.worker.subtasks import Subtask
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from detent.kernel.plan import PlanStep
 from detent.kernel.plan_steps import TAKEN_UP, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.submission.plan_steps import completed
-from detent.worker import outcome
-from detent.worker.attempt import Attempt, Hold, Stop
+from detent.worker import run_outcome
+from detent.worker.active_run import Attempt, Hold, Stop
+from detent.worker.engine_client import Line
 from detent.worker.failures import Crash, Failure, Stopped
-from detent.worker.files import RunFiles
 from detent.worker.intent import Declared, Intent, plan_document
-from detent.worker.line import Line
+from detent.worker.run_files import RunFiles
 from detent.worker.values import storable
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class PlanRun:
         try:
             self.over = self.line.tell(report, over=self.hold.expired) != "running"
         except DetentError as error:
-            instead = outcome.instead_of(report, error)
+            instead = run_outcome.instead_of(report, error)
             if instead is None:
                 self._lose()
             else:
@@ -255,7 +255,7 @@ class PlanRun:
         except Crash:
             raise
         except BaseException as error:
-            failure = outcome.of_exception(error)
+            failure = run_outcome.of_exception(error)
             report = c.FailPlan(self.hold.grant, failure.error_class.value, failure.error)
         with self._turn:
             self.planning = False

@@ -12,8 +12,8 @@ from detent.kernel.plan import PlanStep
 from detent.worker.failures import Stopped
 
 if TYPE_CHECKING:
-    from detent.worker.files import RunFiles
     from detent.worker.intent import Intent
+    from detent.worker.run_files import RunFiles
 
 
 GRACE_S = 10.0

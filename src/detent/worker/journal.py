@@ -16,13 +16,13 @@ from detent.kernel import commands as c
 from detent.kernel import document_fields
 from detent.kernel.entities import Checkpoint
 from detent.submission.subtask import subtask_of_job, subtask_of_task
+from detent.worker.active_run import Attempt, Stop
 from detent.worker.arguments import returns_of
-from detent.worker.attempt import Attempt, Stop
-from detent.worker.doing import Aside, Call, Doing, Tell, TellAll
 from detent.worker.effects import MISSING, NOT_DONE, policy_of, with_key
+from detent.worker.engine_client import Line
 from detent.worker.failures import CodeChanged, Expired, Stopped, SubtaskFailed, Suspended
-from detent.worker.line import Line
-from detent.worker.ordering import Order
+from detent.worker.run_requests import Aside, Call, Doing, Tell, TellAll
+from detent.worker.submission_order import Order
 from detent.worker.subtasks import Subtask, SubtaskOutcome, derived_id
 from detent.worker.values import fitted, storable
 

@@ -3,9 +3,9 @@
 from detent.kernel import commands as c
 from detent.kernel.retry import FailureClass
 from detent.store.port import Query
-from detent.worker import outcome
-from detent.worker.attempt import Attempt
-from detent.worker.line import Line
+from detent.worker import run_outcome
+from detent.worker.active_run import Attempt
+from detent.worker.engine_client import Line
 
 MOST = 1_000
 
@@ -32,8 +32,8 @@ def with_evidence(attempt: Attempt, report: c.CompleteRun, line: Line) -> c.Repo
         f"the work ended well, but left no evidence of type {', '.join(missing)}, "
         f"which {attempt.intent.name} requires"
     )
-    failed = outcome.Failed(FailureClass.ERROR, text, report.exit_code)
-    return outcome.failed(report.grant, report.run_id, failed)
+    failed = run_outcome.Failed(FailureClass.ERROR, text, report.exit_code)
+    return run_outcome.failed(report.grant, report.run_id, failed)
 
 
 def _left(attempt: Attempt, line: Line) -> set[str]:

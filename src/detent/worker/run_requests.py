@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from detent.errors import Invalid
 from detent.kernel import commands as c
-from detent.worker.line import Line
+from detent.worker.engine_client import Line
 
 T = TypeVar("T")
 

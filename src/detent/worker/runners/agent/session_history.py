@@ -12,7 +12,7 @@ import msgspec
 from detent.kernel.entities import Task
 from detent.store.log_walk import events_of
 from detent.store.port import Logged, Query, Reading
-from detent.worker.attempt import Attempt
+from detent.worker.active_run import Attempt
 
 MAX_RUNS = 1_000
 

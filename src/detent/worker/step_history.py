@@ -7,8 +7,8 @@ import msgspec
 
 from detent.kernel import commands as c
 from detent.store.log_walk import events_of
-from detent.worker.attempt import Attempt
-from detent.worker.line import Line
+from detent.worker.active_run import Attempt
+from detent.worker.engine_client import Line
 
 ENDS = {
     "run_succeeded": "succeeded",

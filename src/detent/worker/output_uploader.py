@@ -13,7 +13,7 @@ from detent.errors import DetentError
 from detent.operations import summaries
 from detent.store.blobs import Piece
 from detent.store.port import Store
-from detent.worker.files import RunFiles
+from detent.worker.run_files import RunFiles
 
 log = logging.getLogger("detent.worker")
 

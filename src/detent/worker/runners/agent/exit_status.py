@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from detent.kernel.retry import FailureClass
 from detent.redaction import redact
-from detent.worker.outcome import LONGEST_ERROR
-from detent.worker.runners.agent.config import Agent, EndRule
-from detent.worker.runners.agent.lines import Reader, matches
+from detent.worker.run_outcome import LONGEST_ERROR
+from detent.worker.runners.agent.agent_config import Agent, EndRule
+from detent.worker.runners.agent.output_parser import Reader, matches
 
 MS_US, S_US = 1_000, 1_000_000
 #: Exit codes by which a shell, and many programs, tell of the signal that ended them.

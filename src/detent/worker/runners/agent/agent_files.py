@@ -12,7 +12,7 @@ import msgspec
 from detent.errors import DetentError
 from detent.kernel.evidence_types import is_question
 from detent.redaction import redact, redact_value
-from detent.worker.files import RunFiles
+from detent.worker.run_files import RunFiles
 
 QUESTION, SUMMARY = "question.json", "summary.md"
 MAX_QUESTION_BYTES = 1_048_576

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from detent.kernel.entities import Job
-from detent.worker.attempt import Hold
-from detent.worker.holding import Holds
+from detent.worker.active_run import Hold
+from detent.worker.held_jobs import Holds
 
 #: Losses without progress that make a job a suspect; the first ones may be anybody's fault.
 SUSPECT_LOSSES = 2

@@ -17,12 +17,12 @@ from detent.kernel.retry import FailureClass
 from detent.operations.core import Core
 from detent.redaction import remember, remember_environment, resolve
 from detent.server_file import read_live
-from detent.worker.attempt import Attempt
+from detent.worker.active_run import Attempt
 from detent.worker.failures import Failure
-from detent.worker.runners.agent.config import Agent, filled, with_places
-from detent.worker.runners.agent.files import QUESTION, SUMMARY
+from detent.worker.runners.agent.agent_config import Agent, filled, with_places
+from detent.worker.runners.agent.agent_files import QUESTION, SUMMARY
 from detent.worker.runners.agent.prompt import as_argument, too_long
-from detent.worker.runners.command import variables
+from detent.worker.runners.command_runner import variables
 from detent.worker.sandbox import confined
 from detent.worker.workspaces import (
     DIRECTORY,
