@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.engine import Engine
-from detent.gateway.app import make_app
-from detent.gateway.documents import openapi
+from detent.gateway.application import make_app
+from detent.gateway.openapi import openapi
 from detent.operations import OPERATIONS
 from detent.operations.core import Core
 from detent.store.store_url import open_store

@@ -21,8 +21,8 @@ from detent import private_files, server_file
 from detent.engine import Engine, Lifetimes
 from detent.errors import Misconfigured, NotFound, Unavailable
 from detent.gateway.auth import ensure_token
+from detent.gateway.mcp_route import Tools
 from detent.gateway.server import Server
-from detent.gateway.tools import Tools
 from detent.integrations.metrics import Metrics
 from detent.integrations.notion import NotionKeeper, configured
 from detent.integrations.webhooks import Dispatcher

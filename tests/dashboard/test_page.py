@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from detent.gateway.page import BUILT, Page
+from detent.gateway.static_files import BUILT, Page
 from tests.gateway.installation import Installation, installed
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}

@@ -24,7 +24,7 @@ from detent import failpoints
 from detent.addresses import networks
 from detent.cli import values
 from detent.errors import DetentError
-from detent.gateway import auth, wire
+from detent.gateway import auth, strict_json
 from detent.intent_config import agents_from, intents_from
 from detent.kernel import lifecycle_json
 from detent.kernel.events import EVENTS
@@ -54,7 +54,7 @@ def documents(read: Callable[[Any], object]) -> Parser:
     """What reads a document that has been read as JSON."""
 
     def parse(text: str) -> object:
-        return read(wire.decode(text.encode("utf-8", "surrogatepass"), LIMITS))
+        return read(strict_json.decode(text.encode("utf-8", "surrogatepass"), LIMITS))
 
     return parse
 
@@ -113,7 +113,7 @@ def stored_events(text: str) -> object:
         return None
 
 
-LIMITS = wire.Limits.of(Settings())
+LIMITS = strict_json.Limits.of(Settings())
 SCHEDULE = {"intent": "x"}
 PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     "a body": (documents(lambda value: value), ('{"a":', "[", "]", "}", "1e999", "NaN", "\\u00")),

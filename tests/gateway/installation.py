@@ -13,8 +13,8 @@ from detent import feed
 from detent.engine import Claimed, Engine
 from detent.engine.claims import ClaimAsk
 from detent.gateway.auth import ensure_token
+from detent.gateway.mcp_route import Load
 from detent.gateway.server import Server
-from detent.gateway.tools import Load
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.operations.registry import Caller, Scope

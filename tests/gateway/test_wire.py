@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.errors import DetentError, TooLarge
-from detent.gateway.wire import MAX_INTEGER, Limits, decode, once
+from detent.gateway.strict_json import MAX_INTEGER, Limits, decode, once
 
 LIMITS = Limits(size=10_000, depth=8, text=100)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

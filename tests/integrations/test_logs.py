@@ -143,7 +143,7 @@ def test_a_request_has_one_id_in_the_answer_the_problem_and_the_log(
 
     handler = Keep()
     logging.getLogger("detent.gateway").addHandler(handler)
-    broken = "detent.gateway.app.Gateway._try_to_write"
+    broken = "detent.gateway.application.Gateway._try_to_write"
     monkeypatch.setattr(broken, lambda _: 1 / 0)
     answer = httpx2.get(f"{gateway.url}/ready", timeout=DEADLINE_S)
     logging.getLogger("detent.gateway").removeHandler(handler)

@@ -19,7 +19,7 @@ from tests.gateway.installation import installed
 
 OWN = f"{Path(detent.__file__).parent}/"
 #: The follower of the log and its hub are awake at any time, and no part of the path.
-ASIDE_THREAD, ASIDE_FILE = "detent-feed", "gateway/live.py"
+ASIDE_THREAD, ASIDE_FILE = "detent-feed", "gateway/feed_hub.py"
 #: By store: most files. The kernel has 16 of them, the gateway 6.
 MAX_FILES = {"sqlite": 43, "postgres": 46}
 #: By store: most frames. On SQLite the kernel has 9 of them (decide, the submission, two events and

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from detent.gateway.wire import LEAST_BODY_BYTES
+from detent.gateway.strict_json import LEAST_BODY_BYTES
 from detent.settings import Settings
 
 log = logging.getLogger("detent.gateway")

@@ -17,7 +17,7 @@ from detent.engine import Answer, Engine, due_timers
 from detent.engine.changeset import Ledger
 from detent.errors import Unavailable
 from detent.gateway import auth
-from detent.gateway.live import Hub
+from detent.gateway.feed_hub import Hub
 from detent.ids import new_id
 from detent.integrations import webhooks
 from detent.integrations.webhooks import Dispatcher

@@ -13,13 +13,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from detent.gateway import wire
-from detent.gateway.documents import ALWAYS, responses
-from detent.gateway.door import Visit, refuse, visit_of
-from detent.gateway.live import Hub, Reader
-from detent.gateway.messages import Filter, Form, Frame, as_array, as_stream
+from detent.gateway import strict_json
+from detent.gateway.feed_hub import Hub, Reader
+from detent.gateway.feed_messages import Filter, Form, Frame, as_array, as_stream
+from detent.gateway.middleware import Visit, refuse, visit_of
+from detent.gateway.openapi import ALWAYS, responses
+from detent.gateway.operation_routes import GuardedRoute, GuardedSocket
 from detent.gateway.problems import explained
-from detent.gateway.routes import GuardedRoute, GuardedSocket
 from detent.operations.inputs import MOST
 from detent.operations.models import invalid
 from detent.operations.pages import of_project
@@ -67,7 +67,7 @@ class Wish(BaseModel):
 
 
 def wish_from(query: list[tuple[str, str]], last_event: str | None) -> Wish:
-    given: dict[str, Any] = wire.once(query)
+    given: dict[str, Any] = strict_json.once(query)
     if last_event is not None:
         given["cursor"] = last_event  # a browser that reconnects repeats its first address
     try:

@@ -9,8 +9,8 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from detent.errors import DetentError, Invalid, NotFound
-from detent.gateway.door import refuse, visit_of
-from detent.gateway.routes import GuardedRoute, GuardedSocket
+from detent.gateway.middleware import refuse, visit_of
+from detent.gateway.operation_routes import GuardedRoute, GuardedSocket
 
 #: Stands for a parameter among the segments of a path.
 ANY = "*"

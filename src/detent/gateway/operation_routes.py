@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
 from detent.errors import Broken, Invalid, Refused
-from detent.gateway import wire
-from detent.gateway.documents import ALWAYS, WITH_BODY, responses
-from detent.gateway.door import LOGIN, OPEN, Visit, refuse, visit_of
-from detent.gateway.posting import Bridge
+from detent.gateway import strict_json
+from detent.gateway.engine_bridge import Bridge
+from detent.gateway.middleware import LOGIN, OPEN, Visit, refuse, visit_of
+from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
 from detent.gateway.problems import explained
 from detent.operations.inputs import INPUTS, input_for
 from detent.operations.models import bounds, fields_of
@@ -106,7 +106,7 @@ def _endpoint(parameters: Iterable[Parameter]) -> Callable[..., Any]:
 class OperationRoute(GuardedRoute):
     """One operation over HTTP."""
 
-    def __init__(self, operation: Operation, bridge: Bridge, limits: wire.Limits) -> None:
+    def __init__(self, operation: Operation, bridge: Bridge, limits: strict_json.Limits) -> None:
         self.operation = operation
         self.bridge = bridge
         self.limits = limits
@@ -142,7 +142,7 @@ class OperationRoute(GuardedRoute):
         return _answered(self.operation, request, answer)
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
-        query = wire.once(request.query_params.multi_items())
+        query = strict_json.once(request.query_params.multi_items())
         if self.fields.in_query:
             found = self.fields.read(query)
         else:
@@ -152,15 +152,15 @@ class OperationRoute(GuardedRoute):
             found = await self._body(request)
         self._headers(request, found)
         for name, value in request.path_params.items():
-            found[name] = _within(wire.plain(value, name), name, self.operation)
+            found[name] = _within(strict_json.plain(value, name), name, self.operation)
         return found
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        body = await wire.read_body(request, self.limits.size)
+        body = await strict_json.read_body(request, self.limits.size)
         if not body and self.fields.optional:
             return {}
-        wire.must_be(request, wire.JSON)
-        value = wire.decode(body, self.limits)
+        strict_json.must_be(request, strict_json.JSON)
+        value = strict_json.decode(body, self.limits)
         if self.submits and isinstance(value, dict):
             return value  # its shape is checked where the submission is made
         return self.fields.read(value)
@@ -221,7 +221,7 @@ def _answered(operation: Operation, request: Request, answer: Any) -> Response:
         headers["ETag"] = f'"{answer["version"]}"'
         if operation.method == "GET" and request.headers.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
-    return Response(encode(answer), operation.status, headers, media_type=wire.JSON)
+    return Response(encode(answer), operation.status, headers, media_type=strict_json.JSON)
 
 
 # ---- what the document says of an operation --------------------------------------------------

@@ -18,7 +18,7 @@ import anyio.to_thread
 from detent import failpoints, feed
 from detent.errors import Invalid, TooMany, Unavailable
 from detent.gateway.auth import Tokens
-from detent.gateway.messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
+from detent.gateway.feed_messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
 from detent.store.port import Logged, Store
 
 log = logging.getLogger("detent.gateway")

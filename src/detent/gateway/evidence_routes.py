@@ -15,11 +15,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
 from detent.errors import TooLarge
-from detent.gateway import wire
-from detent.gateway.documents import ALWAYS, WITH_BODY, responses
-from detent.gateway.door import Visit
-from detent.gateway.posting import Bridge
-from detent.gateway.routes import GuardedRoute, encode
+from detent.gateway import strict_json
+from detent.gateway.engine_bridge import Bridge
+from detent.gateway.middleware import Visit
+from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
+from detent.gateway.operation_routes import GuardedRoute, encode
 from detent.operations import shapes
 from detent.operations.evidence import ANY, Found, attach_evidence, find_evidence, read_evidence
 from detent.operations.inputs import INPUTS
@@ -76,7 +76,7 @@ def _upload(bridge: Bridge) -> GuardedRoute:
     async def upload(request: Request, visit: Visit) -> ASGIApp:
         run_id, file = _named(request)
         await bridge.work(lambda: bridge.core.run(visit.caller, run_id))
-        wire.must_be(request, ANY)
+        strict_json.must_be(request, ANY)
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as body:
             await _receive(request, body, bridge)
             added = await bridge.work(
@@ -84,7 +84,7 @@ def _upload(bridge: Bridge) -> GuardedRoute:
                     bridge.core, visit.caller, run_id, file, cast(BinaryIO, body)
                 )
             )
-        return Response(encode(added), 201, media_type=wire.JSON)
+        return Response(encode(added), 201, media_type=strict_json.JSON)
 
     return GuardedRoute(
         "PUT",
@@ -107,7 +107,7 @@ async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
     declared = request.headers.get("content-length", "0")
     size = int(declared) if declared.isdigit() else 0
     received = 0
-    async for piece in wire.pieces(request):
+    async for piece in strict_json.pieces(request):
         received += len(piece)
         if max(size, received) > MAX_BLOB_BYTES:
             raise TooLarge(f"The body is over {MAX_BLOB_BYTES} bytes.", limit=MAX_BLOB_BYTES)
@@ -119,7 +119,9 @@ async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
 
 def _named(request: Request) -> tuple[str, str]:
     parameters = request.path_params
-    return wire.plain(parameters["run_id"], "run_id"), wire.plain(parameters["file"], "file")
+    return strict_json.plain(parameters["run_id"], "run_id"), strict_json.plain(
+        parameters["file"], "file"
+    )
 
 
 def _documented() -> list[Parameter]:

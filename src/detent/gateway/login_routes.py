@@ -11,12 +11,12 @@ from starlette.types import ASGIApp
 
 from detent import views
 from detent.errors import Forbidden
-from detent.gateway import wire
+from detent.gateway import strict_json
 from detent.gateway.auth import COOKIE, SECURE_COOKIE, Tokens
-from detent.gateway.documents import ALWAYS, WITH_BODY, responses
-from detent.gateway.door import LOGIN, Visit
-from detent.gateway.posting import Bridge
-from detent.gateway.routes import GuardedRoute, encode
+from detent.gateway.engine_bridge import Bridge
+from detent.gateway.middleware import LOGIN, Visit
+from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
+from detent.gateway.operation_routes import GuardedRoute, encode
 from detent.operations import shapes
 from detent.operations.models import invalid
 from detent.operations.registry import Scope
@@ -31,19 +31,19 @@ class LoginBody(BaseModel):
     code: Annotated[str, Field(min_length=1, max_length=200, examples=["detent_…"])]
 
 
-def login_route(bridge: Bridge, limits: wire.Limits) -> GuardedRoute:
+def login_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
     """The one route whose credential stands in its body: whoever has no code is nobody."""
 
     async def log_in(request: Request, _: Visit) -> ASGIApp:
-        body = await wire.read_body(request, limits.size)
-        wire.must_be(request, wire.JSON)
+        body = await strict_json.read_body(request, limits.size)
+        strict_json.must_be(request, strict_json.JSON)
         try:
-            code = LoginBody.model_validate(wire.decode(body, limits)).code
+            code = LoginBody.model_validate(strict_json.decode(body, limits)).code
         except ValidationError as error:
             raise invalid(error, ("code",)) from None
         secret, row, lifetime_s = await bridge.work(lambda: exchange(bridge.core, code))
         shown = {name: row.get(name) for name in shapes.Token.__annotations__}
-        response = Response(encode(views.shown(shown)), 200, media_type=wire.JSON)
+        response = Response(encode(views.shown(shown)), 200, media_type=strict_json.JSON)
         _set_cookie(response, request, secret, lifetime_s)
         return response
 

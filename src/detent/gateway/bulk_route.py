@@ -16,12 +16,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from detent.engine import Answer, Ask
 from detent.errors import DetentError, Invalid
-from detent.gateway import wire
-from detent.gateway.documents import ALWAYS, WITH_BODY, responses
-from detent.gateway.door import Visit, visit_of
-from detent.gateway.posting import Bridge
+from detent.gateway import strict_json
+from detent.gateway.engine_bridge import Bridge
+from detent.gateway.middleware import Visit, visit_of
+from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
+from detent.gateway.operation_routes import GuardedRoute
 from detent.gateway.problems import document, explained
-from detent.gateway.routes import GuardedRoute
 from detent.operations.intake import one_task
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
@@ -51,7 +51,7 @@ class Chunk:
 async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
     """The lines of a body in chunks; what has come is not held back to fill one up."""
     rest, chunk = b"", Chunk(1)
-    async for piece in wire.pieces(request):
+    async for piece in strict_json.pieces(request):
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             chunk.add(line)
@@ -70,7 +70,7 @@ async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
 class Intake:
     """Submits chunks for one caller."""
 
-    def __init__(self, bridge: Bridge, caller: Caller, limits: wire.Limits) -> None:
+    def __init__(self, bridge: Bridge, caller: Caller, limits: strict_json.Limits) -> None:
         self.core = bridge.core
         self.caller = caller
         self.limits = limits
@@ -83,7 +83,7 @@ class Intake:
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.strip():
                 try:
-                    asks[number] = one_task(context, wire.decode(line, self.limits)).ask()
+                    asks[number] = one_task(context, strict_json.decode(line, self.limits)).ask()
                 except DetentError as error:
                     refused.append({"line": number, **document(error, request_id)})
         results = self.core.engine.ask(list(asks.values()), bulk=True) if asks else []
@@ -110,7 +110,7 @@ class LinesAnswer:
         self.ids = ids
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        headers = [(b"content-type", wire.LINES.encode())]
+        headers = [(b"content-type", strict_json.LINES.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         request_id = visit_of(scope).request_id
         try:
@@ -128,10 +128,10 @@ async def _line(send: Send, value: Any) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-def lines_route(bridge: Bridge, limits: wire.Limits) -> GuardedRoute:
+def lines_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
     async def lines(request: Request, visit: Visit) -> ASGIApp:
-        wire.must_be(request, wire.LINES)
-        query = wire.once(request.query_params.multi_items())
+        strict_json.must_be(request, strict_json.LINES)
+        query = strict_json.once(request.query_params.multi_items())
         ids = query.pop("ids", "false")
         if query or ids not in ("true", "false"):
             name = next(iter(query), "ids")
@@ -170,10 +170,10 @@ def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
 
 def _body() -> dict[str, Any]:
     example = '{"intent": "runQA", "run": true}\n{"intent": "runQA"}\n'
-    return {"required": True, "content": {wire.LINES: {"schema": {}, "example": example}}}
+    return {"required": True, "content": {strict_json.LINES: {"schema": {}, "example": example}}}
 
 
 def _answers() -> dict[str, Any]:
     example = '{"first": 1, "last": 2, "accepted": 2, "refused": []}\n'
-    content = {wire.LINES: {"schema": {"type": "string"}, "example": example}}
+    content = {strict_json.LINES: {"schema": {"type": "string"}, "example": example}}
     return {"description": "One line for each chunk", "content": content}

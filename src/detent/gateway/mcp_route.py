@@ -12,10 +12,10 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
 from detent.errors import NotFound
-from detent.gateway import wire
-from detent.gateway.door import Visit
-from detent.gateway.posting import Bridge
-from detent.gateway.routes import AnyTokenRoute
+from detent.gateway import strict_json
+from detent.gateway.engine_bridge import Bridge
+from detent.gateway.middleware import Visit
+from detent.gateway.operation_routes import AnyTokenRoute
 from detent.operations.registry import OPERATIONS, Caller, Scope
 
 PATH = "/mcp"
@@ -45,7 +45,7 @@ Load = Callable[[int], Tools]
 class ToolDoor:
     """The path's handler: strict JSON as everywhere, then the protocol's own server."""
 
-    def __init__(self, bridge: Bridge, limits: wire.Limits, load: Load | None) -> None:
+    def __init__(self, bridge: Bridge, limits: strict_json.Limits, load: Load | None) -> None:
         self.bridge = bridge
         self.limits = limits
         self._load = load
@@ -54,9 +54,9 @@ class ToolDoor:
         self._running: asyncio.Task[None] | None = None
 
     async def handle(self, request: Request, visit: Visit) -> ASGIApp:
-        body = await wire.read_body(request, self.limits.size)
-        wire.must_be(request, wire.JSON)
-        wire.decode(body, self.limits)
+        body = await strict_json.read_body(request, self.limits.size)
+        strict_json.must_be(request, strict_json.JSON)
+        strict_json.decode(body, self.limits)
         tools = await self._ready()
         caller = visit.caller
 

@@ -18,8 +18,8 @@ from detent.errors import DetentError
 from detent.gateway import problems
 from detent.gateway.auth import SAFE_METHODS, Tokens, Visitor, check_host, check_origin, credentials
 from detent.gateway.connections import CONNECTION
-from detent.gateway.page import Page
-from detent.gateway.wire import BODY_TIMEOUT, BODY_TIMEOUT_S
+from detent.gateway.static_files import Page
+from detent.gateway.strict_json import BODY_TIMEOUT, BODY_TIMEOUT_S
 from detent.ids import new_id
 from detent.operations.registry import Caller
 

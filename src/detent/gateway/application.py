@@ -17,19 +17,19 @@ from starlette.types import ASGIApp
 
 from detent import views
 from detent.errors import DetentError, Forbidden, NotFound
-from detent.gateway import wire
+from detent.gateway import strict_json
 from detent.gateway.auth import Tokens
-from detent.gateway.documents import ALWAYS, openapi, responses
-from detent.gateway.door import OPEN, Door, Visit
-from detent.gateway.evidence import evidence_routes
-from detent.gateway.feeds import events_route, feed_socket
-from detent.gateway.lines import lines_route
-from detent.gateway.live import Hub
-from detent.gateway.login import login_route, logout_route
-from detent.gateway.paths import Paths
-from detent.gateway.posting import Bridge
-from detent.gateway.routes import GuardedRoute, OperationRoute, deny_undeclared, encode
-from detent.gateway.tools import Load, ToolDoor, tools_route
+from detent.gateway.bulk_route import lines_route
+from detent.gateway.engine_bridge import Bridge
+from detent.gateway.evidence_routes import evidence_routes
+from detent.gateway.feed_hub import Hub
+from detent.gateway.feed_routes import events_route, feed_socket
+from detent.gateway.login_routes import login_route, logout_route
+from detent.gateway.mcp_route import Load, ToolDoor, tools_route
+from detent.gateway.middleware import OPEN, Door, Visit
+from detent.gateway.openapi import ALWAYS, openapi, responses
+from detent.gateway.operation_routes import GuardedRoute, OperationRoute, deny_undeclared, encode
+from detent.gateway.path_router import Paths
 from detent.operations import OPERATIONS, system
 from detent.operations.core import Core
 from detent.operations.registry import Scope
@@ -57,7 +57,7 @@ class Gateway:
     ) -> None:
         self.core = core
         self.watcher = watcher
-        self.limits = wire.Limits.of(core.settings)
+        self.limits = strict_json.Limits.of(core.settings)
         self.tokens = Tokens(core.store)
         self.bridge = Bridge(core, self.tokens)
         self.tools = ToolDoor(self.bridge, self.limits, tools)
@@ -90,7 +90,7 @@ class Gateway:
         if time.monotonic() - self._judged_at > VERDICT_S:
             self._judged_at = time.monotonic()
             self._verdict = await self.bridge.work(self._judge)
-        return Response(encode({"status": self._verdict}), media_type=wire.JSON)
+        return Response(encode({"status": self._verdict}), media_type=strict_json.JSON)
 
     def _judge(self) -> str:
         try:
@@ -105,7 +105,7 @@ class Gateway:
             self._fault = await self.bridge.work(self._try_to_write)
         if self._fault is not None:
             raise self._fault
-        return Response(encode({"status": "ready"}), media_type=wire.JSON)
+        return Response(encode({"status": "ready"}), media_type=strict_json.JSON)
 
     async def metrics(self, _: Request, visit: Visit) -> ASGIApp:
         """What Prometheus reads: about all projects, so that a token of one does not do."""
@@ -207,7 +207,7 @@ def _document(app: FastAPI) -> GuardedRoute:
     async def serve(_: Request, __: Visit) -> ASGIApp:
         if not made:
             made.append(encode(openapi(app, version("detent"))))
-        return Response(made[0], media_type=wire.JSON)
+        return Response(made[0], media_type=strict_json.JSON)
 
     return GuardedRoute(
         "GET",
