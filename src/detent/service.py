@@ -24,8 +24,8 @@ from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import Tools
 from detent.gateway.server import Server
 from detent.integrations.metrics import Metrics
-from detent.integrations.notion import NotionKeeper, configured
-from detent.integrations.webhooks import Dispatcher
+from detent.integrations.notion_sync import NotionKeeper, configured
+from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.intent_config import agents_from, intents_from
 from detent.keeper import due, intake, retention, schedules, seal, state, unblock
 from detent.keeper.directories import Directories
@@ -195,7 +195,7 @@ def duties(settings: Settings) -> list[Duty]:
 def mcp_tools(body_limit: int) -> Tools:
     """The server of MCP. Its library is an extra and slow to import, so that it comes when used."""
     try:
-        from detent.integrations.mcp import HttpTools
+        from detent.integrations.mcp_server import HttpTools
     except ModuleNotFoundError as error:
         raise NotFound(
             f"MCP is not installed here: {error.name} is missing.",

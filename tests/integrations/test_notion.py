@@ -9,9 +9,9 @@ import pytest
 
 from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations import notion as syncing
-from detent.integrations.notion import Synced
+from detent.integrations import notion_sync as syncing
 from detent.integrations.notion_api import LONGEST_PAUSE_S, MAX_TRIES, Uncertain
+from detent.integrations.notion_sync import Synced
 from detent.kernel import commands as c
 from detent.testing.notion_server import Reply
 from tests.integrations.notion_world import SOMEBODY, World

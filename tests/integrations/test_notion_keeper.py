@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from detent.cli.main import cli
 from detent.engine import Engine
 from detent.errors import Misconfigured
-from detent.integrations.notion import NotionKeeper, connect
 from detent.integrations.notion_api import Notion
+from detent.integrations.notion_sync import NotionKeeper, connect
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.settings import Settings

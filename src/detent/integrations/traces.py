@@ -18,8 +18,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from detent import feed
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations.errand import Errand
-from detent.integrations.moves import OVER, Move, Tracker
+from detent.integrations.leader_service import Errand
+from detent.integrations.transitions import OVER, Move, Tracker
 from detent.operations.core import Core
 from detent.operations.offices import Office
 from detent.redaction import redact

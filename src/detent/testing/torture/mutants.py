@@ -19,8 +19,8 @@ from detent.errors import Unavailable
 from detent.gateway import auth
 from detent.gateway.feed_hub import Hub
 from detent.ids import new_id
-from detent.integrations import webhooks
-from detent.integrations.webhooks import Dispatcher
+from detent.integrations import webhook_dispatcher
+from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.keeper import schedules
 from detent.kernel import commands as c
 from detent.kernel.lifecycles import LIFECYCLES
@@ -76,8 +76,8 @@ def webhook_cursor_moves_first() -> Patches:
     def fill(self: Dispatcher, hook: Any) -> int:
         with self.core.store.read() as view:
             cursor = view.rows("webhooks")[cursor_name(hook.name)]["position"]
-            batch = view.events(cursor, webhooks.MAX_EVENTS)
-            chosen = webhooks._chosen(view, hook, batch) if batch else []
+            batch = view.events(cursor, webhook_dispatcher.MAX_EVENTS)
+            chosen = webhook_dispatcher._chosen(view, hook, batch) if batch else []
         if batch:
             moved = {cursor_name(hook.name): {"position": batch[-1].position}}
             self.core.engine.within(lambda tx: tx.put_rows("webhooks", moved))

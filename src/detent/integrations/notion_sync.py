@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from detent import views
 from detent.errors import DetentError, Misconfigured
-from detent.integrations.errand import Errand
+from detent.integrations.leader_service import Errand
 from detent.integrations.notion_api import Notion, Rejected
 from detent.integrations.notion_pages import (
     RUNS,

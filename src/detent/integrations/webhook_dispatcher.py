@@ -16,8 +16,8 @@ from detent import failpoints, views
 from detent.addresses import networks
 from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
-from detent.integrations.errand import Errand
-from detent.integrations.outgoing import Answer, Failed, Outgoing
+from detent.integrations.leader_service import Errand
+from detent.integrations.outgoing_http import Answer, Failed, Outgoing
 from detent.operations.core import Core
 from detent.operations.offices import Office
 from detent.operations.webhooks import (
