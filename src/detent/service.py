@@ -27,9 +27,17 @@ from detent.integrations.metrics import Metrics
 from detent.integrations.notion_sync import NotionKeeper, configured
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.intent_config import agents_from, intents_from
-from detent.keeper import due, intake, retention, schedules, seal, state, unblock
-from detent.keeper.directories import Directories
-from detent.keeper.loop import Duty, Keeper
+from detent.keeper import (
+    chain_blocks,
+    intake_drain,
+    retention_sweep,
+    scheduler,
+    state_file,
+    timers,
+    unblocker,
+)
+from detent.keeper.keeper import Duty, Keeper
+from detent.keeper.run_directories import Directories
 from detent.operations import OPERATIONS
 from detent.operations.core import Core
 from detent.operations.limits import keep_limits, limits_from
@@ -114,7 +122,7 @@ class Service:
         passes = self.keeper.passes if self.keeper is not None else {}
         self.metrics = Metrics(core, passes) if gateway else None
         self.server = Server(core, self.metrics, mcp_tools) if gateway else None
-        self.state = state.StateWriter(core) if keeper else None
+        self.state = state_file.StateWriter(core) if keeper else None
         self.outside = outside(core) if keeper else []
         self.directories = Directories(core, forget) if worker or keeper else None
         self._up: list[Part] = []
@@ -182,13 +190,13 @@ def _traces(core: Core) -> Part:
 def duties(settings: Settings) -> list[Duty]:
     """What the keeper does, and how often."""
     return [
-        Duty("due", settings.keeper_interval_ms, due.run),
-        Duty("intake", settings.keeper_interval_ms, intake.run),
-        Duty("seal", settings.keeper_interval_ms, seal.run),
-        Duty("heartbeat", settings.keeper_interval_ms, state.heartbeat, share=0.05),
-        Duty("unblock", settings.keeper_blocked_ms, unblock.run),
-        Duty("schedules", settings.keeper_interval_ms, schedules.run),
-        Duty("retention", 60_000, retention.run),
+        Duty("due", settings.keeper_interval_ms, timers.run),
+        Duty("intake", settings.keeper_interval_ms, intake_drain.run),
+        Duty("seal", settings.keeper_interval_ms, chain_blocks.run),
+        Duty("heartbeat", settings.keeper_interval_ms, state_file.heartbeat, share=0.05),
+        Duty("unblock", settings.keeper_blocked_ms, unblocker.run),
+        Duty("schedules", settings.keeper_interval_ms, scheduler.run),
+        Duty("retention", 60_000, retention_sweep.run),
     ]
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from detent.cli import choosing, inbox
 from detent.cli.main import cli
 from detent.cli.submit import wait_for
-from detent.keeper import intake
+from detent.keeper import intake_drain
 from detent.kernel import commands as c
 from tests.cli.terminal import drawn_on
 from tests.operations.installation import placed
@@ -319,7 +319,7 @@ def test_a_refused_submission_is_shown_and_dropped(
         with place.core.store.write() as tx:
             for intent in ("fly", "swim"):
                 tx.put_intake("submit_task", json.dumps({"intent": intent}))
-        intake.run(place.core)
+        intake_drain.run(place.core)
     listed = run("inbox", "--list").stdout
     assert "detent inbox --drop NUMBER" in listed
     assert "intent must be one of review, runQA, not 'fly'." in listed

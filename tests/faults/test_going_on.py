@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from detent.engine import Engine
-from detent.keeper.loop import Duty, Keeper
+from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.store.memory import MemoryStore

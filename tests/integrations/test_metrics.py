@@ -17,7 +17,7 @@ from detent.errors import Misconfigured
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
 from detent.integrations.metrics import MAX_NAMES, Metrics, Standing
-from detent.keeper.loop import Duty, Keeper
+from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
 from detent.operations.core import Core

@@ -9,7 +9,7 @@ import pytest
 
 from detent.engine import Engine
 from detent.errors import Invalid
-from detent.keeper import schedules as duty
+from detent.keeper import scheduler as duty
 from detent.kernel.commands import CancelTask
 from detent.operations.core import Core
 from detent.operations.schedules import ACTOR

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.errors import DetentError
-from detent.keeper import schedules as duty
+from detent.keeper import scheduler as duty
 from detent.operations.schedules import note
 from detent.schedule_times import schedule_from
 from tests.operations.installation import OURS, Place, placed

@@ -11,7 +11,7 @@ from detent.errors import Broken, Refused
 from detent.integrity import hash_chain
 from detent.integrity.hash_chain import Anchor, Break
 from detent.integrity.verify import verify
-from detent.keeper import seal as duty
+from detent.keeper import chain_blocks as duty
 from detent.kernel import commands as c
 from detent.operations.core import Core
 from detent.service import duties

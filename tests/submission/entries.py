@@ -20,7 +20,7 @@ from detent.cli import output
 from detent.cli.main import cli
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
-from detent.keeper import intake
+from detent.keeper import intake_drain
 from detent.operations.registry import OWNER, call
 from detent.service import mcp_tools
 from detent.store.port import Query
@@ -269,7 +269,7 @@ class Transactional:
         with self.theirs:
             self.theirs.execute(statement, ("submit_task", body, None))
         before = self._tasks()
-        taken = intake.run(self.scene.core)
+        taken = intake_drain.run(self.scene.core)
         assert taken == 1, taken
         rows = call("list_refused", self.scene.core, OWNER)["items"]
         for row in rows:

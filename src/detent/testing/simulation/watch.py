@@ -6,15 +6,15 @@ from contextlib import suppress
 
 from detent import feed
 from detent.errors import Unavailable
-from detent.keeper import due, unblock
-from detent.keeper.loop import Duty, Keeper
+from detent.keeper import timers, unblocker
+from detent.keeper.keeper import Duty, Keeper
 from detent.store.port import Logged
 from detent.testing.simulation.process import Process
 
 # A full disk is part of the play: no keeper needs to complain of it on the terminal.
 logging.getLogger("detent").addHandler(logging.NullHandler())
 
-DUTIES = (Duty("due", 500, due.run), Duty("unblock", 2_000, unblock.run))
+DUTIES = (Duty("due", 500, timers.run), Duty("unblock", 2_000, unblocker.run))
 
 
 class VirtualKeeper:

@@ -21,7 +21,7 @@ from detent.gateway.feed_hub import Hub
 from detent.ids import new_id
 from detent.integrations import webhook_dispatcher
 from detent.integrations.webhook_dispatcher import Dispatcher
-from detent.keeper import schedules
+from detent.keeper import scheduler
 from detent.kernel import commands as c
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
@@ -173,7 +173,7 @@ def schedule_fires_without_a_key() -> Patches:
     def anew(core: Any, schedule: Any, key: str) -> str:
         return submit(core, schedule, f"{key}:{next(numbers)}:{new_id()}")
 
-    yield patch.object(schedules, "submit", anew)
+    yield patch.object(scheduler, "submit", anew)
 
 
 def sleeper_is_not_fenced() -> Patches:

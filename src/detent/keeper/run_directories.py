@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from detent.errors import DetentError
-from detent.keeper.retention import live_runs
+from detent.keeper.retention_sweep import live_runs
 from detent.kernel.entities import Run
 from detent.kernel.retention import DAY_US, Retention, is_over
 from detent.operations import output, summaries, thresholds
