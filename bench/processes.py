@@ -16,7 +16,7 @@ from bench.peers import ROOT
 from detent.engine import Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
 from detent.store.store_url import open_store

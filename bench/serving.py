@@ -86,7 +86,7 @@ def gateway(place: Path, store_url: str) -> None:
     from detent.engine import Engine
     from detent.gateway.auth import ensure_token
     from detent.gateway.server import Server
-    from detent.operations.core import Core
+    from detent.operations.context import Core
     from detent.settings import Settings
     from detent.store.store_url import open_store
 

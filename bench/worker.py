@@ -15,7 +15,7 @@ from bench.installations import STORES, installation
 from detent.engine import Ask
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Query
 from detent.worker.app import App
 from detent.worker.run_context import Run

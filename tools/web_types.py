@@ -11,7 +11,7 @@ from detent.engine import Engine
 from detent.gateway.application import make_app
 from detent.gateway.openapi import openapi
 from detent.operations import OPERATIONS
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.store_url import open_store
 
 Json = Mapping[str, Any]

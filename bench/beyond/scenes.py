@@ -24,7 +24,7 @@ from bench.beyond.pooler import Pooler
 from bench.peers import ROOT
 from bench.worker import submit
 from detent.integrity.verify import verify
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
 

@@ -39,7 +39,7 @@ from detent.keeper import (
 from detent.keeper.keeper import Duty, Keeper
 from detent.keeper.run_directories import Directories
 from detent.operations import OPERATIONS
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.limits import keep_limits, limits_from
 from detent.operations.thresholds import check
 from detent.settings import Loaded, Settings

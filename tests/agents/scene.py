@@ -12,8 +12,8 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.entities import Task
-from detent.operations.core import Core
-from detent.operations.looking import why
+from detent.operations.context import Core
+from detent.operations.queries import why
 from detent.operations.registry import Caller
 from detent.store.port import Logged, Query
 from detent.testing import stand_in

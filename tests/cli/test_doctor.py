@@ -17,7 +17,7 @@ from detent.cli import configured, findings
 from detent.cli.findings import Finding, examine
 from detent.clock import HostClock
 from detent.engine import Engine
-from detent.operations.offices import TERM_US
+from detent.operations.leader_election import TERM_US
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock

@@ -15,7 +15,7 @@ import pytest
 
 from detent import redaction
 from detent.kernel import commands as c
-from detent.operations.looking import show_task, task_events, why
+from detent.operations.queries import show_task, task_events, why
 from detent.operations.registry import OWNER
 from detent.program_log import JsonLines, TextLines
 from tests.agents.scene import Scene, Step, scene

@@ -12,7 +12,7 @@ import pytest
 from detent.engine import Engine
 from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.memory import MemoryStore
 from detent.worker.app import App
 from tests.worker.waiting import DEADLINE_S, installation, until, working

@@ -16,7 +16,7 @@ from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import Load
 from detent.gateway.server import Server
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.tokens import digest_of, issue
 from detent.settings import Settings

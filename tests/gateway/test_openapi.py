@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS
-from detent.operations.inputs import INPUTS, OWN
-from detent.operations.models import fields_of
+from detent.operations.input_models import fields_of
+from detent.operations.parameters import INPUTS, OWN
 from detent.operations.registry import Operation, Scope
 from tests.gateway.installation import Installation
 

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from detent.kernel import commands as c
-from detent.operations.output import MAX_BYTES, output_file
+from detent.operations.run_output import MAX_BYTES, output_file
 from tests.gateway.installation import Installation
 
 

@@ -12,7 +12,7 @@ import pytest
 from detent.errors import Misconfigured
 from detent.gateway import server as server_module
 from detent.gateway.server import Server
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 from tests.gateway.readers import raw_socket, socket_to, until_closed

@@ -6,7 +6,7 @@ import pytest
 
 from detent.engine import Engine
 from detent.integrations.webhook_dispatcher import Dispatcher
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock
 from tests.integrations.hooks import SETTINGS

@@ -11,7 +11,7 @@ from detent.engine.claims import ClaimAsk
 from detent.integrations.notion_api import Notion
 from detent.integrations.notion_sync import Sync, Synced
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock

@@ -19,7 +19,7 @@ from detent.integrations.notion_sync import CURSOR, Synced
 from detent.integrations.traces import Traces
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.testing.notion_server import Reply
 from tests.integrations.hooks import SOMEBODY, put, said, submit
 from tests.integrations.notion_world import World

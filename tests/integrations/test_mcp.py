@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 from detent.integrations.mcp_tools import OFFERED, WAIT
 from detent.kernel import commands as c
 from detent.operations import registry
-from detent.operations.agents import issue_run_token
 from detent.operations.registry import OPERATIONS, Scope
+from detent.operations.run_tokens import issue_run_token
 from detent.service import mcp_tools
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 

@@ -20,7 +20,7 @@ from detent.integrations.metrics import MAX_NAMES, Metrics, Standing
 from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.tokens import issue
 from detent.settings import Settings

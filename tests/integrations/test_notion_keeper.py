@@ -12,7 +12,7 @@ from detent.errors import Misconfigured
 from detent.integrations.notion_api import Notion
 from detent.integrations.notion_sync import NotionKeeper, connect
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.store_url import open_store
 from detent.testing.notion_server import NotionServer, serving

@@ -21,7 +21,7 @@ from detent.integrations.outgoing_http import (
 )
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.operations import webhooks as ops
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller
 from detent.settings import Settings
 from tests.gateway.installation import DEADLINE_S

@@ -19,7 +19,7 @@ from detent.integrations import webhook_dispatcher as sending
 from detent.integrations.webhook_dispatcher import RETRIES_S, Dispatcher
 from detent.kernel import commands as c
 from detent.operations import webhooks as ops
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER
 from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store

@@ -16,8 +16,8 @@ from detent.errors import Misconfigured
 from detent.keeper import retention_sweep, run_directories, state_file
 from detent.keeper.run_directories import Directories, Sweep, Swept
 from detent.kernel import commands as c
-from detent.operations import system, thresholds
-from detent.operations.core import Core
+from detent.operations import installation, thresholds
+from detent.operations.context import Core
 from detent.operations.evidence import attach_evidence
 from detent.operations.registry import OWNER
 from detent.settings import Settings
@@ -248,9 +248,9 @@ def test_thresholds_are_settings(core: Core) -> None:
     for number in range(4):
         known = (f"t{number}", "p", "board", "x", "cli")
         core.engine.do(c.SubmitTask(*known, queue=True), PERSON)
-    assert system.verdict(core).verdict == "ok"
+    assert installation.verdict(core).verdict == "ok"
     core.settings = Settings(health_queue_ok_below=2, health_queue_degraded_to=3)
-    assert system.verdict(core).verdict == "unhealthy"
+    assert installation.verdict(core).verdict == "unhealthy"
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:

@@ -15,7 +15,7 @@ from detent import intake_row
 from detent.engine import Engine
 from detent.errors import Invalid, NotFound
 from detent.keeper import intake_drain
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
 from detent.store.port import Query

@@ -13,9 +13,9 @@ from detent.keeper import retention_sweep, state_file, timers, unblocker
 from detent.keeper.keeper import Duty, Keeper, _pause_us
 from detent.kernel import commands as c
 from detent.operations import store_time
-from detent.operations.core import Core
+from detent.operations.context import Core
+from detent.operations.installation import figures
 from detent.operations.registry import OWNER
-from detent.operations.system import figures
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store

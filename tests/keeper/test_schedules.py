@@ -11,7 +11,7 @@ from detent.engine import Engine
 from detent.errors import Invalid
 from detent.keeper import scheduler as duty
 from detent.kernel.commands import CancelTask
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.schedules import ACTOR
 from detent.schedule_times import S_US, Schedule, due_times, schedule_from, times
 from detent.settings import Settings

@@ -13,7 +13,7 @@ from detent.engine import Engine
 from detent.errors import Unavailable
 from detent.keeper import state_file
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.store_url import open_store
 from tests.gateway.installation import until

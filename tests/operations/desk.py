@@ -6,7 +6,7 @@ from typing import Any
 from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
 from detent.store.memory import MemoryStore

@@ -6,7 +6,7 @@ import pytest
 
 from detent.engine import batch
 from detent.errors import Forbidden, Unavailable
-from detent.operations.many import MAX_TOGETHER
+from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.registry import OPERATIONS, Caller, Scope
 from tests.operations.desk import Desk
 

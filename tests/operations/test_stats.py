@@ -7,7 +7,7 @@ import pytest
 
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
-from detent.operations.offices import CURSORS, OFFICES
+from detent.operations.leader_election import CURSORS, OFFICES
 from tests.operations.installation import OURS, Place, placed
 
 
@@ -55,8 +55,8 @@ def test_figures_are_those_of_the_window(place: Place) -> None:
 def test_the_look_is_bounded_and_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
         end_one(place, 1)
-    monkeypatch.setattr("detent.operations.lately.PAGE", 2)
-    monkeypatch.setattr("detent.operations.lately.MAX_RUNS", 4)
+    monkeypatch.setattr("detent.operations.recent_runs.PAGE", 2)
+    monkeypatch.setattr("detent.operations.recent_runs.MAX_RUNS", 4)
     found = place.call("stats")
     assert (found["looked_at"], found["partial"]) == (4, True)
 
@@ -71,7 +71,7 @@ def test_a_chart_says_that_there_were_more_also_if_some_only_paused(
     (claimed,) = place.claim()
     run_id = str(claimed.job.run_id)
     place.report(c.SuspendRun(claimed.grant, run_id, "ask", "question", detail={"text": "?"}))
-    monkeypatch.setattr("detent.operations.lately.MAX_RUNS", 3)
+    monkeypatch.setattr("detent.operations.recent_runs.MAX_RUNS", 3)
     found = place.call("stats_series")
     assert found["partial"] is True
     assert sum(span["succeeded"] for span in found["spans"]) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from detent.engine import Engine
 from detent.kernel import commands as c
-from detent.operations.output import append_output, read_bytes
+from detent.operations.run_output import append_output, read_bytes
 from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock

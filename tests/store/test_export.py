@@ -13,7 +13,7 @@ from detent.errors import NotFound, Refused, TooLarge
 from detent.integrity import hash_chain
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.operations.output import read_bytes
+from detent.operations.run_output import read_bytes
 from detent.store.port import Store
 from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture

@@ -13,7 +13,7 @@ from detent.integrity.hash_chain import Anchor, Break
 from detent.integrity.verify import verify
 from detent.keeper import chain_blocks as duty
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.service import duties
 from detent.settings import Settings
 from detent.store.port import Seal, Store

@@ -9,7 +9,7 @@ import pytest
 from detent.engine.claims import ClaimAsk
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.submission.delay import Delay, delay_from
 from detent.testing.inline import Harness

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from detent.errors import Invalid
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.submission.schema import Checker
 from detent.worker.app import App

@@ -13,7 +13,7 @@ import pytest
 
 from detent.errors import Invalid
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
 from detent.worker.runners.command_runner import checked, filled

@@ -10,8 +10,8 @@ from typing import Any
 
 from detent.errors import Unavailable
 from detent.kernel import commands as c
-from detent.operations.core import Core
-from detent.operations.output import read_bytes, read_output
+from detent.operations.context import Core
+from detent.operations.run_output import read_bytes, read_output
 from detent.store.blobs import Piece
 from detent.store.memory import MemoryStore
 from detent.worker.app import App

@@ -13,7 +13,7 @@ from detent import clock, failpoints
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.worker import active_run, claimer, heartbeat
 from detent.worker.active_run import Stop
 from detent.worker.app import App

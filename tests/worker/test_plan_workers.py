@@ -7,7 +7,7 @@ import pytest
 from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.store.port import Query
 from detent.testing.inline import Harness

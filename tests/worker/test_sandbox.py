@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Misconfigured
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.worker import sandbox
 from detent.worker.app import App

@@ -9,7 +9,7 @@ import pytest
 
 from detent.errors import Refused
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.worker.active_run import Stop
 from detent.worker.app import App
 from detent.worker.run_context import Run

@@ -13,7 +13,7 @@ import pytest
 from detent.engine import Ask, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.worker import pools
 from detent.worker.app import App
 from detent.worker.failures import JobFailed

@@ -13,7 +13,7 @@ import pytest
 from detent.engine import Ask, Engine, Lifetimes
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.port import Query
 from detent.store.store_url import open_store

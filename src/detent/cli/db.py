@@ -14,7 +14,7 @@ from detent.settings import Settings, load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from detent.operations.core import Core
+    from detent.operations.context import Core
     from detent.store.migration_files import Migration
     from detent.store.port import Store
     from detent.store.schema_status import SchemaStatus
@@ -282,7 +282,7 @@ def _move(core: "Core", url: str) -> "Moved":
 
     require_psycopg()
     from detent.cli.progress import bar
-    from detent.operations.output import read_bytes
+    from detent.operations.run_output import read_bytes
     from detent.transfer.store_move import move
 
     store, data_dir = core.store, core.settings.data_dir

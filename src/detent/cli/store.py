@@ -17,7 +17,7 @@ from detent.settings import load
 if TYPE_CHECKING:
     from detent.integrity.hash_chain import Anchor, Unsealed
     from detent.integrity.verify import Verdict
-    from detent.operations.core import Core
+    from detent.operations.context import Core
 
 #: How many events pass between two lines about progress.
 SAY_EVERY = 50_000

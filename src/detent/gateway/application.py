@@ -30,8 +30,8 @@ from detent.gateway.middleware import OPEN, Door, Visit
 from detent.gateway.openapi import ALWAYS, openapi, responses
 from detent.gateway.operation_routes import GuardedRoute, OperationRoute, deny_undeclared, encode
 from detent.gateway.path_router import Paths
-from detent.operations import OPERATIONS, system
-from detent.operations.core import Core
+from detent.operations import OPERATIONS, installation
+from detent.operations.context import Core
 from detent.operations.registry import Scope
 from detent.operations.stats import PROBE
 
@@ -94,7 +94,7 @@ class Gateway:
 
     def _judge(self) -> str:
         try:
-            return system.verdict(self.core).verdict.value
+            return installation.verdict(self.core).verdict.value
         except DetentError:
             return "unhealthy"
 

@@ -15,9 +15,9 @@ import anyio.to_thread
 
 from detent import private_files
 from detent.errors import Forbidden, Misconfigured, Unauthorized
-from detent.operations.agents import RUN
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller
+from detent.operations.run_tokens import RUN
 from detent.operations.tokens import (
     SESSION,
     TOKEN,

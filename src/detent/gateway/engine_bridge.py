@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from detent import failpoints
 from detent.gateway.auth import Tokens
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Operation, Posted, call
 
 log = logging.getLogger("detent.gateway")

@@ -20,9 +20,9 @@ from detent.gateway.engine_bridge import Bridge
 from detent.gateway.middleware import Visit
 from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
 from detent.gateway.operation_routes import GuardedRoute, encode
-from detent.operations import shapes
+from detent.operations import schemas
 from detent.operations.evidence import ANY, Found, attach_evidence, find_evidence, read_evidence
-from detent.operations.inputs import INPUTS
+from detent.operations.parameters import INPUTS
 from detent.operations.registry import Scope
 from detent.store.blobs import MAX_BLOB_BYTES
 
@@ -92,7 +92,7 @@ def _upload(bridge: Bridge) -> GuardedRoute:
         upload,
         Scope.OPERATE,
         _documented(),
-        response_model=shapes.Evidence,
+        response_model=schemas.Evidence,
         status_code=201,
         operation_id="attach_evidence",
         summary="Add a file to a run by hand, while no worker holds its job.",

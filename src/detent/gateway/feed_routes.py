@@ -20,9 +20,9 @@ from detent.gateway.middleware import Visit, refuse, visit_of
 from detent.gateway.openapi import ALWAYS, responses
 from detent.gateway.operation_routes import GuardedRoute, GuardedSocket
 from detent.gateway.problems import explained
-from detent.operations.inputs import MOST
-from detent.operations.models import invalid
-from detent.operations.pages import of_project
+from detent.operations.cursor_pages import of_project
+from detent.operations.input_models import invalid
+from detent.operations.parameters import MOST
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
 

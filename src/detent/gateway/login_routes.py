@@ -17,8 +17,8 @@ from detent.gateway.engine_bridge import Bridge
 from detent.gateway.middleware import LOGIN, Visit
 from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
 from detent.gateway.operation_routes import GuardedRoute, encode
-from detent.operations import shapes
-from detent.operations.models import invalid
+from detent.operations import schemas
+from detent.operations.input_models import invalid
 from detent.operations.registry import Scope
 from detent.operations.sessions import exchange, log_out
 
@@ -42,7 +42,7 @@ def login_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
         except ValidationError as error:
             raise invalid(error, ("code",)) from None
         secret, row, lifetime_s = await bridge.work(lambda: exchange(bridge.core, code))
-        shown = {name: row.get(name) for name in shapes.Token.__annotations__}
+        shown = {name: row.get(name) for name in schemas.Token.__annotations__}
         response = Response(encode(views.shown(shown)), 200, media_type=strict_json.JSON)
         _set_cookie(response, request, secret, lifetime_s)
         return response
@@ -53,7 +53,7 @@ def login_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
         log_in,
         None,
         [Parameter("body", Parameter.KEYWORD_ONLY, annotation=Annotated[LoginBody, Body()])],
-        response_model=shapes.Token,
+        response_model=schemas.Token,
         operation_id="log_in",
         summary="Exchange a single-use code for a session's cookie.",
         responses=responses((*ALWAYS, *WITH_BODY, "invalid")),

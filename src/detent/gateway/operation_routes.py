@@ -23,8 +23,8 @@ from detent.gateway.engine_bridge import Bridge
 from detent.gateway.middleware import LOGIN, OPEN, Visit, refuse, visit_of
 from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
 from detent.gateway.problems import explained
-from detent.operations.inputs import INPUTS, input_for
-from detent.operations.models import bounds, fields_of
+from detent.operations.input_models import bounds, fields_of
+from detent.operations.parameters import INPUTS, input_for
 from detent.operations.registry import Operation, Scope
 
 #: Entity tags as this server gives them.

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from detent import feed
 from detent.errors import DetentError
-from detent.operations.core import Core
-from detent.operations.offices import Office
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
 
 log = logging.getLogger("detent.integrations")
 

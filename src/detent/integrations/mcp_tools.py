@@ -14,7 +14,7 @@ import anyio
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from detent.kernel.state_mapping import McpStatus, View, seen
-from detent.operations.models import invalid, model_for
+from detent.operations.input_models import invalid, model_for
 from detent.operations.registry import OPERATIONS, Operation, Scope
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]

@@ -24,9 +24,9 @@ from detent import feed
 from detent.integrations.transitions import OVER, Move, Tracker
 from detent.kernel.health import Figures, judge
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations.core import Core
+from detent.operations.context import Core
+from detent.operations.installation import figures, status
 from detent.operations.registry import OWNER
-from detent.operations.system import figures, status
 from detent.operations.thresholds import thresholds
 from detent.store.port import Logged, Query
 

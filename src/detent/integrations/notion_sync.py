@@ -28,8 +28,8 @@ from detent.integrations.notion_pages import (
     found_by,
 )
 from detent.kernel.events import EVENTS
-from detent.operations.core import Core
-from detent.operations.offices import Office
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
 from detent.redaction import resolve
 from detent.settings import Settings
 from detent.store.port import Logged, Query, Reading

@@ -20,8 +20,8 @@ from detent import feed
 from detent.errors import Misconfigured, Unavailable
 from detent.integrations.leader_service import Errand
 from detent.integrations.transitions import OVER, Move, Tracker
-from detent.operations.core import Core
-from detent.operations.offices import Office
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
 from detent.redaction import redact
 from detent.store.port import Logged
 

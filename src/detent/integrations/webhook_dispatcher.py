@@ -18,8 +18,8 @@ from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
 from detent.integrations.leader_service import Errand
 from detent.integrations.outgoing_http import Answer, Failed, Outgoing
-from detent.operations.core import Core
-from detent.operations.offices import Office
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
 from detent.operations.webhooks import (
     ALLOWED,
     DEAD,

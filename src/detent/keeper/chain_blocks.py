@@ -2,7 +2,7 @@
 
 from detent import failpoints
 from detent.integrity import hash_chain
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Seal, Writing
 
 #: Seals in one pass; a log that was never sealed takes several.

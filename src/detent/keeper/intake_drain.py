@@ -13,7 +13,7 @@ import msgspec
 
 from detent.engine import Answer, Ask, batch
 from detent.errors import DetentError, Invalid
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.refusals import problem
 from detent.operations.registry import OPERATIONS, Caller, Scope
 from detent.store.port import Intake, Writing

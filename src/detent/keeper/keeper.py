@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from detent import failpoints
 from detent.errors import DetentError
-from detent.operations.core import Core
-from detent.operations.offices import Office
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
 from detent.periodic_thread import Recurring
 
 log = logging.getLogger("detent.keeper")

@@ -14,7 +14,7 @@ from detent.kernel.entities import Run
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
 from detent.operations import thresholds
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Query, Reading, Writing
 
 MOST = 200

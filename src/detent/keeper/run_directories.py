@@ -15,8 +15,8 @@ from detent.errors import DetentError
 from detent.keeper.retention_sweep import live_runs
 from detent.kernel.entities import Run
 from detent.kernel.retention import DAY_US, Retention, is_over
-from detent.operations import output, summaries, thresholds
-from detent.operations.core import Core
+from detent.operations import run_output, summaries, thresholds
+from detent.operations.context import Core
 from detent.periodic_thread import Recurring
 
 log = logging.getLogger("detent.keeper")
@@ -70,7 +70,7 @@ class Sweep:
                 self._remove(path, "directories")
                 continue
             if run is not None and self._output_is_over(run, name in live, now):
-                self._remove(path / output.FILE, "outputs")
+                self._remove(path / run_output.FILE, "outputs")
             if name in found and not self.dry_run:
                 summaries.write(path, found[name])
                 self.counts["summaries"] += 1

@@ -4,7 +4,7 @@ import logging
 
 from detent import failpoints
 from detent.errors import DetentError, Unavailable
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.schedules import note, submit
 from detent.schedule_times import Schedule, due_times, schedule_from, times
 from detent.store.port import Query

@@ -13,9 +13,9 @@ from typing import Any
 
 from detent import failpoints, feed, private_files, views
 from detent.integrity.hash_chain import trimmed
-from detent.operations.core import Core
+from detent.operations.context import Core
+from detent.operations.installation import status, verdict
 from detent.operations.registry import OWNER
-from detent.operations.system import status, verdict
 from detent.store.log_walk import batches
 from detent.store.port import Logged, Query, Reading, Writing
 

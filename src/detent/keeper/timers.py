@@ -1,7 +1,7 @@
 """What time has brought: lost leases, waits that are over, limits that have passed."""
 
 from detent.engine import due_timers
-from detent.operations.core import Core
+from detent.operations.context import Core
 
 MOST = 500
 

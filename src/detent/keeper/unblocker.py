@@ -2,7 +2,7 @@
 
 from detent.engine import Answer, Ask
 from detent.kernel.commands import Actor, CheckTask
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Query
 
 MOST = 500

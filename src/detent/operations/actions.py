@@ -16,7 +16,7 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
-from detent.operations import shapes
+from detent.operations import schemas
 from detent.store.port import Reading
 
 PERSON = c.Actor("person")
@@ -60,7 +60,7 @@ class Suggestion(NamedTuple):
         value = {"answer": " ANSWER", "raise": " DOLLARS"}.get(self.action, "")
         return f"detent {self.action} {self.id}{value}"
 
-    def told(self) -> shapes.Suggestion:
+    def told(self) -> schemas.Suggestion:
         return {"action": self.action, "id": self.id, "command": self.command}
 
 

@@ -18,8 +18,8 @@ from detent.kernel.plan import SUCCEEDED, Plan
 from detent.kernel.plan_progress import document_of
 from detent.kernel.plan_steps import steps_of
 from detent.kernel.world import CHECKPOINTS, World
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
@@ -49,7 +49,7 @@ def task_at(
     task_id: str,
     position: int | None = None,
     time: str | None = None,
-) -> shapes.TaskThen:
+) -> schemas.TaskThen:
     """A task and its jobs as they stood after a position of the log, or at a time; else as now."""
     if position is not None and time is not None:
         raise Invalid("Name a position or a time, not both.", field="position", given=position)
@@ -125,7 +125,7 @@ class Past(NamedTuple):
 @operation(Scope.OPERATE, "POST", "/api/jobs/{job_id}/fork", status=201)
 def fork_job(
     core: Core, caller: Caller, *, job_id: str, step: str, id: str | None = None
-) -> shapes.Forked:
+) -> schemas.Forked:
     """Queue a new job that keeps what this one had done before a step, and goes on from there."""
     core.job(caller, job_id)
     with core.store.read() as view:

@@ -16,8 +16,8 @@ from detent.addresses import Network, known_refusal, networks
 from detent.errors import Forbidden, Invalid, NotFound
 from detent.ids import new_id
 from detent.kernel.events import EVENTS
-from detent.operations import shapes
-from detent.operations.core import Core, known
+from detent.operations import schemas
+from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import texts
 from detent.store.port import Delivery, Reading, Writing
@@ -92,7 +92,7 @@ def message_id(hook: Webhook, delivery: Delivery) -> str:
 
 
 @operation(Scope.ADMIN, "GET", "/api/webhooks")
-def list_webhooks(core: Core, caller: Caller) -> shapes.Webhooks:
+def list_webhooks(core: Core, caller: Caller) -> schemas.Webhooks:
     """Every webhook, and how sending to it goes."""
     with core.store.read() as view:
         seen = [hook for hook in webhooks(view.rows("webhooks")) if _sees(caller, hook)]
@@ -112,7 +112,7 @@ def put_webhook(
     intents: Sequence[str] = (),
     only: str | None = None,
     paused: bool = False,
-) -> shapes.NewWebhook:
+) -> schemas.NewWebhook:
     """Make a webhook, which begins with what happens next, or change one, which goes on."""
     _check_name(name)
     wanted: dict[str, Any] = {
@@ -143,11 +143,11 @@ def put_webhook(
         return dict(_shown(tx, hook)), key
 
     shown, key = core.engine.within(write)
-    return cast(shapes.NewWebhook, {**shown, "key": key})
+    return cast(schemas.NewWebhook, {**shown, "key": key})
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/webhooks/{name}")
-def delete_webhook(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
+def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a webhook and everything that waits for it."""
 
     def write(tx: Writing) -> bool:
@@ -164,7 +164,7 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
 @operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/rotate")
 def rotate_webhook_key(
     core: Core, caller: Caller, *, name: str, overlap_s: int = OVERLAP_S
-) -> shapes.WebhookKey:
+) -> schemas.WebhookKey:
     """Make a new key, shown this once. Until the overlap is over, the old ones sign along."""
     if not 0 <= overlap_s <= MAX_OVERLAP_S:
         raise Invalid(
@@ -191,7 +191,7 @@ def rotate_webhook_key(
 
 
 @operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/test", status=202)
-def try_webhook(core: Core, caller: Caller, *, name: str) -> shapes.TriedWebhook:
+def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhook:
     """Queue a delivery that says nothing, to see whether it arrives."""
 
     def write(tx: Writing) -> str:
@@ -208,7 +208,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> shapes.TriedWebhook
 @operation(Scope.ADMIN, "GET", "/api/webhooks/{name}/deliveries")
 def list_deliveries(
     core: Core, caller: Caller, *, name: str, limit: int = 100
-) -> shapes.Deliveries:
+) -> schemas.Deliveries:
     """What waits to be sent, and what was given up, oldest first."""
     with core.store.read() as view:
         hook = _one(view.rows("webhooks"), caller, name)
@@ -219,12 +219,12 @@ def list_deliveries(
 @operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/replay")
 def replay_webhook(
     core: Core, caller: Caller, *, name: str, after: int | None = None, dead: bool = False
-) -> shapes.Replayed:
+) -> schemas.Replayed:
     """Send again: everything after a position of the log, or what was given up."""
     if after is None and not dead:
         raise Invalid("Say after which position, or dead.", field="after")
 
-    def write(tx: Writing) -> shapes.Replayed:
+    def write(tx: Writing) -> schemas.Replayed:
         hook = _one(tx.changing("webhooks"), caller, name)
         rows = tx.outbox(hook.target, MAX_KEPT)
         revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
@@ -320,7 +320,7 @@ def _url(given: str, allowed: Sequence[Network]) -> str:
     return given
 
 
-def _shown(view: Reading, hook: Webhook) -> shapes.Webhook:
+def _shown(view: Reading, hook: Webhook) -> schemas.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
     kept = view.outbox(hook.target, MAX_KEPT)
@@ -338,10 +338,10 @@ def _shown(view: Reading, hook: Webhook) -> shapes.Webhook:
         "keys": len(hook.live_keys(view.now())),
         "created_at": hook.created_at,
     }
-    return cast(shapes.Webhook, views.shown(shown))
+    return cast(schemas.Webhook, views.shown(shown))
 
 
-def _delivery(hook: Webhook, row: Delivery) -> shapes.Delivery:
+def _delivery(hook: Webhook, row: Delivery) -> schemas.Delivery:
     dead = row.due_at == DEAD
     return {
         "id": message_id(hook, row),

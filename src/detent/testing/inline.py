@@ -18,7 +18,7 @@ from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.entities import Job
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.store.port import Abilities, Store, Writing

@@ -15,8 +15,8 @@ from detent.kernel import document_fields
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
 from detent.kernel.plan_progress import plan_from
-from detent.operations.agents import issue_run_token
-from detent.operations.core import Core
+from detent.operations.context import Core
+from detent.operations.run_tokens import issue_run_token
 from detent.settings import Settings
 from detent.store.store_url import open_store
 from detent.submission.checks import source_of

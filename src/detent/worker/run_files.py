@@ -20,8 +20,8 @@ from detent import failpoints, private_files
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import document_fields
 from detent.kernel.evidence_types import type_of
-from detent.operations.output import FILE as OUTPUT
-from detent.operations.output import read_file
+from detent.operations.run_output import FILE as OUTPUT
+from detent.operations.run_output import read_file
 from detent.redaction import Passing, redact_value
 from detent.store.blobs import MAX_BLOB_BYTES, Blobs, blob_of
 from detent.worker.values import storable

@@ -18,7 +18,7 @@ from detent.engine import Ask, Claimed
 from detent.engine.claims import Sessions
 from detent.errors import DetentError
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Writing
 from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
 from detent.worker import sandbox

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from detent.engine import Ask
 from detent.kernel import commands as c
-from detent.operations import reasons
+from detent.operations import why_reasons
 from detent.store.port import Query
 from detent.testing.clock import VirtualClock
 from detent.testing.settlement import failed
@@ -164,9 +164,9 @@ def _everything_explained(auditor: Auditor) -> None:
     """Work that has not ended says why."""
     tasks = [task for task in auditor.world.tasks.values() if task.state not in ENDED]
     with auditor.store.read() as view:
-        look = reasons.Look(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
+        look = why_reasons.Look(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
         for task in tasks[-MAX_ASKED:]:
-            if not reasons.why(look, task)["reasons"]:
+            if not why_reasons.why(look, task)["reasons"]:
                 raise Violation(f"why: {task.id} is {task.state}, and nobody can say why")
 
 

@@ -13,7 +13,7 @@ from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
 from detent.kernel.plan import frontier
 from detent.kernel.plan_steps import TAKEN_UP
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
 from detent.testing.simulation.auditor import Auditor

@@ -15,7 +15,7 @@ from detent import feed
 from detent.errors import DetentError
 from detent.failpoints import Action
 from detent.integrity import hash_chain
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Query
 from detent.testing.torture import evidence
 from detent.testing.torture.asking import ask

@@ -13,7 +13,7 @@ from typing import Any
 
 from detent.engine import Engine
 from detent.gateway.server import Server
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, Scope, call
 from detent.operations.sessions import exchange
 from detent.operations.tokens import digest_of, issue

@@ -12,7 +12,7 @@ from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.predicates import ENDED_JOB
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import TOKEN_FILE, Loaded, Settings
 from detent.store.port import Query

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER
 from detent.operations.webhooks import put_webhook
 from detent.testing.torture.deliveries import Message, event_of

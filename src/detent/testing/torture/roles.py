@@ -15,7 +15,7 @@ from typing import Any
 
 from detent import failpoints
 from detent.clock import HostClock
-from detent.operations.offices import Office
+from detent.operations.leader_election import Office
 from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
 from detent.testing.torture import mutants

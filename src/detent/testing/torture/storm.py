@@ -17,7 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.testing.torture import deliveries, evidence, receiver
 from detent.testing.torture.checker import Seen
 from detent.testing.torture.cluster import Cluster

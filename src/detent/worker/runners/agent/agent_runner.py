@@ -13,7 +13,7 @@ from detent.kernel import commands as c
 from detent.kernel.budget import OnExceeded, dollars, on_exceeded_from
 from detent.kernel.retry import FailureClass
 from detent.operations import budgets
-from detent.operations.reporting import asked
+from detent.operations.run_reports import asked
 from detent.redaction import redact, redact_value
 from detent.worker import run_outcome
 from detent.worker.active_run import Attempt

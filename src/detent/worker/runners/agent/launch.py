@@ -14,7 +14,7 @@ from detent import private_files
 from detent.kernel import commands as c
 from detent.kernel.budget import dollars
 from detent.kernel.retry import FailureClass
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.redaction import remember, remember_environment, resolve
 from detent.server_file import read_live
 from detent.worker.active_run import Attempt

@@ -9,10 +9,10 @@ from typing import Any
 
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.priority import ALIASES, Priority
-from detent.operations.byhand import CLASSES, ENDS, MAX_HOLD_S, MOVES
+from detent.operations.bulk import MAX_TOGETHER
+from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
 from detent.operations.intake import MAX_AT_ONCE
-from detent.operations.many import MAX_TOGETHER
-from detent.operations.pages import MAX_ROWS, SORTS, STATES
+from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, MOVES
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
 from detent.operations.schedules import MAX_TIMES

@@ -14,7 +14,7 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
 from detent.operations.budgets import line
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.limits import EVERYTHING, PAUSE
 from detent.store.port import Query, Reading
 from detent.views import shown, utc

@@ -14,9 +14,9 @@ from detent.errors import Refused, TooMany, Unauthorized
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.wait_kinds import PEOPLE
-from detent.operations import shapes
+from detent.operations import schemas
 from detent.operations.budgets import left, line
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import SECOND_US, digest_of, expired, new_token, row_for
 from detent.store.port import Logged, Query, Reading, Writing
@@ -103,7 +103,7 @@ def own_of(view: Reading, caller: Caller) -> Own:
 
 
 @operation(Scope.RUN, "GET", "/api/run")
-def own_run(core: Core, caller: Caller) -> shapes.OwnRun:
+def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
     """What this run works on: payload, comments, answers, subtasks, and the money that is left."""
     with core.store.read() as view:
         own = own_of(view, caller)
@@ -138,14 +138,14 @@ def _history(view: Reading, task: Task | None) -> Sequence[Logged]:
     return () if task is None else view.events(0, MAX_EVENTS, stream=task.id)
 
 
-def _budget(view: Reading, task: Task | None) -> shapes.OwnBudget:
+def _budget(view: Reading, task: Task | None) -> schemas.OwnBudget:
     if task is None:
         return {"budget": None, "spent": 0.0, "left": None}
     money = {"budget": task.budget, "spent": task.spent, "left": left(line(view, task))}
-    return cast(shapes.OwnBudget, views.shown(money))
+    return cast(schemas.OwnBudget, views.shown(money))
 
 
-def _comment(said: Logged) -> shapes.OwnComment:
+def _comment(said: Logged) -> schemas.OwnComment:
     data = msgspec.json.decode(said.data)
     return {
         "round": data["round"],
@@ -155,7 +155,7 @@ def _comment(said: Logged) -> shapes.OwnComment:
     }
 
 
-def _answers(said: Iterable[Logged]) -> Iterator[shapes.OwnAnswer]:
+def _answers(said: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
     """On the board an answer is the value with which a task was unblocked."""
     for each in said:
         data = msgspec.json.decode(each.data) if each.data else {}
@@ -174,12 +174,12 @@ def _answers(said: Iterable[Logged]) -> Iterator[shapes.OwnAnswer]:
         }
 
 
-def _subtasks(view: Reading, task: Task | None) -> list[shapes.OwnSubtask]:
+def _subtasks(view: Reading, task: Task | None) -> list[schemas.OwnSubtask]:
     if task is None or task.subtasks == 0:
         return []
     rows = view.page(Query("tasks", {"parent_id": task.id}, "created_at", limit=1_000))
     names = ("id", "intent", "title", "state")
-    return [cast(shapes.OwnSubtask, {name: row[name] for name in names}) for row in rows]
+    return [cast(schemas.OwnSubtask, {name: row[name] for name in names}) for row in rows]
 
 
 # ---- how often -------------------------------------------------------------------------------

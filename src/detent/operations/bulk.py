@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from detent.engine import Answer, Ask
 from detent.errors import DetentError, NotFound
 from detent.kernel import commands as c
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Result, Scope, operation
 from detent.operations.requests import reason_from
 
@@ -20,7 +20,7 @@ Order = Callable[[str], c.Command]
 
 
 @operation(Scope.OPERATE, "POST", "/api/many/run")
-def run_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.ActedOn:
+def run_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
     """Queue tasks, or run them again after a failure; each is done or refused by itself."""
     return _act(core, caller, ids, c.QueueTask)
 
@@ -28,7 +28,7 @@ def run_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.ActedO
 @operation(Scope.OPERATE, "POST", "/api/many/cancel")
 def cancel_many(
     core: Core, caller: Caller, *, ids: Sequence[str], reason: str = "cancelled"
-) -> shapes.ActedOn:
+) -> schemas.ActedOn:
     """Cancel tasks and jobs; each is done or refused by itself."""
 
     def of_task(task_id: str) -> c.Command:
@@ -45,7 +45,7 @@ def accept_many(
     ids: Sequence[str],
     comment: str | None = None,
     seen: Mapping[str, int] | None = None,
-) -> shapes.ActedOn:
+) -> schemas.ActedOn:
     """Accept work that waits for review; each is done or refused by itself."""
     looked_at = seen or {}
 
@@ -64,7 +64,7 @@ def reject_many(
     comment: str | None = None,
     run: bool = False,
     seen: Mapping[str, int] | None = None,
-) -> shapes.ActedOn:
+) -> schemas.ActedOn:
     """Reject work with one comment for all; each is done or refused by itself."""
     looked_at = seen or {}
 
@@ -75,13 +75,13 @@ def reject_many(
 
 
 @operation(Scope.OPERATE, "POST", "/api/many/resume")
-def resume_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.ActedOn:
+def resume_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
     """Go on with timed-out tasks in their sessions; each is done or refused by itself."""
     return _act(core, caller, ids, c.ResumeTask)
 
 
 @operation(Scope.OPERATE, "POST", "/api/many/retry")
-def retry_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.ActedOn:
+def retry_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
     """Run tasks and jobs again with new counts; each is done or refused by itself."""
     return _act(core, caller, ids, c.RetryTask, c.RetryJob)
 
@@ -89,7 +89,7 @@ def retry_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.Acte
 @operation(Scope.REVIEW, "POST", "/api/many/dismiss")
 def dismiss_many(
     core: Core, caller: Caller, *, ids: Sequence[str], reason: str | None = None
-) -> shapes.ActedOn:
+) -> schemas.ActedOn:
     """Stop waiting for subtasks that failed; each is done or refused by itself."""
     reason = reason_from(reason)
 
@@ -100,7 +100,7 @@ def dismiss_many(
 
 
 @operation(Scope.ADMIN, "POST", "/api/many/delete")
-def delete_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> shapes.ActedOn:
+def delete_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
     """Delete tasks and jobs with their data; each is done or refused by itself."""
     return _act(core, caller, ids, c.DeleteTask, c.DeleteJob)
 
@@ -113,7 +113,7 @@ Place = tuple[str, int]
 
 def _act(
     core: Core, caller: Caller, ids: Sequence[str], of_task: Order, of_job: Order | None = None
-) -> shapes.ActedOn:
+) -> schemas.ActedOn:
     """One command for each id that the caller may see, all in one transaction."""
     named = list(dict.fromkeys(ids))
     tasks, jobs = _seen(core, caller, named)
@@ -156,11 +156,11 @@ def _unless_unavailable(answers: Sequence[Result]) -> None:
         raise failures[0]
 
 
-def _told(core: Core, caller: Caller, results: Mapping[str, Result]) -> shapes.ActedOn:
+def _told(core: Core, caller: Caller, results: Mapping[str, Result]) -> schemas.ActedOn:
     done = {each: result for each, result in results.items() if isinstance(result, Answer)}
     tasks, jobs = _seen(core, caller, list(done))
     places = {**jobs, **tasks}
-    items: list[shapes.Acted] = []
+    items: list[schemas.Acted] = []
     for each, answer in done.items():
         state, version = places.get(each, (None, None))
         outcome = "deleted" if state is None else answer.value

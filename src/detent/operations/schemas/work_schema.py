@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from detent.operations.shapes.money import Elsewhere, Usage
+from detent.operations.schemas.costs_schema import Elsewhere, Usage
 
 # ---- tasks and jobs --------------------------------------------------------------------------
 

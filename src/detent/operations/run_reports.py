@@ -14,13 +14,13 @@ from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import commands as c
 from detent.kernel.entities import Task
 from detent.kernel.evidence_types import is_question, type_of
-from detent.operations import shapes
-from detent.operations.agents import Own, counted, own_of, writer
+from detent.operations import schemas
 from detent.operations.budgets import left, line
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.evidence import ANY, checked_name
 from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.run_tokens import Own, counted, own_of, writer
 from detent.redaction import redact, redact_value
 from detent.store.port import Query, Reading
 from detent.submission.request import SubtaskRequest
@@ -34,7 +34,7 @@ LONGEST_NOTE = 2_000
 
 
 @operation(Scope.RUN, "POST", "/api/run/subtasks", status=201, request=SubtaskRequest)
-def own_subtask(core: Core, caller: Caller, /, **given: Any) -> shapes.Submitted:
+def own_subtask(core: Core, caller: Caller, /, **given: Any) -> schemas.Submitted:
     """Create a subtask of the run's own task and queue it, within the limits of the task."""
     with core.store.read() as view:
         own = own_of(view, caller)
@@ -57,7 +57,7 @@ def _own_task(own: Own) -> Task:
 @operation(Scope.RUN, "POST", "/api/run/progress")
 def own_progress(
     core: Core, caller: Caller, *, progress: float | None = None, note: str | None = None
-) -> shapes.OwnReport:
+) -> schemas.OwnReport:
     """Say how far the run is, from 0 to 1, or what it is doing."""
     if progress is None and note is None:
         raise Invalid("Say progress, a note, or both.", field="progress")
@@ -79,7 +79,7 @@ def own_evidence(
     name: str,
     text: str | None = None,
     base64: str | None = None,
-) -> shapes.OwnEvidence:
+) -> schemas.OwnEvidence:
     """Add a small file to the run's evidence, as text or as base64."""
     data = _content(text, base64)
     limit = core.settings.run_evidence_limit
@@ -135,7 +135,7 @@ def own_question(
     options: Sequence[Any] = (),
     default: Any = None,
     expires_in_s: int | None = None,
-) -> shapes.OwnQuestion:
+) -> schemas.OwnQuestion:
     """Ask a person. The question counts when the run's process ends with exit code 0."""
     question = redact_value(_question(text, options, default, expires_in_s))
     own = writer(core, caller)

@@ -1,6 +1,6 @@
 """Offices: what one process at a time does, elected through the store. Any number stand by."""
 
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Writing
 
 #: The offices there are, and where those that follow the log keep how far they are.

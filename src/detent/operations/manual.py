@@ -13,8 +13,8 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.retry import FailureClass
-from detent.operations import shapes
-from detent.operations.core import Core, known
+from detent.operations import schemas
+from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.runs import run_from
 
@@ -29,7 +29,7 @@ CLASSES = tuple(each.value for each in FailureClass)
 @operation(Scope.OPERATE, "POST", "/api/jobs/{job_id}/runs", status=201)
 def begin_run(
     core: Core, caller: Caller, *, job_id: str, hold_s: int = DEFAULT_HOLD_S
-) -> shapes.BegunRun:
+) -> schemas.BegunRun:
     """Begin a run of a queued job by hand; it is the caller's until it is ended, or for so long."""
     if not 1 <= hold_s <= MAX_HOLD_S:
         raise Invalid(f"hold_s must be from 1 to {MAX_HOLD_S}.", field="hold_s", given=hold_s)
@@ -66,7 +66,7 @@ def end_run(
     outcome: str | None = None,
     error_class: str = "error",
     result: Any = None,
-) -> shapes.Run:
+) -> schemas.Run:
     """End a run that was begun by hand; the exit code tells how, unless an outcome is named."""
     run = core.run(caller, run_id)
     job, _ = core.job(caller, run["job_id"])
@@ -82,7 +82,7 @@ def end_run(
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/state")
 def set_task_state(
     core: Core, caller: Caller, *, task_id: str, state: str, reason: str = "set by hand"
-) -> shapes.Moved:
+) -> schemas.Moved:
     """Bring a task into a state by the moves that its lifecycle allows; a worker's is refused."""
     task, _ = core.task(caller, task_id)
     move = MOVES[known(state, MOVES, "state", "unknown_state")]

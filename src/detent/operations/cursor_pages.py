@@ -13,7 +13,7 @@ from detent import views
 from detent.errors import Invalid, NotFound
 from detent.kernel.lifecycle import normalise
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations.core import Core, known
+from detent.operations.context import Core, known
 from detent.operations.registry import Caller
 from detent.store.port import Query
 

@@ -12,9 +12,9 @@ from detent.kernel.priority import Priority
 from detent.kernel.state_mapping import mapped
 from detent.kernel.state_shapes import APPEARANCES
 from detent.kernel.wait_kinds import PEOPLE, QUESTIONS
-from detent.operations import shapes
-from detent.operations.core import Core
-from detent.operations.pages import of_project
+from detent.operations import schemas
+from detent.operations.context import Core
+from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.thresholds import thresholds
 from detent.store.port import Query
@@ -25,7 +25,7 @@ MAX_RUNS = 200
 
 
 @operation(Scope.READ, "GET", "/status")
-def status(core: Core, caller: Caller) -> shapes.Queue:
+def status(core: Core, caller: Caller) -> schemas.Queue:
     """How long the queue is, by priority."""
     queued = of_project(caller, {"state": ["todo", "queued"]}, None)
     alone = of_project(caller, {"state": "queued", "task_id": None}, None)
@@ -40,9 +40,9 @@ def status(core: Core, caller: Caller) -> shapes.Queue:
 
 
 @operation(Scope.READ, "GET", "/api/health")
-def health(core: Core, caller: Caller) -> shapes.Health:
+def health(core: Core, caller: Caller) -> schemas.Health:
     """Whether all is well in the whole installation, with the reasons."""
-    return cast(shapes.Health, asdict(verdict(core)))
+    return cast(schemas.Health, asdict(verdict(core)))
 
 
 def verdict(core: Core) -> Health:
@@ -91,31 +91,31 @@ def _mean_ms(runs: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 @operation(Scope.READ, "GET", "/api/lifecycles")
-def list_lifecycles(core: Core, caller: Caller) -> shapes.Lifecycles:
+def list_lifecycles(core: Core, caller: Caller) -> schemas.Lifecycles:
     """The five lifecycles as tables, and how their states look."""
     looks = {
-        look.value: cast(shapes.Appearance, asdict(each)) for look, each in APPEARANCES.items()
+        look.value: cast(schemas.Appearance, asdict(each)) for look, each in APPEARANCES.items()
     }
     return {"lifecycles": [_exported(name) for name in LIFECYCLES], "appearances": looks}
 
 
 @operation(Scope.READ, "GET", "/api/lifecycles/{name}")
-def show_lifecycle(core: Core, caller: Caller, *, name: str) -> shapes.Lifecycle:
+def show_lifecycle(core: Core, caller: Caller, *, name: str) -> schemas.Lifecycle:
     """One lifecycle as a table."""
     return _exported(name)
 
 
 @operation(Scope.READ, "GET", "/api/lifecycles/{name}/diagram")
-def lifecycle_diagram(core: Core, caller: Caller, *, name: str) -> shapes.Diagram:
+def lifecycle_diagram(core: Core, caller: Caller, *, name: str) -> schemas.Diagram:
     """One lifecycle drawn: where its states stand, and the paths of its arrows."""
-    return cast(shapes.Diagram, outline(lifecycle(name)))
+    return cast(schemas.Diagram, outline(lifecycle(name)))
 
 
 @operation(Scope.READ, "GET", "/api/mapping")
-def state_mapping(core: Core, caller: Caller) -> shapes.Mapping:
+def state_mapping(core: Core, caller: Caller) -> schemas.Mapping:
     """How a task of either lifecycle looks on the other's board, and as an MCP or A2A task."""
-    return {"items": cast(list[shapes.MappedState], mapped())}
+    return {"items": cast(list[schemas.MappedState], mapped())}
 
 
-def _exported(name: str) -> shapes.Lifecycle:
-    return cast(shapes.Lifecycle, lifecycle_json.export(lifecycle(name)))
+def _exported(name: str) -> schemas.Lifecycle:
+    return cast(schemas.Lifecycle, lifecycle_json.export(lifecycle(name)))

@@ -4,19 +4,17 @@ Times are UTC texts, money is in dollars. The gateway's OpenAPI document, MCP's 
 generated client all come from here. Types only.
 """
 
-from detent.operations.shapes.agents import (
-    OwnAnswer,
-    OwnBudget,
-    OwnComment,
-    OwnEvidence,
-    OwnQuestion,
-    OwnReport,
-    OwnRun,
-    OwnSubtask,
+from detent.operations.schemas.charts_schema import Counts, Series, Span, Threshold
+from detent.operations.schemas.costs_schema import (
+    Costs,
+    Elsewhere,
+    RunCost,
+    Spending,
+    TaskCost,
+    Usage,
 )
-from detent.operations.shapes.charts import Counts, Series, Span, Threshold
-from detent.operations.shapes.history import Forked, TaskThen
-from detent.operations.shapes.installation import (
+from detent.operations.schemas.history_schema import Forked, TaskThen
+from detent.operations.schemas.installation_schema import (
     Appearance,
     Diagram,
     DiagramArrow,
@@ -42,15 +40,7 @@ from detent.operations.shapes.installation import (
     Token,
     Tokens,
 )
-from detent.operations.shapes.money import (
-    Costs,
-    Elsewhere,
-    RunCost,
-    Spending,
-    TaskCost,
-    Usage,
-)
-from detent.operations.shapes.operating import (
+from detent.operations.schemas.operators_schema import (
     BegunRun,
     DayCost,
     Drained,
@@ -74,7 +64,17 @@ from detent.operations.shapes.operating import (
     Worker,
     Workers,
 )
-from detent.operations.shapes.outside import (
+from detent.operations.schemas.run_tokens_schema import (
+    OwnAnswer,
+    OwnBudget,
+    OwnComment,
+    OwnEvidence,
+    OwnQuestion,
+    OwnReport,
+    OwnRun,
+    OwnSubtask,
+)
+from detent.operations.schemas.webhooks_schema import (
     Deliveries,
     Delivery,
     NewWebhook,
@@ -84,7 +84,7 @@ from detent.operations.shapes.outside import (
     WebhookKey,
     Webhooks,
 )
-from detent.operations.shapes.work import (
+from detent.operations.schemas.work_schema import (
     Acted,
     ActedOn,
     Added,

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from detent.errors import Invalid
-from detent.operations.inputs import Input, input_for
+from detent.operations.parameters import Input, input_for
 from detent.operations.registry import OPERATIONS, Operation
 from detent.operations.registry import fields_of as request_fields
 from detent.submission.request import missing_fields
