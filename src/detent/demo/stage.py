@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from detent.client.threads import Client
+from detent.client.sync_client import Client
 from detent.errors import DetentError, Refused
 from detent.settings import SERVER_FILE, TOKEN_FILE
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import httpx2
 
-from detent.client.asking import (
+from detent.client.retry import (
     QUIET_S,
     TIMEOUT_S,
     Address,
