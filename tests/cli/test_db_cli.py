@@ -118,7 +118,7 @@ def test_a_long_log_shows_progress_beside_the_answer(
     run: Run, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("verify").stderr == ""
-    monkeypatch.setattr("detent.cli.store.SAY_EVERY", 5)
+    monkeypatch.setattr("detent.cli.verify.SAY_EVERY", 5)
     result = run("verify", "--json")
     assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["chain", "fold"]
     assert json.loads(result.stdout)["differences"] == []

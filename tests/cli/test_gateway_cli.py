@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detent import server_file, service
-from detent.cli.gateway import Announced, Gateway, announced
+from detent.cli.gateway_client import Announced, Gateway, announced
 from detent.cli.main import cli
 from detent.clock import since_boot_s
 from detent.errors import DetentError, Unavailable

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from detent.cli import choosing, inbox
+from detent.cli import inbox, task_selection
 from detent.cli.main import cli
 from detent.cli.submit import wait_for
 from detent.keeper import intake_drain
@@ -94,7 +94,7 @@ def test_without_a_terminal_many_are_not_touched_unless_told(run: Run, data: Pat
 def test_with_yes_all_that_match_are_acted_on(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "PAGE", 2)
+    monkeypatch.setattr(task_selection, "PAGE", 2)
     submit(data, 5, tags=["old"])
     submit(data, 1)
     found = run("cancel", "--tag", "old", "--yes")

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from detent import failpoints
 from detent.addresses import networks
-from detent.cli import values
+from detent.cli import typed_values
 from detent.errors import DetentError
 from detent.gateway import auth, strict_json
 from detent.intent_config import agents_from, intents_from
@@ -158,9 +158,15 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         lambda text: failpoints.arm({"DETENT_FAILPOINTS": text, "DETENT_TESTING": "1"}),
         ("nowhere", ":kill", ":", ",", "9"),
     ),
-    "a value at the command line": (values.value_from, ("{", '"', "]", "1", "@")),
-    "an assignment": (lambda text: values.payload_from(None, (text,)), ("a", "=", ".", ":=", "{")),
-    "a duration": (lambda text: values.seconds_from(text, "--every"), ("1", "h", "m", "-", "e9")),
+    "a value at the command line": (typed_values.value_from, ("{", '"', "]", "1", "@")),
+    "an assignment": (
+        lambda text: typed_values.payload_from(None, (text,)),
+        ("a", "=", ".", ":=", "{"),
+    ),
+    "a duration": (
+        lambda text: typed_values.seconds_from(text, "--every"),
+        ("1", "h", "m", "-", "e9"),
+    ),
     "output of an agent": (
         agent_output,
         ('{"type":"result"', ',"total_cost_usd":', "1e400", '"is_error":true', "}\n", "\n"),

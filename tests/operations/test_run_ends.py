@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from detent.cli.rows import event_cells, run_cells, step_cells
+from detent.cli.table_columns import event_cells, run_cells, step_cells
 from detent.engine import Claimed
 from detent.kernel import commands as c
 from tests.operations.desk import Desk

@@ -220,7 +220,7 @@ def _blobs(directory: Path) -> "DirectoryBlobs":
 
 def _require_quiet(settings: Settings) -> None:
     """A database that cannot be opened, which is why one restores, has no workers to ask for."""
-    from detent.cli.quiet import require_quiet
+    from detent.cli.processes_using_data import require_quiet
 
     try:
         store = _open(settings) if _schema(settings).exists else None
@@ -234,7 +234,7 @@ def _require_quiet(settings: Settings) -> None:
 
 
 def _verify(settings: Settings, as_json: bool) -> None:
-    from detent.cli.store import report
+    from detent.cli.verify import report
     from detent.integrity.verify import verify
 
     store = _open(settings)
@@ -255,7 +255,7 @@ def move(url: str, as_json: bool) -> None:
     Evidence and output of runs come along. The old database stays as it is, and so do the token
     and the files that runs have left in the data directory.
     """
-    from detent.cli.quiet import require_quiet
+    from detent.cli.processes_using_data import require_quiet
     from detent.service import open_core
     from detent.store.store_url import is_postgres
 

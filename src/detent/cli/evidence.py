@@ -16,8 +16,8 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, Direct, connect
-from detent.cli.gateway import Gateway
-from detent.cli.naming import first_known
+from detent.cli.gateway_client import Gateway
+from detent.cli.id_lookup import first_known
 from detent.errors import Broken, Invalid, Refused
 
 HEADINGS = ("RUN", "FILE", "TYPE", "SIZE", "SHA256", "AT")

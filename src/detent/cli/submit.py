@@ -9,8 +9,8 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.rows import task_state
-from detent.cli.values import payload_from, value_from
+from detent.cli.table_columns import task_state
+from detent.cli.typed_values import payload_from, value_from
 
 #: Exit codes of `submit --wait`, by the state that the task has come to.
 EXIT_CODES = {

@@ -7,9 +7,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from detent.cli import output, rows
+from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
-from detent.cli.naming import first_known, way_to
+from detent.cli.id_lookup import first_known, way_to
 
 #: Of why something waits: how the wait is called in the log, which `--json` has.
 UNTOLD = "wait"
@@ -78,7 +78,14 @@ def jobs(as_json: bool, **filters: Any) -> None:
     """List jobs, newest first."""
     with connect() as detent:
         page = detent.call("list_jobs", **filters)
-    show_page(page, as_json, rows.JOBS, rows.job_cells, "There are no jobs here.", "detent jobs")
+    show_page(
+        page,
+        as_json,
+        table_columns.JOBS,
+        table_columns.job_cells,
+        "There are no jobs here.",
+        "detent jobs",
+    )
 
 
 @click.command()
@@ -89,7 +96,7 @@ def steps(work_id: str, as_json: bool) -> None:
     with connect() as detent:
         page = first_known(detent, work_id, ("task_steps", "task_id"), ("job_steps", "job_id"))
     empty = "It has no steps: its work has no plan, or none yet."
-    show_page(page, as_json, rows.STEPS, rows.step_cells, empty, "")
+    show_page(page, as_json, table_columns.STEPS, table_columns.step_cells, empty, "")
 
 
 @click.command()
@@ -187,7 +194,9 @@ def _show(found: Mapping[str, Any]) -> None:
     output.fields(f"{kind} {thing['id']}", fields)
     if found.get("runs"):
         output.say("\nRuns")
-        output.table(rows.RUNS, [rows.run_cells(run) for run in found["runs"]])
+        output.table(table_columns.RUNS, [table_columns.run_cells(run) for run in found["runs"]])
     if found.get("events"):
         output.say("\nHistory")
-        output.table(rows.EVENTS, [rows.event_cells(event) for event in found["events"]])
+        output.table(
+            table_columns.EVENTS, [table_columns.event_cells(event) for event in found["events"]]
+        )

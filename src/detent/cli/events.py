@@ -8,8 +8,8 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.naming import first_known, way_to
-from detent.cli.rows import event_cells
+from detent.cli.id_lookup import first_known, way_to
+from detent.cli.table_columns import event_cells
 
 PAUSE_S = 0.2
 #: As many events as a gateway gives at once.

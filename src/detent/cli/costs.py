@@ -7,7 +7,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
-from detent.cli.values import value_from
+from detent.cli.typed_values import value_from
 
 TASKS = ("ID", "RUNS", "COST", "BUDGET", "TOKENS IN", "TOKENS OUT")
 RUNS = ("ID", "STATE", "COST", "TOKENS IN", "TOKENS OUT")

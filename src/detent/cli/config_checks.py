@@ -11,7 +11,7 @@ from dataclasses import fields
 from importlib.util import find_spec
 from typing import Any
 
-from detent.cli.findings import Finding
+from detent.cli.doctor_checks import Finding
 from detent.errors import DetentError, Misconfigured
 from detent.intent_config import agents_from, intents_from
 from detent.operations.limits import limits_from

@@ -65,7 +65,7 @@ def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) ->
 @output.json_option
 def rebuild(as_json: bool) -> None:
     """Write all rows anew from the log, then verify them."""
-    from detent.cli.quiet import require_quiet
+    from detent.cli.processes_using_data import require_quiet
     from detent.integrity import rebuild as upkeep
     from detent.integrity.verify import verify
     from detent.service import open_core

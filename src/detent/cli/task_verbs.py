@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from detent.cli import output
-from detent.cli.choosing import FILTERS, act_on, chosen, selection, told
 from detent.cli.connection import connect
-from detent.cli.naming import Way, first_known
-from detent.cli.values import value_from
+from detent.cli.id_lookup import Way, first_known
+from detent.cli.task_selection import FILTERS, act_on, chosen, selection, told
+from detent.cli.typed_values import value_from
 
 #: Verbs of jobs alone; a task knows these and more.
 OF_JOBS = ("answer", "cancel", "delete", "retry", "signal")

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import apsw
 
 from detent.cli.connection import live_server
-from detent.cli.quiet import living_workers
+from detent.cli.processes_using_data import living_workers
 from detent.errors import DetentError
 from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
