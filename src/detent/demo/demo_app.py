@@ -1,6 +1,6 @@
 """The work of the demo's own worker: a plan whose first phone is broken, and a release in parts.
 
-Given to a worker as `--app detent.demo.work:app`. Writes one file in the working directory.
+Given to a worker as `--app detent.demo.demo_app:app`. Writes one file in the working directory.
 """
 
 import time
