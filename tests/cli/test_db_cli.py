@@ -23,7 +23,7 @@ from detent.kernel import commands as c
 from detent.store.sqlite import SqliteStore, backup
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
+from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
 
 Run = Callable[..., Result]
 

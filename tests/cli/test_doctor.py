@@ -21,7 +21,7 @@ from detent.operations.leader_election import TERM_US
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import submit_job
+from detent.testing.conformance.work_actions import submit_job
 from tests import ports
 
 Run = Callable[..., Result]

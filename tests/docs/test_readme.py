@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.kernel import commands as c
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from tests.docs.pages import ROOT, Block, Reader, blocks, imported
 
 README = (ROOT / "README.md").read_text("utf-8")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from detent import program_log, redaction
 from detent.errors import Misconfigured
 from detent.settings import Settings
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker import run_outcome
 from detent.worker.app import App
 from detent.worker.run_context import Run

@@ -27,7 +27,7 @@ from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import NetworkError
 from detent.worker.run_context import Run

@@ -8,7 +8,7 @@ from detent.errors import Forbidden, Invalid, NotFound
 from detent.operations import queries
 from detent.operations.registry import Caller, call
 from detent.testing.audit import audit
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.run_context import Run
 from tests.operations.desk import Desk

@@ -11,7 +11,7 @@ from detent.operations.run_output import append_output, read_bytes
 from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.transfer.exporter import Exported, export_task
 from detent.transfer.importer import Imported, import_archive
 from detent.worker.app import App

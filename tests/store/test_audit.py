@@ -12,8 +12,8 @@ from detent.store.memory.tables import Tables
 from detent.testing.audit import audit, picture
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.case import Case
-from detent.testing.conformance.reading import busy
-from detent.testing.conformance.work import submit_job
+from detent.testing.conformance.reads import busy
+from detent.testing.conformance.work_actions import submit_job
 
 Tamper = Callable[[Tables], None]
 

@@ -16,8 +16,8 @@ from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture
 from detent.testing.conformance.case import Case
-from detent.testing.conformance.reading import busy
-from detent.testing.conformance.work import (
+from detent.testing.conformance.reads import busy
+from detent.testing.conformance.work_actions import (
     claim_one,
     complete,
     do,

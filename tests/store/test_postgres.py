@@ -21,7 +21,7 @@ from detent.store.postgres.error_mapping import explained
 from detent.store.postgres.locks import Lock
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     PERSON,
     claim,
     claim_one,

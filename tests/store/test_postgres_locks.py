@@ -23,7 +23,7 @@ from detent.store.postgres.connection import numbered
 from detent.store.postgres.reader import SQL
 from detent.store.postgres.save_statements import Lane
 from detent.testing.audit import audit
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     PERSON,
     claim,
     claim_one,

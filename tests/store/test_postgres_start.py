@@ -12,7 +12,7 @@ from detent.store.migration_files import Migration
 from detent.store.postgres import PostgresStore, checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.store_url import open_store
-from detent.testing.conformance.work import together
+from detent.testing.conformance.work_actions import together
 from detent.testing.postgres import Cluster, Server
 
 

@@ -20,7 +20,7 @@ from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.silent_sessions import SilentSessions
 from detent.testing.audit import audit
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     PERSON,
     claim_one,
     completion,

@@ -21,7 +21,7 @@ from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
+from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from detent.store.port import Changes, Store
 from detent.store.store_url import open_store
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     claim,
     claim_one,
     complete,

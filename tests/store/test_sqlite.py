@@ -20,7 +20,7 @@ from detent.store.sqlite import SqliteStore, connection, file_watch, notifier
 from detent.store.sqlite.connection import Turn
 from detent.testing.audit import audit
 from detent.testing.clock import START, VirtualClock
-from detent.testing.conformance.work import claim, complete, submit_job
+from detent.testing.conformance.work_actions import claim, complete, submit_job
 from tests.store import sqlite_processes
 
 ROOT = Path(__file__).parents[2]

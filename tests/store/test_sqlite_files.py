@@ -12,7 +12,7 @@ from detent.store.marker import mark_store, require_store
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
 from detent.testing.audit import audit
-from detent.testing.conformance.work import job_of, submit_job
+from detent.testing.conformance.work_actions import job_of, submit_job
 
 
 def log_of(path: Path) -> Path:

@@ -7,7 +7,7 @@ from detent.integrity import audit
 from detent.integrity.verify import verify
 from detent.store.memory import Database, MemoryStore
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import claim_one, complete, submit_job
+from detent.testing.conformance.work_actions import claim_one, complete, submit_job
 
 
 @pytest.fixture

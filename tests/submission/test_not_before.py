@@ -12,7 +12,7 @@ from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.submission.delay import Delay, delay_from
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.views import utc
 from detent.worker.app import App
 from detent.worker.run_context import Run

@@ -11,7 +11,7 @@ import pytest
 
 from detent.errors import Invalid, Misconfigured, Refused, TooLarge
 from detent.kernel import commands as c
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App, load_app
 from detent.worker.failures import JobFailed
 from detent.worker.handle import Handle

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Refused
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import Expired
 from detent.worker.handle import Handle

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.effects import NOT_DONE, NotDone
 from detent.worker.handle import Handle

@@ -10,7 +10,7 @@ from detent.kernel.plan import PlanStep
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.store.port import Query
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NetworkError
 from detent.worker.handle import Handle

@@ -8,7 +8,7 @@ import pytest
 from detent.errors import Invalid
 from detent.kernel.critic import Decision
 from detent.kernel.plan import PlanStep
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NetworkError, RateLimited
 from detent.worker.run_context import AsyncRun, Run

@@ -6,7 +6,7 @@ import pytest
 
 from detent.errors import Invalid
 from detent.store.port import Query
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker import journal
 from detent.worker.app import App
 from detent.worker.failures import SubtaskFailed

@@ -18,7 +18,7 @@ from detent.settings import Settings
 from detent.store.port import Query
 from detent.store.store_url import open_store
 from detent.testing.audit import audit
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
 from detent.worker.handle import Handle

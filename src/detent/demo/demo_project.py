@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from detent.demo import stand_in_agent
 from detent.errors import Misconfigured
-from detent.testing import stand_in
 
 BUDGET_USD, RAISED_USD = 0.5, 2
 QUESTION = "What shall a negative price do?"
@@ -38,7 +38,7 @@ workspace = "worktree"
 on_budget_exceeded = "ask"
 """
 ARGV: Sequence[Any] = (
-    *(sys.executable, stand_in.__file__, "-p", "{prompt}"),
+    *(sys.executable, stand_in_agent.__file__, "-p", "{prompt}"),
     ["--session-id", "{session_id}"],
     ["--resume", "{resume_id}"],
     ["--max-budget-usd", "{budget}"],

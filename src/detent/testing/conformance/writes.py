@@ -11,7 +11,7 @@ from detent.kernel.decide import decide
 from detent.store.port import Changes, Store
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     PERSON,
     claim,
     claim_one,

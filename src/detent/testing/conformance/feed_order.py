@@ -12,7 +12,13 @@ from detent.engine import Ask, Engine
 from detent.kernel import commands as c
 from detent.store.port import Logged, Store, Writing
 from detent.testing.conformance.case import Case, Unrung, check
-from detent.testing.conformance.work import PERSON, claim_one, complete, submit_job, together
+from detent.testing.conformance.work_actions import (
+    PERSON,
+    claim_one,
+    complete,
+    submit_job,
+    together,
+)
 
 WRITERS = 5
 BATCHES = 12

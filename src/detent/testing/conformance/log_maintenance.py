@@ -9,8 +9,15 @@ from detent.kernel import commands as c
 from detent.store.port import LISTED, Seal
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.reading import busy
-from detent.testing.conformance.work import claim_one, code, complete, do, submit_job, together
+from detent.testing.conformance.reads import busy
+from detent.testing.conformance.work_actions import (
+    claim_one,
+    code,
+    complete,
+    do,
+    submit_job,
+    together,
+)
 
 
 def finished(case: Case) -> str:

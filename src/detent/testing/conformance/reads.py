@@ -12,7 +12,7 @@ from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
 from detent.store.clock import CLOCK
 from detent.store.port import TABLES, Store
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     SECOND_US,
     claim,
     claim_one,

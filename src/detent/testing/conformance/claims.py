@@ -6,7 +6,7 @@ from detent.engine import Claimed, Engine
 from detent.kernel import commands as c
 from detent.kernel.priority import OFFSETS_US, Priority
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     claim,
     claim_one,
     complete,

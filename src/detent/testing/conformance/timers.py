@@ -3,7 +3,7 @@
 from detent.kernel import commands as c
 from detent.store.port import Due
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     SECOND_US,
     claim,
     claim_one,

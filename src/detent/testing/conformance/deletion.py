@@ -7,8 +7,8 @@ from detent.store.codec import event_digest
 from detent.store.port import LISTED, Query
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.fencing import PLAN
-from detent.testing.conformance.work import (
+from detent.testing.conformance.fences import PLAN
+from detent.testing.conformance.work_actions import (
     PERSON,
     claim_one,
     complete,

@@ -8,7 +8,7 @@ from detent.errors import Invalid
 from detent.kernel import commands as c
 from detent.store.port import Query
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     claim,
     code,
     complete,

@@ -8,7 +8,7 @@ from detent.engine import Claimed
 from detent.kernel import commands as c
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     claim,
     claim_one,
     complete,
