@@ -23,8 +23,8 @@ from pathlib import Path
 import apsw
 import click
 
-from detent.testing.postgres_programs import find_binaries
 from tools import dependencies, mutants
+from verification.postgres_programs import find_binaries
 
 ROOT = Path(__file__).resolve().parents[1]
 LEDGER = ROOT / "docs/explanation/torture-ledger.md"

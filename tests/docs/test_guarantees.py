@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from detent.testing.interleavings.mutants import MUTANTS as INTERLEAVED
-from detent.testing.simulation import MUTANTS as SIMULATED
-from detent.testing.torture.mutants import MUTANTS as TORTURED
 from tests.kernel.test_search import VARIANTS
 from tools.mutants import PASSED
+from verification.fault_injection.mutants import MUTANTS as TORTURED
+from verification.simulation import MUTANTS as SIMULATED
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARANTEES = (ROOT / "docs/guarantees.md").read_text("utf-8")

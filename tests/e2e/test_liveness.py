@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from detent.testing.postgres import Server
 from tests.e2e.installation import DEADLINE_S, Installation, wait_until
+from verification.postgres_server import Server
 
 TASK = {"source": "api", "intent": "runQA", "payload": {"project": "p"}}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from detent.testing.notion_server import NotionServer, serving
 from tests.docs.pages import ROOT, Reader
 from tests.ports import free_port
+from verification.notion.notion_server import NotionServer, serving
 
 EXAMPLES = ROOT / "examples"
 #: Many real processes, each of which takes its time on a busy machine.

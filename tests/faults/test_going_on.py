@@ -85,7 +85,7 @@ def test_an_included_app_is_connected_with_the_one_that_includes_it(tmp_path: Pa
 
 SERVE = """
 import sys
-from detent.testing.torture.roles import play
+from verification.fault_injection.process_roles import play
 play({"settings": {"store_data_dir": sys.argv[1], "gateway_port": 0}, "role": "opener",
       "directory": sys.argv[1], "name": "one"})
 """

@@ -15,7 +15,7 @@ from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock
-from detent.testing.notion_server import NotionServer
+from verification.notion.notion_server import NotionServer
 
 SOMEBODY = c.Actor("person")
 

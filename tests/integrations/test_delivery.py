@@ -20,10 +20,10 @@ from detent.integrations.traces import Traces
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from detent.testing.notion_server import Reply
 from tests.integrations.hooks import SOMEBODY, put, said, submit
 from tests.integrations.notion_world import World
 from tests.integrations.receiver import Receiver
+from verification.notion.notion_server import Reply
 
 CUT = Unavailable("The connection was cut.", retry_after_s=1)
 

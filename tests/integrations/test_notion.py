@@ -13,8 +13,8 @@ from detent.integrations import notion_sync as syncing
 from detent.integrations.notion_api import LONGEST_PAUSE_S, MAX_TRIES, Uncertain
 from detent.integrations.notion_sync import Synced
 from detent.kernel import commands as c
-from detent.testing.notion_server import Reply
 from tests.integrations.notion_world import SOMEBODY, World
+from verification.notion.notion_server import Reply
 
 
 class Killed(BaseException):

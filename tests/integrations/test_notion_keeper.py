@@ -15,9 +15,9 @@ from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.store_url import open_store
-from detent.testing.notion_server import NotionServer, serving
 from tests.gateway.installation import until
 from tests.integrations.notion_world import SOMEBODY, World
+from verification.notion.notion_server import NotionServer, serving
 
 
 def installed(tmp_path: Path, server: NotionServer, url: str) -> Settings:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from detent.testing.notion_server import MAX_PER_SECOND, NotionServer, Reply
+from verification.notion.notion_server import MAX_PER_SECOND, NotionServer, Reply
 
 GOOD = {
     "authorization": "Bearer ntn_secret",

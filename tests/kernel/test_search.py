@@ -29,9 +29,9 @@ from detent.kernel.evolve.table import CHANGES
 from detent.kernel.invariants import offences
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.transitions import actions, coupled
-from detent.testing.promises import Broken
-from detent.testing.scenes import SCENES, Action, Scene
-from detent.testing.search import Outcome, State, attempt, beginning, key, search
+from verification.model_search.promises import Broken
+from verification.model_search.scenarios import SCENES, Action, Scene
+from verification.model_search.search import Outcome, State, attempt, beginning, key, search
 
 REVIEWED, ASKED, DEPENDING, SUBTASK, CHILD, HANDLED = SCENES
 #: A search that sees much less than it did is a broken search, not a better kernel.

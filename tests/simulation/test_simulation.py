@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from detent.testing.simulation import FLOORS, MUTANTS, Outcome, simulate
-from detent.testing.simulation.__main__ import main
+from verification.simulation import FLOORS, MUTANTS, Outcome, simulate
+from verification.simulation.__main__ import main
 
 #: Together 300,000 steps; a new seed is worth more than a longer run, and each has its end to pay.
 SEEDS, STEPS = range(25), 12_000
@@ -63,6 +63,6 @@ def test_a_failure_prints_the_command_that_replays_it() -> None:
     shown = CliRunner().invoke(main, arguments)
     assert shown.exit_code == 1
     assert "P13" in shown.output
-    replay = "replay: python -m detent.testing.simulation " + " ".join(arguments)
+    replay = "replay: python -m verification.simulation " + " ".join(arguments)
     assert shown.output.splitlines()[-1].strip() == replay
     assert CliRunner().invoke(main, arguments).output == shown.output

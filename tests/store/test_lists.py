@@ -15,7 +15,7 @@ from detent.store.postgres.connection import numbered
 from detent.store.sqlite import SqliteStore
 from detent.store.sqlite.reader import TAG_IN_JSON_EACH
 from detent.store.statements import statement
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 ROWS = 20_000
 LATER = (5, "x")

@@ -8,8 +8,8 @@ from detent.testing.interleavings import explore
 from detent.testing.interleavings.exploration import Exploration
 from detent.testing.interleavings.mutants import MUTANTS, NOTICED_BY, mutated
 from detent.testing.interleavings.scenarios import SCENARIOS
-from detent.testing.memory import directory_in_memory
-from detent.testing.postgres import Server
+from verification.memory_directory import directory_in_memory
+from verification.postgres_server import Server
 
 #: `detent torture --store postgres --part interleavings` makes many more.
 RUNS = 48

@@ -14,7 +14,7 @@ from detent.store.postgres.connection import numbered
 from detent.store.postgres.reader import SQL
 from detent.store.rows import Question, columns
 from detent.store.sqlite import schema as sqlite_schema
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 
 @pytest.fixture(scope="module")

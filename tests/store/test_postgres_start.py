@@ -13,7 +13,7 @@ from detent.store.postgres import PostgresStore, checks, schema
 from detent.store.postgres.address import read_address
 from detent.store.store_url import open_store
 from detent.testing.conformance.work_actions import together
-from detent.testing.postgres import Cluster, Server
+from verification.postgres_server import Cluster, Server
 
 
 @pytest.fixture

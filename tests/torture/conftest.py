@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from detent.testing.memory import directory_in_memory
-from detent.testing.postgres import VARIABLE, Cluster, Server
-from detent.testing.torture.matrix import Databases
-from detent.testing.torture.nursery import Nursery
+from verification.fault_injection.matrix import Databases
+from verification.fault_injection.process_supervisor import Nursery
+from verification.memory_directory import directory_in_memory
+from verification.postgres_server import VARIABLE, Cluster, Server
 
 
 @pytest.fixture(scope="session")

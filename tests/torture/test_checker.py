@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from detent.testing.torture import storm
-from detent.testing.torture.checker import Evidence, Seen, problems
-from detent.testing.torture.history import OK, REFUSED, UNKNOWN, Op, ops
-from detent.testing.torture.ledger import Line
-from detent.testing.torture.parts import Order
-from detent.testing.torture.storm import Plan, Report, too_little
+from verification.fault_injection import chaos_run
+from verification.fault_injection.chaos_run import Plan, Report, too_little
+from verification.fault_injection.checker import Evidence, Seen, problems
+from verification.fault_injection.client_history import OK, REFUSED, UNKNOWN, Op, ops
+from verification.fault_injection.effects_ledger import Line
+from verification.fault_injection.parts import Order
 
 Event = tuple[str, str, str, Mapping[str, Any]]
 
@@ -161,13 +161,13 @@ def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPat
     quiet: Any = SimpleNamespace(
         start=lambda: None, end=lambda: None, started=Counter(), done=Counter()
     )
-    short = storm.Storm.__new__(storm.Storm)
+    short = chaos_run.Storm.__new__(chaos_run.Storm)
     short.plan, short.report = Plan(minutes=0), Report(Plan(minutes=0))
     short.cluster = short.injector = quiet
     short.clients, short.say = [], lambda _: None
-    monkeypatch.setattr(storm, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(storm.Storm, "_start_readers", lambda _: None)
-    monkeypatch.setattr(storm.Storm, "_shows_too_little", lambda _: next(looks))
+    monkeypatch.setattr(chaos_run, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(chaos_run.Storm, "_start_readers", lambda _: None)
+    monkeypatch.setattr(chaos_run.Storm, "_shows_too_little", lambda _: next(looks))
     short._rage()
     assert [*looks] == [True]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detent.testing.torture.deliveries import (
+from verification.fault_injection.deliveries import (
     Connection,
     Event,
     Message,

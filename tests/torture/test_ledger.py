@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from detent.testing.torture import soak
 from tools import torture
 from tools.torture import Line
+from verification.fault_injection import soak
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from detent.failpoints import Action
-from detent.testing.torture import matrix, parts
-from detent.testing.torture.cells import SCENES, SLEEPERS, Outcome
-from detent.testing.torture.matrix import Databases
-from detent.testing.torture.nursery import Nursery
+from verification.fault_injection import matrix, parts
+from verification.fault_injection.fault_cells import SCENES, SLEEPERS, Outcome
+from verification.fault_injection.matrix import Databases
+from verification.fault_injection.process_supervisor import Nursery
 
 
 @pytest.mark.timeout(1200)

@@ -9,12 +9,12 @@ import pytest
 
 from detent.failpoints import Action
 from detent.store.store_url import open_store
-from detent.testing import power
-from detent.testing.torture import cells, credentials, place, races
-from detent.testing.torture.cells import Scene
-from detent.testing.torture.mutants import MUTANTS, mutated
-from detent.testing.torture.nursery import Nursery
-from detent.testing.torture.place import Place
+from verification import power_loss
+from verification.fault_injection import credentials, environment, fault_cells, races
+from verification.fault_injection.environment import Place
+from verification.fault_injection.fault_cells import Scene
+from verification.fault_injection.mutants import MUTANTS, mutated
+from verification.fault_injection.process_supervisor import Nursery
 
 #: What a mutant hinders for ever is given up after so many seconds.
 DEADLINE_S = 8.0
@@ -46,12 +46,12 @@ CELLS: dict[str, tuple[Scene, Action, str]] = {
         "P2",
     ),
     "schedule-fires-without-a-key": (Scene("schedule.submitted", "keeper"), Action.KILL, "P2"),
-    "sleeper-is-not-fenced": (cells.LATE_REPORT, Action.STOP, "P5"),
+    "sleeper-is-not-fenced": (fault_cells.LATE_REPORT, Action.STOP, "P5"),
 }
 
 
 def images(where: Path) -> list[str]:
-    return power.try_images(power.record(where / "recorded.db", 20), where, 200).problems
+    return power_loss.try_images(power_loss.record(where / "recorded.db", 20), where, 200).problems
 
 
 def races_of(where: Path) -> list[str]:
@@ -61,7 +61,7 @@ def races_of(where: Path) -> list[str]:
 def failing(fault: str, where: Path) -> list[str]:
     found: list[str] = []
     for nth in range(1, 12):
-        found += power.try_fault(where / f"{nth}.db", fault, nth)[1]
+        found += power_loss.try_fault(where / f"{nth}.db", fault, nth)[1]
     return found
 
 
@@ -88,16 +88,16 @@ def test_a_broken_process_is_caught_at_its_failpoint(
     name: str, nursery: Nursery, where: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, action, promise = CELLS[name]
-    heal = cells._heal
+    heal = fault_cells._heal
 
     def heal_soon(*given: Any, **more: Any) -> None:
-        monkeypatch.setattr(place, "DEADLINE_S", DEADLINE_S)
+        monkeypatch.setattr(environment, "DEADLINE_S", DEADLINE_S)
         heal(*given, **more)
 
     if promise == "Failed":  # only what the mutant hinders is given up so soon
-        monkeypatch.setattr(cells, "_heal", heal_soon)
+        monkeypatch.setattr(fault_cells, "_heal", heal_soon)
     for attempt in range(MAX_TRIES):
-        outcome = cells.run(Place(nursery, where / f"{attempt}", mutant=name), scene, action)
+        outcome = fault_cells.run(Place(nursery, where / f"{attempt}", mutant=name), scene, action)
         assert outcome.hit
         if not outcome.blocked:
             break

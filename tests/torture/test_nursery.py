@@ -3,8 +3,8 @@
 import signal
 from pathlib import Path
 
-from detent.testing.torture.nursery import Birth, Child, Nursery
-from detent.testing.torture.place import SETTINGS
+from verification.fault_injection.environment import SETTINGS
+from verification.fault_injection.process_supervisor import Birth, Child, Nursery
 
 
 def test_who_asks_twice_is_told_the_same_and_the_dead_get_no_signals(

@@ -9,11 +9,11 @@ from click.testing import CliRunner
 
 from detent.cli.torture import PARTS, torture
 from detent.store.store_url import open_store
-from detent.testing.simulation import FLOORS, Outcome
-from detent.testing.torture import parts, races
-from detent.testing.torture.matrix import Databases
-from detent.testing.torture.nursery import Nursery
-from detent.testing.torture.storm import Plan, Storm
+from verification.fault_injection import parts, races
+from verification.fault_injection.chaos_run import Plan, Storm
+from verification.fault_injection.matrix import Databases
+from verification.fault_injection.process_supervisor import Nursery
+from verification.simulation import FLOORS, Outcome
 
 #: Twenty seconds of faults, and then peace.
 MINUTES = 1 / 3

@@ -10,7 +10,7 @@ from detent.cli import output
 from detent.errors import Invalid
 
 if TYPE_CHECKING:
-    from detent.testing.torture.parts import Result
+    from verification.fault_injection.parts import Result
 
 STORES = ("sqlite", "postgres", "both")
 PARTS = (
@@ -56,9 +56,9 @@ def torture(
     """
     if store != "sqlite":
         _require_postgres()
-    from detent.testing.torture import parts as tortures
-    from detent.testing.torture.faults import FAULTS
-    from detent.testing.torture.nursery import Nursery
+    from verification.fault_injection import parts as tortures
+    from verification.fault_injection.cluster_faults import FAULTS
+    from verification.fault_injection.process_supervisor import Nursery
 
     named = tuple(each.strip() for each in faults.split(",") if each.strip())
     if wrong := [each for each in named if each not in FAULTS]:
@@ -86,7 +86,7 @@ def torture(
 def _require_postgres() -> None:
     """Seen now, not after an hour with the other store."""
     from detent.store.store_url import require_psycopg
-    from detent.testing.postgres_programs import newest_binaries
+    from verification.postgres_programs import newest_binaries
 
     require_psycopg()
     newest_binaries()

@@ -21,7 +21,7 @@ from detent.ids import new_id
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 ACTOR = c.Actor("person:stops")
 #: For how long a stopped process may hold rows here, so that a test need not wait for a minute.

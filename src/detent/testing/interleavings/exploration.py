@@ -18,8 +18,8 @@ from detent.integrity.verify import verify
 from detent.store.postgres import PostgresStore
 from detent.testing.interleavings.scenarios import NEVER_WAIT, ROW_LOCKS, SCENARIOS, Hand, Scene
 from detent.testing.interleavings.scheduler import Scheduler, Writer
-from detent.testing.postgres import HOST, Server
 from detent.testing.postgres_proxy import Proxy, proxy_to
+from verification.postgres_server import HOST, Server
 
 #: Of a hundred runs at least so many must be interleavings that no other run had.
 FLOOR = 80
