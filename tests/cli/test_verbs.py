@@ -228,7 +228,6 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
         (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
         (("submit", "runQA", "--payload", "{"), "it is not JSON"),
         (("submit", "runQA", "--payload", "@no-file"), "no-file cannot be read: No such file"),
-        (("torture", "--faults", "rain"), "Known faults: kill"),
     ],
 )
 def test_what_is_wrong_is_said_in_words_of_its_own(

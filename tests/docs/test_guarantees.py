@@ -53,7 +53,7 @@ def test_the_page_of_mutants_has_each_of_them_once() -> None:
 
 
 def test_enough_mutants_pass_the_ordinary_tests() -> None:
-    """As `./dev torture --only unit-tests-of-mutants` has found and written down."""
+    """As `./dev faults --only unit-tests-of-mutants` has found and written down."""
     counting = [line for line in MUTANTS_PAGE.splitlines() if line.endswith(f"| {PASSED} |")]
     assert len(counting) >= 20
 

@@ -11,7 +11,7 @@ from detent.testing.interleavings.scenarios import SCENARIOS
 from verification.memory_directory import directory_in_memory
 from verification.postgres_server import Server
 
-#: `detent torture --store postgres --part interleavings` makes many more.
+#: `python -m verification.fault_injection --store postgres --part interleavings` makes many more.
 RUNS = 48
 #: A mutant is noticed within so many schedules of its scenario.
 RUNS_OF_A_MUTANT = 40

@@ -60,7 +60,7 @@ class Plan:
     def command(self) -> str:
         faults = f" --faults {','.join(self.faults)}" if self.faults else ""
         return (
-            f"detent torture --store {self.store} --seed {self.seed} "
+            f"python -m verification.fault_injection --store {self.store} --seed {self.seed} "
             f"--minutes {self.minutes:g}{faults}"
         )
 

@@ -72,7 +72,8 @@ class Order:
             return f"{self.plan.command()} --part storm"
         steps = f" --steps {self.steps}" if part == "simulation" and self.steps else ""
         quick = " --quick" if self.size is QUICK else ""
-        return f"detent torture --store {self.store} --seed {self.seed} --part {part}{steps}{quick}"
+        options = f"--store {self.store} --seed {self.seed} --part {part}{steps}{quick}"
+        return f"python -m verification.fault_injection {options}"
 
     @property
     def plan(self) -> Plan:

@@ -1,6 +1,7 @@
 """A nursery: one process that has imported everything and forks real processes in milliseconds.
 
-`python -m verification.fault_injection.process_supervisor` reads one JSON request a line and answers with one.
+`python -m verification.fault_injection.process_supervisor` reads one JSON request per line and
+answers with one.
 Every process that it forks dies with it.
 """
 

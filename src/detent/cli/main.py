@@ -278,10 +278,6 @@ COMMANDS: Mapping[str, Command] = {
         "detent.cli.demo:demo",
         "Watch a question, a budget, a failing resource, a killed worker and a review.",
     ),
-    "torture": Command(
-        "detent.cli.torture:torture",
-        "Hurt a detent of its own in every way it claims to survive, and check what it promises.",
-    ),
     "mcp": Command(
         "detent.cli.mcp:mcp", "Serve operations as MCP tools on standard input and output."
     ),

@@ -92,7 +92,8 @@ class Story:
         task = self.tasks["fix"]
         self._act(
             "3. The money is spent",
-            f"It goes on in the same session. It may spend ${demo_project.BUDGET_USD}; then it is stopped,"
+            "It continues in the same session. "
+            f"It may spend ${demo_project.BUDGET_USD}; then it is stopped,"
             "\nand the task asks for more, because its intent says on_budget_exceeded = ask.",
         )
         self._blocked(task, "budget")
@@ -120,7 +121,8 @@ class Story:
     def kill(self) -> None:
         self._act(
             "5. A worker is killed",
-            f"A release is sent in {demo_app.PARTS} parts, each a durable step. In the middle of it the"
+            f"A release is sent in {demo_app.PARTS} parts, each a durable step. "
+            "In the middle of it the"
             "\nworker gets SIGKILL, as if its machine had lost power.",
         )
         stage = self.stage

@@ -245,7 +245,7 @@ class App:
     def suborder(
         self, intent: str | Intent[..., Any], payload: Any, arguments: Mapping[str, Any]
     ) -> Order:
-        """The order of a subtask; for an intent that needs a plan, `plan` is one of the arguments."""
+        """The order of a subtask. An intent that needs a plan takes it as the argument `plan`."""
         known = intent if isinstance(intent, Intent) else self.intents.get(intent)
         if known is None or not known.needs_plan:
             return self.order(intent, payload, (), arguments)

@@ -1,7 +1,7 @@
 """The full torture: every part in its full size, two at a time, and a ledger of what was run.
 
-`./dev torture` takes more than an hour on two cores, most of it the simulation, and writes
-`docs/explanation/torture-ledger.md`; `--only PART` runs some parts alone and leaves the lines of
+`./dev faults` takes more than an hour on two cores, most of it the simulation, and writes
+`docs/explanation/fault-injection-results.md`; `--only PART` runs some parts and leaves the lines of
 the others as they are.
 """
 
@@ -27,7 +27,7 @@ from tools import dependencies, mutants
 from verification.postgres_programs import find_binaries
 
 ROOT = Path(__file__).resolve().parents[1]
-LEDGER = ROOT / "docs/explanation/torture-ledger.md"
+LEDGER = ROOT / "docs/explanation/fault-injection-results.md"
 #: Parts that are done on each store, and those that are about a file alone.
 ON_BOTH = ("soak", "storm", "failpoints", "stops", "races")
 ON_FILES = ("simulation", "images", "disk")
@@ -41,7 +41,7 @@ SHARD = 500_000
 CATCHERS = (
     "tests/kernel/test_search.py::test_a_broken_kernel_is_found",
     "tests/simulation/test_simulation.py::test_a_mutant_is_caught",
-    "tests/torture/test_mutants.py",
+    "tests/fault_injection/test_mutants.py",
     "tests/store/test_postgres_interleavings.py::test_a_mutant_is_caught",
 )
 LEAST_MUTANTS = 20
@@ -116,7 +116,7 @@ def shards(steps: int) -> list[int]:
 def _torture(part: str, store: str, size: Size, *, steps: int = 0, shard: int = 0) -> Job:
     # A shard has its own seeds: those of the next one begin far behind.
     seed = size.seed + shard * 1_000
-    command = [sys.executable, "-m", "detent", "torture", "--json", "--store", store]
+    command = [sys.executable, "-m", "verification.fault_injection", "--json", "--store", store]
     command += ["--part", part, "--seed", str(seed), "--minutes", f"{size.minutes:g}"]
     command += ["--steps", str(steps)] if steps else []
     command += ["--quick"] if size.quick else []
@@ -206,7 +206,7 @@ OWN: Mapping[str, Job] = {
 HEAD = """\
 # What the torture has shown
 
-`./dev torture` writes this page: for each part the last run of it, with its seed, what it saw and
+`./dev faults` writes this page: for each part the last run of it, with its seed, what it saw and
 how it ended. [How detent is tested](testing.md) says what the parts are. A line stays until its
 part is run again, so each says when that was, and on which machine.
 

@@ -175,7 +175,8 @@ def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPat
 def test_a_failure_names_the_command_that_does_it_again() -> None:
     plan = Plan(seed=7, minutes=0.5, store="postgres", faults=("cut", "kill-worker"))
     assert plan.command() == (
-        "detent torture --store postgres --seed 7 --minutes 0.5 --faults cut,kill-worker"
+        "python -m verification.fault_injection --store postgres --seed 7 --minutes 0.5 "
+        "--faults cut,kill-worker"
     )
     order = Order(seed=7, steps=5_000_000)
     assert order.command("simulation").endswith("--seed 7 --part simulation --steps 5000000")

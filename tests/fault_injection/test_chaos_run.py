@@ -1,4 +1,4 @@
-"""A short storm on each store, races for the last word, and the parts of `detent torture`."""
+"""A short chaos run on each store, races for a verdict, and the parts of the command."""
 
 import json
 from collections import Counter
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from detent.cli.torture import PARTS, torture
 from detent.store.store_url import open_store
 from verification.fault_injection import parts, races
+from verification.fault_injection.__main__ import PARTS, fault_injection
 from verification.fault_injection.chaos_run import Plan, Storm
 from verification.fault_injection.matrix import Databases
 from verification.fault_injection.process_supervisor import Nursery
@@ -39,7 +39,8 @@ def test_accept_reject_and_cancel_have_one_winner(stores: Databases | None, wher
 
 def test_the_command_runs_a_part_and_says_what_it_saw() -> None:
     told = CliRunner().invoke(
-        torture, ["--store", "sqlite", "--part", "disk", "--part", "races", "--quick", "--json"]
+        fault_injection,
+        ["--store", "sqlite", "--part", "disk", "--part", "races", "--quick", "--json"],
     )
     assert told.exit_code == 0, told.output
     results = json.loads(told.stdout)["results"]
@@ -57,7 +58,10 @@ def test_a_part_that_fails_leaves_a_bundle_and_its_replay(
     monkeypatch.setattr(parts, "PARTS", {"races": broken})
     result = parts.run("races", parts.Order(seed=5), nursery, lambda _: None)
     assert (Path(result.bundle) / "seen").read_text() == "something"
-    assert result.replay == "detent torture --store sqlite --seed 5 --part races"
+    assert (
+        result.replay
+        == "python -m verification.fault_injection --store sqlite --seed 5 --part races"
+    )
     (Path(result.bundle) / "seen").unlink()
     Path(result.bundle).rmdir()
 
@@ -90,7 +94,7 @@ def test_the_seeds_of_a_simulation_are_enough_together(
 
 
 def test_an_unknown_fault_is_refused() -> None:
-    told = CliRunner().invoke(torture, ["--faults", "earthquake"])
+    told = CliRunner().invoke(fault_injection, ["--faults", "earthquake"])
     assert told.exit_code != 0
     assert "earthquake" in str(told.exception)
 

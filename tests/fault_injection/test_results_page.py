@@ -1,29 +1,29 @@
-"""`./dev torture`: what it runs, how it enters that into its ledger, and when a soak is flat."""
+"""`./dev faults`: what it runs, how it enters that into its ledger, and when a soak is flat."""
 
 from pathlib import Path
 
 import pytest
 
-from tools import torture
-from tools.torture import Line
+from tools import faults
+from tools.faults import Line
 from verification.fault_injection import soak
 
 
 def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
-    count = len(torture.ON_BOTH) * 2 + 20 + 2 + 2 + len(torture.OWN)
-    assert len([*torture.jobs((), torture.Size())]) == count
-    assert len([*torture.jobs(("soak", "disk"), torture.Size())]) == 3
+    count = len(faults.ON_BOTH) * 2 + 20 + 2 + 2 + len(faults.OWN)
+    assert len([*faults.jobs((), faults.Size())]) == count
+    assert len([*faults.jobs(("soak", "disk"), faults.Size())]) == 3
 
 
 def test_the_simulation_is_cut_into_runs() -> None:
-    assert torture.shards(1_200_000) == [500_000, 500_000, 200_000]
+    assert faults.shards(1_200_000) == [500_000, 500_000, 200_000]
 
 
 def test_the_ledger_keeps_what_was_not_run_again(tmp_path: Path) -> None:
     page = tmp_path / "ledger.md"
-    torture.enter([Line("races", "sqlite", "1", "5 races"), Line("disk", "sqlite", "1", "x")], page)
-    torture.enter([Line("races", "sqlite", "2", "9 races", ["P12: a | b"])], page)
-    first, second = page.read_text().removeprefix(torture.HEAD).splitlines()
+    faults.enter([Line("races", "sqlite", "1", "5 races"), Line("disk", "sqlite", "1", "x")], page)
+    faults.enter([Line("races", "sqlite", "2", "9 races", ["P12: a | b"])], page)
+    first, second = page.read_text().removeprefix(faults.HEAD).splitlines()
     assert first.startswith("| races | sqlite | 2 | 9 races | **failed**: P12: a / b |")
     assert second.startswith("| disk | sqlite | 1 | x | well |")
     assert "SQLite 3." in second
@@ -31,7 +31,7 @@ def test_the_ledger_keeps_what_was_not_run_again(tmp_path: Path) -> None:
 
 def test_runs_of_one_part_are_one_line() -> None:
     runs = [Line("simulation", "sqlite", str(n), "", counts={"steps": 10}) for n in (1_001, 1)]
-    (line,) = torture.together(runs)
+    (line,) = faults.together(runs)
     assert (line.seed, line.seen) == ("1, 1001 and on", "2 runs: steps 20")
 
 
