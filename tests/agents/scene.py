@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from detent.demo import stand_in_agent
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
@@ -17,6 +16,7 @@ from detent.operations.context import Core
 from detent.operations.queries import why
 from detent.operations.registry import Caller
 from detent.store.port import Logged, Query
+from detent.testing import stand_in_agent
 from detent.worker.app import App
 from detent.worker.handle import Handle
 from detent.worker.runners.agent.presets import CLAUDE

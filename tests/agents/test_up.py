@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detent.demo import stand_in_agent
+from detent.testing import stand_in_agent
 from tests.e2e.installation import Installation, wait_until
 
 CONFIG = """

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from detent.demo import stand_in_agent
 from detent.errors import Misconfigured
+from detent.testing import stand_in_agent
 
 BUDGET_USD, RAISED_USD = 0.5, 2
 QUESTION = "What shall a negative price do?"
