@@ -240,6 +240,7 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0005_settled",
         "0006_lanes",
         "0007_reservations",
+        "0008_limits",
     ]
     assert not (data / "detent.db").exists()
     assert "Made" in run("db", "init").stdout

@@ -125,6 +125,7 @@ SCOPES: dict[tuple[str, str], str] = {
     ("GET", "/api/counts"): "read",
     ("GET", "/api/state"): "read",
     ("PUT", "/api/state/{name}"): "operate",
+    ("GET", "/api/ids/{part}"): "read",
     ("GET", "/api/limits"): "read",
     ("POST", "/api/pause"): "operate",
     ("POST", "/api/resume"): "operate",
@@ -174,7 +175,7 @@ def expected(role: str, method: str, path: str) -> set[int] | None:
 def ask(client: httpx2.Client, method: str, path: str) -> httpx2.Response:
     """A request that is let through or not, and does nothing if it is."""
     plain = path.replace("{file:path}", "a/b.txt").replace("{name}", "nobody")
-    url = plain.format(task_id="no", job_id="no", run_id="no", session_id="no")
+    url = plain.format(task_id="no", job_id="no", run_id="no", session_id="no", part="no")
     query = "?follow=false" if path == "/api/events" else ""
     if method in ("POST", "PUT", "PATCH"):
         return client.request(method, url, json={"no_such_field": 1})
@@ -311,7 +312,7 @@ def test_every_route_with_a_body_takes_one_media_type(
     others = {"/api/bulk/lines": "application/json"}
     for method, path in SCOPES:
         if method in ("POST", "PUT", "PATCH") and "{file" not in path and path != "/api/logout":
-            url = path.format(task_id="no", job_id="no", run_id="no", name="nobody")
+            url = path.format(task_id="no", job_id="no", run_id="no", part="no", name="nobody")
             for given in (others.get(path, "application/x-ndjson"), "text/plain", ""):
                 answer = owner.request(method, url, content=b"{}", headers={"Content-Type": given})
                 found = (answer.status_code, answer.json()["code"])

@@ -7,8 +7,10 @@ import pytest
 
 from detent.errors import Invalid, Misconfigured
 from detent.kernel import commands as c
+from detent.kernel import limit_commands as lc
 from detent.operations.limits import keep_limits, limits_from
 from detent.operations.parameters import INPUTS
+from detent.operations.registry import OWNER
 from detent.submission.options import OPTIONS, checked_options
 from tests.operations.desk import Desk
 
@@ -129,8 +131,12 @@ def limits(desk: Desk) -> dict[str, Any]:
 
 def test_the_file_wins_for_the_names_that_it_has() -> None:
     desk = Desk()
-    rows = {"intent:build": {"running": 9, "paused": True}, "project:p": {"running": 1}}
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    for command in (
+        lc.SetLimit("intent:build", running=9),
+        lc.SetPause("intent:build", in_file=True),
+        lc.SetLimit("project:p", running=1),
+    ):
+        desk.core.engine.do(command, OWNER.actor)
     desk.core.limits = limits_from(
         {"limits": {"intent:build": {"running": 2}, "key:k": {"rate": 3}}}
     )

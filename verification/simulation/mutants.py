@@ -15,6 +15,7 @@ from detent import feed
 from detent.engine import Ask, Claimed, Engine, Lifetimes, batch, claims, due_timers
 from detent.engine.changeset import Ledger
 from detent.engine.claims import ClaimAsk
+from detent.engine.concurrency_limits import Room
 from detent.engine.loader import Wanted, load
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
@@ -87,7 +88,7 @@ def claim_without_lock() -> Patches:
 
     def claim(self: Engine, ask: ClaimAsk) -> list[Claimed]:
         with self.store.write() as tx:
-            chosen = claims._choose(tx, ask)
+            chosen = claims._choose(tx, ask, Room(tx, ask.worker))
             commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
             world = load(tx, Wanted(commands))
         return self.within(lambda tx: _claim_seen(tx, ask, commands, world, self.lifetimes))

@@ -113,6 +113,12 @@ class Families:
             "Failed subtasks that people have dismissed",
             "intent",
         )
+        self.limits = counter(
+            "detent_limit_events_total",
+            "Pauses and limits that were set and ended",
+            "event",
+            "kind",
+        )
         self.cost = counter("detent_cost_usd_total", "Money that runs have spent", "intent")
 
 
@@ -221,6 +227,10 @@ class Metrics:
             self._families.retries["task"].labels(intent).inc()
         self._moved(move, intent, TASK_OVER)
 
+    def _limit(self, move: Move) -> None:
+        kind = (move.logged.subject or "").partition(":")[0]
+        self._families.limits.labels(move.logged.name, kind).inc()
+
     def _moved(self, move: Move, intent: str, over: frozenset[str]) -> None:
         if move.target is None:
             return
@@ -235,6 +245,7 @@ OBSERVED: Mapping[str, Callable[[Metrics, Move], None]] = {
     "run": Metrics._run,
     "job": Metrics._job,
     "task": Metrics._task,
+    "limit": Metrics._limit,
 }
 
 
@@ -294,6 +305,7 @@ def queue(core: Core) -> Iterable[Metric]:
         now = view.now()
         oldest = view.page(Query("jobs", {"state": "queued"}, "queued_at", limit=1))
         keeper: Mapping[str, Any] = view.rows("system_state").get("keeper") or {}
+        limits = view.rows("limits")
     age = (now - oldest[0]["queued_at"]) / 1_000_000 if oldest else 0.0
     lengths = {name: float(count) for name, count in status(core, OWNER)["byPriority"].items()}
     return [
@@ -301,12 +313,18 @@ def queue(core: Core) -> Iterable[Metric]:
         GaugeMetricFamily(
             "detent_queue_age_seconds", "How long the oldest queued job has waited", value=age
         ),
+        _gauge("detent_paused", "1 for each pause that holds", _paused(limits), "limit"),
         GaugeMetricFamily(
             "detent_keeper_elected",
             "1 while some keeper holds the office",
             value=int(keeper.get("until", 0) > now),
         ),
     ]
+
+
+def _paused(limits: Mapping[str, Any]) -> Mapping[str, float]:
+    names = [name for name, row in sorted(limits.items()) if row.get("paused")]
+    return dict.fromkeys(names[:MAX_NAMES], 1.0)
 
 
 def health(core: Core) -> Iterable[Metric]:

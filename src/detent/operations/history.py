@@ -53,11 +53,13 @@ def task_at(
     """A task and its jobs as they stood after a position of the log, or at a time; else as now."""
     if position is not None and time is not None:
         raise Invalid("Name a position or a time, not both.", field="position", given=position)
-    until_us = None if time is None else _time(time)
+    until_us = None if time is None else moment_from(time)
     task, _ = core.task(caller, task_id)
     streams = [task_id, *jobs_of_task(task_id, task.jobs)]
     with core.store.read() as view:
-        found = sorted(pair for name in streams for pair in _before(view, name, position, until_us))
+        found = sorted(
+            pair for name in streams for pair in events_before(view, name, position, until_us)
+        )
     if not found:
         raise NotFound(f"The task {task_id} did not exist yet.", code="unknown_task")
     world, words = World(), dict.fromkeys(WORDS)
@@ -78,9 +80,10 @@ def _shown(entity: Task | Job) -> dict[str, Any]:
     return {name: list(each) if isinstance(each, tuple) else each for name, each in shown.items()}
 
 
-def _before(
+def events_before(
     view: Reading, stream: str, position: int | None, until_us: int | None
 ) -> Iterator[tuple[Logged, e.Record]]:
+    """A stream's events up to a position or a time."""
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
             return
@@ -97,7 +100,8 @@ def _words(event: e.Event) -> Mapping[str, Any]:
     return {}
 
 
-def _time(given: str) -> int:
+def moment_from(given: str) -> int:
+    """The time that a caller names, in microseconds."""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:

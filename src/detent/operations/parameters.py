@@ -12,6 +12,7 @@ from detent.kernel.priority import ALIASES, Priority
 from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
 from detent.operations.intake import MAX_AT_ONCE
+from detent.operations.limits import MAX_PAUSE_S
 from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, MOVES
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
@@ -122,6 +123,11 @@ INPUTS: Mapping[str, Input] = {
     "job_id": _name("The job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
     "session_id": _name("The browser session", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "run_id": _name("The run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
+    "part": _name("A beginning or an end of an id", "r3t6vw"),
+    "kind": Input("What it is the id of", "task", choices=("task", "job", "run")),
+    "other": Input("Whether an answer in own words is allowed beside the options", False),
+    "key": _name("A concurrency key", "device-7"),
+    "for_s": Input("How long, in seconds", 3_600, least=1, most=MAX_PAUSE_S),
     "reason": _name("Why", "no longer wanted"),
     "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),
     "seen": Input("The version that was looked at; another one refuses", 7, least=1, most=MOST),

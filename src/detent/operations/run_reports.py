@@ -133,11 +133,16 @@ def own_question(
     *,
     text: str,
     options: Sequence[Any] = (),
+    other: bool = False,
     default: Any = None,
     expires_in_s: int | None = None,
 ) -> schemas.OwnQuestion:
-    """Ask a person. The question counts when the run's process ends with exit code 0."""
-    question = redact_value(_question(text, options, default, expires_in_s))
+    """Ask a person. The question counts when the run's process ends with exit code 0.
+
+    With `options` only one of them is an answer, unless `other` allows own words.
+    """
+    question = _question(text, options, default, expires_in_s)
+    question = redact_value({**question, "other": True} if other else question)
     own = writer(core, caller)
     with core.store.read() as view:
         first = asked(view, own.job.id, own.run_id)
@@ -154,7 +159,7 @@ def own_question(
 def asked(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The question that a run has asked through its door; whoever ends the run well asks it.
 
-    `text`, `options`, and where they were given `default` and `expires_in_s`.
+    `text`, `options`, and where they were given `other`, `default` and `expires_in_s`.
     """
     for found in view.checkpoints([(job_id, _asked_as(run_id))]):
         return cast(Mapping[str, Any], found.value)

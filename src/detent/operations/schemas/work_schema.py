@@ -336,6 +336,8 @@ class Inbox(TypedDict):
     """Tasks that wait for a person, what jobs without a task ask, and refused submissions of
     other programs' transactions; each oldest first."""
 
+    #: How many there are of all; the lists have the oldest of each kind.
+    count: int
     items: list[InboxTask]
     questions: list[JobQuestion]
     refused: list[RefusedRow]
