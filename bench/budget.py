@@ -18,13 +18,13 @@ from bench import jobs
 from bench.harness import Benchmark, Contestant, Scale, parts
 from bench.installations import STORES, installation
 from detent.engine import batch, claims
-from detent.engine.ledger import Ledger
+from detent.engine.changeset import Ledger
 from detent.store.postgres.connection import Connection as PostgresConnection
-from detent.store.postgres.reading import PostgresReading
-from detent.store.postgres.writing import PostgresWriting
+from detent.store.postgres.reader import PostgresReading
+from detent.store.postgres.writer import PostgresWriting
 from detent.store.sqlite.connection import Connection
-from detent.store.sqlite.reading import SqliteReading
-from detent.store.sqlite.writing import SqliteWriting
+from detent.store.sqlite.reader import SqliteReading
+from detent.store.sqlite.writer import SqliteWriting
 
 BATCH = 100
 REST, SQL, COMMIT, DISK = "rest", "SQL", "commit", "commit, wall clock"

@@ -14,7 +14,7 @@ import psycopg
 from bench import jobs, jobs_postgres
 from bench.harness import Benchmark, Contestant, Scale, parts
 from detent.engine import Engine
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 
 BATCHES = (1, 10, 100)
 COUNTS = """

@@ -18,7 +18,7 @@ from bench.installations import STORES
 from bench.jobs import directory, finish, live, submit
 from bench.jobs_postgres import database
 from detent.engine import Engine
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 
 MEASURED = 2_000
 BATCH = 100

@@ -19,7 +19,7 @@ from bench.serving import Line, Served, request, served
 from detent.engine import Ask, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 
 REQUESTS = 3_000
 CONNECTIONS = 32

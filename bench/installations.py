@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.jobs import directory
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
 

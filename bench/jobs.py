@@ -20,8 +20,8 @@ from detent.engine import Ask, Engine
 from detent.engine.claims import ClaimAsk
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.store.open import open_store
 from detent.store.sqlite.connection import PRAGMAS, Connection
+from detent.store.store_url import open_store
 
 JOBS = 3_000
 SOMEBODY = c.Actor("bench")

@@ -21,11 +21,11 @@ import psycopg
 from bench import jobs
 from bench.harness import Aim, Benchmark, Contestant, Scale
 from detent.engine import Engine
-from detent.store.open import open_store
 from detent.store.postgres.address import read_address
 from detent.store.postgres.connection import Connection, Query
-from detent.store.postgres.reading import READY
-from detent.testing.postgres import VARIABLE, Cluster, Server
+from detent.store.postgres.reader import READY
+from detent.store.store_url import open_store
+from verification.postgres_server import VARIABLE, Cluster, Server
 
 WRITES = re.compile(rb"\s*(WITH\b.*?)?(INSERT INTO|UPDATE \w+\b|DELETE FROM|MERGE INTO)", re.DOTALL)
 #: Row locks, hint bits and full pages differ between two runs; a missing statement shows as more.

@@ -12,7 +12,7 @@ from bench.harness import Aim, Benchmark, Contestant, Scale, parts
 from bench.installations import STORES, installation
 from bench.processes import sending
 from bench.worker import Done, completed, submit, working
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.worker.app import App
 
 PICKUPS = 150

@@ -11,7 +11,7 @@ from bench.harness import Benchmark, Contestant, Scale, parts
 from bench.installations import STORES, installation
 from bench.jobs import live
 from bench.worker import submit, until
-from detent.operations.core import Core
+from detent.operations.context import Core
 
 WAITING = 5_000
 FINISHED = 2_000

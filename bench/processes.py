@@ -16,13 +16,13 @@ from bench.peers import ROOT
 from detent.engine import Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.worker.app import App
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 
 #: How long a job of each kind keeps its worker, when it does not wait for the database.
 COMPUTE_S = 0.002

@@ -86,9 +86,9 @@ def gateway(place: Path, store_url: str) -> None:
     from detent.engine import Engine
     from detent.gateway.auth import ensure_token
     from detent.gateway.server import Server
-    from detent.operations.core import Core
+    from detent.operations.context import Core
     from detent.settings import Settings
-    from detent.store.open import open_store
+    from detent.store.store_url import open_store
 
     settings = Settings(store_url=store_url, store_data_dir=str(place), gateway_port=0)
     store = open_store(settings.url)

@@ -15,7 +15,7 @@ from bench.jobs_postgres import database
 from detent.engine import Ask
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.sqlite.connection import PRAGMAS
 
 SINGLES = 300

@@ -15,11 +15,11 @@ from bench.installations import STORES, installation
 from detent.engine import Ask
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Query
 from detent.worker.app import App
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 
 JOBS = 8_000
 IN_BULK = 1_000

@@ -3,7 +3,7 @@
 import pytest
 
 from detent import errors
-from detent.codes import CODES
+from detent.error_codes import CODES
 from detent.errors import (
     DetentError,
     Invalid,

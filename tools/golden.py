@@ -15,12 +15,12 @@ from typing import Any
 
 from detent.engine import Claimed, Engine
 from detent.engine.claims import ClaimAsk
+from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.store.port import Query, Store
 from detent.store.sqlite import SqliteStore
 from detent.store.sqlite.backup import back_up
 from detent.testing.clock import VirtualClock
-from detent.upkeep.verify import verify
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 PERSON, SECOND_US = c.Actor("person:ann"), 1_000_000
@@ -75,7 +75,7 @@ def tell(story: Story) -> None:
     story.task("needed")
     story.task("waiting", depends_on=("needed",), lifecycle="review")
     story.task("planned", options={"plan": PLAN})
-    planned = story.claim("planned")
+    planned = story.claim("dig")
     story.do(c.StartStep(planned.grant, "dig"))
 
     story.task("cancelled")

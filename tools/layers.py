@@ -14,35 +14,39 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"demo"}),
     frozenset({"testing"}),
     frozenset({"service"}),
-    frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa"}),
+    frozenset({"gateway", "worker", "keeper", "integrations", "client", "qa", "qa_sample"}),
     frozenset({"operations"}),
-    frozenset({"feed", "views", "upkeep", "submission"}),
-    frozenset({"engine", "audit", "seals"}),
+    frozenset({"feed", "views", "transfer", "submission"}),
+    frozenset({"integrity"}),
+    frozenset({"engine"}),
     frozenset({"store"}),
+    frozenset({"diagrams"}),
     frozenset({"kernel"}),
-    frozenset({"logs"}),
+    frozenset({"program_log", "server_file"}),
     frozenset(
         {
+            "addresses",
+            "private_files",
             "settings",
-            "enlisting",
-            "intents",
+            "transactional_enqueue",
+            "intent_config",
             "ids",
-            "schedules",
-            "routes",
-            "routes_table",
+            "schedule_times",
+            "http_requests",
+            "http_routes",
             "clock",
             "failpoints",
-            "recurring",
+            "periodic_thread",
             "redaction",
         }
     ),
     frozenset({"errors"}),
-    frozenset({"codes"}),
+    frozenset({"error_codes"}),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 # Packages inside one part that must not know each other.
 STRANGERS = (("detent.store.sqlite", "detent.store.postgres"),)
-PURE_PARTS = frozenset({"kernel", "errors", "codes"})
+PURE_PARTS = frozenset({"kernel", "errors", "error_codes"})
 # Clocks, randomness, input and output, logging, threads: what a pure module does without.
 IMPURE = frozenset(
     [

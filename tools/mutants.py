@@ -24,8 +24,8 @@ PASSED = "pass"
 #: Names the mutant to the pytest that this module starts.
 VARIABLE = "DETENT_MUTANT"
 #: One feature at a time, one process, nothing goes wrong from outside. The layers that catch
-#: mutants (search, simulation, failpoints, races, images, disk) and the conformance of stores are
-#: not among them.
+#: mutants (search, simulation, failpoints, races, images, disk, interleavings) and the conformance
+#: of stores are not among them.
 UNIT_TESTS = ("tests/kernel/stories", "tests/operations", "tests/keeper")
 
 
@@ -58,14 +58,15 @@ def pytest_collection_finish() -> None:
 
 def mutants() -> Mapping[str, Callable[[], None]]:
     """Every mutant of every layer by name, and how this process becomes it for good."""
-    from detent.testing.simulation.mutants import MUTANTS as SIMULATED
-    from detent.testing.torture.mutants import MUTANTS as TORTURED
+    from detent.testing.interleavings.mutants import MUTANTS as INTERLEAVED
     from tests.kernel.test_search import VARIANTS
+    from verification.fault_injection.mutants import MUTANTS as TORTURED
+    from verification.simulation.mutants import MUTANTS as SIMULATED
 
     kernel = {each.__name__.replace("_", "-"): each for each, _, _ in VARIANTS}
     return {
         **{name: _broken_kernel(each) for name, each in kernel.items()},
-        **{name: _patched(each) for name, each in {**SIMULATED, **TORTURED}.items()},
+        **{name: _patched(each) for name, each in {**SIMULATED, **TORTURED, **INTERLEAVED}.items()},
     }
 
 

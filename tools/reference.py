@@ -6,11 +6,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from detent.codes import CODES, Code
-from detent.kernel.diagram import Format, diagram
+from detent.diagrams.drawing import Format, diagram
+from detent.error_codes import CODES, Code
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.look import APPEARANCES
+from detent.kernel.state_shapes import APPEARANCES
 
 LIFECYCLES_INTRODUCTION = """\
 # Lifecycles

@@ -28,4 +28,4 @@ def routes_table() -> str:
     return "".join([*lines, "}\n"])
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"src/detent/routes_table.py": routes_table}
+PAGES: Mapping[str, Callable[[], str]] = {"src/detent/http_routes.py": routes_table}

@@ -21,9 +21,9 @@ ALLOWED: Mapping[str, str] = {
     "src/detent/cli/main.py": "its own commands, from a table",
     "src/detent/cli/reload.py": "looks whether a changed file can be compiled, and runs nothing",
     "src/detent/worker/app.py": "the app that the operator has configured",
-    "src/detent/enlisting.py": "places for values, from a table; the values are bound",
-    "src/detent/store/paging.py": "columns are checked against the tables; values are bound",
-    "src/detent/store/sqlite/copying.py": "names come from the schema",
+    "src/detent/transactional_enqueue.py": "places for values, from a table; the values are bound",
+    "src/detent/store/list_sql.py": "columns are checked against the tables; values are bound",
+    "src/detent/store/sqlite/table_copy.py": "names come from the schema",
 }
 #: Programs for tests stand in the package; no data of users reaches them.
 FOR_TESTS = "src/detent/testing/"

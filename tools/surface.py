@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import click
 
 from detent.cli.main import COMMANDS, cli
-from detent.codes import EXIT_CODES
+from detent.error_codes import EXIT_CODES
 from detent.kernel.couplings import DOWN, UP
 from detent.kernel.draft import Coupling
 from detent.kernel.events import EVENTS, Event

@@ -12,7 +12,7 @@ from detent.engine.claims import ClaimAsk
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 
 DAYS = 7

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.engine import Engine
-from detent.gateway.app import make_app
-from detent.gateway.documents import openapi
+from detent.gateway.application import make_app
+from detent.gateway.openapi import openapi
 from detent.operations import OPERATIONS
-from detent.operations.core import Core
-from detent.store.open import open_store
+from detent.operations.context import Core
+from detent.store.store_url import open_store
 
 Json = Mapping[str, Any]
 FILE = "web/src/api/schema.ts"

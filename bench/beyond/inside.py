@@ -20,7 +20,7 @@ from bench.beyond.pooler import Pooler, pooler
 from bench.beyond.scenes import OURS, Size, place_for
 from bench.jobs import directory
 from bench.jobs_postgres import AS_IT_COMES
-from detent.testing.postgres import Pair, Server, primary_with_standby
+from verification.postgres_server import Pair, Server, primary_with_standby
 
 #: Everybody on this network is let in: it exists for this run alone.
 LET_IN = f"host all all {PREFIX}0/24 trust\n"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import psycopg
 
 from bench.beyond.network import Unable
-from detent.testing.postgres import Server
-from detent.testing.postgres_programs import as_ordinary_user
+from verification.postgres_programs import as_ordinary_user
+from verification.postgres_server import Server
 
 PORT = 6432
 START_S = 20.0

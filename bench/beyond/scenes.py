@@ -23,10 +23,10 @@ from bench.beyond.network import Machine
 from bench.beyond.pooler import Pooler
 from bench.peers import ROOT
 from bench.worker import submit
-from detent.operations.core import Core
+from detent.integrity.verify import verify
+from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import Loaded, Settings
-from detent.upkeep.verify import verify
 
 SAMPLE_S = 0.02
 #: When, of all that is submitted, the database goes away.

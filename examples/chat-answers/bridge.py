@@ -1,7 +1,7 @@
-"""Questions go to a chat, answers come back: a bridge between detent's webhooks and a chat.
+"""A bridge between detent and a chat: it posts questions to the chat and sends answers to detent.
 
-POST /detent takes signed webhooks; POST /chat takes what somebody wrote, as
-{"user": "ada", "text": "answer TASK yes"}. Standard library and detent's client only.
+POST /detent receives signed webhooks. POST /chat receives chat messages such as
+{"user": "ada", "text": "answer TASK yes"}. Uses the standard library and detent's client.
 """
 
 import base64
@@ -19,12 +19,12 @@ from detent.errors import DetentError
 KEY = os.environ["BRIDGE_KEY"]
 PORT = int(os.environ.get("BRIDGE_PORT", "8090"))
 TOLERANCE_S = 300
-#: Webhooks come at least once: ids that were handled. Keep them in a file if it matters to you.
+#: Ids of processed webhooks, which are delivered at least once. A restart forgets them.
 seen: set[str] = set()
 
 
 def is_genuine(headers: Any, body: str) -> bool:
-    """The Standard Webhooks scheme: HMAC-SHA256 over id, time and body."""
+    """Check the signature of the Standard Webhooks scheme: HMAC-SHA256 over id, time and body."""
     at = headers["webhook-timestamp"]
     if abs(time.time() - int(at)) > TOLERANCE_S:
         return False
@@ -36,27 +36,27 @@ def is_genuine(headers: Any, body: str) -> bool:
 
 
 def post_to_chat(text: str) -> None:
-    """Put the call of your chat here."""
+    """Post a message. Replace this by a call to your chat."""
     print(f"chat: {text}", flush=True)
 
 
-def told(event: dict[str, Any]) -> None:
-    """A task was blocked; if by a question, the chat hears it."""
-    said = event["data"]["data"]
-    if said["reason"] == "question":
-        detail, task = said["detail"], event["subject"]
+def on_task_blocked(event: dict[str, Any]) -> None:
+    """Post the question to the chat if a question blocks the task."""
+    data = event["data"]["data"]
+    if data["reason"] == "question":
+        detail, task = data["detail"], event["subject"]
         options = " or ".join(map(str, detail.get("options") or ["your words"]))
         post_to_chat(f"{detail['text']} Write: answer {task} {options}")
 
 
-def heard(user: str, text: str) -> str:
-    """What somebody wrote; what to say to it."""
+def on_message(user: str, text: str) -> str:
+    """Send the answer in a chat message to detent; return the reply for the chat."""
     verb, _, rest = text.partition(" ")
     task_id, _, answer = rest.partition(" ")
     if verb != "answer" or not answer:
         return "Write: answer TASK your words"
     try:
-        with Client() as client:  # by DETENT_URL and DETENT_TOKEN
+        with Client() as client:  # uses DETENT_URL and DETENT_TOKEN
             client.call("answer_task", task_id=task_id, answer=answer)
     except DetentError as error:
         return f"{error.message} {error.hint}"
@@ -70,16 +70,16 @@ class Bridge(BaseHTTPRequestHandler):
             self.webhook(body)
         elif self.path == "/chat":
             message = json.loads(body)
-            self.reply(200, heard(message["user"], message["text"]))
+            self.reply(200, on_message(message["user"], message["text"]))
         else:
-            self.reply(404, "no such place")
+            self.reply(404, "not found")
 
     def webhook(self, body: str) -> None:
         if not is_genuine(self.headers, body):
-            self.reply(401, "who are you?")
+            self.reply(401, "invalid signature")
             return
         if self.headers["webhook-id"] not in seen:
-            told(json.loads(body))
+            on_task_blocked(json.loads(body))
             seen.add(self.headers["webhook-id"])
         self.reply(200, "ok")
 
@@ -91,7 +91,7 @@ class Bridge(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Do not log requests."""
 
 
 if __name__ == "__main__":

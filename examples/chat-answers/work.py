@@ -1,4 +1,4 @@
-"""Something that asks."""
+"""A task that asks a question before it deploys."""
 
 from detent import App, Run
 
@@ -9,4 +9,4 @@ app = App()
 def deploy(run: Run, version: str) -> str:
     if run.ask(f"Deploy {version}?", ["yes", "no"], timeout=86_400, default="no") == "yes":
         return f"{version} is live"
-    return "left as it is"
+    return f"{version} was not deployed"

@@ -1,6 +1,6 @@
-"""A shop: an order and the wish for its invoice are one transaction of its own PostgreSQL.
+"""A shop that stores an order and submits the task for its invoice in one PostgreSQL transaction.
 
-detent's worker and keeper run inside this process; more of them may run elsewhere.
+detent's worker and keeper run inside this process. You can run more of them in other processes.
 """
 
 import os
@@ -33,7 +33,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            service.stop()  # running work ends, or is handed back
+            service.stop()  # running jobs finish, or are released for other workers
 
 
 api = FastAPI(lifespan=lifespan)
@@ -54,7 +54,7 @@ def take_order(item: str, shop: Transaction) -> dict[str, int]:
     key = f"order-{row[0]}"
     shop.execute(*intake_row("makeInvoice", {"order": row[0]}, idempotency_key=key, project="shop"))
     if item == "unicorn":
-        raise HTTPException(409, "Sold out.")  # neither the order nor its invoice has happened
+        raise HTTPException(409, "Sold out.")  # rolls back the order and the task
     return {"order": row[0]}
 
 

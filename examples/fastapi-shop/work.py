@@ -1,4 +1,4 @@
-"""The work behind the shop: what happens after an order was taken."""
+"""The background work of the shop: it creates the invoice of an order."""
 
 from detent import App, Run
 

@@ -1,4 +1,4 @@
-"""Tests of several repositories, side by side, with one report."""
+"""Runs the tests of several repositories in parallel and writes one report."""
 
 import subprocess
 import sys
@@ -7,15 +7,15 @@ from pathlib import Path
 from detent import App, Run
 
 app = App()
-#: As `python -m unittest`, which before Python 3.12 says OK where there is no test at all.
+#: Like `python -m unittest`, but exits with 5 if there are no tests, also before Python 3.12.
 TESTS = [sys.executable, "-m", "detent.qa", "--unittest"]
-#: What exit codes mean; any other one is a failure.
+#: The verdicts of exit codes; any other exit code is FAIL.
 VERDICTS = {0: "pass", 5: "NO TESTS"}
 
 
 @app.intent("qa", timeout_s=1800, retry={"retries": 0})
 def qa(run: Run, repo: str) -> dict[str, str]:
-    """The tests of one repository. Tests that fail are a result, not a failure."""
+    """Run the tests of one repository. Failing tests are a result, not a failure of the run."""
     done = subprocess.run(TESTS, cwd=repo, capture_output=True, text=True, check=False)
     run.evidence("test-results.txt", done.stdout + done.stderr)
     return {"repo": Path(repo).name, "verdict": VERDICTS.get(done.returncode, "FAIL")}
@@ -23,11 +23,11 @@ def qa(run: Run, repo: str) -> dict[str, str]:
 
 @app.intent("nightly", timeout_s=7200)
 def nightly(run: Run, repos: list[str]) -> str:
-    """A subtask for each repository, on whichever worker is free; then the report."""
+    """Run a subtask for each repository, on any free worker, and write the report."""
     found = run.map("qa", [{"repo": repo} for repo in repos])
     failed = [each["repo"] for each in found if each["verdict"] != "pass"]
     lines = [f"- {each['repo']}: {each['verdict']}" for each in found]
     run.evidence("QA-DECISION.md", "\n".join(["# Nightly QA", "", *lines, ""]))
     return f"{len(found) - len(failed)} of {len(found)} pass" + (
-        f"; look at {', '.join(failed)}" if failed else ""
+        f"; check {', '.join(failed)}" if failed else ""
     )

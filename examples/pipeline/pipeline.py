@@ -1,4 +1,4 @@
-"""A pipeline as a plan: fetch, encode two sizes side by side on machines of a pool, publish."""
+"""A pipeline as a plan: fetch, encode two sizes in parallel on a pool of machines, publish."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from detent import App, PlanRequest, ResourceFailed, Run
 
 app = App()
 
-#: In this example one machine of the pool is broken.
+#: The machine of the pool that is broken in this example.
 BROKEN = {"gpu-1"}
 
 
@@ -17,9 +17,9 @@ def fetch(video: str) -> str:
 
 @app.intent("encode", timeout_s=3600)
 def encode(run: Run, height: int) -> str:
-    """Runs on the machine that the step holds: `run.resource` is its name."""
+    """Encode on the machine that the step holds, `run.resource`."""
     if run.resource in BROKEN:
-        raise ResourceFailed(f"{run.resource}: no such device")  # avoided from now on; another one
+        raise ResourceFailed(f"{run.resource}: no such device")  # the step switches machines
     run.log(f"{run.results['fetch']} at {height} on {run.resource}")
     return f"{run.results['fetch']}.{height}"
 
@@ -31,7 +31,7 @@ def publish(run: Run) -> list[str]:
 
 @app.planner("video")
 def plan(request: PlanRequest) -> list[dict[str, Any]]:
-    """The plan of one job, made from its payload."""
+    """Create the plan of a job from its payload."""
     video = request.payload["video"]
     sizes = request.payload.get("heights", [720, 1080])
     gpu = {"needs": ["fetch"], "capabilities_required": ["gpu"], "intent": "encode"}

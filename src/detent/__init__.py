@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from detent.client import AsyncClient, Client
-    from detent.enlisting import intake_row
     from detent.errors import JobFailed
+    from detent.transactional_enqueue import intake_row
     from detent.worker.app import App
     from detent.worker.effects import NOT_DONE
     from detent.worker.failures import (
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         RateLimited,
         ResourceFailed,
     )
-    from detent.worker.history import StepResult
-    from detent.worker.plans import PlanRequest
-    from detent.worker.run import AsyncRun, Run
+    from detent.worker.plan_runner import PlanRequest
+    from detent.worker.run_context import AsyncRun, Run
+    from detent.worker.step_history import StepResult
 
 __all__ = [
     "NOT_DONE",
@@ -47,19 +47,19 @@ _PLACES = {
     "NOT_DONE": "detent.worker.effects",
     "App": "detent.worker.app",
     "AsyncClient": "detent.client",
-    "AsyncRun": "detent.worker.run",
+    "AsyncRun": "detent.worker.run_context",
     "Client": "detent.client",
     "Expired": "detent.worker.failures",
     "Failure": "detent.worker.failures",
     "JobFailed": "detent.errors",
     "NeedsUser": "detent.worker.failures",
     "NetworkError": "detent.worker.failures",
-    "PlanRequest": "detent.worker.plans",
+    "PlanRequest": "detent.worker.plan_runner",
     "RateLimited": "detent.worker.failures",
     "ResourceFailed": "detent.worker.failures",
-    "Run": "detent.worker.run",
-    "StepResult": "detent.worker.history",
-    "intake_row": "detent.enlisting",
+    "Run": "detent.worker.run_context",
+    "StepResult": "detent.worker.step_history",
+    "intake_row": "detent.transactional_enqueue",
 }
 
 

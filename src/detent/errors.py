@@ -21,7 +21,7 @@ A new code is a new row there; the reference page is generated from it. Standard
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from detent.codes import CODES
+from detent.error_codes import CODES
 
 
 class DetentError(Exception):

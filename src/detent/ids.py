@@ -16,7 +16,7 @@ OWN_ID = re.compile(r"(?!.*-[jr]\d+$)[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 PAIRS = tuple(high + low for high in ALPHABET for low in ALPHABET)
 LOW_BITS = 40
 LOW_SHIFTS = range(LOW_BITS - 10, -1, -10)
-MOST_STEP_BITS = 20
+MAX_STEP_BITS = 20
 
 
 class _Ids:
@@ -39,7 +39,7 @@ class _Ids:
                 self.now_ms = now_ms
                 self.last = max(_uuid7(now_ms, self.random.getrandbits(74)), self.last + 1)
             else:
-                self.last += 1 + self.random.getrandbits(MOST_STEP_BITS)
+                self.last += 1 + self.random.getrandbits(MAX_STEP_BITS)
             made = self.last
             if made >> LOW_BITS != self.upper:
                 self.upper = made >> LOW_BITS

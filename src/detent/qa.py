@@ -1,7 +1,8 @@
 """What `runQA` runs: the tests of the project in the working directory, with a report as evidence.
 
-A program of its own, started as `python -m detent.qa`; it looks only at its working directory and
-at the variables `DETENT_PROJECT_DIR` and `DETENT_EVIDENCE_DIR`.
+A program of its own, started as `python -m detent.qa`; it reads only its working directory and
+the variables `DETENT_PROJECT`, `DETENT_PROJECT_DIR` and `DETENT_EVIDENCE_DIR`. For the project
+`demo` it runs the tests of a sample that detent brings along. Without any tests it fails.
 """
 
 import os
@@ -13,8 +14,11 @@ from pathlib import Path
 
 REPORT = "QA-DECISION.md"
 UNITTEST = "--unittest"
-#: How pytest ends when it finds no test, and `run_unittests` too.
+#: How pytest ends when it finds no test, and so do `run_unittests` and this program.
 NO_TESTS = 5
+#: The project whose tests are there without any files of one's own.
+SAMPLE = "demo"
+SAMPLE_TESTS = (sys.executable, "-m", "unittest", "-v", "detent.qa_sample")
 
 #: How a project says that it has tests, and what runs them; the first that fits.
 WAYS: Sequence[tuple[str, Sequence[str]]] = (
@@ -50,29 +54,40 @@ def run_unittests() -> int:
     return 0 if ended.wasSuccessful() else 1
 
 
-def report(project: Path, argv: Sequence[str] | None, exit_code: int | None) -> str:
-    """The decision in words."""
+def report(project: str, argv: Sequence[str] | None, exit_code: int | None) -> str:
+    """The decision in words; without an exit code there was no test."""
     if exit_code is None:
-        decision = "NOTHING TO TEST: no known kind of test was found."
+        decision = f"NOTHING TO TEST: there are no tests in {project}"
     else:
         decision = "PASS" if exit_code == 0 else f"FAIL (exit code {exit_code})"
     command = "none" if argv is None else " ".join(argv)
-    facts = (f"Decision: {decision}", f"Project: {project.name}", f"Command: {command}")
+    facts = [f"Decision: {decision}", f"Project: {project}", f"Command: {command}"]
+    if exit_code is None:
+        facts.append(f"What to do: {_advice()}")
     return "# QA decision\n\n" + "".join(f"- {fact}\n" for fact in facts)
 
 
+def _advice() -> str:
+    known = ", ".join(name for name, _ in WAYS)
+    return (
+        f"add tests (test_*.py, a directory tests, or one of {known}), or set `directory` of "
+        "[intents.runQA] in detent.toml to the directory of the project; then retry the task."
+    )
+
+
 def main() -> int:
-    """Run the tests and write the report; the exit code is the tests' own."""
-    project = Path(os.environ.get("DETENT_PROJECT_DIR") or ".").resolve()
+    """Run the tests and write the report; the exit code is the tests' own, 5 without tests."""
+    directory = Path(os.environ.get("DETENT_PROJECT_DIR") or ".").resolve()
     evidence = Path(os.environ.get("DETENT_EVIDENCE_DIR") or ".")
-    argv = way_to_test(project)
-    exit_code = None if argv is None else subprocess.run(argv, cwd=project, check=False).returncode
-    if exit_code == NO_TESTS and argv is not None and argv[0] == sys.executable:
-        exit_code = None
-    text = report(project, argv, exit_code)
+    sample = os.environ.get("DETENT_PROJECT") == SAMPLE
+    argv = SAMPLE_TESTS if sample else way_to_test(directory)
+    code = None if argv is None else subprocess.run(argv, cwd=directory, check=False).returncode
+    if code == NO_TESTS and argv is not None and argv[0] == sys.executable:
+        code = None
+    text = report(f"{SAMPLE} (the sample of detent)" if sample else str(directory), argv, code)
     (evidence / REPORT).write_text(text, "utf-8")
     sys.stdout.write(text)
-    return exit_code or 0
+    return NO_TESTS if code is None else code
 
 
 if __name__ == "__main__":

@@ -3,56 +3,69 @@
 Everything else is handed what it needs from here.
 """
 
-import json
+import itertools
 import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Protocol
 from zlib import crc32
 
-import psutil
-
+from detent import private_files, server_file
 from detent.engine import Engine, Lifetimes
-from detent.errors import Misconfigured, NotFound
+from detent.errors import Misconfigured, NotFound, Unavailable
 from detent.gateway.auth import ensure_token
+from detent.gateway.mcp_route import Tools
 from detent.gateway.server import Server
-from detent.gateway.tools import Tools
 from detent.integrations.metrics import Metrics
-from detent.integrations.notion import NotionKeeper, configured
-from detent.integrations.webhooks import Dispatcher
-from detent.intents import agents_from, intents_from
-from detent.keeper import due, intake, retention, schedules, seal, state, unblock
-from detent.keeper.directories import Directories
-from detent.keeper.loop import Duty, Keeper
+from detent.integrations.notion_sync import NotionKeeper, configured
+from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.intent_config import agents_from, intents_from
+from detent.keeper import (
+    chain_blocks,
+    intake_drain,
+    retention_sweep,
+    scheduler,
+    state_file,
+    timers,
+    unblocker,
+)
+from detent.keeper.keeper import Duty, Keeper
+from detent.keeper.run_directories import Directories
 from detent.operations import OPERATIONS
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.limits import keep_limits, limits_from
 from detent.operations.thresholds import check
-from detent.settings import SERVER_FILE, Loaded, Settings
-from detent.store.open import open_store
+from detent.settings import Loaded, Settings
+from detent.store.marker import mark_store, require_store
+from detent.store.port import Store
+from detent.store.store_url import open_store
 from detent.worker.app import App, load_app
-from detent.worker.loop import Worker
+from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")
 
+#: How long a process that starts waits for its database, how often it tries, and after how many
+#: tries it says so again.
+WAIT_FOR_STORE_S, TRY_S, TRIES_PER_LINE = 300.0, 0.5, 20
 #: How often a running process looks whether it was asked to stop.
 LOOK_S = 0.2
 
 
 @contextmanager
-def open_core(loaded: Loaded) -> Iterator[Core]:
-    """The store of an installation with the engine on it."""
+def open_core(loaded: Loaded, wait_s: float = 0.0) -> Iterator[Core]:
+    """The store of an installation with the engine on it; `wait_s`: how long it may be missing."""
     settings = loaded.settings
     check(settings)
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = open_store(settings.url)
+    private_files.make_directory(settings.data_dir)
+    store = _open(settings, wait_s)
     lifetimes = Lifetimes(
         settings.worker_lease_ms * 1_000, settings.engine_key_lifetime_s * 1_000_000
     )
@@ -62,6 +75,24 @@ def open_core(loaded: Loaded) -> Iterator[Core]:
         yield Core(store, Engine(store, lifetimes), settings, intents, agents, kept)
     finally:
         store.close()
+
+
+def _open(settings: Settings, wait_s: float) -> Store:
+    """Open the store. A server that starts or recovers is waited for."""
+    until_s = time.monotonic() + wait_s
+    for tries in itertools.count():
+        try:
+            require_store(settings.data_dir, settings.url)
+            store = open_store(settings.url)
+            break
+        except Unavailable as error:
+            if time.monotonic() >= until_s:
+                raise
+            if tries % TRIES_PER_LINE == 0:
+                log.warning("waiting for the database: %s", error.message)
+            time.sleep(TRY_S)
+    mark_store(settings.data_dir, settings.url)
+    return store
 
 
 class Part(Protocol):
@@ -91,7 +122,7 @@ class Service:
         passes = self.keeper.passes if self.keeper is not None else {}
         self.metrics = Metrics(core, passes) if gateway else None
         self.server = Server(core, self.metrics, mcp_tools) if gateway else None
-        self.state = state.StateWriter(core) if keeper else None
+        self.state = state_file.StateWriter(core) if keeper else None
         self.outside = outside(core) if keeper else []
         self.directories = Directories(core, forget) if worker or keeper else None
         self._up: list[Part] = []
@@ -120,7 +151,7 @@ class Service:
         """
         if self.server is not None and self.url is not None:
             self.server.stop()
-            withdraw(self.core.settings.data_dir)
+            server_file.withdraw(self.core.settings.data_dir)
         while self._up:
             self._up.pop().stop()
 
@@ -159,20 +190,20 @@ def _traces(core: Core) -> Part:
 def duties(settings: Settings) -> list[Duty]:
     """What the keeper does, and how often."""
     return [
-        Duty("due", settings.keeper_interval_ms, due.run),
-        Duty("intake", settings.keeper_interval_ms, intake.run),
-        Duty("seal", settings.keeper_interval_ms, seal.run),
-        Duty("heartbeat", settings.keeper_interval_ms, state.heartbeat, share=0.05),
-        Duty("unblock", settings.keeper_blocked_ms, unblock.run),
-        Duty("schedules", settings.keeper_interval_ms, schedules.run),
-        Duty("retention", 60_000, retention.run),
+        Duty("due", settings.keeper_interval_ms, timers.run),
+        Duty("intake", settings.keeper_interval_ms, intake_drain.run),
+        Duty("seal", settings.keeper_interval_ms, chain_blocks.run),
+        Duty("heartbeat", settings.keeper_interval_ms, state_file.heartbeat, share=0.05),
+        Duty("unblock", settings.keeper_blocked_ms, unblocker.run),
+        Duty("schedules", settings.keeper_interval_ms, scheduler.run),
+        Duty("retention", 60_000, retention_sweep.run),
     ]
 
 
 def mcp_tools(body_limit: int) -> Tools:
     """The server of MCP. Its library is an extra and slow to import, so that it comes when used."""
     try:
-        from detent.integrations.mcp import HttpTools
+        from detent.integrations.mcp_server import HttpTools
     except ModuleNotFoundError as error:
         raise NotFound(
             f"MCP is not installed here: {error.name} is missing.",
@@ -221,23 +252,12 @@ def run_until_stopped(
 
 
 def announce(data_dir: Path, url: str, store_url: str = "") -> None:
-    """Say on disk which process serves this data directory, so that commands go through it."""
-    process = psutil.Process()
+    """Write on disk which process serves this data directory, so that commands go through it."""
     server = {
         "url": url,
-        "pid": process.pid,
-        "started": process.create_time(),
         # Enough to tell one store from another; the address itself may hold a password.
         "store": crc32(store_url.encode()),
         # With these a command asks without having to import all that an operation stands on.
         "routes": {each.name: (each.method, each.path, each.whole) for each in OPERATIONS.values()},
     }
-    state.replace_file(data_dir / SERVER_FILE, json.dumps(server))
-
-
-def withdraw(data_dir: Path) -> None:
-    """Say so no more; a gateway that has announced itself since then keeps its announcement."""
-    file = data_dir / SERVER_FILE
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        if json.loads(file.read_text("utf-8"))["pid"] == os.getpid():
-            file.unlink()
+    server_file.announce(data_dir, server)

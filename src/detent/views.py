@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from detent.kernel.state import NOT_BEFORE
+from detent.kernel.entities import NOT_BEFORE
 from detent.store.port import Logged
 
 #: Columns that only the engine needs.
 INTERNAL = ("nonce", "rank", "resuming", "waited", "plan_wanted")
 TIMES = ("at", "due_at", "not_before")
-MONEY = ("budget", "spent", "cost", "left")
+MONEY = ("budget", "spent", "cost", "left", "reserved")
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,21 +11,21 @@ from typing import Any
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
-from detent.kernel.state import Task
-from detent.operations.core import Core
-from detent.operations.looking import why
+from detent.kernel.entities import Task
+from detent.operations.context import Core
+from detent.operations.queries import why
 from detent.operations.registry import Caller
 from detent.store.port import Logged, Query
-from detent.testing import stand_in
+from detent.testing import stand_in_agent
 from detent.worker.app import App
 from detent.worker.handle import Handle
-from detent.worker.loop import Worker
-from detent.worker.ordering import Order
 from detent.worker.runners.agent.presets import CLAUDE
+from detent.worker.submission_order import Order
+from detent.worker.worker import Worker
 from tests.worker.waiting import installation, until, working
 
 PERSON = c.Actor("person")
-PROGRAM = [sys.executable, "-S", "-E", stand_in.__file__]
+PROGRAM = [sys.executable, "-S", "-E", stand_in_agent.__file__]
 #: Ends and places in which nothing more happens by itself.
 AT_REST = ("ready", "blocked", "failed", "timed_out", "completed", "cancelled", "budget_exceeded")
 

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid, Misconfigured
-from detent.intents import STARTER, agents_from, intents_from
+from detent.intent_config import STARTER, agents_from, intents_from
 from detent.worker.app import App
 from detent.worker.runners.agent import AgentRunner
-from detent.worker.runners.agent.config import agent_from, filled
-from detent.worker.runners.agent.past import Moment, Past
+from detent.worker.runners.agent.agent_config import agent_from, filled
 from detent.worker.runners.agent.presets import PRESETS
 from detent.worker.runners.agent.prompt import (
     LONGEST_ARGUMENT,
@@ -20,6 +19,7 @@ from detent.worker.runners.agent.prompt import (
     opening,
     too_long,
 )
+from detent.worker.runners.agent.session_history import Moment, Past
 from tests.agents.scene import Scene
 
 VALUES: dict[str, Any] = {

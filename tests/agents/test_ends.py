@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from detent.kernel import commands as c
-from detent.worker.runners.processes import start_ticks
+from detent.worker.runners.process_group import start_ticks
 from tests.agents.scene import Scene, Step
 from tests.worker.waiting import until
 

@@ -7,9 +7,9 @@ import pytest
 
 from detent.errors import Invalid
 from detent.kernel import commands as c
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
 from tests.agents.scene import Scene
 from tests.worker.waiting import done, error_of, until
 

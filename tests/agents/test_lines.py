@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.kernel import commands as c
-from detent.worker.runners.agent.config import Agent, agent_from
-from detent.worker.runners.agent.end import end_of
-from detent.worker.runners.agent.lines import MOST_SHOWN, Lines, Reader
+from detent.worker.runners.agent.agent_config import Agent, agent_from
+from detent.worker.runners.agent.exit_status import end_of
+from detent.worker.runners.agent.output_parser import MAX_SHOWN, Lines, Reader
 from tests.agents.scene import Scene
 from tests.worker.waiting import until
 
@@ -45,7 +45,7 @@ def test_a_long_line_is_passed_over_and_counted() -> None:
     lines = Lines(most=100)
     found = [each for _ in range(50) for each in lines.feed(b"x" * 50)]
     assert found == []
-    assert sum(map(len, lines._parts)) <= MOST_SHOWN
+    assert sum(map(len, lines._parts)) <= MAX_SHOWN
     found = list(lines.feed(b"\nshort\n"))
     assert [(len(line), whole) for line, whole in found] == [(100, False), (5, True)]
     assert lines.too_long == 1

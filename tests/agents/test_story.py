@@ -10,22 +10,29 @@ STORY = [
     *("task_created", "task_queued", "job_created"),
     # It works, and asks.
     *CLAIM,
-    *("session_opened", "run_joined", "run_charged", "task_charged", "evidence_added"),
+    *(
+        "run_reserved",
+        "session_opened",
+        "run_joined",
+        "run_charged",
+        "task_charged",
+        "evidence_added",
+    ),
     *("wait_begun", "run_succeeded", "job_parked", "task_blocked"),
     # It is answered, goes on, and spends too much.
     *("task_answered", "wait_completed"),
     *CLAIM,
-    *("run_joined", "run_charged", "task_charged", "budget_warned"),
+    *("run_reserved", "run_joined", "run_charged", "task_charged", "budget_warned"),
     *("wait_begun", "run_succeeded", "job_parked", "task_blocked"),
     # Its budget is raised, it goes on, and is done.
     *("budget_raised", "task_unblocked", "wait_completed"),
     *CLAIM,
-    *("run_joined", "evidence_added"),
+    *("run_reserved", "run_joined", "evidence_added"),
     *("run_succeeded", "job_completed", "task_ready"),
     # It is sent back, and run again as a new job in the same session.
     *("task_rejected", "task_queued", "job_created"),
     *CLAIM,
-    *("run_joined", "run_charged", "task_charged"),
+    *("run_reserved", "run_joined", "run_charged", "task_charged"),
     *("run_succeeded", "job_completed", "task_ready"),
     "task_accepted",
 ]

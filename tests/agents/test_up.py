@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detent.testing import stand_in
+from detent.testing import stand_in_agent
 from tests.e2e.installation import Installation, wait_until
 
 CONFIG = """
@@ -26,7 +26,7 @@ prompt = "Fix this bug: {{payload.bug}}"
 subtask_intents = ["fixBug"]
 """
 ARGV: list[Any] = [
-    *(sys.executable, stand_in.__file__, "-p", "{prompt}"),
+    *(sys.executable, stand_in_agent.__file__, "-p", "{prompt}"),
     ["--session-id", "{session_id}"],
     ["--resume", "{resume_id}"],
 ]

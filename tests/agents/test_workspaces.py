@@ -141,7 +141,7 @@ def test_a_workspace_over_its_quota_fails_clearly(s: Scene) -> None:
 def test_a_workspace_that_grows_over_its_quota_ends_the_run(
     s: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("detent.worker.runners.agent.process.SIZE_S", 0.1)
+    monkeypatch.setattr("detent.worker.runners.agent.agent_process.SIZE_S", 0.1)
     s.script([{"write": {"big.bin": "x" * 3_000_000}}, {"hang": 60}], quota_mb=1)
     s.submit()
     with s.working():

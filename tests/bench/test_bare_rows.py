@@ -3,7 +3,7 @@
 import pytest
 
 from bench import jobs, jobs_postgres
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 COUNT, BATCH = 20, 10
 

@@ -14,8 +14,8 @@ from bench.beyond.installation import until
 from bench.beyond.network import Unable, network
 from bench.beyond.scenes import core_of
 from bench.jobs import finish, submit
-from detent.testing.postgres import Server
-from detent.upkeep.verify import verify
+from detent.integrity.verify import verify
+from verification.postgres_server import Server
 
 #: What makes a user into the root of namespaces of its own, in which it may make more of them.
 AS_ROOT = (

@@ -18,7 +18,7 @@ from bench.race.entrants import BARE, ENTRANTS, POSTGRES, SQLITE, Entrant
 from bench.race.environments import Environment, Missing
 from bench.race.lap import Size
 from bench.race.report import CLOSE, MEASURED, Race
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 SMALL = Size(jobs=200, singles=100, pick_ups=4, workflows=2)
 BY_NAME = {each.name: each for each in ENTRANTS}

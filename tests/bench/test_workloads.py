@@ -12,7 +12,7 @@ import pytest
 from bench import __main__ as command
 from bench import harness, jobs_postgres
 from bench.harness import Benchmark, Scale
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 QUICK = Scale(0.0002)
 #: Other libraries are fetched for it.

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detent.cli import main, output
-from detent.codes import CODES, EXIT_CODES
+from detent.error_codes import CODES, EXIT_CODES
 from tests.cli.terminal import drawn_on
 
 Run = Callable[..., Result]

@@ -16,13 +16,14 @@ import psutil
 import pytest
 from click.testing import Result
 
+from detent import server_file
 from detent.clock import HostClock
 from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.store.sqlite import SqliteStore, backup
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
+from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
 
 Run = Callable[..., Result]
 
@@ -117,7 +118,7 @@ def test_a_long_log_shows_progress_beside_the_answer(
     run: Run, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("verify").stderr == ""
-    monkeypatch.setattr("detent.cli.store.SAY_EVERY", 5)
+    monkeypatch.setattr("detent.cli.verify.SAY_EVERY", 5)
     result = run("verify", "--json")
     assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["chain", "fold"]
     assert json.loads(result.stdout)["differences"] == []
@@ -177,7 +178,11 @@ def worker_row(data: Path, **fields: Any) -> None:
 
 def gateway_file(data: Path) -> None:
     process = psutil.Process()
-    server = {"url": "http://127.0.0.1:1", "pid": process.pid, "started": process.create_time()}
+    server = {
+        "url": "http://127.0.0.1:1",
+        "pid": process.pid,
+        "began": server_file.began(process.pid),
+    }
     (data / "server.json").write_text(json.dumps(server))
 
 
@@ -233,6 +238,8 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0003_tags",
         "0004_questions",
         "0005_settled",
+        "0006_lanes",
+        "0007_reservations",
     ]
     assert not (data / "detent.db").exists()
     assert "Made" in run("db", "init").stdout

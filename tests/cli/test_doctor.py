@@ -13,15 +13,15 @@ import apsw
 import pytest
 from click.testing import Result
 
-from detent.cli import configured, findings
-from detent.cli.findings import Finding, examine
+from detent.cli import config_checks, doctor_checks
+from detent.cli.doctor_checks import Finding, examine
 from detent.clock import HostClock
 from detent.engine import Engine
-from detent.operations.offices import TERM_US
+from detent.operations.leader_election import TERM_US
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import submit_job
+from detent.testing.conformance.work_actions import submit_job
 from tests import ports
 
 Run = Callable[..., Result]
@@ -87,7 +87,7 @@ def test_a_gateway_that_is_gone(run: Run, data: Path, store: SqliteStore) -> Non
 
 
 def test_a_full_disk(run: Run, store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "FREE_BYTES", 1 << 62)
+    monkeypatch.setattr(doctor_checks, "FREE_BYTES", 1 << 62)
     assert list(ills(run)) == ["disk"]
 
 
@@ -236,7 +236,7 @@ def test_an_extra_that_is_missing(
 ) -> None:
     monkeypatch.setenv("DETENT_TRACES_ENABLED", "true")
     run("doctor")
-    monkeypatch.setattr(configured, "find_spec", lambda _: None)
+    monkeypatch.setattr(config_checks, "find_spec", lambda _: None)
     assert ills(run)["extras"]["remedy"] == "pip install 'detent[otel]'"
 
 

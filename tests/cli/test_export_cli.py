@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from detent.kernel import commands as c
-from detent.operations.byhand import begin_run, end_run
 from detent.operations.evidence import attach_evidence
+from detent.operations.manual import begin_run, end_run
 from detent.operations.registry import OWNER
 from detent.service import open_core
 from detent.settings import load

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from detent.cli import choosing, inbox
+from detent.cli import inbox, task_selection
 from detent.cli.main import cli
+from detent.cli.submit import wait_for
+from detent.keeper import intake_drain
 from detent.kernel import commands as c
 from tests.cli.terminal import drawn_on
 from tests.operations.installation import placed
@@ -92,7 +94,7 @@ def test_without_a_terminal_many_are_not_touched_unless_told(run: Run, data: Pat
 def test_with_yes_all_that_match_are_acted_on(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "PAGE", 2)
+    monkeypatch.setattr(task_selection, "PAGE", 2)
     submit(data, 5, tags=["old"])
     submit(data, 1)
     found = run("cancel", "--tag", "old", "--yes")
@@ -226,7 +228,6 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
         (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
         (("submit", "runQA", "--payload", "{"), "it is not JSON"),
         (("submit", "runQA", "--payload", "@no-file"), "no-file cannot be read: No such file"),
-        (("torture", "--faults", "rain"), "Known faults: kill"),
     ],
 )
 def test_what_is_wrong_is_said_in_words_of_its_own(
@@ -291,6 +292,14 @@ def test_a_failed_subtask_is_dismissed(run: Run, data: Path) -> None:
     assert f"Possible now: `detent accept {parent}`" in refused.stderr
 
 
+def test_a_wait_ends_when_a_subtask_has_failed(data: Path) -> None:
+    parent, child = blocked_parent(data)
+    with placed(data) as place:
+        task = wait_for(place, parent, as_json=False)
+    assert (task["state"], task["blocked_by"]) == ("blocked", "subtasks")
+    assert task["failed_subtask"] == child
+
+
 def test_a_failed_subtask_is_dismissed_in_the_inbox(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +309,34 @@ def test_a_failed_subtask_is_dismissed_in_the_inbox(
     shown = _at_a_terminal(monkeypatch, ["inbox"], "dismiss\nnot needed").stdout
     assert f"{child}: cancelled (dismissed)" in shown
     assert json.loads(run("why", parent, "--json").stdout)["state"] == "ready"
+
+
+def test_a_refused_submission_is_shown_and_dropped(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with placed(data) as place:
+        with place.core.store.write() as tx:
+            for intent in ("fly", "swim"):
+                tx.put_intake("submit_task", json.dumps({"intent": intent}))
+        intake_drain.run(place.core)
+    listed = run("inbox", "--list").stdout
+    assert "detent inbox --drop NUMBER" in listed
+    assert "intent must be one of review, runQA, not 'fly'." in listed
+    assert run("inbox", "--drop", "1").stdout == "Dropped 1.\n"
+    assert "[not_found]" in run("inbox", "--drop", "1", code=3).stderr
+    shown = _at_a_terminal(monkeypatch, ["inbox"], "drop\n").stdout
+    assert '{"intent": "swim"}' in shown
+    assert run("inbox").stdout == "Nothing waits for a person.\n"
+
+
+def test_a_submission_for_later_says_when(run: Run, data: Path) -> None:
+    with placed(data):
+        pass
+    (data.parent / "detent.toml").write_text('[intents.runQA]\ncommand = ["true"]\n')
+    task_id = run("submit", "runQA", "--at", "2099-01-01T12:00:00Z").stdout.strip()
+    assert "2099-01-01T12:00:00.000Z" in run("why", task_id).stdout
+    refused = run("submit", "runQA", "--at", "noon", code=2).stderr
+    assert "not_before must be a time with its zone" in refused
 
 
 def test_a_job_alone_is_answered_in_the_inbox(
@@ -320,7 +357,11 @@ def test_a_job_alone_is_answered_in_the_inbox(
     assert "the question allows: left, right" in shown.stderr
     found = json.loads(run("jobs", "--json").stdout)["items"]
     assert {row["id"]: row["state"] for row in found} == {ids[0]: "queued", ids[1]: "cancelled"}
-    assert json.loads(run("inbox", "--json").stdout) == {"items": [], "questions": []}
+    assert json.loads(run("inbox", "--json").stdout) == {
+        "items": [],
+        "questions": [],
+        "refused": [],
+    }
 
 
 def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(

@@ -12,10 +12,10 @@ import pytest
 
 from detent import AsyncClient, Client, JobFailed, errors
 from detent.engine.claims import ClaimAsk
+from detent.http_routes import ROUTES
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS
 from detent.operations.registry import Scope
-from detent.routes_table import ROUTES
 from tests.gateway.installation import DEADLINE_S, WORKER, Installation, installed
 from tests.ports import free_port
 

@@ -67,6 +67,12 @@ def fail(run: detent.Run, message: str = "the server said no", mended: str = "")
     raise detent.Failure(message)
 
 
+@app.intent("family", retry={"max_attempts": 1})
+def family(run: detent.Run, mended: str = "") -> str:
+    run.subtask("fail", {"message": "a part is missing", "mended": mended}, name="part")
+    return "the rest is there"
+
+
 @app.intent("talk")
 def talk(run: detent.Run, until: str) -> str:
     number = 0

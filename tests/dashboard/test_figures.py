@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.look import APPEARANCES
+from detent.kernel.state_shapes import APPEARANCES
 from detent.operations.registry import Scope
 from tests.gateway.installation import Installation, installed
 from tools import generate, web_types

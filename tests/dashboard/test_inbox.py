@@ -166,6 +166,52 @@ def test_retry_what_failed(page: Page, detent: Scene) -> None:
     detent.wait_for(task_id, "done")
 
 
+def failed_below(detent: Scene, title: str) -> tuple[str, str]:
+    """A parent that waits, and its subtask, which has failed."""
+    parent = detent.submit("family", {}, "blocked", title=title)
+    (child,) = detent.get(f"/api/tasks/{parent}/subtasks")["items"]
+    detent.wait_for(child["id"], "failed")
+    return parent, child["id"]
+
+
+def test_dismiss_a_failed_subtask(page: Page, detent: Scene) -> None:
+    parent, child = failed_below(detent, "Family")
+    open_matter(page, detent, child)
+    matter = page.get_by_role("region", name="Failed")
+    expect(matter).to_contain_text("Its parent waits for it.")
+    expect(matter.get_by_role("link", name="Its parent")).to_have_attribute(
+        "href", f"/tasks/{parent}"
+    )
+    expect(matter.get_by_role("button", name="Retry")).to_be_visible()
+    matter.get_by_label("Reason (optional)").fill("nobody needs this part")
+    matter.get_by_role("button", name="Dismiss").click()
+    dismissed = detent.last_event(parent, "subtask_dismissed")
+    assert dismissed["data"]["task_id"] == child
+    assert dismissed["data"]["reason"] == "nobody needs this part"
+    detent.wait_for(parent, "ready")
+    assert detent.task(child)["state"] == "failed"
+    expect(page.locator(f'a[href="/inbox/{child}"]')).to_have_count(0)
+    expect(page.locator(f'a[href="/inbox/{parent}"]')).to_be_visible()
+
+
+def test_a_cancelled_subtask_can_only_be_dismissed(page: Page, detent: Scene) -> None:
+    first = detent.submit("hold", {"until": detent.let("first")}, "running")
+    parent = detent.submit("hold", {"until": detent.let("held")}, "running", title="Holder")
+    waiting = {"parent_id": parent, "depends_on": [first], "title": "Given up"}
+    child = detent.submit("part", {}, "queued", **waiting)
+    detent.post(f"/api/tasks/{child}/cancel", {})
+    (detent.project / "held").touch()
+    (detent.project / "first").touch()
+    detent.wait_for(parent, "blocked")
+    open_matter(page, detent, child)
+    matter = page.get_by_role("region", name="Subtask")
+    expect(matter).to_contain_text("It was cancelled, and cannot be run again.")
+    expect(matter.get_by_role("button", name="Retry")).to_have_count(0)
+    expect(page.get_by_role("list", name="Keys")).to_contain_text("enter dismiss")
+    matter.get_by_role("button", name="Dismiss").click()
+    detent.wait_for(parent, "ready")
+
+
 def test_let_go_what_was_quarantined(page: Page, detent: Scene) -> None:
     payload = {"cured": detent.let("cured")}
     with detent.doomed(WORKERS_LOST + 1):

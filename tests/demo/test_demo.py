@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from detent.cli.main import INTERRUPTED, cli
 from detent.demo import story
-from detent.demo.claims import CLAIMS, Claim, Event, holds
-from detent.demo.stage import Stage
+from detent.demo.expected_events import CLAIMS, Claim, Event, holds
+from detent.demo.processes import Stage
 from detent.demo.story import REVIEW_S, Manner, Story
 from detent.errors import Refused
 

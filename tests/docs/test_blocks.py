@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from detent.intents import agents_from, intents_from
+from detent.intent_config import agents_from, intents_from
 from detent.operations.limits import limits_from
 from detent.operations.thresholds import check
 from detent.settings import load

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from detent.testing.simulation import MUTANTS as SIMULATED
-from detent.testing.torture.mutants import MUTANTS as TORTURED
+from detent.testing.interleavings.mutants import MUTANTS as INTERLEAVED
 from tests.kernel.test_search import VARIANTS
 from tools.mutants import PASSED
+from verification.fault_injection.mutants import MUTANTS as TORTURED
+from verification.simulation import MUTANTS as SIMULATED
 
 ROOT = Path(__file__).resolve().parents[2]
 GUARANTEES = (ROOT / "docs/guarantees.md").read_text("utf-8")
@@ -47,16 +48,19 @@ def rows() -> dict[str, str]:
 
 def test_the_page_of_mutants_has_each_of_them_once() -> None:
     kernel = {variant.__name__.replace("_", "-") for variant, _, _ in VARIANTS}
-    assert set(rows()) == {*SIMULATED, *TORTURED, *kernel}
+    assert set(rows()) == {*SIMULATED, *TORTURED, *INTERLEAVED, *kernel}
     assert len(rows()) >= 20
 
 
 def test_enough_mutants_pass_the_ordinary_tests() -> None:
-    """As `./dev torture --only unit-tests-of-mutants` has found and written down."""
+    """As `./dev faults --only unit-tests-of-mutants` has found and written down."""
     counting = [line for line in MUTANTS_PAGE.splitlines() if line.endswith(f"| {PASSED} |")]
     assert len(counting) >= 20
 
 
 def test_every_mutant_has_a_catcher_that_is_known() -> None:
-    known = {"search", "simulation", "failpoints", "races", "images", "disk", "credentials"}
+    known = {
+        *("search", "simulation", "failpoints", "races", "images", "disk"),
+        *("credentials", "interleavings"),
+    }
     assert {catcher.split(",")[0] for catcher in rows().values()} <= known

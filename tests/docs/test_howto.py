@@ -71,7 +71,7 @@ def test_a_plan_from_a_file(reader: Reader) -> None:
     reader.write_files(files)
     reader.start("terminal", "detent up --app work:app")
     said = reader.follow(files)
-    assert "e2e of shop-1.4.0: well" in said
+    assert "e2e tests of shop-1.4.0 passed" in said
 
 
 @pytest.mark.parametrize("page", ["test-handlers", "critics"])

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from detent.codes import CODES
+from detent.error_codes import CODES
 from tests.docs.pages import FENCE, ROOT
 
 DOCS = ROOT / "docs"

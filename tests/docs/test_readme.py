@@ -1,11 +1,12 @@
-"""The README's handler works as printed: it asks, uploads, survives a crash, is accepted."""
+"""The README's first task and its handler work as printed."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from detent.kernel import commands as c
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from tests.docs.pages import ROOT, Block, Reader, blocks, imported
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -24,6 +25,23 @@ def section(title: str) -> list[Block]:
 @pytest.fixture
 def handler() -> Block:
     return next(block for block in section("A durable handler") if block.title == "work.py")
+
+
+def test_the_first_task_of_the_readme_runs_tests_and_leaves_a_report(tmp_path: Path) -> None:
+    _, first, second = section("Two commands")
+    with Reader(tmp_path / "home") as reader:
+        reader.start("terminal", "detent up")
+        for block in (first, second):
+            text = block.text.replace(".venv/bin/", "").replace("5680", str(reader.port))
+            reader.do(block, text)
+        said = "".join(reader.said)
+        reader.enter("detent tasks --json > tasks.json")
+        tasks = json.loads((reader.place / "tasks.json").read_text())["items"]
+    assert "a_discount_is_taken_off" in said
+    assert "Decision: PASS" in said
+    assert "QA-DECISION.md" in said
+    assert {(each["project"], each["intent"]) for each in tasks} == {("demo", "runQA")}
+    assert {each["state"] for each in tasks} <= {"todo", "doing", "done", "ready"}
 
 
 def test_the_handler_of_the_readme_is_typed_as_printed(tmp_path: Path) -> None:

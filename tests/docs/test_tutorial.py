@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from detent.kernel import commands as c
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from tests.docs.pages import ROOT, Reader, blocks, imported
 from tests.plugins.wheel import Installed
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from detent import service
+from detent import server_file
 
 
 def up(place: Path, *options: str) -> "subprocess.CompletedProcess[str]":
@@ -46,6 +46,7 @@ def test_a_gateway_withdraws_its_own_announcement_only(
     tmp_path: Path, pid: int, stays: bool
 ) -> None:
     file = tmp_path / "server.json"
-    file.write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": pid, "started": 1.0}))
-    service.withdraw(tmp_path)
+    server = {"url": "http://127.0.0.1:1", "pid": pid, "began": server_file.began(pid)}
+    file.write_text(json.dumps(server))
+    server_file.withdraw(tmp_path)
     assert file.exists() is stays

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from detent.testing.notion_server import NotionServer, serving
 from tests.docs.pages import ROOT, Reader
 from tests.ports import free_port
+from verification.notion.notion_server import NotionServer, serving
 
 EXAMPLES = ROOT / "examples"
 #: Many real processes, each of which takes its time on a busy machine.
@@ -46,7 +46,7 @@ def test_nightly_qa_is_reported_to_notion(home: Path, tmp_path: Path) -> None:
 def test_code_review_waits_for_a_person(home: Path) -> None:
     with reader_of("code-review", home) as reader:
         said = reader.follow(EXAMPLES / "code-review" / "README.md")
-    assert said.index("APPROVE. total()") < said.index("CHANGES WANTED: total()")
+    assert said.index("APPROVE. total()") < said.index("CHANGES REQUESTED: total()")
     assert "$0.05" in said
 
 

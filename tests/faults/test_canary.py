@@ -15,9 +15,9 @@ import pytest
 
 from detent import redaction
 from detent.kernel import commands as c
-from detent.logs import JsonLines, TextLines
-from detent.operations.looking import show_task, task_events, why
+from detent.operations.queries import show_task, task_events, why
 from detent.operations.registry import OWNER
+from detent.program_log import JsonLines, TextLines
 from tests.agents.scene import Scene, Step, scene
 
 CANARY = "canary-7f3a9c-not-for-anybody"

@@ -21,26 +21,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detent import failpoints
-from detent.cli import values
+from detent.addresses import networks
+from detent.cli import typed_values
 from detent.errors import DetentError
-from detent.gateway import auth, wire
-from detent.integrations.outgoing import networks
-from detent.intents import agents_from, intents_from
-from detent.kernel import exchange
+from detent.gateway import auth, strict_json
+from detent.intent_config import agents_from, intents_from
+from detent.kernel import lifecycle_json
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.plan import validate
 from detent.kernel.priority import priority_from
+from detent.operations.cursor_pages import _read_cursor
 from detent.operations.limits import limits_from
-from detent.operations.pages import _read_cursor
-from detent.schedules import schedule_from
+from detent.schedule_times import schedule_from
 from detent.settings import Settings, load
 from detent.store.codec import read_event
 from detent.submission.options import checked_options
-from detent.upkeep import archive
-from detent.worker.runners.agent.config import agent_from
-from detent.worker.runners.agent.files import asked_from
-from detent.worker.runners.agent.lines import Lines, Reader
+from detent.transfer import archive
+from detent.worker.runners.agent.agent_config import agent_from
+from detent.worker.runners.agent.agent_files import asked_from
+from detent.worker.runners.agent.output_parser import Lines, Reader
 
 EXAMPLES = int(os.environ.get("DETENT_FUZZ_EXAMPLES", "150"))
 #: No single text may take longer, however it was made up: in processor time, because a machine that
@@ -54,7 +54,7 @@ def documents(read: Callable[[Any], object]) -> Parser:
     """What reads a document that has been read as JSON."""
 
     def parse(text: str) -> object:
-        return read(wire.decode(text.encode("utf-8", "surrogatepass"), LIMITS))
+        return read(strict_json.decode(text.encode("utf-8", "surrogatepass"), LIMITS))
 
     return parse
 
@@ -113,7 +113,7 @@ def stored_events(text: str) -> object:
         return None
 
 
-LIMITS = wire.Limits.of(Settings())
+LIMITS = strict_json.Limits.of(Settings())
 SCHEDULE = {"intent": "x"}
 PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     "a body": (documents(lambda value: value), ('{"a":', "[", "]", "}", "1e999", "NaN", "\\u00")),
@@ -125,7 +125,10 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         documents(a_table(lambda value: checked_options({}, value, "review"))),
         ('{"retry":{', '"retries":', "-1", '"classes":{"lost":', "}", '{"plan":', '"critic":'),
     ),
-    "a lifecycle": (documents(exchange.read), (json.dumps(exchange.export(LIFECYCLES["job"])),)),
+    "a lifecycle": (
+        documents(lifecycle_json.read),
+        (json.dumps(lifecycle_json.export(LIFECYCLES["job"])),),
+    ),
     "a schedule": (
         documents(a_table(lambda value: schedule_from("s", {**SCHEDULE, **value}))),
         ('{"cron":"', "* ", "*/0 ", "1-99 ", '","zone":"', "Mars/Phobos", '"}', '{"every_s":', "}"),
@@ -155,9 +158,15 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         lambda text: failpoints.arm({"DETENT_FAILPOINTS": text, "DETENT_TESTING": "1"}),
         ("nowhere", ":kill", ":", ",", "9"),
     ),
-    "a value at the command line": (values.value_from, ("{", '"', "]", "1", "@")),
-    "an assignment": (lambda text: values.payload_from(None, (text,)), ("a", "=", ".", ":=", "{")),
-    "a duration": (lambda text: values.seconds_from(text, "--every"), ("1", "h", "m", "-", "e9")),
+    "a value at the command line": (typed_values.value_from, ("{", '"', "]", "1", "@")),
+    "an assignment": (
+        lambda text: typed_values.payload_from(None, (text,)),
+        ("a", "=", ".", ":=", "{"),
+    ),
+    "a duration": (
+        lambda text: typed_values.seconds_from(text, "--every"),
+        ("1", "h", "m", "-", "e9"),
+    ),
     "output of an agent": (
         agent_output,
         ('{"type":"result"', ',"total_cost_usd":', "1e400", '"is_error":true', "}\n", "\n"),

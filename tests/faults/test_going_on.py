@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from detent.engine import Engine
-from detent.keeper.loop import Duty, Keeper
+from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.memory import MemoryStore
 from detent.worker.app import App
 from tests.worker.waiting import DEADLINE_S, installation, until, working
@@ -52,7 +52,7 @@ def test_a_keeper_goes_on_after_a_pass_that_failed(tmp_path: Path) -> None:
 def test_a_plan_whose_worker_meets_a_fault_is_taken_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from detent.worker.plans import PlanRun
+    from detent.worker.plan_runner import PlanRun
 
     attempt, failed = PlanRun._attempt, threading.Event()
 
@@ -85,7 +85,7 @@ def test_an_included_app_is_connected_with_the_one_that_includes_it(tmp_path: Pa
 
 SERVE = """
 import sys
-from detent.testing.torture.roles import play
+from verification.fault_injection.process_roles import play
 play({"settings": {"store_data_dir": sys.argv[1], "gateway_port": 0}, "role": "opener",
       "directory": sys.argv[1], "name": "one"})
 """

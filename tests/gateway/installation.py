@@ -13,15 +13,15 @@ from detent import feed
 from detent.engine import Claimed, Engine
 from detent.engine.claims import ClaimAsk
 from detent.gateway.auth import ensure_token
+from detent.gateway.mcp_route import Load
 from detent.gateway.server import Server
-from detent.gateway.tools import Load
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.tokens import digest_of, issue
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Writing
+from detent.store.store_url import open_store
 
 INTENTS: Mapping[str, Mapping[str, Any]] = {"runQA": {"command": ["true"]}, "review": {}}
 WORKER = c.Actor("worker:by-hand")

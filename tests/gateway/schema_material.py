@@ -14,7 +14,7 @@ from detent.engine import Claimed
 from detent.engine.claims import ClaimAsk
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.agents import issue_run_token
+from detent.operations.run_tokens import issue_run_token
 from tests.gateway.installation import WORKER, Installation
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from detent.engine import Engine
 from detent.errors import Misconfigured
 from detent.gateway.auth import allowed_hosts, ensure_token
 from detent.gateway.server import Server
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
 from detent.settings import Settings

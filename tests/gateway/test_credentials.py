@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from detent.testing.torture import credentials
+from verification.fault_injection import credentials
 
 
 def test_a_credential_is_accepted_in_its_own_place_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from detent.kernel import commands as c
 from detent.operations.evidence import attach_evidence, checked_name, safe_type
 from detent.operations.registry import OWNER, Scope
-from detent.store.files import MOST_BLOB_BYTES
+from detent.store.blobs import MAX_BLOB_BYTES
 from tests.gateway.installation import Installation
 
 BYTES = "application/octet-stream"
@@ -123,7 +123,7 @@ def test_a_run_by_hand_takes_evidence_while_it_runs(owner: httpx2.Client) -> Non
 def test_uploads_have_a_limit_and_one_type(owner: httpx2.Client, run_id: str) -> None:
     wrong = put(owner, run_id, "b.log", b"{}", "application/json")
     assert wrong.status_code == 415
-    large = put(owner, run_id, "b.log", bytes(MOST_BLOB_BYTES + 1))
+    large = put(owner, run_id, "b.log", bytes(MAX_BLOB_BYTES + 1))
     assert (large.status_code, large.json()["code"]) == (413, "too_large")
     assert owner.get(f"/api/runs/{run_id}/evidence/b.log").status_code == 404
 

@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from detent.gateway import feeds, live
+from detent.gateway import feed_hub, feed_routes
 from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
@@ -263,9 +263,11 @@ def test_an_expired_token_closes_the_socket(gateway: Installation) -> None:
 def test_a_slow_reader_is_dropped_with_a_reason_and_the_others_see_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_FRAMES", 3)
-    monkeypatch.setattr(live, "SHORTEST_S", 0.001)
-    monkeypatch.setattr(feeds, "GRACE_S", DEADLINE_S)  # it hears why, when this test comes to it
+    monkeypatch.setattr(feed_hub, "MAX_FRAMES", 3)
+    monkeypatch.setattr(feed_hub, "SHORTEST_S", 0.001)
+    monkeypatch.setattr(
+        feed_routes, "GRACE_S", DEADLINE_S
+    )  # it hears why, when this test comes to it
     with installed(tmp_path) as gateway:
         owner = gateway.client()
         narrow = socket.socket()

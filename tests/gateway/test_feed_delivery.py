@@ -11,7 +11,7 @@ import pytest
 from websockets.sync.client import ClientConnection
 
 from detent.errors import Unavailable
-from detent.gateway import live, messages
+from detent.gateway import feed_hub, feed_messages
 from tests.gateway.installation import DEADLINE_S, Installation, until
 from tests.gateway.readers import positions, read_to, socket_to, submit
 
@@ -50,7 +50,7 @@ def fails_once(
     monkeypatch: pytest.MonkeyPatch, name: str, when: Callable[[], bool]
 ) -> threading.Event:
     """A function of the hub's that raises the first time that the condition holds."""
-    right, failed = getattr(live, name), threading.Event()
+    right, failed = getattr(feed_hub, name), threading.Event()
 
     def failing(*given: Any) -> Any:
         if when() and not failed.is_set():
@@ -58,7 +58,7 @@ def fails_once(
             raise Unavailable("The connection was cut.", retry_after_s=1)
         return right(*given)
 
-    monkeypatch.setattr(live, name, failing)
+    monkeypatch.setattr(feed_hub, name, failing)
     return failed
 
 
@@ -116,7 +116,7 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
 ) -> None:
     """It has read further at another gateway, whose hub was faster."""
     until(lambda: gateway.hub.position == gateway.head())
-    right, held, go_on = messages.seen, threading.Event(), threading.Event()
+    right, held, go_on = feed_messages.seen, threading.Event(), threading.Event()
 
     def hold(*given: Any) -> Any:
         if in_the_hubs_thread():
@@ -124,7 +124,7 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
             assert go_on.wait(DEADLINE_S)
         return right(*given)
 
-    monkeypatch.setattr(live, "seen", hold)
+    monkeypatch.setattr(feed_hub, "seen", hold)
     submit(owner, 3)
     until(held.is_set)
     ahead = gateway.head()

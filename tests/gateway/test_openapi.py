@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS
-from detent.operations.inputs import INPUTS, OWN
-from detent.operations.models import fields_of
+from detent.operations.input_models import fields_of
+from detent.operations.parameters import INPUTS, OWN
 from detent.operations.registry import Operation, Scope
 from tests.gateway.installation import Installation
 
@@ -137,7 +137,7 @@ def fits(operation: Operation, answer: Any) -> bool:
 @pytest.fixture(scope="module")
 def busy(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
     """A task with everything: a parent, a plan's steps, a run, evidence, a question."""
-    plan = {"steps": [{"name": "a"}]}
+    plan = {"steps": [{"name": "a", "intent": "runQA"}]}
     parent = owner.post("/api/tasks", json={"intent": "runQA", "run": True, "max_budget_usd": 1})
     task_id = parent.json()["id"]
     owner.post("/api/tasks", json={"intent": "runQA", "parent_id": task_id})

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from detent.kernel import commands as c
-from detent.operations.output import MOST_BYTES, output_file
+from detent.operations.run_output import MAX_BYTES, output_file
 from tests.gateway.installation import Installation
 
 
@@ -103,7 +103,12 @@ def test_the_parts_of_a_task_and_of_its_job(gateway: Installation, owner: httpx2
 
 
 def test_the_steps_of_a_plan(owner: httpx2.Client) -> None:
-    plan = {"steps": [{"name": "a"}, {"name": "b", "needs": ["a"]}]}
+    plan = {
+        "steps": [
+            {"name": "a", "intent": "review"},
+            {"name": "b", "intent": "review", "needs": ["a"]},
+        ]
+    }
     answer = owner.post("/api/jobs", json={"intent": "runQA", "options": {"plan": plan}})
     job_id = answer.json()["id"]
     steps = owner.get(f"/api/jobs/{job_id}/steps").json()["items"]
@@ -248,10 +253,10 @@ def test_output_comes_in_pieces(gateway: Installation, owner: httpx2.Client) -> 
     task_id = submit(owner, run=True)
     run_id = gateway.claim(task_id).job.run_id
     assert run_id is not None
-    output(gateway, run_id).write_bytes(b"x" * (MOST_BYTES + 10))
+    output(gateway, run_id).write_bytes(b"x" * (MAX_BYTES + 10))
     first = owner.get(f"/api/runs/{run_id}/output").json()
     rest = owner.get(f"/api/runs/{run_id}/output", params={"offset": first["offset"]}).json()
-    assert (len(first["text"]), len(rest["text"])) == (MOST_BYTES, 10)
+    assert (len(first["text"]), len(rest["text"])) == (MAX_BYTES, 10)
 
 
 def test_output_is_never_read_through_a_link(

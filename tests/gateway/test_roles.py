@@ -7,9 +7,9 @@ import httpx2
 import pytest
 
 from detent.errors import Broken
-from detent.gateway import app as app_module
-from detent.gateway.app import make_app
-from detent.gateway.routes import GuardedRoute, GuardedSocket, deny_undeclared
+from detent.gateway import application as app_module
+from detent.gateway.application import make_app
+from detent.gateway.operation_routes import GuardedRoute, GuardedSocket, deny_undeclared
 from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
 from tests.gateway.installation import Installation

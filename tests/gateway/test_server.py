@@ -12,7 +12,7 @@ import pytest
 from detent.errors import Misconfigured
 from detent.gateway import server as server_module
 from detent.gateway.server import Server
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 from tests.gateway.readers import raw_socket, socket_to, until_closed
@@ -45,7 +45,7 @@ def test_stopping_waits_for_the_request_under_way(
         return {"done": "yes"}
 
     with installed(tmp_path) as gateway:
-        monkeypatch.setattr("detent.gateway.posting.call", slow)
+        monkeypatch.setattr("detent.gateway.engine_bridge.call", slow)
         answers: list[httpx2.Response] = []
         asking = threading.Thread(target=lambda: answers.append(gateway.client().get("/status")))
         asking.start()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.errors import DetentError, TooLarge
-from detent.gateway.wire import MOST_INTEGER, Limits, decode, once
+from detent.gateway.strict_json import MAX_INTEGER, Limits, decode, once
 
 LIMITS = Limits(size=10_000, depth=8, text=100)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
@@ -16,7 +16,7 @@ LEAVES = (
     st.none()
     | st.booleans()
     | TEXTS
-    | st.integers(-MOST_INTEGER, MOST_INTEGER)
+    | st.integers(-MAX_INTEGER, MAX_INTEGER)
     | st.integers(-5, 5)
     | st.floats(allow_nan=False, allow_infinity=False)
 )
@@ -98,7 +98,7 @@ def test_limits_are_exact(body: bytes, fits: bool) -> None:
             decode(body, LIMITS)
 
 
-@pytest.mark.parametrize("number", [MOST_INTEGER, -MOST_INTEGER, 1.7e308, 1e-400])
+@pytest.mark.parametrize("number", [MAX_INTEGER, -MAX_INTEGER, 1.7e308, 1e-400])
 def test_the_largest_numbers(number: float) -> None:
     assert decode(json.dumps(number).encode(), LIMITS) == number
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from detent.engine import Engine
-from detent.integrations.webhooks import Dispatcher
-from detent.operations.core import Core
+from detent.integrations.webhook_dispatcher import Dispatcher
+from detent.operations.context import Core
 from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock
 from tests.integrations.hooks import SETTINGS

@@ -5,7 +5,7 @@ from typing import Any
 
 from detent.kernel import commands as c
 from detent.operations import webhooks as ops
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER
 from detent.settings import Settings
 from tests.integrations.receiver import Receiver

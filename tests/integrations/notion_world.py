@@ -8,14 +8,14 @@ import httpx2
 
 from detent.engine import Engine
 from detent.engine.claims import ClaimAsk
-from detent.integrations.notion import Sync, Synced
 from detent.integrations.notion_api import Notion
+from detent.integrations.notion_sync import Sync, Synced
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock
-from detent.testing.notion_server import NotionServer
+from verification.notion.notion_server import NotionServer
 
 SOMEBODY = c.Actor("person")
 

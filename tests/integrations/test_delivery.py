@@ -13,17 +13,17 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from detent import feed
 from detent.engine.claims import ClaimAsk
 from detent.errors import Unavailable
-from detent.integrations import moves, traces, webhooks
+from detent.integrations import traces, transitions, webhook_dispatcher
 from detent.integrations.metrics import Metrics
-from detent.integrations.notion import CURSOR, Synced
+from detent.integrations.notion_sync import CURSOR, Synced
 from detent.integrations.traces import Traces
-from detent.integrations.webhooks import Dispatcher
+from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
-from detent.operations.core import Core
-from detent.testing.notion_server import Reply
+from detent.operations.context import Core
 from tests.integrations.hooks import SOMEBODY, put, said, submit
 from tests.integrations.notion_world import World
 from tests.integrations.receiver import Receiver
+from verification.notion.notion_server import Reply
 
 CUT = Unavailable("The connection was cut.", retry_after_s=1)
 
@@ -88,13 +88,13 @@ def test_metrics_count_each_event_once_although_counting_fails(
     core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
     story(core, "new")
     undisturbed, tail = counted(core, after)
-    decode = Failing(moves._decode, 0)
-    monkeypatch.setattr(moves, "_decode", decode)
+    decode = Failing(transitions._decode, 0)
+    monkeypatch.setattr(transitions, "_decode", decode)
     tail.step()
     assert decode.calls > 10
     for at in range(1, decode.calls + 1):
         metrics, tail = counted(core, after)
-        monkeypatch.setattr(moves, "_decode", Failing(decode._right, at))
+        monkeypatch.setattr(transitions, "_decode", Failing(decode._right, at))
         with pytest.raises(Unavailable):
             tail.step()
         tail.step()
@@ -123,7 +123,7 @@ class Kept(SpanExporter):
 
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "MOST_EVENTS", 4)
+    monkeypatch.setattr(traces, "MAX_EVENTS", 4)
 
 
 def undisturbed_traces(core: Core, after: int) -> set[str]:
@@ -245,7 +245,9 @@ def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
 ) -> None:
     put(core, receiver)
     submit(core, "t", queue=True)
-    monkeypatch.setattr(webhooks, function, Failing(getattr(webhooks, function), 1, after=after))
+    monkeypatch.setattr(
+        webhook_dispatcher, function, Failing(getattr(webhook_dispatcher, function), 1, after=after)
+    )
     with pytest.raises(Unavailable):
         dispatcher.pass_once()
     dispatcher.pass_once()

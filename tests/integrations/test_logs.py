@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent import logs, redaction
+from detent import program_log, redaction
 from detent.errors import Misconfigured
 from detent.settings import Settings
-from detent.testing.inline import Harness
-from detent.worker import outcome
+from detent.testing.harness import Harness
+from detent.worker import run_outcome
 from detent.worker.app import App
-from detent.worker.files import RunFiles
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.run_files import RunFiles
 from tests.gateway.installation import DEADLINE_S, Installation, installed
 
 SECRET = "hunter2-and-more"
@@ -54,10 +54,10 @@ def lines(text: str) -> list[dict[str, str]]:
 def test_json_lines_have_ids_and_a_traceback_on_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    logs.set_up(Settings(log_format="json", log_level="warning"))
+    program_log.set_up(Settings(log_format="json", log_level="warning"))
     log = logging.getLogger("detent.test")
     log.info("not at this level")
-    with logs.about(request_id="r1"), logs.about(run_id="x", task_id=None):
+    with program_log.about(request_id="r1"), program_log.about(run_id="x", task_id=None):
         try:
             raise ValueError("broken\nhere")
         except ValueError:
@@ -75,8 +75,8 @@ def test_json_lines_have_ids_and_a_traceback_on_one_line(
 
 @pytest.mark.usefixtures("restored")
 def test_text_lines_show_the_ids_too(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(Settings())
-    with logs.about(job_id="j"):
+    program_log.set_up(Settings())
+    with program_log.about(job_id="j"):
         logging.getLogger("detent.test").info("hello")
     assert capsys.readouterr().err.rstrip().endswith("INFO detent.test hello job_id=j")
 
@@ -85,9 +85,9 @@ def test_ids_travel_with_the_context_and_not_to_strangers() -> None:
     seen: list[dict[str, str]] = []
 
     def look() -> None:
-        seen.append(dict(logs._about.get()))
+        seen.append(dict(program_log._about.get()))
 
-    with logs.about(run_id="mine"):
+    with program_log.about(run_id="mine"):
         context = copy_context()
         for work in (look, lambda: context.run(look)):
             thread = threading.Thread(target=work)
@@ -98,14 +98,14 @@ def test_ids_travel_with_the_context_and_not_to_strangers() -> None:
 
 @pytest.mark.usefixtures("restored")
 def test_addresses_of_others_are_not_logged() -> None:
-    logs.set_up(Settings(log_level="debug"))
+    program_log.set_up(Settings(log_level="debug"))
     assert not logging.getLogger("httpx2").isEnabledFor(logging.INFO)
 
 
 @pytest.mark.parametrize("wrong", [Settings(log_format="xml"), Settings(log_level="loud")])
 def test_a_wrong_setting_is_named(wrong: Settings) -> None:
     with pytest.raises(Misconfigured, match="must be one of"):
-        logs.set_up(wrong)
+        program_log.set_up(wrong)
 
 
 def test_a_run_is_named_in_what_its_code_logs(caplog: pytest.LogCaptureFixture) -> None:
@@ -115,7 +115,7 @@ def test_a_run_is_named_in_what_its_code_logs(caplog: pytest.LogCaptureFixture) 
     @app.intent("dig")
     def dig(run: Run) -> None:
         record = logging.makeLogRecord({"msg": "within", "name": "x", "levelname": "INFO"})
-        seen.append(logs.JsonLines().format(record))
+        seen.append(program_log.JsonLines().format(record))
 
     harness = Harness(app)
     handle = harness.submit("dig", lifecycle="board")
@@ -139,11 +139,11 @@ def test_a_request_has_one_id_in_the_answer_the_problem_and_the_log(
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            written.append(logs.JsonLines().format(record))
+            written.append(program_log.JsonLines().format(record))
 
     handler = Keep()
     logging.getLogger("detent.gateway").addHandler(handler)
-    broken = "detent.gateway.app.Gateway._look"
+    broken = "detent.gateway.application.Gateway._try_to_write"
     monkeypatch.setattr(broken, lambda _: 1 / 0)
     answer = httpx2.get(f"{gateway.url}/ready", timeout=DEADLINE_S)
     logging.getLogger("detent.gateway").removeHandler(handler)
@@ -228,9 +228,9 @@ def test_output_and_errors_of_a_run_have_no_secrets(tmp_path: Path) -> None:
     files.write(f"{SECRET[8:]} indeed, {SECRET[:4]}")
     files.end_output()
     assert files.output().decode() == f"the key is [secret] indeed, {SECRET[:4]}"
-    failure = outcome.of_exception(ValueError(f"cannot log in with {SECRET}"))
+    failure = run_outcome.of_exception(ValueError(f"cannot log in with {SECRET}"))
     assert SECRET not in failure.error
-    told = outcome.of_exit_code(1, f"wrong: {SECRET}")
+    told = run_outcome.of_exit_code(1, f"wrong: {SECRET}")
     assert told is not None
     assert SECRET not in told.error
 

@@ -16,21 +16,21 @@ from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
-from detent.integrations.metrics import MOST_NAMES, Metrics, Standing
-from detent.keeper.loop import Duty, Keeper
+from detent.integrations.metrics import MAX_NAMES, Metrics, Standing
+from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.tokens import issue
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import NetworkError
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 from tests.gateway.installation import DEADLINE_S, until
 
 SOMEBODY = c.Actor("person")
@@ -173,12 +173,12 @@ def test_a_dismissed_subtask_is_counted_once_for_its_tree(core: Core) -> None:
 def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
     core: Core, clock: VirtualClock
 ) -> None:
-    from detent.engine import due
+    from detent.engine import due_timers
 
     submit(core)
     late = claim(core)
     clock.advance(seconds=31)
-    core.engine.within(lambda tx: due.run(tx, 10, core.engine.lifetimes))
+    core.engine.within(lambda tx: due_timers.run(tx, 10, core.engine.lifetimes))
     claim(core)
     (refused,) = core.engine.ask([_ask(c.CompleteRun(late, f"{late.job_id}-r1"))])
     assert refused.code == "stale_fence"  # type: ignore[union-attr]
@@ -241,12 +241,12 @@ def test_being_watched_costs_a_bounded_share(core: Core, monkeypatch: pytest.Mon
 
 
 def test_names_beyond_the_bound_are_counted_together(core: Core) -> None:
-    for number in range(MOST_NAMES + 5):
+    for number in range(MAX_NAMES + 5):
         command = c.SubmitJob(f"j{number}", "p", f"intent{number}")
         core.engine.do(command, SOMEBODY)
     samples = read(observed(core))
     made = [key for key in samples if key[0] == "job_state_transitions_total"]
-    assert len(made) == MOST_NAMES + 1
+    assert len(made) == MAX_NAMES + 1
     labels = {"intent": "other", "from_state": "none", "to_state": "queued"}
     assert value(samples, "job_state_transitions_total", **labels) == 5
 

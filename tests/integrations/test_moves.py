@@ -1,6 +1,6 @@
 """Which moves the log tells of, and what is remembered for that."""
 
-from detent.integrations.moves import Tracker
+from detent.integrations.transitions import Tracker
 from tests.operations.desk import Desk
 
 

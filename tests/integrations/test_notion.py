@@ -9,12 +9,12 @@ import pytest
 
 from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations import notion as syncing
-from detent.integrations.notion import Synced
-from detent.integrations.notion_api import LONGEST_PAUSE_S, MOST_TRIES, Uncertain
+from detent.integrations import notion_sync as syncing
+from detent.integrations.notion_api import LONGEST_PAUSE_S, MAX_TRIES, Uncertain
+from detent.integrations.notion_sync import Synced
 from detent.kernel import commands as c
-from detent.testing.notion_server import Reply
 from tests.integrations.notion_world import SOMEBODY, World
+from verification.notion.notion_server import Reply
 
 
 class Killed(BaseException):
@@ -100,7 +100,7 @@ def test_the_page_of_a_parent_follows_a_dismissal(world: World) -> None:
 
 
 def test_a_log_that_is_longer_than_a_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syncing, "MOST_EVENTS", 3)
+    monkeypatch.setattr(syncing, "MAX_EVENTS", 3)
     for number in range(10):
         world.submit(f"t{number}")
     sync = world.sync()
@@ -193,10 +193,10 @@ def test_it_waits_as_long_as_notion_asks(world: World, status: int) -> None:
 def test_it_never_waits_for_ever(world: World) -> None:
     world.submit("t1")
     busy = Reply(429, {"code": "rate_limited", "message": "later"}, {"Retry-After": "9999"})
-    world.server.answers.extend([busy] * MOST_TRIES)
+    world.server.answers.extend([busy] * MAX_TRIES)
     with pytest.raises(Unavailable):
         world.run()
-    assert world.slept.count(LONGEST_PAUSE_S) == MOST_TRIES - 1
+    assert world.slept.count(LONGEST_PAUSE_S) == MAX_TRIES - 1
     assert world.run().created == 1
 
 

@@ -9,15 +9,15 @@ from click.testing import CliRunner
 from detent.cli.main import cli
 from detent.engine import Engine
 from detent.errors import Misconfigured
-from detent.integrations.notion import NotionKeeper, connect
 from detent.integrations.notion_api import Notion
+from detent.integrations.notion_sync import NotionKeeper, connect
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
-from detent.store.open import open_store
-from detent.testing.notion_server import NotionServer, serving
+from detent.store.store_url import open_store
 from tests.gateway.installation import until
 from tests.integrations.notion_world import SOMEBODY, World
+from verification.notion.notion_server import NotionServer, serving
 
 
 def installed(tmp_path: Path, server: NotionServer, url: str) -> Settings:

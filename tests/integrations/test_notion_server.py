@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from detent.testing.notion_server import MOST_PER_SECOND, NotionServer, Reply
+from verification.notion.notion_server import MAX_PER_SECOND, NotionServer, Reply
 
 GOOD = {
     "authorization": "Bearer ntn_secret",
@@ -246,10 +246,10 @@ def test_long_lists_come_in_pages(notion: Asking) -> None:
 def test_a_fast_client_is_told_to_wait(notion: Asking) -> None:
     notion.now = 1_000
     codes = []
-    for _ in range(MOST_PER_SECOND + 1):
+    for _ in range(MAX_PER_SECOND + 1):
         notion.now -= 1
         reply = notion.ask("GET", f"/v1/databases/{notion.database['id']}")
         codes.append(reply.status)
-    assert codes == [200] * MOST_PER_SECOND + [429]
+    assert codes == [200] * MAX_PER_SECOND + [429]
     assert reply.headers["Retry-After"] == "1"
     assert notion.ask("GET", f"/v1/databases/{notion.database['id']}").status == 200

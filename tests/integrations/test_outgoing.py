@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
+from detent.addresses import is_public
 from detent.errors import Forbidden, Invalid, Misconfigured, NotFound
-from detent.integrations.outgoing import (
+from detent.integrations.outgoing_http import (
     LONGEST_S,
-    MOST_BYTES,
+    MAX_BYTES,
     TIMEOUT_S,
     Failed,
     Outgoing,
-    is_public,
 )
-from detent.integrations.webhooks import Dispatcher
+from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.operations import webhooks as ops
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller
 from detent.settings import Settings
 from tests.gateway.installation import DEADLINE_S
@@ -32,8 +32,8 @@ from tests.integrations.receiver import Receiver
 
 
 def test_a_private_address_is_refused_unless_allowed(core: Core, receiver: Receiver) -> None:
-    core.settings = Settings()
     put(core, receiver)
+    core.settings = Settings()  # the setting was changed since
     submit(core, "t")
     Dispatcher(core, "here").pass_once()
     assert receiver.received == []
@@ -60,6 +60,22 @@ def test_a_private_address_is_refused_unless_allowed(core: Core, receiver: Recei
         "2002:a00:1::",
         "2001:0:4136:e378:8000:63bf:3fff:fdd2",
         "ff02::1",
+        "172.31.255.255",
+        "192.0.0.8",
+        "192.0.2.1",
+        "192.88.99.1",
+        "198.19.255.255",
+        "198.51.100.1",
+        "203.0.113.255",
+        "240.0.0.1",
+        "100::1",
+        "2001:2::1",
+        "2001:db8::1",
+        "3fff::1",
+        "5f00::1",
+        "64:ff9b:1::1",
+        "fec0::1",
+        "::ffff:192.0.2.1",
     ],
 )
 def test_addresses_that_are_not_public(address: str) -> None:
@@ -71,11 +87,53 @@ def test_addresses_that_are_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 
 
+def test_what_is_public_is_this_projects_own_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ipaddress` says other things in other versions of Python."""
+    for kind in (ipaddress.IPv4Address, ipaddress.IPv6Address):
+        for name in ("is_global", "is_private", "is_reserved", "is_multicast"):
+            monkeypatch.setattr(kind, name, property(lambda _: pytest.fail("it was asked")))
+    assert is_public(ipaddress.ip_address("93.184.215.14"))
+    assert is_public(ipaddress.ip_address("2606:2800:21f:cb07:6820:80da:af6b:8b2c"))
+    assert not is_public(ipaddress.ip_address("fd00::1"))
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("https://127.0.0.1/", "127.0.0.1, which is not a public address"),
+        ("https://[::1]/", "::1, which is not a public address"),
+        ("https://2130706433/", "127.0.0.1, which is not a public address"),
+        ("https://0x7f.1/", "127.0.0.1, which is not a public address"),
+        ("https://localhost/", "127.0.0.1, which is not a public address"),
+        ("https://169.254.169.254/latest", "which is not a public address"),
+        ("https://[::ffff:10.0.0.1]/", "which is not a public address"),
+        ("http://93.184.215.14/", "only https may go to public addresses"),
+        ("http://example.org/", "only https may go to public addresses"),
+    ],
+)
+def test_an_address_that_is_never_sent_to_is_refused_when_it_is_put(
+    core: Core, url: str, rule: str
+) -> None:
+    core.settings = Settings()
+    with pytest.raises(Invalid) as raised:
+        ops.put_webhook(core, OWNER, name="chat", url=url)
+    assert rule in str(raised.value)
+    assert "webhooks.allow" in raised.value.hint
+
+
+def test_an_allowed_network_can_be_put(core: Core) -> None:
+    core.settings = Settings(webhooks_allow=("10.0.0.0/8",))
+    for url in ("http://10.1.2.3/", "http://inside.example.org/", "https://example.org/"):
+        ops.put_webhook(core, OWNER, name="chat", url=url)
+    with pytest.raises(Invalid, match="not a public address"):
+        ops.put_webhook(core, OWNER, name="chat", url="http://192.168.0.1/")
+
+
 def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(*_: object, **__: object) -> list[Any]:
         return [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", ("10.0.0.1", 443))]
 
-    monkeypatch.setattr("detent.integrations.outgoing.socket.getaddrinfo", found)
+    monkeypatch.setattr("detent.integrations.outgoing_http.socket.getaddrinfo", found)
     with pytest.raises(Failed, match=r"10\.0\.0\.1, which is not a public address"):
         Outgoing().post("https://example.org/", {}, b"")
 
@@ -84,7 +142,7 @@ def test_the_open_internet_is_for_https_alone(monkeypatch: pytest.MonkeyPatch) -
     def found(*_: object, **__: object) -> list[Any]:
         return [(2, 1, 6, "", ("93.184.215.14", 80))]
 
-    monkeypatch.setattr("detent.integrations.outgoing.socket.getaddrinfo", found)
+    monkeypatch.setattr("detent.integrations.outgoing_http.socket.getaddrinfo", found)
     with pytest.raises(Failed, match="only https"):
         Outgoing().post("http://example.org/", {}, b"")
 
@@ -103,7 +161,7 @@ def test_a_name_is_looked_up_once_and_what_was_checked_is_connected_to(
         assert asked.count(host) == 1, "it was looked up again"
         return really("127.0.0.1", *place, **wanted)
 
-    monkeypatch.setattr("detent.integrations.outgoing.socket.getaddrinfo", found)
+    monkeypatch.setattr("detent.integrations.outgoing_http.socket.getaddrinfo", found)
     outgoing = Outgoing([ipaddress.ip_network("127.0.0.0/8")])
     url = f"http://rebound.example:{receiver.server_port}/hook"
     assert outgoing.post(url, {}, b"").status == 200
@@ -115,7 +173,7 @@ def test_a_receiver_that_says_nothing_is_not_waited_for(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert TIMEOUT_S <= LONGEST_S <= 15
-    monkeypatch.setattr("detent.integrations.outgoing.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("detent.integrations.outgoing_http.TIMEOUT_S", 0.05)
     over = threading.Event()
     receiver.meanwhile = lambda: over.wait(DEADLINE_S)
     with pytest.raises(Failed, match=r"no answer: .*Timeout"):
@@ -152,7 +210,9 @@ def trickle() -> Iterator[Callable[[bytes], str]]:
 def test_an_answer_that_never_ends_is_left_behind(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", 3.0)  # enough for its headers
+    monkeypatch.setattr(
+        "detent.integrations.outgoing_http.LONGEST_S", 3.0
+    )  # enough for its headers
     url = trickle(b"HTTP/1.1 500 Oh\r\nContent-Length: 1000000\r\n\r\n")
     answer = Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(url, {}, b"")
     assert answer.status == 500
@@ -162,7 +222,7 @@ def test_an_answer_that_never_ends_is_left_behind(
 def test_headers_that_never_end_are_no_answer(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("detent.integrations.outgoing.LONGEST_S", 0.2)
+    monkeypatch.setattr("detent.integrations.outgoing_http.LONGEST_S", 0.2)
     with pytest.raises(Failed, match=r"no answer: TimeoutError: not within 0\.2 s"):
         Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(trickle(b"HTTP/1.1 "), {}, b"")
 
@@ -179,7 +239,7 @@ def test_a_redirect_is_not_followed(core: Core, receiver: Receiver, dispatcher: 
 def test_an_endless_answer_is_cut(receiver: Receiver) -> None:
     receiver.answers = [(500, {}, b"x" * 1_000_000)]
     outgoing = Outgoing([ipaddress.ip_network("127.0.0.0/8")])
-    assert len(outgoing.post(receiver.url, {}, b"").body) == MOST_BYTES
+    assert len(outgoing.post(receiver.url, {}, b"").body) == MAX_BYTES
 
 
 def test_nobody_there_is_a_failure_like_others(core: Core, dispatcher: Dispatcher) -> None:

@@ -3,9 +3,9 @@
 import json
 
 from detent.engine.claims import ClaimAsk
-from detent.integrations.webhooks import Dispatcher
+from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from tests.integrations.hooks import SOMEBODY, put, submit
 from tests.integrations.receiver import Receiver
 

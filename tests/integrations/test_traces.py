@@ -14,7 +14,7 @@ from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured, Unavailable
 from detent.integrations.traces import Traces, exporter_from_environment
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.testing.clock import VirtualClock
 from tests.integrations.hooks import SOMEBODY, submit
 from tests.integrations.receiver import Receiver

@@ -15,14 +15,14 @@ from detent import feed
 from detent.engine import Engine
 from detent.engine.claims import ClaimAsk
 from detent.errors import NotFound
-from detent.integrations import webhooks as sending
-from detent.integrations.webhooks import RETRIES_S, Dispatcher
+from detent.integrations import webhook_dispatcher as sending
+from detent.integrations.webhook_dispatcher import RETRIES_S, Dispatcher
 from detent.kernel import commands as c
 from detent.operations import webhooks as ops
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER
 from detent.store.memory import MemoryStore
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from tests.gateway.installation import DEADLINE_S, until
 from tests.integrations.hooks import SETTINGS, SOMEBODY, listed, put, said, submit
@@ -301,7 +301,7 @@ def test_killed_before_the_outbox_is_written_nothing_is_lost_and_nothing_twice(
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr("detent.store.memory.writing.Transaction.put_rows", die)
+        dying.setattr("detent.store.memory.writer.Transaction.put_rows", die)
         with pytest.raises(Killed):
             Dispatcher(core, "here").pass_once()
     assert listed(core)["pending"] == 0
@@ -352,7 +352,7 @@ def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -
 def test_the_outbox_is_a_window_and_the_log_keeps_the_rest(
     core: Core, clock: VirtualClock, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "MOST_PENDING", 5)
+    monkeypatch.setattr(sending, "MAX_PENDING", 5)
     dispatcher = Dispatcher(core, "here")
     put(core, receiver)
     receiver.answers = [500]

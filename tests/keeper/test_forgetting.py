@@ -13,17 +13,17 @@ import pytest
 from detent.engine import Engine, Idempotency
 from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured
-from detent.keeper import directories, retention, state
-from detent.keeper.directories import Directories, Sweep, Swept
+from detent.keeper import retention_sweep, run_directories, state_file
+from detent.keeper.run_directories import Directories, Sweep, Swept
 from detent.kernel import commands as c
-from detent.operations import system, thresholds
-from detent.operations.core import Core
+from detent.operations import installation, thresholds
+from detent.operations.context import Core
 from detent.operations.evidence import attach_evidence
 from detent.operations.registry import OWNER
 from detent.settings import Settings
-from detent.store.files import Piece
-from detent.store.open import open_store
+from detent.store.blobs import Piece
 from detent.store.port import Store
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
@@ -81,19 +81,19 @@ def sweep(core: Core, **options: Any) -> dict[str, int]:
 def test_all_that_goes_is_counted_however_many_batches_it_takes(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST", 2)
+    monkeypatch.setattr(retention_sweep, "MOST", 2)
     for number in range(4):
         done(core, f"task-{number}")
     clock.advance(seconds=31 * DAY_S)
-    assert retention.run_to_the_end(core, dry_run=True).work == 4
-    assert retention.run_to_the_end(core).work == 4
-    assert retention.run_to_the_end(core).work == 0
+    assert retention_sweep.run_to_the_end(core, dry_run=True).work == 4
+    assert retention_sweep.run_to_the_end(core).work == 4
+    assert retention_sweep.run_to_the_end(core).work == 0
 
 
 def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST", 2)
+    monkeypatch.setattr(retention_sweep, "MOST", 2)
     for number in range(5):
         done(core, f"task-{number}", fail=True, lifecycle="review")
         clock.advance(seconds=1)
@@ -102,9 +102,9 @@ def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
     )
     core.engine.do(waiting, PERSON)
     clock.advance(seconds=400 * DAY_S)
-    assert retention.run(core) == 3
+    assert retention_sweep.run(core) == 3
     core.engine.do(c.CancelTask("waiting"), PERSON)
-    assert retention.run(core) == 2
+    assert retention_sweep.run(core) == 2
 
 
 # ---- keys, output, blobs -------------------------------------------------------------------
@@ -113,36 +113,36 @@ def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
 def test_expired_keys_go(core: Core, clock: VirtualClock) -> None:
     key = Idempotency("p", "k", "digest")
     core.engine.do(c.SubmitJob("j", "p", "x"), PERSON, key=key)
-    assert retention.forget_keys(core) == 0
+    assert retention_sweep.forget_keys(core) == 0
     clock.advance(seconds=8 * DAY_S)
-    assert retention.forget_keys(core, dry_run=True) == 1
-    assert retention.run(core) == 1
-    assert retention.forget_keys(core) == 0
+    assert retention_sweep.forget_keys(core, dry_run=True) == 1
+    assert retention_sweep.run(core) == 1
+    assert retention_sweep.forget_keys(core) == 0
 
 
 def test_blobs_go_when_nothing_names_them(core: Core, clock: VirtualClock) -> None:
     run_id = done(core, "t")
     kept = attach_evidence(core, OWNER, run_id, "a.log", BytesIO(b"kept"))["sha256"]
     loose = core.store.blobs.put(BytesIO(b"loose")).sha256
-    assert retention.forget_blobs(core, "")[0] == 0  # its event may be on the way
+    assert retention_sweep.forget_blobs(core, "")[0] == 0  # its event may be on the way
     clock.advance(seconds=2 * DAY_S)
-    assert retention.forget_blobs(core, "", dry_run=True) == (1, 5, "")
-    assert retention.forget_blobs(core, "") == (1, 5, "")
+    assert retention_sweep.forget_blobs(core, "", dry_run=True) == (1, 5, "")
+    assert retention_sweep.forget_blobs(core, "") == (1, 5, "")
     assert core.store.blobs.size(loose) is None
     assert core.store.blobs.size(kept) == 4
     clock.advance(seconds=30 * DAY_S)
-    retention.run(core)
+    retention_sweep.run(core)
     assert core.store.blobs.size(kept) is None
 
 
 def test_a_pass_goes_on_where_the_last_one_ended(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "MOST_BLOBS", 2)
+    monkeypatch.setattr(retention_sweep, "MAX_BLOBS", 2)
     for number in range(5):
         core.store.blobs.put(BytesIO(b"%d" % number))
     clock.advance(seconds=2 * DAY_S)
-    assert [retention.run(core) for _ in range(4)] == [2, 2, 1, 0]
+    assert [retention_sweep.run(core) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_output_has_a_time_of_its_own(core: Core, clock: VirtualClock) -> None:
@@ -160,12 +160,12 @@ def test_output_has_a_time_of_its_own(core: Core, clock: VirtualClock) -> None:
         return
     old, live = done(core, "t"), done(core, "u", lifecycle="review")
     outputs.append([Piece(each, 0, b"said") for each in (old, live, "nobody-r1")])
-    assert retention.run(core) == 1  # of a run that is gone
+    assert retention_sweep.run(core) == 1  # of a run that is gone
     clock.advance(seconds=29 * DAY_S)
-    retention.run(core)
+    retention_sweep.run(core)
     assert outputs.read(old, 0, 10) == b"said"
     core.settings = Settings(store_data_dir=core.settings.store_data_dir, retention_output_days=2)
-    assert retention.run(core) == 1
+    assert retention_sweep.run(core) == 1
     assert outputs.read(old, 0, 10) == b""
     assert outputs.read(live, 0, 10) == b"said"
 
@@ -239,18 +239,18 @@ def test_no_link_in_the_place_of_a_directory_is_followed(
 def test_days_are_settings(core: Core, clock: VirtualClock) -> None:
     done(core, "t")
     clock.advance(seconds=2 * DAY_S)
-    assert retention.run(core) == 0
+    assert retention_sweep.run(core) == 0
     core.settings = Settings(store_data_dir=core.settings.store_data_dir, retention_done_days=1)
-    assert retention.run(core) == 1
+    assert retention_sweep.run(core) == 1
 
 
 def test_thresholds_are_settings(core: Core) -> None:
     for number in range(4):
         known = (f"t{number}", "p", "board", "x", "cli")
         core.engine.do(c.SubmitTask(*known, queue=True), PERSON)
-    assert system.verdict(core).verdict == "ok"
+    assert installation.verdict(core).verdict == "ok"
     core.settings = Settings(health_queue_ok_below=2, health_queue_degraded_to=3)
-    assert system.verdict(core).verdict == "unhealthy"
+    assert installation.verdict(core).verdict == "unhealthy"
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:
@@ -273,7 +273,7 @@ def test_a_sweep_that_fails_does_not_end_sweeping(
         swept.set()
         return Swept()
 
-    monkeypatch.setattr(directories, "EVERY_S", 0.001)
+    monkeypatch.setattr(run_directories, "EVERY_S", 0.001)
     monkeypatch.setattr(Sweep, "run", run)
     part = Directories(core, lambda *_: True)
     part.start()
@@ -286,17 +286,17 @@ def test_a_sweep_that_fails_does_not_end_sweeping(
 
 def test_runs_are_counted_on_and_not_anew(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     done(core, "one")
-    assert state.refresh(core)["stats"] == {"succeeded": 1}
+    assert state_file.refresh(core)["stats"] == {"succeeded": 1}
 
     def never(_: object) -> None:
         raise AssertionError("all runs were counted")
 
-    monkeypatch.setattr(state, "_count_all", never)
+    monkeypatch.setattr(state_file, "_count_all", never)
     done(core, "two")
     done(core, "three", fail=True, options={"retry": {"retries": 0}})
-    assert state.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
+    assert state_file.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
     core.engine.do(c.DeleteTask("one"), PERSON)
-    assert state.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
+    assert state_file.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
 
 
 def test_a_run_that_was_suspended_is_no_success_yet(core: Core) -> None:
@@ -307,17 +307,19 @@ def test_a_run_that_was_suspended_is_no_success_yet(core: Core) -> None:
         run_id = str(held.job.run_id)
         ask = c.SuspendRun(held.grant, run_id, "ask", "question", detail={"text": "?"})
         core.engine.do(ask, c.Actor("worker:w"))
-        assert state.refresh(core)["stats"] == counted  # first all of them, then on from there
+        assert state_file.refresh(core)["stats"] == counted  # first all of them, then on from there
 
 
 def test_two_who_count_do_not_count_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     done(core, "one")
-    state.refresh(core)
+    state_file.refresh(core)
     done(core, "two")
-    counted = state._counted(core)
-    state.refresh(core)
-    monkeypatch.setattr(state, "_counted", lambda _: counted)  # it was counted before the other
+    counted = state_file._counted(core)
+    state_file.refresh(core)
+    monkeypatch.setattr(
+        state_file, "_counted", lambda _: counted
+    )  # it was counted before the other
     done(core, "three")
-    assert state.refresh(core)["stats"] == {"succeeded": 2}
+    assert state_file.refresh(core)["stats"] == {"succeeded": 2}
     monkeypatch.undo()
-    assert state.refresh(core)["stats"] == {"succeeded": 3}
+    assert state_file.refresh(core)["stats"] == {"succeeded": 3}

@@ -14,12 +14,12 @@ import pytest
 from detent import intake_row
 from detent.engine import Engine
 from detent.errors import Invalid, NotFound
-from detent.keeper import intake
-from detent.operations.core import Core
+from detent.keeper import intake_drain
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Query
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 
 Rows = list[dict[str, Any]]
@@ -73,19 +73,19 @@ def test_a_submission_is_committed_with_the_rows_beside_it(
 ) -> None:
     theirs.execute("INSERT INTO orders VALUES (7)")
     theirs.execute(*row("bill", {"order": 7}, project="shop", title="Bill 7"))
-    assert intake.run(core) == 0  # not committed: nobody sees it
+    assert intake_drain.run(core) == 0  # not committed: nobody sees it
     theirs.commit()
-    assert intake.run(core) == 1
+    assert intake_drain.run(core) == 1
     (task,) = tasks(core)
     assert (task["project"], task["title"], task["payload"]) == ("shop", "Bill 7", {"order": 7})
     assert (task["state"], task["created_by"]) == ("queued", "intake")
-    assert intake.run(core) == 0
+    assert intake_drain.run(core) == 0
 
 
 def test_what_was_rolled_back_never_was(core: Core, theirs: Any, row: Callable[..., Any]) -> None:
     theirs.execute(*row("bill"))
     theirs.rollback()
-    assert intake.run(core) == 0
+    assert intake_drain.run(core) == 0
     assert tasks(core) == []
 
 
@@ -98,7 +98,7 @@ def test_several_keepers_take_each_row_in_once(
 
     def drain() -> None:
         with installation(url, tmp_path) as another:
-            while intake.run(another):
+            while intake_drain.run(another):
                 pass
 
     threads = [Thread(target=drain) for _ in range(3)]
@@ -113,7 +113,7 @@ def test_a_key_makes_one_task_of_two_rows(core: Core, theirs: Any, row: Callable
     for _ in range(2):
         theirs.execute(*row("bill", {"order": 7}, idempotency_key="order-7"))
     theirs.commit()
-    assert intake.run(core) == 2
+    assert intake_drain.run(core) == 2
     assert len(tasks(core)) == 1
 
 
@@ -135,12 +135,12 @@ def test_a_row_that_is_refused_stays_with_the_reason_and_hinders_nobody(
     theirs.execute(statement, (operation, body, None))
     theirs.execute(*row("bill", {"order": 8}))
     theirs.commit()
-    intake.run(core)
+    intake_drain.run(core)
     assert [each["payload"] for each in tasks(core)] == [{"order": 8}]
     ((kept, error),) = theirs.execute("SELECT body, error FROM intake").fetchall()
     assert kept == body
     assert reason in error
-    assert intake.run(core) == 0  # it is not tried again and again
+    assert intake_drain.run(core) == 0  # it is not tried again and again
 
 
 def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(
@@ -151,7 +151,7 @@ def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(
     theirs.execute(*row("bill", {"order": 8}))
     theirs.execute(*row("fly", {}, idempotency_key="k"))
     theirs.commit()
-    intake.run(core)
+    intake_drain.run(core)
     assert [each["payload"] for each in tasks(core)] == [{"order": 8}]
     first, second = call("inbox", core, OWNER)["refused"]
     assert (first["project"], first["intent"], first["operation"]) == (

@@ -9,16 +9,16 @@ import pytest
 from detent.engine import Engine
 from detent.engine.claims import ClaimAsk
 from detent.errors import NotFound
-from detent.keeper import due, retention, state, unblock
-from detent.keeper.loop import Duty, Keeper, _pause_us
+from detent.keeper import retention_sweep, state_file, timers, unblocker
+from detent.keeper.keeper import Duty, Keeper, _pause_us
 from detent.kernel import commands as c
 from detent.operations import store_time
-from detent.operations.core import Core
+from detent.operations.context import Core
+from detent.operations.installation import figures
 from detent.operations.registry import OWNER
-from detent.operations.system import figures
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.sqlite import SqliteStore
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
@@ -134,9 +134,9 @@ def test_the_mean_duration_is_that_of_runs_that_ended(core: Core, clock: Virtual
 def test_a_lost_worker_gives_its_job_back(core: Core, clock: VirtualClock) -> None:
     submit(core, "t")
     claim(core)
-    assert due.run(core) == 0
+    assert timers.run(core) == 0
     clock.advance(seconds=31)
-    assert due.run(core) == 1
+    assert timers.run(core) == 1
     assert task_state(core, "t") == "todo"
 
 
@@ -145,9 +145,9 @@ def test_a_retry_that_is_due_unblocks_its_task(core: Core, clock: VirtualClock) 
     grant = claim(core)
     core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), SOMEBODY)
     assert task_state(core, "t") == "blocked"
-    assert unblock.run(core) == 0
+    assert unblocker.run(core) == 0
     clock.advance(seconds=31)
-    assert unblock.run(core) == 1
+    assert unblocker.run(core) == 1
     assert task_state(core, "t") == "todo"
 
 
@@ -173,9 +173,9 @@ def test_what_has_ended_is_forgotten_in_its_time(
         else:
             core.engine.do(c.FailRun(grant, "t-j1-r1", "error", "bad"), SOMEBODY)
     clock.advance(seconds=days * DAY_S - 60)
-    assert retention.run(core) == 0
+    assert retention_sweep.run(core) == 0
     clock.advance(seconds=120)
-    assert retention.run(core) == 1
+    assert retention_sweep.run(core) == 1
     with pytest.raises(NotFound):
         core.task(OWNER, "t")
 
@@ -183,17 +183,17 @@ def test_what_has_ended_is_forgotten_in_its_time(
 def test_live_work_is_never_forgotten(core: Core, clock: VirtualClock) -> None:
     submit(core, "t")
     clock.advance(seconds=400 * DAY_S)
-    assert retention.run(core) == 0
+    assert retention_sweep.run(core) == 0
     assert task_state(core, "t") == "todo"
 
 
 def test_state_json_shows_queue_last_run_and_health(core: Core, tmp_path: Path) -> None:
     submit(core, "t")
-    state.refresh(core)
+    state_file.refresh(core)
     document = json.loads((tmp_path / "state.json").read_text())
     assert (document["queueLength"], document["lastRun"]) == (1, None)
     finish(core, claim(core))
-    state.heartbeat(core)
+    state_file.heartbeat(core)
     document = json.loads((tmp_path / "state.json").read_text())
     assert document["queueLength"] == 0
     assert document["lastRun"]["id"] == "t-j1-r1"

@@ -9,13 +9,13 @@ import pytest
 
 from detent.engine import Engine
 from detent.errors import Invalid
-from detent.keeper import schedules as duty
+from detent.keeper import scheduler as duty
 from detent.kernel.commands import CancelTask
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.schedules import ACTOR
-from detent.schedules import S_US, Schedule, due_times, schedule_from, times
+from detent.schedule_times import S_US, Schedule, due_times, schedule_from, times
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 
 HOUR_US = 3_600 * S_US

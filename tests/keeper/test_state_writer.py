@@ -11,11 +11,11 @@ import pytest
 from detent import feed
 from detent.engine import Engine
 from detent.errors import Unavailable
-from detent.keeper import state
+from detent.keeper import state_file
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from tests.gateway.installation import until
 
 
@@ -23,7 +23,7 @@ from tests.gateway.installation import until
 def writing(directory: Path) -> Iterator[Core]:
     store = open_store(str(directory / "detent.db"))
     core = Core(store, Engine(store), Settings(store_data_dir=str(directory)), {"x": {}})
-    writer = state.StateWriter(core)
+    writer = state_file.StateWriter(core)
     writer.start()
     try:
         yield core
@@ -40,7 +40,7 @@ def queue_length(directory: Path) -> int | None:
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), Unavailable("cut", retry_after_s=1)])
-@pytest.mark.parametrize(("where", "name"), [(state, "refresh"), (feed, "read")])
+@pytest.mark.parametrize(("where", "name"), [(state_file, "refresh"), (feed, "read")])
 def test_a_failed_refresh_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: Exception
 ) -> None:

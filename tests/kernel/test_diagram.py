@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from detent.kernel.diagram import Format, diagram
-from detent.kernel.layout import Edge, Placement, Point, Size, place
+from detent.diagrams.drawing import Format, diagram
+from detent.diagrams.layout import Edge, Placement, Point, Size, place
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.lifecycles import LIFECYCLES
 

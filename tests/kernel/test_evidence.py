@@ -2,7 +2,7 @@
 
 import pytest
 
-from detent.kernel.evidence import is_question, type_of
+from detent.kernel.evidence_types import is_question, type_of
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from detent.errors import Refused
 from detent.kernel import events as e
+from detent.kernel.entities import Job
 from detent.kernel.invariants import (
     INVARIANTS,
     STATE_EVENTS,
@@ -18,7 +19,6 @@ from detent.kernel.invariants import (
     running_is_claimed,
 )
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import Job
 
 JOB = LIFECYCLES["job"]
 FOREIGN = ("plan_generated", "node_started", "tool_invocation_started", "")

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.errors import Invalid, NotFound, Refused
-from detent.kernel.exchange import export, read
 from detent.kernel.lifecycle import Lifecycle, Row, State, normalise, rows_from
+from detent.kernel.lifecycle_json import export, read
 from detent.kernel.lifecycles import LIFECYCLES, lifecycle
-from detent.kernel.look import APPEARANCES, Look
+from detent.kernel.state_shapes import APPEARANCES, Look
 
 DOOR = Lifecycle(
     name="door",

@@ -3,7 +3,7 @@
 import pytest
 
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.mapping import VIEWS, BlockReason, seen
+from detent.kernel.state_mapping import VIEWS, BlockReason, seen
 
 EXPECTED = {
     ("board", "inbox"): ("pending", "working", "SUBMITTED"),

@@ -54,7 +54,8 @@ def test_a_step_by_its_name_alone() -> None:
 
 def test_defaults_of_a_step() -> None:
     step = PlanStep("build", "build")
-    assert (step.needs, step.when, step.max_retries) == ((), "all_succeeded", 3)
+    assert (step.needs, step.when) == ((), "all_succeeded")
+    assert (step.max_retries, step.retry) == (None, None)
     assert (step.timeout_ms, step.hold_resource_ms, step.critic) == (None, 0, None)
     assert (step.capabilities_required, step.label_selector, step.avoid) == ((), {}, ())
 
@@ -69,6 +70,7 @@ def test_a_step_with_everything() -> None:
         "label_selector": {"zone": "eu"},
         "avoid": ["browser-3"],
         "max_retries": 0,
+        "retry": {"max_attempts": 2, "delay_ms": 500},
         "timeout_ms": 1,
         "hold_resource_ms": 60_000,
         "acquire_timeout_ms": 5_000,
@@ -139,6 +141,8 @@ def deep(levels: int) -> list[Any]:
         (with_step(max_retries=-1), "plan.steps[1].max_retries"),
         (with_step(max_retries=True), "plan.steps[1].max_retries"),
         (with_step(max_retries=1_001), "plan.steps[1].max_retries"),
+        (with_step(retry={"retries": -1}), "plan.steps[1].retry.retries"),
+        (with_step(retry=[3]), "plan.steps[1].retry"),
         (with_step(timeout_ms=0), "plan.steps[1].timeout_ms"),
         (with_step(timeout_ms=31_536_000_001), "plan.steps[1].timeout_ms"),
         (with_step(hold_resource_ms=31_536_000_001), "plan.steps[1].hold_resource_ms"),

@@ -12,24 +12,42 @@ from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import predicates
-from detent.kernel.decide import HANDLERS, decide, due, guards, judging, planning, reports
+from detent.kernel.couplings import COUPLINGS
+from detent.kernel.decide import (
+    HANDLERS,
+    control,
+    decide,
+    guards,
+    plans,
+    review,
+    timers,
+    worker_reports,
+)
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Task
 from detent.kernel.evolve.table import CHANGES
 from detent.kernel.invariants import offences
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import Job, Task
-from detent.testing.promises import Broken
-from detent.testing.scenes import SCENES, Action, Scene
-from detent.testing.search import Outcome, State, attempt, beginning, key, search
+from detent.kernel.transitions import actions, coupled
+from verification.model_search.promises import Broken
+from verification.model_search.scenarios import SCENES, Action, Scene
+from verification.model_search.search import Outcome, State, attempt, beginning, key, search
 
-REVIEWED, ASKED, DEPENDING, SUBTASK, CHILD = SCENES
+REVIEWED, ASKED, DEPENDING, SUBTASK, CHILD, HANDLED = SCENES
 #: A search that sees much less than it did is a broken search, not a better kernel.
-FLOORS = {REVIEWED: 3_300, ASKED: 5_000, DEPENDING: 4_000, SUBTASK: 3_000, CHILD: 3_500}
+FLOORS = {
+    REVIEWED: 3_300,
+    ASKED: 5_000,
+    DEPENDING: 4_000,
+    SUBTASK: 7_000,
+    CHILD: 3_500,
+    HANDLED: 12_000,
+}
 #: What a refusal may say; anything else is a mistake in a scene or a hole in the kernel.
 REFUSALS = {
     *("illegal_transition", "not_due", "not_claimable", "own_work", "stale_fence", "job_ended"),
     *("no_question", "open_question", "not_cancelling", "name_used_twice", "rounds_used"),
-    *("dependency_open", "dependency_failed"),
+    *("dependency_open", "dependency_failed", "not_dismissible"),
 }
 NO_WAIT = frozenset({"queued", "running", "completed", "failed", "cancelled"})
 JOB_STATES = {
@@ -38,6 +56,7 @@ JOB_STATES = {
     DEPENDING: NO_WAIT | {"waiting", "retrying"},
     SUBTASK: NO_WAIT,
     CHILD: NO_WAIT | {"parked"},
+    HANDLED: NO_WAIT | {"parked"},
 }
 JUDGED = {("review", state) for state in ("queued", "running", "ready", "completed", "cancelled")}
 TASK_STATES: dict[Scene, set[tuple[str, str]]] = {
@@ -46,14 +65,16 @@ TASK_STATES: dict[Scene, set[tuple[str, str]]] = {
     DEPENDING: {("board", state) for state in ("todo", "doing", "blocked", "done", "cancelled")},
     SUBTASK: JUDGED | {("review", state) for state in ("pending", "blocked", "failed")},
     CHILD: set(),
+    HANDLED: {("board", state) for state in ("todo", "doing", "blocked", "done", "cancelled")},
 }
 BY_WORKERS = {"ClaimJob", "CompleteRun", "HandBack", "ConfirmCancel", "ReclaimJob"}
 TAKEN = {
     REVIEWED: {"AcceptTask", "ResumeTask", "TimeOutRun", "WakeJob", "SendSignal"},
     ASKED: {"AnswerTask", "AcceptTask", "RejectTask", "RetryTask", "FailRun", "RetryJob"},
     DEPENDING: {"FailRun", "RequeueJob", "WakeJob", "RecordCheckpoint", "UnblockTask"},
-    SUBTASK: {"AcceptTask", "RejectTask", "QueueTask", "CancelTask"},
+    SUBTASK: {"AcceptTask", "RejectTask", "QueueTask", "CancelTask", "DismissSubtask"},
     CHILD: {"SuspendRun", "CancelJob", "RetryJob"},
+    HANDLED: {"SuspendRun", "CancelTask", "DismissSubtask", "RetryTask"},
 }
 
 
@@ -103,7 +124,7 @@ def unfenced(patch: Patch) -> None:
             raise Refused("it does not run", code="stale_fence")
         return job
 
-    for module in (guards, reports, planning):
+    for module in (guards, worker_reports, plans):
         patch.setattr(module, "held", held)
 
 
@@ -119,7 +140,7 @@ def reclaims_waiting_work(patch: Patch) -> None:
         if draft.job(command.job_id).state in ("waiting", "parked"):
             draft.emit(command.job_id, e.JobRequeued("lost"))
             return "queued"
-        return due.reclaim_job(draft, command)
+        return timers.reclaim_job(draft, command)
 
     for state in ("waiting", "parked"):
         ungoverned(patch, "job", state, "job_requeued", "queued")
@@ -165,7 +186,7 @@ def approves_itself(patch: Patch) -> None:
     def anybody(draft: Draft, work: Task | Job, what: str) -> None:
         return None
 
-    patch.setattr(judging, "not_its_own", anybody)
+    patch.setattr(review, "not_its_own", anybody)
 
 
 def claims_what_runs(patch: Patch) -> None:
@@ -177,7 +198,7 @@ def claims_what_runs(patch: Patch) -> None:
             taken = e.JobRunning(command.worker, command.nonce, job.fence + 1, job.attempt + 1)
             draft.emit(job.id, taken)
             return c.Grant(job.id, job.fence + 1, command.nonce)
-        return reports.claim_job(draft, command)
+        return worker_reports.claim_job(draft, command)
 
     ungoverned(patch, "job", "running", "job_running", "running")
     patch.setitem(HANDLERS, c.ClaimJob, claim)
@@ -209,9 +230,68 @@ def hangs_on_the_last_retry(patch: Patch) -> None:
     def fail(draft: Draft, command: c.FailRun) -> str:
         if draft.job(command.grant.job_id).failures:
             raise Refused("not now", code="illegal_transition")
-        return reports.fail_run(draft, command)
+        return worker_reports.fail_run(draft, command)
 
     patch.setitem(HANDLERS, c.FailRun, fail)
+
+
+def dismisses_live_subtasks(patch: Patch) -> None:
+    """A subtask is dismissed whatever it does."""
+
+    def dismiss(draft: Draft, command: c.DismissSubtask) -> str:
+        task = draft.task(command.task_id)
+        if task.state in ("done", "completed") or task.parent_id is None:
+            return control.dismiss_subtask(draft, command)
+        for parent in draft.ancestors(task):
+            if task.id not in parent.settled:
+                draft.emit(parent.id, e.SubtaskDismissed(task.id, task.state))
+        return "dismissed"
+
+    patch.setitem(HANDLERS, c.DismissSubtask, dismiss)
+
+
+def settles_without_an_event(patch: Patch) -> None:
+    """A dismissal changes the row of the parent, and nothing says so."""
+
+    def settle(draft: Draft, task: Task, reason: str | None) -> bool:
+        for each in draft.ancestors(task):
+            settled = (*each.settled, task.id)
+            draft.tasks[each.id] = each._replace(
+                open_subtasks=each.open_subtasks - 1, settled=settled
+            )
+        return True
+
+    patch.setattr(actions, "dismiss", settle)
+
+
+def completes_over_a_failed_subtask(patch: Patch) -> None:
+    """A subtask that failed counts as settled: nobody has looked at it."""
+
+    def counted(task: Task, event: e.SubtaskFailed, at: int, state: str) -> Task:
+        return task._replace(open_subtasks=task.open_subtasks - 1, failed_subtask=event.task_id)
+
+    patch.setitem(CHANGES, e.SubtaskFailed, counted)
+
+
+def forgets_what_was_handled(patch: Patch) -> None:
+    """A handler receives a failure as an outcome, and its task waits for that subtask anyway."""
+    for module in (actions, coupled):
+        patch.setattr(module, "settle_handled", lambda draft, wait: None)
+
+
+def leaves_a_board_parent_in_work(patch: Patch) -> None:
+    """The job of a board task has completed, and the task stays in work for its subtasks."""
+
+    def finish(draft: Draft, record: e.Record) -> None:
+        task = draft.task(draft.job(record.stream).task_id or "")
+        if task.lifecycle == "review" or task.open_subtasks == 0:
+            coupled.finish_task(draft, record)
+
+    rows = [
+        row._replace(then=finish) if row.then is coupled.finish_task else row
+        for row in COUPLINGS[e.JobCompleted]
+    ]
+    patch.setitem(COUPLINGS, e.JobCompleted, tuple(rows))
 
 
 VARIANTS: list[tuple[Callable[[Patch], None], Scene, str]] = [
@@ -231,6 +311,13 @@ VARIANTS: list[tuple[Callable[[Patch], None], Scene, str]] = [
     (forgets_a_cancel, ASKED, "P11"),
     (writes_beside_the_log, SUBTASK, "P8"),
     (hangs_on_the_last_retry, DEPENDING, "P5"),
+    (dismisses_live_subtasks, SUBTASK, "settled"),
+    (dismisses_live_subtasks, HANDLED, "settled"),
+    (settles_without_an_event, SUBTASK, "P8"),
+    (completes_over_a_failed_subtask, SUBTASK, "settled"),
+    (completes_over_a_failed_subtask, HANDLED, "settled"),
+    (forgets_what_was_handled, HANDLED, "settled"),
+    (leaves_a_board_parent_in_work, HANDLED, "levels"),
 ]
 
 

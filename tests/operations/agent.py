@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 
 from detent.engine import Claimed
-from detent.operations.agents import issue_run_token
+from detent.operations.run_tokens import issue_run_token
 from tests.gateway.installation import Installation
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from detent.engine import Claimed, Engine, due
+from detent.engine import Claimed, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
@@ -80,6 +80,12 @@ class Desk:
         detail = more.pop("detail", {"text": "Which?"})
         self.tell(c.SuspendRun(held.grant, self.run_id(held), kind, kind, detail=detail, **more))
 
+    def reserve(self, claimed: Claimed) -> int | None:
+        """What is set aside for the run, in micro-dollars."""
+        command = c.ReserveFunds(claimed.grant, claimed.job.run_id or "")
+        amount: int | None = self.core.engine.do(command, c.Actor("worker:w1"))
+        return amount
+
     def charge(self, claimed: Claimed, dollars: float, tokens: int = 0) -> Any:
         cost = round(dollars * 1_000_000)
         return self.tell(c.ChargeRun(claimed.grant, self.run_id(claimed), cost, tokens, 2 * tokens))
@@ -89,7 +95,7 @@ class Desk:
     def later(self, seconds: float) -> None:
         self.clock.set(self.clock.now + round(seconds * S_US))
         engine = self.core.engine
-        engine.within(lambda tx: due.run(tx, 1_000, engine.lifetimes))
+        engine.within(lambda tx: due_timers.run(tx, 1_000, engine.lifetimes))
 
     def head(self) -> int:
         with self.core.store.read() as view:

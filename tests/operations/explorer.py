@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job, Task
 from detent.operations.actions import is_spent
 from detent.store.memory.tables import Tables
 from tests.operations.desk import WORKER, Desk

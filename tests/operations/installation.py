@@ -8,7 +8,7 @@ from typing import Any
 from detent.engine import Claimed, Engine
 from detent.engine.claims import ClaimAsk
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, call
 from detent.settings import Settings
 from detent.store.sqlite import SqliteStore

@@ -7,7 +7,7 @@ import pytest
 
 from detent.errors import Refused
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.mapping import BlockReason
+from detent.kernel.state_mapping import BlockReason
 from tests.operations.desk import Desk
 
 Scene = Callable[[Desk, str], str]

@@ -14,8 +14,8 @@ from detent import redaction
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS
-from detent.operations.agents import issue_run_token
-from detent.operations.reporting import asked
+from detent.operations.run_reports import asked
+from detent.operations.run_tokens import issue_run_token
 from tests.gateway.installation import Installation, installed
 from tests.operations.agent import Agent, at_work, submitted
 

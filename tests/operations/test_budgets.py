@@ -203,6 +203,36 @@ def test_without_budgets_of_their_own_subtasks_share_what_is_left(desk: Desk) ->
     assert four.task.id == own
 
 
+def test_a_subtask_that_is_added_while_others_run_gets_only_what_is_not_reserved(
+    desk: Desk,
+) -> None:
+    parent = desk.submit(max_budget_usd=10)
+    above = desk.claim()
+    first, second = (desk.submit(parent_id=parent) for _ in range(2))
+    desk.complete(above)
+    one = desk.claim()
+    assert desk.reserve(one) == 5_000_000
+    assert desk.task(first)["state"] == "running"
+    added = [desk.submit(parent_id=parent) for _ in range(3)]
+    held = by_task(desk.claims())
+    assert held.keys() == {second, *added}
+    parts = {name: desk.reserve(each) for name, each in held.items()}
+    assert parts == dict.fromkeys((second, *added), 1_250_000)
+    desk.charge(one, 3)
+    late = desk.submit(parent_id=parent)
+    assert desk.claims() == [], "everything is spent or reserved"
+    assert desk.task(late)["blocked_by"] == "budget"
+    desk.complete(one)  # it leaves two of its five dollars
+    desk.later(10)
+    assert desk.reserve(by_task(desk.claims())[late]) == 2_000_000
+
+
+def test_a_run_without_a_budget_above_it_reserves_nothing(desk: Desk) -> None:
+    made = desk.submit()
+    assert desk.reserve(desk.claim()) is None
+    assert "run_reserved" not in desk.events(made)
+
+
 def test_a_part_is_never_nothing_of_something(desk: Desk) -> None:
     parent = desk.submit(max_budget_usd=0.000001)
     above = desk.claim()

@@ -53,7 +53,7 @@ def test_it_is_held_longer_than_a_lease_and_not_for_ever(place: Place) -> None:
 
 
 def due(place: Place) -> None:
-    from detent.keeper import due as duty
+    from detent.keeper import timers as duty
 
     duty.run(place.core)
 

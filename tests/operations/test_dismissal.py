@@ -222,3 +222,12 @@ def test_as_of_an_earlier_moment_it_was_not_dismissed(desk: Desk) -> None:
     now = desk.ask("task_at", task_id=parent)["task"]
     assert (now["state"], now["settled"], now["open_subtasks"]) == ("ready", [child], 0)
     assert desk.task(parent)["settled"] == [child]
+
+
+def test_what_never_ran_is_signalled_after_it_was_run_if_that_is_possible(desk: Desk) -> None:
+    made = desk.submit(run=False)
+    found = refusal(desk, "signal_task", made, name="go")
+    assert "`detent run " in found.hint
+    desk.ask("cancel_task", task_id=made)
+    found = refusal(desk, "signal_task", made, name="go")
+    assert found.hint == f"Task {made} is cancelled. Possible now: `detent delete {made}`."

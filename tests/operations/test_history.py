@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from detent.errors import Forbidden, Invalid, NotFound
-from detent.operations import looking
+from detent.operations import queries
 from detent.operations.registry import Caller, call
 from detent.testing.audit import audit
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 from tests.operations.desk import Desk
 
 # ---- as of -----------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_a_time_is_a_moment_too() -> None:
 
 
 def test_a_long_history_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "MOST_EVENTS", 3)
+    monkeypatch.setattr(queries, "MAX_EVENTS", 3)
     desk = Desk()
     made = desk.submit()
     desk.complete(desk.claim())

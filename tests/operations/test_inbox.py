@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from detent.errors import NotFound, Refused
+from detent.operations.installation import figures
 from detent.operations.registry import Caller, Scope
-from detent.operations.system import figures
 from tests.operations.desk import Desk
 
 LEASE_S = 31

@@ -6,7 +6,7 @@ import pytest
 
 from detent.engine import batch
 from detent.errors import Forbidden, Unavailable
-from detent.operations.many import MOST_TOGETHER
+from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.registry import OPERATIONS, Caller, Scope
 from tests.operations.desk import Desk
 
@@ -164,6 +164,6 @@ def test_the_scope_is_that_of_the_single_verb(verb: str) -> None:
 
 
 def test_as_many_as_the_engine_takes_at_once() -> None:
-    from detent.engine.engine import MOST_COMMANDS
+    from detent.engine.engine import MAX_COMMANDS
 
-    assert MOST_TOGETHER == MOST_COMMANDS
+    assert MAX_TOGETHER == MAX_COMMANDS

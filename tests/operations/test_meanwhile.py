@@ -10,13 +10,13 @@ from detent.engine import Engine
 from detent.engine.claims import ClaimAsk
 from detent.errors import Unauthorized
 from detent.kernel import commands as c
-from detent.operations import agents, sessions, tokens
-from detent.operations.core import Core
-from detent.operations.offices import Office
+from detent.operations import run_tokens, sessions, tokens
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
 from detent.operations.registry import OWNER, Caller, Scope
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Writing
+from detent.store.store_url import open_store
 from tests.store.postgres_scene import beside, until
 
 WAITING = """
@@ -84,14 +84,14 @@ def test_a_token_that_is_revoked_does_not_come_back(
     engine.do(c.SubmitJob("j", "p", "dig"), c.Actor("person"))
     (claimed,) = engine.claim(ClaimAsk("w", "nonce", 1))
     run_id = str(claimed.job.run_id)
-    token = agents.issue_run_token(cores[0], claimed.grant, run_id)
+    token = run_tokens.issue_run_token(cores[0], claimed.grant, run_id)
     caller = Caller("agent", frozenset({Scope.RUN}), "p", run_id=run_id, fence=claimed.grant.fence)
 
     def revoke(tx: Writing) -> None:
         assert tokens.digest_of(token) in tx.changing("tokens")
         tx.put_rows("tokens", {tokens.digest_of(token): None})
 
-    found = behind(revoke, lambda: agents.counted(cores[1], caller, "writes", 100))
+    found = behind(revoke, lambda: run_tokens.counted(cores[1], caller, "writes", 100))
     assert isinstance(found, Unauthorized)
     with cores[0].store.read() as view:
         assert view.rows("tokens") == {}

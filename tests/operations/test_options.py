@@ -7,8 +7,8 @@ import pytest
 
 from detent.errors import Invalid, Misconfigured
 from detent.kernel import commands as c
-from detent.operations.inputs import INPUTS
 from detent.operations.limits import keep_limits, limits_from
+from detent.operations.parameters import INPUTS
 from detent.submission.options import OPTIONS, checked_options
 from tests.operations.desk import Desk
 

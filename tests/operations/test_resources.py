@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.errors import DetentError
-from detent.keeper import due
+from detent.keeper import timers
 from detent.kernel import commands as c
 from detent.testing.audit import audit
 from tests.operations.installation import OURS, Place, placed
@@ -93,7 +93,7 @@ def test_a_wait_for_one_that_is_too_long_ends_the_job(place: Place) -> None:
     place.report(c.RestPlan(claimed.grant))
     for _ in range(3):
         place.clock.advance(seconds=4)
-        due.run(place.core)
+        timers.run(place.core)
     outcomes = [
         event["data"]["outcome"]
         for event in place.call("task_events", task_id=task_id)["events"]

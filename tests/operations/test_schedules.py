@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from detent.errors import DetentError
-from detent.keeper import schedules as duty
+from detent.keeper import scheduler as duty
 from detent.operations.schedules import note
-from detent.schedules import schedule_from
+from detent.schedule_times import schedule_from
 from tests.operations.installation import OURS, Place, placed
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from detent.errors import DetentError
+from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
-from detent.operations.offices import CURSORS, OFFICES
+from detent.operations.leader_election import CURSORS, OFFICES
 from tests.operations.installation import OURS, Place, placed
 
 
@@ -55,8 +55,8 @@ def test_figures_are_those_of_the_window(place: Place) -> None:
 def test_the_look_is_bounded_and_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
         end_one(place, 1)
-    monkeypatch.setattr("detent.operations.lately.PAGE", 2)
-    monkeypatch.setattr("detent.operations.lately.MOST_RUNS", 4)
+    monkeypatch.setattr("detent.operations.recent_runs.PAGE", 2)
+    monkeypatch.setattr("detent.operations.recent_runs.MAX_RUNS", 4)
     found = place.call("stats")
     assert (found["looked_at"], found["partial"]) == (4, True)
 
@@ -71,7 +71,7 @@ def test_a_chart_says_that_there_were_more_also_if_some_only_paused(
     (claimed,) = place.claim()
     run_id = str(claimed.job.run_id)
     place.report(c.SuspendRun(claimed.grant, run_id, "ask", "question", detail={"text": "?"}))
-    monkeypatch.setattr("detent.operations.lately.MOST_RUNS", 3)
+    monkeypatch.setattr("detent.operations.recent_runs.MAX_RUNS", 3)
     found = place.call("stats_series")
     assert found["partial"] is True
     assert sum(span["succeeded"] for span in found["spans"]) == 2
@@ -109,6 +109,16 @@ def test_detents_own_values_are_not_set_by_hand(place: Place, name: str) -> None
     with pytest.raises(DetentError) as caught:
         place.call("set_state", name=name, value=1)
     assert caught.value.code == "refused"
+    assert place.rows("system_state") == {}
+
+
+@pytest.mark.parametrize("name", ["Release", "a b", "a-b", "1st", "é", "x" * 101, "a.b", "_a"])
+def test_an_odd_key_is_refused_and_can_still_be_removed(place: Place, name: str) -> None:
+    with pytest.raises(Invalid, match="name must be a lower-case letter") as caught:
+        place.call("set_state", name=name, value=1)
+    assert (caught.value.field, caught.value.given) == ("name", name)
+    place.put("system_state", {name: 1})
+    place.call("set_state", name=name, value=None)
     assert place.rows("system_state") == {}
 
 

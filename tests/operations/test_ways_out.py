@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from detent.errors import DetentError
-from detent.kernel.mapping import BlockReason
+from detent.kernel.entities import Task
 from detent.kernel.predicates import has_failed
-from detent.kernel.state import Task
+from detent.kernel.state_mapping import BlockReason
 from detent.operations import actions
 from detent.operations.actions import VERBS
 from tests.operations.desk import Desk

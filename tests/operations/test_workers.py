@@ -8,7 +8,7 @@ import pytest
 from detent.engine.claims import ClaimAsk, waiting
 from detent.errors import DetentError
 from detent.worker.app import App
-from detent.worker.loop import Worker
+from detent.worker.worker import Worker
 from tests.operations.installation import OURS, Place, placed
 
 

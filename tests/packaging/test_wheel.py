@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from detent import codes
+from detent import error_codes
 from tests.e2e.installation import wait_until
 from tests.plugins.wheel import ROOT, Installed, build
 
 EXTRAS = {"postgres": "psycopg", "mcp": "mcp", "otel": "opentelemetry.sdk"}
-MISCONFIGURED = codes.CODES["misconfigured"].exit_code
+MISCONFIGURED = error_codes.CODES["misconfigured"].exit_code
 
 #: What somebody writes who uses the package, with one mistake that a type checker finds.
 CONSUMER = """
@@ -105,20 +105,6 @@ def test_the_wheel_alone_runs_detent(installed: Installed, tmp_path: Path) -> No
         assert up.wait(240) == 0
 
 
-def test_the_wheel_alone_can_be_tortured(installed: Installed) -> None:
-    parts = [word for part in ("stops", "races", "disk") for word in ("--part", part)]
-    done = python(
-        installed(), *("-m", "detent", "torture", "--store", "sqlite", "--quick", "--json", *parts)
-    )
-    assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout)["results"]
-    assert [(each["part"], each["problems"]) for each in results] == [
-        ("stops", []),
-        ("races", []),
-        ("disk", []),
-    ]
-
-
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_each_extra_brings_its_library(installed: Installed, extra: str) -> None:
     done = python(installed(extra), "-c", f"import detent.cli.main, {EXTRAS[extra]}")
@@ -134,7 +120,6 @@ def test_each_extra_brings_its_library(installed: Installed, extra: str) -> None
         ("postgres", ["tasks"], {"DETENT_STORE_URL": "postgresql://localhost/none"}),
         ("mcp", ["mcp"], {}),
         ("otel", ["keeper"], {"DETENT_TRACES_ENABLED": "true"}),
-        ("postgres", ["torture"], {}),
     ],
 )
 def test_without_its_extra_a_command_says_which_is_missing(

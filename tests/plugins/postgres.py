@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from detent.store.open import open_store
-from detent.testing.memory import directory_in_memory
-from detent.testing.postgres import Cluster, Server, cluster_for_tests
-from detent.testing.postgres_programs import binaries_of
+from detent.store.store_url import open_store
+from verification.memory_directory import directory_in_memory
+from verification.postgres_programs import binaries_of
+from verification.postgres_server import Cluster, Server, cluster_for_tests
 
 #: The oldest version that detent works with, and the newest.
 VERSIONS = (15, 18)

@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from detent.testing.simulation import FLOORS, MUTANTS, Outcome, simulate
-from detent.testing.simulation.__main__ import main
+from verification.simulation import FLOORS, MUTANTS, Outcome, simulate
+from verification.simulation.__main__ import main
 
 #: Together 300,000 steps; a new seed is worth more than a longer run, and each has its end to pay.
 SEEDS, STEPS = range(25), 12_000
@@ -53,6 +53,7 @@ def test_a_run_in_which_too_little_happens_fails() -> None:
 def test_a_run_is_about_plans_resources_and_money_too() -> None:
     wanted = {"steps succeeded", "switches", "critic rejects", "replans"}
     wanted |= {"waits for a resource", "budgets spent", "budgets raised"}
+    wanted |= {"dismissals", "outcomes handled"}
     assert wanted < FLOORS.keys()
     assert all(STEPS // every >= 1 for every in FLOORS.values())
 
@@ -62,6 +63,6 @@ def test_a_failure_prints_the_command_that_replays_it() -> None:
     shown = CliRunner().invoke(main, arguments)
     assert shown.exit_code == 1
     assert "P13" in shown.output
-    replay = "replay: python -m detent.testing.simulation " + " ".join(arguments)
+    replay = "replay: python -m verification.simulation " + " ".join(arguments)
     assert shown.output.splitlines()[-1].strip() == replay
     assert CliRunner().invoke(main, arguments).output == shown.output

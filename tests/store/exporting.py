@@ -7,15 +7,15 @@ import pytest
 
 from detent.engine import Engine
 from detent.kernel import commands as c
-from detent.operations.output import append_output, read_bytes
+from detent.operations.run_output import append_output, read_bytes
 from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
-from detent.testing.inline import Harness
-from detent.upkeep.export import Exported, export_task
-from detent.upkeep.importing import Imported, import_archive
+from detent.testing.harness import Harness
+from detent.transfer.exporter import Exported, export_task
+from detent.transfer.importer import Imported, import_archive
 from detent.worker.app import App
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 
 PERSON = c.Actor("person:ann")
 DAY_US = 86_400_000_000

@@ -13,7 +13,7 @@ from detent.engine import Engine
 from detent.errors import DetentError, Unavailable
 from detent.kernel.commands import Actor, SubmitJob
 from detent.store.sqlite import SqliteStore
-from detent.testing.conformance.work import submit_job
+from detent.testing.conformance.work_actions import submit_job
 
 
 def say(text: str) -> None:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from detent.audit import Difference, differences, fold, timer_differences
 from detent.engine import Engine
+from detent.integrity.audit import Difference, differences, fold, timer_differences
 from detent.store.memory import Database, MemoryStore
 from detent.store.memory.tables import Tables
 from detent.testing.audit import audit, picture
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.case import Case
-from detent.testing.conformance.reading import busy
-from detent.testing.conformance.work import submit_job
+from detent.testing.conformance.reads import busy
+from detent.testing.conformance.work_actions import submit_job
 
 Tamper = Callable[[Tables], None]
 

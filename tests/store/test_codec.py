@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detent.errors import Broken, Invalid
-from detent.kernel import state
+from detent.kernel import entities
 from detent.kernel.events import EVENTS, Event, JobCompleted, JobParked, Record
 from detent.store import codec
 from detent.store.codec import event_digest, event_rows, from_json, read_event, to_json
@@ -145,19 +145,21 @@ def test_every_entity_comes_back_as_it_went(entity: type[Any], data: st.DataObje
 
 
 def test_a_blank_entity_has_blank_columns() -> None:
-    job = state.Job("j", "p", "queued", 1, "dig", "P2", 1, "j")
-    row = dict(zip(columns(state.Job), writer(state.Job, columns(state.Job))(job), strict=True))
+    job = entities.Job("j", "p", "queued", 1, "dig", "P2", 1, "j")
+    row = dict(
+        zip(columns(entities.Job), writer(entities.Job, columns(entities.Job))(job), strict=True)
+    )
     assert [row[name] for name in ("failures", "options", "result")] == ["{}", "{}", "null"]
 
 
 def test_a_writer_takes_what_a_statement_names() -> None:
-    run = state.Run("r", "j", "queued", 1, 1, "w", 1)
-    assert writer(state.Run, ["state", "id"])(run) == ("queued", "r")
-    assert writer(state.Run, ["id"])(run) == ("r",)
+    run = entities.Run("r", "j", "queued", 1, 1, "w", 1)
+    assert writer(entities.Run, ["state", "id"])(run) == ("queued", "r")
+    assert writer(entities.Run, ["id"])(run) == ("r",)
 
 
 def test_a_statement_in_another_order_is_found_out_at_once() -> None:
     with pytest.raises(ValueError, match="coded fields must stand last"):
-        writer(state.Job, ["options", "id"])
+        writer(entities.Job, ["options", "id"])
     with pytest.raises(ValueError, match="Job: select"):
-        reader(state.Job, sorted(state.Job._fields))
+        reader(entities.Job, sorted(entities.Job._fields))

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from detent import seals
 from detent.engine import Engine
 from detent.errors import NotFound, Refused, TooLarge
+from detent.integrity import hash_chain
+from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.operations.output import read_bytes
-from detent.store.open import open_store
+from detent.operations.run_output import read_bytes
 from detent.store.port import Store
+from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture
 from detent.testing.clock import START, VirtualClock
-from detent.upkeep import archive as archives
-from detent.upkeep.archive import Archive
-from detent.upkeep.export import export_task
-from detent.upkeep.verify import verify
+from detent.transfer import archive as archives
+from detent.transfer.archive import Archive
+from detent.transfer.exporter import export_task
 from tests.store.exporting import DAY_US, PERSON, Source, file, source, take
 
 __all__ = ["file", "source"]
@@ -110,7 +110,7 @@ def test_a_second_import_is_refused_and_changes_nothing(
 def test_the_manifest_names_the_chain_of_the_log(source: Source, file: Path) -> None:
     with Archive(file) as archive, source.store.read() as view:
         chain = archive.manifest.chain
-        assert seals.compare(view, seals.Anchor(chain.position, chain.value)) == []
+        assert hash_chain.compare(view, hash_chain.Anchor(chain.position, chain.value)) == []
         assert chain.position == view.head()
 
 
@@ -160,7 +160,7 @@ def test_a_history_from_the_future_is_refused(file: Path, tmp_path: Path) -> Non
 def test_an_archive_has_a_limit(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(archives, "MAX_BYTES", 1_000)
     with pytest.raises(TooLarge):
         source.export(tmp_path / "large.zip")
     assert list(tmp_path.glob("*.zip")) == []

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from detent.engine import Engine
-from detent.seals import Anchor
+from detent.integrity.hash_chain import Anchor
+from detent.integrity.rebuild import rebuild
+from detent.integrity.verify import verify
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import audit, picture
 from detent.testing.clock import START, VirtualClock
-from detent.testing.conformance.work import claim_one, complete
-from detent.upkeep.rebuild import rebuild
-from detent.upkeep.verify import verify
+from detent.testing.conformance.work_actions import claim_one, complete
 from tools.golden import GOLDEN, found_in, make
 
 DAY_US = 86_400_000_000

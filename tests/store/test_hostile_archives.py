@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from detent import seals
 from detent.errors import DetentError, Refused
+from detent.integrity import hash_chain
 from detent.store.sqlite import SqliteStore
 from detent.testing.audit import picture
 from detent.testing.clock import START, VirtualClock
-from detent.upkeep import archive as archives
-from detent.upkeep.archive import EVENTS, MANIFEST, Archive
+from detent.transfer import archive as archives
+from detent.transfer.archive import EVENTS, MANIFEST, Archive
 from tests.store.exporting import DAY_US, file, source, take
 
 __all__ = ["file", "source"]
@@ -50,7 +50,7 @@ def announced(members: Files, change: Callable[[dict[str, Any]], None] | None = 
     lines = members[EVENTS].splitlines()
     try:
         events = [archives._event(line) for line in lines]
-        manifest["events_chain"] = seals.chained(seals.START, events).hex()
+        manifest["events_chain"] = hash_chain.chained(hash_chain.START, events).hex()
     except ValueError:
         pass
     if change is not None:
@@ -241,7 +241,7 @@ def test_more_than_the_limit_is_refused_before_it_is_unpacked(
     announced(members)
     packed(tmp_path / "bomb.zip", members)
     assert (tmp_path / "bomb.zip").stat().st_size < 100_000
-    monkeypatch.setattr(archives, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(archives, "MAX_BYTES", 1_000_000)
     monkeypatch.setattr(Archive, "read", None)  # nothing may be unpacked
     assert "it would hold over" in refused_as_a_whole(tmp_path / "bomb.zip", tmp_path)
 

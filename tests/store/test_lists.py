@@ -8,14 +8,14 @@ import apsw
 import psycopg
 import pytest
 
-from detent.store import paging
+from detent.store import list_sql
 from detent.store.port import Query
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import numbered
 from detent.store.sqlite import SqliteStore
-from detent.store.sqlite.reading import TAG_IN_JSON_EACH
+from detent.store.sqlite.reader import TAG_IN_JSON_EACH
 from detent.store.statements import statement
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 ROWS = 20_000
 LATER = (5, "x")
@@ -64,7 +64,7 @@ def asked(query: Query, contains: str) -> tuple[str, Mapping[str, Any]]:
         found.append((text, values))
         return []
 
-    paging.page(note, query, contains)
+    list_sql.page(note, query, contains)
     return found[0]
 
 

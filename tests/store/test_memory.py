@@ -5,7 +5,7 @@ import time
 
 from detent.engine import Engine
 from detent.store.memory import Database, MemoryStore
-from detent.testing.conformance.work import job_of, submit_job
+from detent.testing.conformance.work_actions import job_of, submit_job
 
 
 def test_a_ring_wakes_whoever_waits_on_the_same_database() -> None:

@@ -8,23 +8,23 @@ import apsw
 import pytest
 
 from detent.engine import Engine
-from detent.engine.asking import Idempotency
+from detent.engine.types import Idempotency
 from detent.errors import Broken, Refused
 from detent.kernel import commands as c
-from detent.store.open import open_store
 from detent.store.port import TABLES, Query
 from detent.store.sqlite import SqliteStore
+from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture
 from detent.testing.conformance.case import Case
-from detent.testing.conformance.reading import busy
-from detent.testing.conformance.work import (
+from detent.testing.conformance.reads import busy
+from detent.testing.conformance.work_actions import (
     claim_one,
     complete,
     do,
     submit_job,
     submit_task,
 )
-from detent.upkeep.move import move
+from detent.transfer.store_move import move
 
 LEASE_US = 30_000_000
 WAYS = {"key": Idempotency("p", "once", "digest")}

@@ -8,8 +8,8 @@ import pytest
 
 from detent.errors import Misconfigured
 from detent.store.memory import MemoryStore
-from detent.store.open import open_store
 from detent.store.sqlite import SqliteStore, checks
+from detent.store.store_url import open_store
 from detent.testing.clock import START, VirtualClock
 
 
@@ -71,7 +71,7 @@ def test_postgresql_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> Non
     def find(name: str, package: str | None = None) -> Any:
         return None if name.startswith("psycopg") else known(name, package)
 
-    monkeypatch.setattr("detent.store.open.find_spec", find)
+    monkeypatch.setattr("detent.store.store_url.find_spec", find)
     with pytest.raises(Misconfigured) as caught:
         open_store("postgresql://localhost/x")
     assert caught.value.hint == "pip install 'detent[postgres]'"

@@ -17,11 +17,11 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Failed
-from detent.store.postgres.faults import explained
+from detent.store.postgres.error_mapping import explained
 from detent.store.postgres.locks import Lock
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     PERSON,
     claim,
     claim_one,
@@ -30,9 +30,9 @@ from detent.testing.conformance.work import (
     submit_job,
     submit_task,
 )
-from detent.testing.postgres import HOST, Server
 from detent.testing.postgres_proxy import READY, SYNC, Link, Message, pass_on, proxy_to
 from tests.store.postgres_scene import DEADLINE_S, beside, cut_others, opened, until
+from verification.postgres_server import HOST, Server
 
 
 @pytest.fixture(scope="module")

@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.engine import Ask, Claimed, Engine, due
+from detent.engine import Ask, Claimed, Engine, due_timers
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.port import Abilities, Writing
-from detent.store.postgres.claiming import Floors, Wish
+from detent.store.postgres.claims import Floors, Wish
 from detent.store.postgres.connection import numbered
-from detent.store.postgres.reading import SQL
-from detent.store.postgres.saving import Lane
+from detent.store.postgres.reader import SQL
+from detent.store.postgres.save_statements import Lane
 from detent.testing.audit import audit
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     PERSON,
     claim,
     claim_one,
@@ -103,7 +103,7 @@ class Crowd:
         return "ok"
 
     def keep(self, engine: Engine, chance: random.Random) -> str:
-        engine.within(lambda tx: due.run(tx, 100, engine.lifetimes))
+        engine.within(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
         return "ok"
 
 
@@ -266,9 +266,7 @@ def walked(url: str, lane: Lane, floor: int) -> int:
     """How many entries of the index are looked at to find where a lane begins."""
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
         connection.execute(numbered(SQL["begin_writing"]), ["30000", "60000"])
-        lanes = json.dumps(
-            [dict(zip(("intent", "project", "key"), lane, strict=True), floor=floor)]
-        )
+        lanes = json.dumps([dict(zip(("lane", "project", "key"), lane, strict=True), floor=floor)])
         connection.execute(numbered(SQL["lane_floors"]), [lanes])
         query = "SELECT pg_stat_get_xact_tuples_returned('queue_lanes'::regclass)"
         (count,) = connection.execute(query).fetchone() or (0,)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from detent.store.files import Outputs, Piece
+from detent.store.blobs import Outputs, Piece
 from detent.store.postgres import PostgresStore
 
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from detent.kernel import state
+from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.paging import COLUMNS
+from detent.store.list_sql import COLUMNS
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import numbered
-from detent.store.postgres.reading import SQL
+from detent.store.postgres.reader import SQL
 from detent.store.rows import Question, columns
 from detent.store.sqlite import schema as sqlite_schema
-from detent.testing.postgres import Cluster
+from verification.postgres_server import Cluster
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +82,13 @@ def test_the_tables_are_those_of_sqlite(database: psycopg.Connection) -> None:
 @pytest.mark.parametrize(
     ("table", "entity"),
     [
-        ("tasks", state.Task),
-        ("jobs", state.Job),
-        ("runs", state.Run),
-        ("steps", state.Step),
-        ("waits", state.Wait),
-        ("signals", state.Signal),
-        ("checkpoints", state.Checkpoint),
+        ("tasks", entities.Task),
+        ("jobs", entities.Job),
+        ("runs", entities.Run),
+        ("steps", entities.Step),
+        ("waits", entities.Wait),
+        ("signals", entities.Signal),
+        ("checkpoints", entities.Checkpoint),
     ],
 )
 def test_columns_are_fields(database: psycopg.Connection, table: str, entity: type) -> None:

@@ -13,7 +13,7 @@ from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import Connection, Pool
 from detent.testing.conformance import CHECKS, run
-from detent.testing.conformance.work import claim_one, complete, do, submit_job
+from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
 from tests.store.postgres_scene import DEADLINE_S, beside, cut_others, opened, store_of, until
 
 # ---- sessions ----------------------------------------------------------------------------------

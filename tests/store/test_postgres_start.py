@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from detent.errors import DetentError, Misconfigured, Unavailable
-from detent.store.migrate import Migration
-from detent.store.open import open_store
+from detent.store.migration_files import Migration
 from detent.store.postgres import PostgresStore, checks, schema
 from detent.store.postgres.address import read_address
-from detent.testing.conformance.work import together
-from detent.testing.postgres import Cluster, Server
+from detent.store.store_url import open_store
+from detent.testing.conformance.work_actions import together
+from verification.postgres_server import Cluster, Server
 
 
 @pytest.fixture

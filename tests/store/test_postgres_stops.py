@@ -1,7 +1,7 @@
 """A process that is really stopped (SIGSTOP) at random points of its writes freezes nobody."""
 
 from detent.testing import postgres_stops
-from detent.testing.postgres import Server
+from verification.postgres_server import Server
 
 STOPS = 24
 

@@ -8,15 +8,16 @@ import pytest
 
 from detent.engine import Engine
 from detent.errors import Broken
+from detent.integrity.rebuild import rebuild
 from detent.kernel import commands as c
-from detent.store.open import open_store
 from detent.store.port import LISTED, REBUILT, Store
 from detent.store.sqlite import SqliteStore
+from detent.store.store_url import open_store
 from detent.testing.audit import audit, picture
 from detent.testing.conformance.case import Case
-from detent.testing.conformance.forgetting import worked_on
-from detent.testing.conformance.reading import busy
-from detent.testing.conformance.work import (
+from detent.testing.conformance.deletion import worked_on
+from detent.testing.conformance.reads import busy
+from detent.testing.conformance.work_actions import (
     claim_one,
     complete,
     do,
@@ -24,7 +25,6 @@ from detent.testing.conformance.work import (
     submit_job,
     submit_task,
 )
-from detent.upkeep.rebuild import rebuild
 
 LEASE_US = 30_000_000
 

@@ -6,22 +6,22 @@ from pathlib import Path
 import apsw
 import pytest
 
-from detent import seals
 from detent.engine import Engine
 from detent.errors import Broken, Refused
-from detent.keeper import seal as duty
+from detent.integrity import hash_chain
+from detent.integrity.hash_chain import Anchor, Break
+from detent.integrity.verify import verify
+from detent.keeper import chain_blocks as duty
 from detent.kernel import commands as c
-from detent.operations.core import Core
-from detent.seals import Anchor, Break
+from detent.operations.context import Core
 from detent.service import duties
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Seal, Store
 from detent.store.sqlite import SqliteStore
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import claim_one, complete, do, submit_job, submit_task
-from detent.upkeep.verify import verify
+from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def finished(store: Store) -> str:
     return job
 
 
-def chain(store: Store) -> seals.Chain:
+def chain(store: Store) -> hash_chain.Chain:
     with store.read() as view:
-        return seals.check(view)
+        return hash_chain.check(view)
 
 
 def anchor(store: Store) -> Anchor:
@@ -74,10 +74,10 @@ def alter(store: SqliteStore, *statements: str) -> None:
 
 def test_seals_close_what_is_committed_range_by_range(store: Store) -> None:
     finished(store)
-    assert seals.seal_all(store) == 1
-    assert seals.seal_all(store) == 0
+    assert hash_chain.seal_all(store) == 1
+    assert hash_chain.seal_all(store) == 0
     finished(store)
-    assert seals.seal_all(store) == 1
+    assert hash_chain.seal_all(store) == 1
     with store.read() as view:
         first, second = view.seals(0, 10)
         assert view.seals(first.to_position, 10) == [second]
@@ -86,16 +86,16 @@ def test_seals_close_what_is_committed_range_by_range(store: Store) -> None:
         head = view.head()
     assert (first.from_position, second.to_position) == (1, head)
     assert first.events + second.events == len(events)
-    assert second.chain == seals.chained(seals.START, events)
+    assert second.chain == hash_chain.chained(hash_chain.START, events)
 
 
 def test_the_chain_does_not_depend_on_where_seals_end(store: Store) -> None:
     finished(store)
     with store.read() as view:
-        whole = seals.next_seal(view)
+        whole = hash_chain.next_seal(view)
     while True:
         with store.read() as view:
-            small = seals.next_seal(view, most=2)
+            small = hash_chain.next_seal(view, most=2)
         if small is None:
             break
         with store.write() as tx:
@@ -112,7 +112,7 @@ def test_the_chain_does_not_depend_on_where_seals_end(store: Store) -> None:
 def test_a_range_is_sealed_once(store: Store) -> None:
     finished(store)
     with store.read() as view:
-        seal = seals.next_seal(view)
+        seal = hash_chain.next_seal(view)
     assert seal is not None
     with store.write() as tx:
         tx.put_seal(seal)
@@ -163,7 +163,7 @@ def test_the_keeper_seals_in_every_pass() -> None:
 )
 def test_it_finds(sqlite: SqliteStore, what: set[str], statements: list[str]) -> None:
     finished(sqlite)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     assert chain(sqlite).breaks == []
     alter(sqlite, *statements)
     assert {each.what for each in chain(sqlite).breaks} == what
@@ -171,10 +171,10 @@ def test_it_finds(sqlite: SqliteStore, what: set[str], statements: list[str]) ->
 
 def test_data_that_was_changed_does_not_pass_by_the_digest_of_the_old(sqlite: SqliteStore) -> None:
     finished(sqlite)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     with sqlite.read() as view:
         first = view.events(0, 1)[0]
-    kept = seals._digest(first).hex()
+    kept = hash_chain._digest(first).hex()
     alter(
         sqlite,
         f"UPDATE events SET data = replace(data, '1', '2'), digest = x'{kept}' WHERE position = 1",
@@ -185,7 +185,7 @@ def test_data_that_was_changed_does_not_pass_by_the_digest_of_the_old(sqlite: Sq
 def test_only_the_range_that_differs_is_named(sqlite: SqliteStore) -> None:
     for _ in range(3):
         finished(sqlite)
-        seals.seal_all(sqlite)
+        hash_chain.seal_all(sqlite)
     with sqlite.read() as view:
         middle = view.seals(0, 3)[1]
     alter(
@@ -199,7 +199,7 @@ def test_only_the_range_that_differs_is_named(sqlite: SqliteStore) -> None:
 def test_a_seal_that_was_removed_is_missed(sqlite: SqliteStore) -> None:
     for _ in range(3):
         finished(sqlite)
-        seals.seal_all(sqlite)
+        hash_chain.seal_all(sqlite)
     with sqlite.read() as view:
         _, middle, last = view.seals(0, 3)
     alter(sqlite, f"DELETE FROM seals WHERE to_position = {middle.to_position}")
@@ -242,7 +242,7 @@ def test_deleted_seals_and_a_changed_actor_do_not_verify_as_clean(
 
 def test_the_keeper_makes_no_seals_in_the_place_of_deleted_ones(sqlite: SqliteStore) -> None:
     finished(sqlite)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     alter(sqlite, "DELETE FROM seals", ACTOR)
     with pytest.raises(Broken, match="were removed"):
         duty.run(Core(sqlite, Engine(sqlite)))
@@ -285,13 +285,13 @@ def test_what_was_accepted_is_not_accepted_with_another_chain(
     clock.advance(us=2 * MINUTE_US)
     assert verify(sqlite, accept_unsealed=True).clean
     alter(sqlite, "DELETE FROM seals", "DELETE FROM system_state WHERE name = 'sealed'", ACTOR)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     assert named(sqlite) == [("late", head(sqlite))]
 
 
 def test_a_broken_chain_cannot_be_accepted(sqlite: SqliteStore, clock: VirtualClock) -> None:
     finished(sqlite)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     finished(sqlite)
     clock.advance(us=2 * MINUTE_US)
     alter(sqlite, ACTOR)
@@ -313,7 +313,7 @@ CUT: list[Callable[[Seal], str]] = [
 def cut_the_last_job(sqlite: SqliteStore) -> tuple[Anchor, str]:
     """A log whose end was removed with everything that would tell, and what was seen before."""
     finished(sqlite)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     with sqlite.read() as view:
         kept = view.last_seal()
     assert kept is not None
@@ -368,10 +368,10 @@ def test_the_chain_closes_over_deleted_work(store: Store) -> None:
 
 def test_work_that_was_blanked_without_being_deleted_is_found(sqlite: SqliteStore) -> None:
     job = finished(sqlite)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     with sqlite.read() as view:
         first = view.events(0, 1)[0]
-    digest = seals._digest(first).hex()
+    digest = hash_chain._digest(first).hex()
     alter(sqlite, f"UPDATE events SET data = '', digest = x'{digest}' WHERE position = 1")
     assert chain(sqlite).breaks == []
     assert (job, "job", "row") in {(d.stream, d.what, d.field) for d in verify(sqlite).differences}
@@ -387,7 +387,7 @@ def test_a_trim_removes_sealed_ranges_of_deleted_work_and_no_more(store: Store) 
     verify(store)
     with store.read() as view:
         before = view.events(0, 1_000)
-    count = seals.trim(store)
+    count = hash_chain.trim(store)
     with store.read() as view:
         after = view.events(0, 1_000)
         head = view.head()
@@ -396,7 +396,7 @@ def test_a_trim_removes_sealed_ranges_of_deleted_work_and_no_more(store: Store) 
     assert after[0].stream == kept
     assert after[-1].position == head
     assert verify(store, seen).differences == []
-    assert seals.trim(store) == 0
+    assert hash_chain.trim(store) == 0
     audit(store)
 
 
@@ -404,13 +404,13 @@ def test_after_a_trim_positions_go_on_and_the_chain_too(store: Store) -> None:
     engine = Engine(store)
     for _ in range(3):
         do(engine, c.DeleteJob(finished(store)))
-        seals.seal_all(store)
+        hash_chain.seal_all(store)
     with store.read() as view:
         head = view.head()
-    assert seals.trim(store) > 0
+    assert hash_chain.trim(store) > 0
     with store.read() as view:
         assert view.head() == head
-        assert view.events(0, 1_000)[0].position == seals.trimmed(view) + 1
+        assert view.events(0, 1_000)[0].position == hash_chain.trimmed(view) + 1
     finished(store)
     assert verify(store).differences == []
     with store.read() as view:
@@ -420,8 +420,8 @@ def test_after_a_trim_positions_go_on_and_the_chain_too(store: Store) -> None:
 def test_what_lives_is_never_trimmed(store: Store) -> None:
     submit_job(Engine(store))
     do(Engine(store), c.DeleteJob(finished_after(store)))
-    seals.seal_all(store)
-    assert seals.trim(store) == 0
+    hash_chain.seal_all(store)
+    assert hash_chain.trim(store) == 0
 
 
 def finished_after(store: Store) -> str:
@@ -433,9 +433,9 @@ def finished_after(store: Store) -> str:
 
 def test_a_prefix_that_was_cut_without_a_trim_is_found(sqlite: SqliteStore) -> None:
     do(Engine(sqlite), c.DeleteJob(finished(sqlite)))
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     finished(sqlite)
-    seals.seal_all(sqlite)
+    hash_chain.seal_all(sqlite)
     with sqlite.read() as view:
         first = view.seals(0, 1)[0]
     alter(sqlite, f"DELETE FROM events WHERE position <= {first.to_position}")

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from detent.engine import Engine
+from detent.integrity.rebuild import rebuild
+from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.store.open import open_store
 from detent.store.port import Changes, Store
+from detent.store.store_url import open_store
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     claim,
     claim_one,
     complete,
@@ -22,10 +24,8 @@ from detent.testing.conformance.work import (
     suspend,
     task_of,
 )
-from detent.upkeep.export import export_task
-from detent.upkeep.importing import import_archive
-from detent.upkeep.rebuild import rebuild
-from detent.upkeep.verify import verify
+from detent.transfer.exporter import export_task
+from detent.transfer.importer import import_archive
 
 PERSON = c.Actor("person:ann")
 LEASE_US = 30_000_000

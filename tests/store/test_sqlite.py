@@ -16,11 +16,11 @@ from detent.engine import Engine
 from detent.errors import Broken, Refused, Unavailable
 from detent.kernel.events import JobParked, Record
 from detent.store.port import Changes, Entry
-from detent.store.sqlite import SqliteStore, connection, doorbell, growth
+from detent.store.sqlite import SqliteStore, connection, file_watch, notifier
 from detent.store.sqlite.connection import Turn
 from detent.testing.audit import audit
 from detent.testing.clock import START, VirtualClock
-from detent.testing.conformance.work import claim, complete, submit_job
+from detent.testing.conformance.work_actions import claim, complete, submit_job
 from tests.store import sqlite_processes
 
 ROOT = Path(__file__).parents[2]
@@ -253,9 +253,9 @@ def test_a_commit_elsewhere_rings(
 ) -> None:
     if heard:  # nobody looks without having heard of it
         for pause in ("LOOK_EVERY_S", "LOOK_ANYWAY_S", "SOON_S"):
-            monkeypatch.setattr(doorbell, pause, DEADLINE_S)
+            monkeypatch.setattr(notifier, pause, DEADLINE_S)
     else:
-        monkeypatch.setattr(growth, "watch", lambda _: None)
+        monkeypatch.setattr(file_watch, "watch", lambda _: None)
     other = SqliteStore(path)
     woken: list[bool] = []
     waiters = [
@@ -274,7 +274,7 @@ def test_a_commit_elsewhere_rings(
 
 
 def test_a_ring_may_come_before_anybody_listens(path: Path) -> None:
-    signs = doorbell.Signs(path)
+    signs = notifier.Signs(path)
     signs.give()
     signs.wait(DEADLINE_S)
     signs.close()
@@ -292,7 +292,7 @@ def test_closing_wakes_whoever_waits(path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_watched_is_looked_at(tmp_path: Path) -> None:
-    assert growth.watch(tmp_path / "missing") is None
+    assert file_watch.watch(tmp_path / "missing") is None
 
 
 # ---- size ------------------------------------------------------------------------------------

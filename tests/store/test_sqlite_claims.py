@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from detent.kernel.lane import lane_for, suits
 from detent.store.port import Abilities, Candidate, Changes, LeaseRow, QueueRow
-from detent.store.sqlite import SqliteStore, claiming
-from detent.store.sqlite.writing import SqliteWriting
+from detent.store.sqlite import SqliteStore, claims
+from detent.store.sqlite.writer import SqliteWriting
 from detent.testing.clock import START, VirtualClock
 
 INTENTS, PROJECTS, KEYS = ("dig", "saw", "sow"), ("barn", "yard"), ("ladder", "rope", "spade")
@@ -49,6 +50,7 @@ works = st.lists(
         st.integers(1, 20),
         st.sampled_from([0, START, START + 1]),
         st.none() | st.sampled_from(KEYS),
+        st.none() | some((*INTENTS, "fly"), most=2),
     ),
     min_size=10,
     max_size=40,
@@ -68,7 +70,7 @@ def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Can
         row
         for row in rows
         if row.due_at <= START
-        and (abilities.intents is None or row.intent in abilities.intents)
+        and suits(row.lane, abilities.intents)
         and (abilities.projects is None or row.project in abilities.projects)
         and row.intent not in abilities.paused_intents
         and row.project not in abilities.paused_projects
@@ -88,15 +90,20 @@ def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Can
 def test_a_claim_finds_what_a_look_at_all_work_would(
     store: SqliteStore, works: list[Any], abilities: Abilities, limit: int, looked_past: int
 ) -> None:
-    rows = [QueueRow(f"job-{at:02}", "root", *work) for at, work in enumerate(works)]
+    rows = [
+        QueueRow(f"job-{at:02}", "root", *work)._replace(lane=lane_for(work[1], work[5]))
+        if work[5]
+        else QueueRow(f"job-{at:02}", "root", *work)._replace(lane=work[1])
+        for at, work in enumerate(works)
+    ]
     with pytest.MonkeyPatch.context() as patch, undone(store) as tx:
-        patch.setattr(claiming, "LOOKED_PAST", looked_past)
+        patch.setattr(claims, "LOOKED_PAST", looked_past)
         tx.save(Changes(queue=rows))
         assert tx.claimable(abilities, limit, START) == expected(rows, abilities, limit)
 
 
 def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStore) -> None:
-    row = QueueRow("job", "root", "barn", "dig", 1, 0, None)
+    row = QueueRow("job", "root", "barn", "dig", 1, 0, None, "dig")
     with store.write() as tx:
         tx.save(Changes(queue=[row]))
         tx.save(Changes(leases=[LeaseRow("job", "ann", 1, START + 1)]))
@@ -134,14 +141,14 @@ def with_others(
     store: SqliteStore, count: int, other: QueueRow, abilities: Abilities, key: str | None = None
 ) -> int:
     """The steps of a claim that finds one job behind so many others."""
-    mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, key)
+    mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, key, "dig")
     others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
     with undone(store) as tx:
         tx.save(Changes(queue=[mine, *others]))
         return steps(tx, abilities)
 
 
-OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None)
+OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None, "saw")
 
 
 @pytest.mark.parametrize(
@@ -153,12 +160,19 @@ OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None)
         (OTHER, Abilities(paused_projects=["yard"])),
         (OTHER._replace(concurrency_key="ladder"), Abilities(full_keys=["ladder", "rope"])),
         (
-            QueueRow("other", "root", "barn", "dig", 0, 0, "ladder"),
+            QueueRow("other", "root", "barn", "dig", 0, 0, "ladder", "dig"),
             Abilities(intents=["dig"], full_keys=["ladder"]),
         ),
         (OTHER._replace(due_at=START + 1), Abilities()),
+        (
+            OTHER._replace(intent="dig", lane=lane_for("dig", ["saw", "sew"])),
+            Abilities(intents=["dig"]),
+        ),
     ],
-    ids=["intents", "projects", "paused intent", "paused project", "key", "key in lane", "asleep"],
+    ids=[
+        *("intents", "projects", "paused intent", "paused project", "key", "key in lane"),
+        *("asleep", "plans for other workers"),
+    ],
 )
 def test_a_claim_does_not_walk_past_what_it_must_leave(
     store: SqliteStore, other: QueueRow, abilities: Abilities
@@ -170,7 +184,8 @@ def test_a_claim_does_not_walk_past_what_it_must_leave(
 
 def test_a_great_many_that_come_due_together_are_woken_in_parts(store: SqliteStore) -> None:
     rows = [
-        QueueRow(f"job-{at:05}", "r", "barn", "dig", at, START + 1, None) for at in range(6_000)
+        QueueRow(f"job-{at:05}", "r", "barn", "dig", at, START + 1, None, "dig")
+        for at in range(6_000)
     ]
     with store.write() as tx:
         tx.save(Changes(queue=rows))

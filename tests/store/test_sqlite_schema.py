@@ -8,15 +8,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from detent.kernel import state
+from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.migrate import Applied, Migration, migrations, pending
-from detent.store.paging import COLUMNS
+from detent.store.list_sql import COLUMNS
+from detent.store.migration_files import Applied, Migration, migrations, pending
 from detent.store.port import TABLES
 from detent.store.rows import columns
 from detent.store.sqlite import SqliteStore, schema
 from detent.store.sqlite.connection import ROWS_AT_ONCE, array, insert_of_several
-from detent.store.sqlite.reading import SQL
+from detent.store.sqlite.reader import SQL
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process, start
 
@@ -120,13 +120,13 @@ def test_a_state_that_no_lifecycle_has_is_refused(database: apsw.Connection) -> 
 @pytest.mark.parametrize(
     ("table", "entity"),
     [
-        ("tasks", state.Task),
-        ("jobs", state.Job),
-        ("runs", state.Run),
-        ("steps", state.Step),
-        ("waits", state.Wait),
-        ("signals", state.Signal),
-        ("checkpoints", state.Checkpoint),
+        ("tasks", entities.Task),
+        ("jobs", entities.Job),
+        ("runs", entities.Run),
+        ("steps", entities.Step),
+        ("waits", entities.Wait),
+        ("signals", entities.Signal),
+        ("checkpoints", entities.Checkpoint),
     ],
 )
 def test_columns_are_fields(database: apsw.Connection, table: str, entity: type) -> None:
@@ -181,14 +181,14 @@ def test_no_statement_reads_or_sorts_a_whole_table(database: apsw.Connection, na
     ("name", "index"),
     [
         ("claimable", "queue_ready"),
-        ("claimable_in_lane", "queue_lanes (intent=? AND project=? AND <expr>=? AND rank<?)"),
+        ("claimable_in_lane", "queue_lanes (lane=? AND project=? AND <expr>=? AND rank<?)"),
         (
             "claimable_of_key",
-            "queue_keys (intent=? AND project=? AND concurrency_key=? AND rank<?)",
+            "queue_keys (lane=? AND project=? AND concurrency_key=? AND rank<?)",
         ),
-        ("next_intent", "queue_lanes (intent>?)"),
-        ("next_project", "queue_lanes (intent=? AND project>?)"),
-        ("next_key", "queue_keys (intent=? AND project=? AND concurrency_key>?)"),
+        ("next_lane", "queue_lanes (lane>?)"),
+        ("next_project", "queue_lanes (lane=? AND project>?)"),
+        ("next_key", "queue_keys (lane=? AND project=? AND concurrency_key>?)"),
         ("wake_queue", "queue_asleep (due_at<?)"),
         ("running_by_intent", "queue_leased"),
         ("running_by_key", "queue_leased_keys (concurrency_key=?)"),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from detent import audit
 from detent.engine import Engine
+from detent.integrity import audit
+from detent.integrity.verify import verify
 from detent.store.memory import Database, MemoryStore
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work import claim_one, complete, submit_job
-from detent.upkeep.verify import verify
+from detent.testing.conformance.work_actions import claim_one, complete, submit_job
 
 
 @pytest.fixture

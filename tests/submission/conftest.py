@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.operations.core import Core
+from detent.operations.context import Core
 from tests.worker.waiting import installation
 
 

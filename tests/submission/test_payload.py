@@ -13,12 +13,12 @@ import pydantic
 import pytest
 
 from detent.errors import Invalid
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
 from detent.submission.schema import Checker
 from detent.worker.app import App
 from detent.worker.arguments import Parameters
-from detent.worker.loop import Worker
+from detent.worker.worker import Worker
 from tests.worker.waiting import working
 
 # ---- what is refused at submit ---------------------------------------------------------------

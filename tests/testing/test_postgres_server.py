@@ -17,8 +17,9 @@ import psycopg
 import pytest
 
 from detent.errors import Misconfigured
-from detent.testing import postgres, postgres_programs
-from detent.testing.postgres import (
+from tests.ports import free_port
+from verification import postgres_programs, postgres_server
+from verification.postgres_server import (
     VARIABLE,
     Binaries,
     PostgresFailed,
@@ -27,7 +28,6 @@ from detent.testing.postgres import (
     find_binaries,
     primary_with_standby,
 )
-from tests.ports import free_port
 
 DEADLINE_S = 60.0
 # None makes `Server.start` say what to install, where no version is found.
@@ -125,7 +125,7 @@ def test_it_starts_as_root_and_as_ordinary_user(directory: Path, uid: int) -> No
         import os, sys
         from pathlib import Path
         import psycopg
-        from detent.testing.postgres import Server
+        from verification.postgres_server import Server
         with Server.start(Path(sys.argv[1])) as server:
             with psycopg.connect(server.url("postgres")) as connection:
                 print(os.geteuid(), connection.execute("SELECT 6 * 7").fetchone()[0])
@@ -165,7 +165,7 @@ def test_a_kill_ends_backends_that_listen_to_nothing(server: Server) -> None:
     wait_for(lambda: backend.cpu_times().user > 0.05)
     server.kill()
     assert has_ended(backend)
-    with socket.create_server((postgres.HOST, server.port)):
+    with socket.create_server((postgres_server.HOST, server.port)):
         pass
     server.restart()
     assert one(server.url("postgres"), "SELECT 1") == 1
@@ -195,7 +195,7 @@ def test_it_ends_with_its_process_even_if_that_is_killed(directory: Path) -> Non
     script = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from detent.testing.postgres import Server
+        from verification.postgres_server import Server
         server = Server.start(Path(sys.argv[1]))
         print(server.pid, flush=True)
         sys.stdin.read()

@@ -1,6 +1,6 @@
 """What detent stands on is locked by hash, comes from one place, and may be passed on.
 
-Without a network: `./dev torture --only dependencies` asks the registry as well.
+Without a network: `./dev faults --only dependencies` asks the registry as well.
 """
 
 from pathlib import Path

@@ -40,10 +40,10 @@ def test_the_repository_keeps_the_rule(rule: Callable[[], list[str]]) -> None:
         ("detent.store.port", "def late():\n    import detent.engine"),
         ("detent.store.sqlite.store", "from detent.store.postgres import connection"),
         ("detent.store.postgres.store", "from ..sqlite.connection import open_file"),
-        ("detent.worker.loop", "from detent.keeper import reclaim"),
+        ("detent.worker.worker", "from detent.keeper import reclaim"),
         ("detent.feed", "from detent.views import Task"),
-        ("detent.gateway.app", "from detent import Refused"),
-        ("detent.gateway.app", "import detent"),
+        ("detent.gateway.application", "from detent import Refused"),
+        ("detent.gateway.application", "import detent"),
         ("detent.surprise", ""),
     ],
 )

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.testing.audit import audit
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from tests.worker.waiting import installation
 
 

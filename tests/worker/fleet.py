@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from detent.worker.app import App
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, installation
 
 SETTINGS: dict[str, Any] = {

@@ -11,11 +11,11 @@ import pytest
 
 from detent.errors import Invalid, Misconfigured, Refused, TooLarge
 from detent.kernel import commands as c
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App, load_app
 from detent.worker.failures import JobFailed
 from detent.worker.handle import Handle
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
 
 
 @dataclass

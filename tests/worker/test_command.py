@@ -13,13 +13,12 @@ import pytest
 
 from detent.errors import Invalid
 from detent.kernel import commands as c
-from detent.operations.core import Core
-from detent.worker import loop
+from detent.operations.context import Core
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
-from detent.worker.loop import Worker
-from detent.worker.runners.command import checked, filled
-from detent.worker.runners.processes import Group, Records, start_ticks
+from detent.worker.runners.command_runner import checked, filled
+from detent.worker.runners.process_group import Group, Records, start_ticks
+from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, installation, let_pass, until, working
 
 ONCE = {"retry": {"retries": 0, "classes": {"timeout": {"retries": 0}}}}
@@ -311,7 +310,7 @@ def test_a_stopping_worker_ends_commands_and_hands_them_back(
     worker.start()
     handle = app.submit("stubborn")
     pids = until(lambda: pids_of(core, f"{handle.job_id}-r1"), "three processes")
-    monkeypatch.setattr(loop, "ENDING_S", DEADLINE_S)
+    monkeypatch.setattr(worker, "ENDING_S", DEADLINE_S)
     worker.stop(grace_s=0)
     assert handle.state() == "queued"
     assert all(is_gone(pid) for pid in pids)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from detent.errors import Refused
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import Expired
 from detent.worker.handle import Handle
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
 from tests.worker.waiting import done, error_of
 
 WEEK_S = 7 * 86_400

@@ -10,14 +10,14 @@ from typing import Any
 
 from detent.errors import Unavailable
 from detent.kernel import commands as c
-from detent.operations.core import Core
-from detent.operations.output import read_bytes, read_output
-from detent.store.files import Piece
+from detent.operations.context import Core
+from detent.operations.run_output import read_bytes, read_output
+from detent.store.blobs import Piece
 from detent.store.memory import MemoryStore
 from detent.worker.app import App
-from detent.worker.files import RunFiles
-from detent.worker.keeping import Keeping
-from detent.worker.run import AsyncRun, Run
+from detent.worker.output_uploader import Keeping
+from detent.worker.run_context import AsyncRun, Run
+from detent.worker.run_files import RunFiles
 from tests.worker.waiting import DEADLINE_S, until, working
 
 

@@ -11,7 +11,7 @@ import pytest
 from detent.engine import Ask
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.store.port import Query
 from detent.worker.handle import Handle
 from tests.worker.fleet import GO, SETTINGS, Fleet, app_of, marks

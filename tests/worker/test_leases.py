@@ -13,12 +13,12 @@ from detent import clock, failpoints
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
-from detent.operations.core import Core
-from detent.worker import attempt, claiming, heartbeat
+from detent.operations.context import Core
+from detent.worker import active_run, claimer, heartbeat
+from detent.worker.active_run import Stop
 from detent.worker.app import App
-from detent.worker.attempt import Stop
-from detent.worker.line import Line
-from detent.worker.run import AsyncRun, Run
+from detent.worker.engine_client import Line
+from detent.worker.run_context import AsyncRun, Run
 from tests.worker.waiting import installation, until, working
 
 LEASE_MS = 1_500
@@ -40,7 +40,7 @@ class Suspend:
 @pytest.fixture
 def suspend(monkeypatch: pytest.MonkeyPatch) -> Suspend:
     made = Suspend()
-    for module in (attempt, claiming, heartbeat):
+    for module in (active_run, claimer, heartbeat):
         monkeypatch.setattr(module, "since_boot_s", made.since_boot_s)
     return made
 

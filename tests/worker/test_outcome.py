@@ -8,7 +8,7 @@ import pytest
 
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
-from detent.worker import outcome
+from detent.worker import run_outcome
 from detent.worker.failures import (
     DependencyMissing,
     Failure,
@@ -47,14 +47,14 @@ GRANT = c.Grant("j", 1, "n")
     ],
 )
 def test_the_class_of_an_exception(error: BaseException, expected: str) -> None:
-    assert outcome.of_exception(error).error_class == expected
+    assert run_outcome.of_exception(error).error_class == expected
 
 
 def test_a_rate_limit_carries_its_reset() -> None:
     reset = datetime(2030, 1, 1, tzinfo=UTC)
-    failure = outcome.of_exception(RateLimited("slow down", reset_at=reset))
+    failure = run_outcome.of_exception(RateLimited("slow down", reset_at=reset))
     assert failure.reset_at == 1_893_456_000_000_000
-    assert outcome.of_exception(RateLimited(reset_at=5)).reset_at == 5
+    assert run_outcome.of_exception(RateLimited(reset_at=5)).reset_at == 5
     with pytest.raises(ValueError, match="aware datetime"):
         RateLimited(reset_at=datetime(2030, 1, 1))
 
@@ -68,39 +68,39 @@ def test_a_rate_limit_carries_its_reset() -> None:
     ],
 )
 def test_an_exit_code_other_than_zero_is_a_failure(code: int, text: str) -> None:
-    failure = outcome.of_exit_code(code, "the last line")
+    failure = run_outcome.of_exit_code(code, "the last line")
     assert failure is not None
     assert text in failure.error
     assert failure.error.endswith("the last line")
     assert failure.exit_code == code
-    assert outcome.of_exit_code(0) is None
+    assert run_outcome.of_exit_code(0) is None
 
 
 def test_an_exit_of_the_interpreter_is_the_handlers_failure() -> None:
-    failure = outcome.of_exception(SystemExit(3))
+    failure = run_outcome.of_exception(SystemExit(3))
     assert (failure.error, failure.exit_code) == ("the handler called exit(3)", 3)
 
 
 def test_an_error_is_shown_in_one_line_with_its_place_and_cut_short() -> None:
-    assert len(outcome.shown(ValueError("x" * 5_000))) == outcome.LONGEST_ERROR
+    assert len(run_outcome.shown(ValueError("x" * 5_000))) == run_outcome.LONGEST_ERROR
     with pytest.raises(ValueError, match="invalid literal") as raised:
         int("x")
-    assert "test_outcome.py:" in outcome.shown(raised.value)
-    assert outcome.shown(Invalid("a is wrong.", field="a", hint="Do b.")) == "a is wrong. Do b."
+    assert "test_outcome.py:" in run_outcome.shown(raised.value)
+    assert run_outcome.shown(Invalid("a is wrong.", field="a", hint="Do b.")) == "a is wrong. Do b."
 
 
 def test_an_interruption_is_found_in_groups() -> None:
     stopped = Stopped("cancel")
     group = BaseExceptionGroup("g", [ValueError(), BaseExceptionGroup("h", [stopped])])
-    assert outcome.interrupted(group) is stopped
-    assert outcome.interrupted(ValueError()) is None
+    assert run_outcome.interrupted(group) is stopped
+    assert run_outcome.interrupted(ValueError()) is None
 
 
 def test_a_refused_report_becomes_a_failure_unless_the_grant_is_gone() -> None:
     report = c.SuspendRun(GRANT, "r", "sleep", "timer")
-    instead = outcome.instead_of(report, Refused("used twice", code="name_used_twice"))
+    instead = run_outcome.instead_of(report, Refused("used twice", code="name_used_twice"))
     assert isinstance(instead, c.FailRun)
     assert "used twice" in instead.error
-    assert outcome.instead_of(report, Refused("old", code="stale_fence")) is None
-    assert outcome.instead_of(instead, Refused("no")) is None
-    assert outcome.instead_of(c.HandBack(GRANT), Refused("no")) is None
+    assert run_outcome.instead_of(report, Refused("old", code="stale_fence")) is None
+    assert run_outcome.instead_of(instead, Refused("no")) is None
+    assert run_outcome.instead_of(c.HandBack(GRANT), Refused("no")) is None

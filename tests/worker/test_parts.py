@@ -13,26 +13,26 @@ from typing import Any
 import pytest
 
 from detent import redaction
-from detent.engine import Answer, Ask, Engine, due
+from detent.engine import Answer, Ask, Engine, due_timers
 from detent.engine.claims import ClaimAsk
 from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
-from detent.kernel.state import Job
+from detent.kernel.entities import Job
 from detent.store.memory import MemoryStore
 from detent.store.port import Logged
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
-from detent.upkeep.archive import History
-from detent.worker import files, line
-from detent.worker.attempt import Hold
-from detent.worker.claiming import Alarms
-from detent.worker.files import RunFiles
-from detent.worker.history import tried
-from detent.worker.holding import Holds
-from detent.worker.isolation import PATIENCE_S, Isolation, is_suspect
-from detent.worker.line import Line
+from detent.transfer.archive import History
+from detent.worker import engine_client, run_files
+from detent.worker.active_run import Hold
+from detent.worker.claimer import Alarms
+from detent.worker.engine_client import Line
+from detent.worker.held_jobs import Holds
 from detent.worker.pools import Pace, Threads
 from detent.worker.reporter import Outcome, Reporter
+from detent.worker.run_files import RunFiles
+from detent.worker.step_history import tried
+from detent.worker.suspect_jobs import PATIENCE_S, Isolation, is_suspect
 from tests.worker.waiting import DEADLINE_S, until
 
 ACTOR = c.Actor("test")
@@ -68,7 +68,9 @@ USED = Refused("used", code="name_used_twice")
 
 def test_a_run_waits_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(line, "time", SimpleNamespace(monotonic=monotonic, sleep=pauses.append))
+    monkeypatch.setattr(
+        engine_client, "time", SimpleNamespace(monotonic=monotonic, sleep=pauses.append)
+    )
     engine: Any = Flaky(AWAY, AWAY, "done")
     assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) == "done"
     assert pauses == [0.05, 0.1]
@@ -77,7 +79,9 @@ def test_a_run_waits_for_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -
 def test_a_name_recorded_by_a_try_whose_answer_was_lost_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(line, "time", SimpleNamespace(monotonic=monotonic, sleep=lambda _: None))
+    monkeypatch.setattr(
+        engine_client, "time", SimpleNamespace(monotonic=monotonic, sleep=lambda _: None)
+    )
     engine: Any = Flaky(AWAY, USED)
     assert Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n"))) is None
     first: Any = Flaky(USED)
@@ -86,7 +90,7 @@ def test_a_name_recorded_by_a_try_whose_answer_was_lost_is_recorded(
 
 
 def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(engine_client, "PATIENCE_S", 0.0)
     engine: Any = Flaky(AWAY)
     with pytest.raises(Unavailable):
         Line(engine, "w").tell(c.RestPlan(c.Grant("j", 1, "n")))
@@ -115,7 +119,7 @@ def test_output_is_appended_up_to_its_limit(tmp_path: Path) -> None:
     run.write("12345")
     run.write(b"67890abc")
     run.write("more")
-    assert run.output() == b"1234567890" + files.CUT
+    assert run.output() == b"1234567890" + run_files.CUT
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".hidden", "", " x"])
@@ -148,7 +152,7 @@ def test_evidence_is_kept_with_kind_size_and_digest(tmp_path: Path) -> None:
 def test_evidence_over_the_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_EVIDENCE_BYTES", 10)
+    monkeypatch.setattr(run_files, "MAX_EVIDENCE_BYTES", 10)
     run = RunFiles(tmp_path, "r1")
     large = tmp_path / "large"
     large.write_bytes(b"x" * 11)
@@ -234,7 +238,7 @@ def installed() -> tuple[VirtualClock, Engine]:
 
 
 def pass_once(engine: Engine) -> int:
-    return engine.within(lambda tx: due.run(tx, 100, engine.lifetimes))
+    return engine.within(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
 
 
 def state_of(engine: Engine, job_id: str) -> str:
@@ -267,7 +271,7 @@ def test_a_pass_is_bounded() -> None:
         engine.do(c.SubmitJob(f"j{number}", "default", "x"), ACTOR)
     engine.claim(ClaimAsk("w", "n", 5, None))
     clock.advance(seconds=31)
-    passes = [engine.within(lambda tx: due.run(tx, 2, engine.lifetimes)) for _ in range(4)]
+    passes = [engine.within(lambda tx: due_timers.run(tx, 2, engine.lifetimes)) for _ in range(4)]
     assert passes == [2, 2, 1, 0]
 
 

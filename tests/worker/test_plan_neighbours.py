@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from detent.errors import Refused
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NeedsUser, ResourceFailed
-from detent.worker.plans import PlanRequest
-from detent.worker.run import Run
+from detent.worker.plan_runner import PlanRequest
+from detent.worker.run_context import Run
 from tests.worker.waiting import step_events, steps
 
 # ---- resources ------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_a_planner_makes_the_plan_and_makes_it_anew_keeping_finished_steps() -> 
     ("plan", "text"),
     [
         ([{"name": "a", "needs": ["a"]}], "depends on itself"),
-        ([{"name": "a", "intent": "nowhere"}], "this worker has no intent 'nowhere'"),
+        ([{"name": "a", "intent": "nowhere"}], "needs the intent 'nowhere', which does not exist"),
         ([], "1 to 1000 steps"),
         (None, "object is not iterable"),
     ],

@@ -8,11 +8,11 @@ import pytest
 from detent.errors import Invalid
 from detent.kernel.critic import Decision
 from detent.kernel.plan import PlanStep
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NetworkError, RateLimited
-from detent.worker.history import StepResult
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
+from detent.worker.step_history import StepResult
 from tests.worker.waiting import steps
 
 S = 1_000_000
@@ -250,14 +250,28 @@ def test_a_critic_that_raises_fails_the_step_and_leaves_a_note() -> None:
     assert "the critic raised LookupError: no rule for this" in notes[0]
 
 
-def test_a_step_that_no_handler_of_this_worker_does_fails_and_says_so() -> None:
+@pytest.mark.parametrize(
+    ("step", "field", "text"),
+    [
+        ({"name": "unknown"}, "intent", "needs the intent 'unknown', which does not exist"),
+        ({"name": "known", "intent": "both"}, "intent", "is a plan itself"),
+        ({"name": "known", "intent": "plan"}, "intent", "is a plan itself"),
+        ({"name": "known", "critic": "nobody"}, "critic", "the critic 'nobody', which does not"),
+    ],
+)
+def test_a_step_that_names_what_does_not_exist_is_refused_at_the_submission(
+    step: dict[str, Any], field: str, text: str
+) -> None:
     app = App()
     app.intent("known")(lambda: 1)
+    app.critic("strict")(lambda result, history: "accept")
+    app.plan("both", [{"name": "known"}])
     h = Harness(app)
-    handle = h.submit("plan", options={"plan": {"steps": [{"name": "unknown", "max_retries": 0}]}})
-    h.drain(advance=True)
-    with pytest.raises(JobFailed, match="intent unknown has no handler in this worker"):
-        handle.result(timeout=0)
+    with pytest.raises(Invalid, match=text) as refused:
+        h.submit("plan", options={"plan": {"steps": [step]}})
+    assert refused.value.field == f"options.plan.steps[0].{field}"
+    assert h.drain() == 0
+    assert h.submit("plan", options={"plan": {"steps": [{"name": "known", "critic": "strict"}]}})
 
 
 def test_what_does_nothing_without_a_plan_is_refused_without_one() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import Crash, JobFailed, NetworkError, RateLimited
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 
 S = 1_000_000
 

@@ -2,19 +2,24 @@
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from detent.errors import Misconfigured
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
 from detent.worker import sandbox
 from detent.worker.app import App
-from detent.worker.runners.processes import Group
+from detent.worker.runners.process_group import Group
 from detent.worker.sandbox import ALONE, confined, words
 from tests.worker.waiting import DEADLINE_S, installation, until, working
 
@@ -31,7 +36,7 @@ def settings(kind: str) -> Settings:
 def test_what_detent_is_made_of_is_seen_though_tmp_is_empty() -> None:
     """Also where it was unpacked below /tmp, as tests and builds are."""
     shown = sandbox._shown([Path("/usr"), Path("/tmp/clone/.venv")])
-    assert shown == ["--ro-bind", "/tmp/clone/.venv", "/tmp/clone/.venv"]
+    assert shown == ["--ro-bind-try", "/tmp/clone/.venv", "/tmp/clone/.venv"]
 
 
 def test_without_a_sandbox_the_argv_stays() -> None:
@@ -112,6 +117,122 @@ def test_a_program_in_it_sees_no_data_and_writes_into_its_workspace(tmp_path: Pa
     assert len(found["processes"]) < 5, "it sees processes of others"
     assert (work / "made.txt").read_text() == "mine"
     assert (data / "token").read_text() == "secret"
+
+
+CONNECT = """
+import json, os, socket, sys
+found = {}
+for address in sys.argv[1:]:
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.connect("\\0" + address[1:] if address.startswith("@") else address)
+            found[address] = made.recv(100).decode()
+    except OSError as error:
+        found[address] = type(error).__name__
+with socket.socket() as listening, socket.socket() as connecting:
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    connecting.connect(listening.getsockname())
+    found["tcp"] = "open"
+with socket.socketpair()[0]:
+    found["pair"] = "open"
+found["seen"] = {each: sorted(os.listdir(each)) for each in ("/run", "/tmp", "/dev/shm")}
+print(json.dumps(found))
+"""
+OWN_SOCKETS = """
+import socket
+with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connecting:
+    listening.bind("\\0own-" + str(id(listening)))
+    listening.listen()
+    connecting.connect(listening.getsockname())
+    print("open")
+"""
+
+
+@contextmanager
+def listening(address: str) -> Iterator[str]:
+    """A socket of the machine that greets everybody who connects; `@` begins an abstract name."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("\0" + address[1:] if address.startswith("@") else address)
+        made.listen()
+
+        def greet() -> None:
+            with suppress(OSError):
+                while True:
+                    with made.accept()[0] as connected:
+                        connected.sendall(b"hello")
+
+        thread = threading.Thread(target=greet, daemon=True)
+        thread.start()
+        yield address
+        made.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.fixture
+def addresses(tmp_path: Path) -> Iterator[list[str]]:
+    """An abstract socket and two with a path, and a proof that they can be connected to."""
+    name = f"detent-{uuid.uuid4().hex}"
+    with (
+        listening(f"@{name}") as abstract,
+        listening(str(tmp_path / "s")) as path,
+        listening(f"/dev/shm/{name}") as device,
+    ):
+        found = [abstract, path, device]
+        outside = connected([sys.executable, "-c", CONNECT, *found])
+        assert [outside[each] for each in found] == ["hello"] * 3
+        yield found
+    Path(device).unlink()
+
+
+def connected(argv: list[str]) -> dict[str, Any]:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_program_in_it_reaches_no_socket_of_the_machine(
+    tmp_path: Path, addresses: list[str]
+) -> None:
+    """Neither an abstract one, as of the user's bus, nor one in /tmp or /dev; TCP is as it was."""
+    data, run_dir = tmp_path / "data", tmp_path / "data" / "runs" / "r1"
+    run_dir.mkdir(parents=True)
+    chosen = Settings(store_data_dir=str(data), worker_sandbox="bwrap")
+    argv = [sys.executable, "-c", CONNECT, *addresses]
+    found = connected(confined(argv, chosen, run_dir, run_dir))
+    refused = [found[each] for each in addresses]
+    assert refused == ["PermissionError", "FileNotFoundError", "FileNotFoundError"]
+    assert (found["tcp"], found["pair"]) == ("open", "open")
+    shown = {Path(each).parts[2] for each in sandbox._shown(sandbox.OWN)[1::2] if "/run/" in each}
+    assert set(found["seen"]["/run"]) <= shown, "only what programs need of /run"
+    assert found["seen"]["/dev/shm"] == []
+
+
+@pytest.mark.parametrize("how", ["landlock", "seccomp"])
+def test_both_ways_of_closing_abstract_sockets(addresses: list[str], how: str) -> None:
+    """Landlock is used where the kernel has it; the filter is for older ones."""
+    script = [*sandbox.SCOPED[:-1], how, sys.executable, "-c"]
+    found = connected([*script, CONNECT, addresses[0]])
+    assert found[addresses[0]] == "PermissionError"
+    assert (found["tcp"], found["pair"]) == ("open", "open")
+    own = subprocess.run(
+        [*script, OWN_SOCKETS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (own.stdout == "open\n") == (how == "landlock"), own.stderr
+
+
+def test_a_program_has_its_signals_as_without_the_sandbox() -> None:
+    argv = [*sandbox.SCOPED, "grep", "SigIgn", "/proc/self/status"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout.split()[1], 16) == 0
+
+
+def test_a_program_that_is_not_there_is_said() -> None:
+    argv = [*sandbox.SCOPED, "no-such-program"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 127
+    assert "no-such-program was not started" in done.stderr
 
 
 @pytest.fixture

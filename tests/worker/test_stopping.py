@@ -9,11 +9,11 @@ import pytest
 
 from detent.errors import Refused
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
+from detent.worker.active_run import Stop
 from detent.worker.app import App
-from detent.worker.attempt import Stop
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 from tests.worker.waiting import DEADLINE_S, Gate, installation, states, submit_many, until, working
 
 # ---- stopping -------------------------------------------------------------------------------

@@ -6,11 +6,11 @@ import pytest
 
 from detent.errors import Invalid
 from detent.store.port import Query
-from detent.testing.inline import Harness
-from detent.worker import durable
+from detent.testing.harness import Harness
+from detent.worker import journal
 from detent.worker.app import App
 from detent.worker.failures import SubtaskFailed
-from detent.worker.run import Run
+from detent.worker.run_context import Run
 from tests.worker.waiting import done, error_of
 
 # ---- subtasks -------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def with_subtasks(app: App, ledger: list[str]) -> None:
 def test_many_subtasks_are_made_together(
     lifecycle: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "TOGETHER", 2)
+    monkeypatch.setattr(journal, "TOGETHER", 2)
     app = App()
     ledger: list[Any] = []
     with_subtasks(app, ledger)
@@ -58,7 +58,7 @@ def test_many_subtasks_are_made_together(
 def test_a_crash_while_many_are_made_makes_none_twice(
     write: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "TOGETHER", 2)
+    monkeypatch.setattr(journal, "TOGETHER", 2)
     app = App()
     ledger: list[Any] = []
     with_subtasks(app, ledger)

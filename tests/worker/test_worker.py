@@ -13,12 +13,12 @@ import pytest
 from detent.engine import Ask, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.worker import pools
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
-from detent.worker.loop import Worker
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
+from detent.worker.worker import Worker
 from tests.worker.waiting import (
     DEADLINE_S,
     Gate,
@@ -386,7 +386,8 @@ def test_a_worker_registers_its_intents_for_intake(core: Core) -> None:
     app.intent("work", retry={"retries": 1}, timeout_s=3)(lambda: 1)
     with working(core, app, name="w1") as worker:
         known = core.known_intents()
-        assert known["work"] == {"retry": {"retries": 1}, "run_timeout_ms": 3_000}
+        row = {"retry": {"retries": 1}, "run_timeout_ms": 3_000, "critics": []}
+        assert known["work"] == row
         with core.store.read() as view:
             assert view.rows("workers")["w1"]["intents"] == ["plan", "work"]
         assert worker.name == "w1"

@@ -13,16 +13,16 @@ import pytest
 from detent.engine import Ask, Engine, Lifetimes
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.settings import Settings
-from detent.store.open import open_store
 from detent.store.port import Query
+from detent.store.store_url import open_store
 from detent.testing.audit import audit
-from detent.testing.inline import Harness
+from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed
 from detent.worker.handle import Handle
-from detent.worker.loop import Worker
+from detent.worker.worker import Worker
 
 DEADLINE_S = 90.0
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { address } from "./api/call";
-import type { JobQuestion, RefusedRow, Task } from "./api/schema";
+import type { InboxTask, JobQuestion, RefusedRow } from "./api/schema";
 import { diffSize, isDiff, readDiff } from "./diff";
-import { asked, kindOf, titleOf, waitingIn } from "./pages/inbox/kinds";
+import { asked, kindOf, may, titleOf, waitingIn } from "./pages/inbox/kinds";
 import { match } from "./router";
 import { codeFrom } from "./session";
 import { bytes, dollars, plain, plural, shortId, shown } from "./text";
@@ -100,18 +100,24 @@ describe("addresses", () => {
 });
 
 describe("matters", () => {
-  const task = (fields: Partial<Task>) =>
-    ({ blocked_detail: {}, blocked_by: null, ...fields }) as Task;
+  const task = (fields: Partial<InboxTask>) =>
+    ({ blocked_detail: {}, blocked_by: null, actions: [], ...fields }) as InboxTask;
   test("kinds by state and reason", () => {
     expect(kindOf(task({ state: "ready" }))).toBe("review");
     expect(kindOf(task({ state: "blocked", blocked_by: "needs_user" }))).toBe("confirmation");
     expect(kindOf(task({ state: "blocked", blocked_by: "error" }))).toBe("failure");
+    expect(kindOf(task({ state: "cancelled" }))).toBe("subtask");
   });
   test("what cost its workers their lives is in quarantine", () => {
     for (const stopped of [task({ state: "failed" }), task({ state: "blocked" })]) {
       expect(kindOf({ ...stopped, error_class: "error" })).toBe("failure");
       expect(kindOf({ ...stopped, error_class: "lost" })).toBe("quarantine");
     }
+  });
+  test("a verb is offered if the server would accept it for this very task", () => {
+    const action = { action: "raise", id: "above", command: "detent raise above DOLLARS" };
+    const blocked = task({ id: "t", actions: [action, { ...action, action: "cancel", id: "t" }] });
+    expect([may(blocked, "raise"), may(blocked, "cancel")]).toEqual([false, true]);
   });
   test("own words are allowed without options, or where the question says so", () => {
     expect(asked({ text: "Go?" })).toEqual({

@@ -14,8 +14,8 @@ from detent.engine import Ask
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.port import Query
-from detent.worker.loop import Worker
-from detent.worker.run import Run
+from detent.worker.run_context import Run
+from detent.worker.worker import Worker
 
 IN_BULK = 1_000
 #: As many at once as the other two get.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
-from detent.cli.gateway import Gateway, announced, read_token
+from detent.cli.gateway_client import Gateway, announced, read_token
 from detent.settings import Loaded, load
 
 

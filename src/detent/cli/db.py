@@ -14,12 +14,12 @@ from detent.settings import Settings, load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from detent.operations.core import Core
-    from detent.store.migrate import Migration
+    from detent.operations.context import Core
+    from detent.store.migration_files import Migration
     from detent.store.port import Store
-    from detent.store.sqlite.blobs import DirectoryBlobs
-    from detent.store.status import SchemaStatus
-    from detent.upkeep.move import Moved
+    from detent.store.schema_status import SchemaStatus
+    from detent.store.sqlite.blob_store import DirectoryBlobs
+    from detent.transfer.store_move import Moved
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -79,7 +79,7 @@ def status(as_json: bool) -> None:
 
 
 def _contents(settings: Settings) -> dict[str, Any]:
-    from detent import seals
+    from detent.integrity import hash_chain
     from detent.store.port import Query
 
     store = _open(settings)
@@ -89,7 +89,7 @@ def _contents(settings: Settings) -> dict[str, Any]:
             return {
                 "position": view.head(),
                 "sealed": last.to_position if last else 0,
-                "trimmed": seals.trimmed(view),
+                "trimmed": hash_chain.trimmed(view),
                 "tasks": sum(view.count_by(Query("tasks"), "state").values()),
                 "jobs": sum(view.count_by(Query("jobs"), "state").values()),
             }
@@ -152,7 +152,7 @@ def backup(file: Path, with_blobs: bool, as_json: bool) -> None:
     """
     from detent.cli.progress import bar
     from detent.store.sqlite.backup import back_up
-    from detent.upkeep.blobs import copy_blobs, count_blobs
+    from detent.transfer.blob_copy import copy_blobs, count_blobs
 
     schema = _sqlite_only(load().settings, "pg_dump")
     ours, theirs = _blobs_of(_file_of(schema)), _blobs_beside(file)
@@ -181,9 +181,9 @@ def restore(file: Path, as_json: bool) -> None:
     log: whoever follows it starts anew. The old database stays beside the new one.
     """
     from detent.cli.progress import bar
-    from detent.store.open import is_postgres, sqlite_path
     from detent.store.sqlite.backup import restore as put_back
-    from detent.upkeep.blobs import copy_blobs
+    from detent.store.store_url import is_postgres, sqlite_path
+    from detent.transfer.blob_copy import copy_blobs
 
     settings = load().settings
     if is_postgres(settings.url):
@@ -213,14 +213,14 @@ def _blobs_beside(file: Path) -> "DirectoryBlobs":
 
 
 def _blobs(directory: Path) -> "DirectoryBlobs":
-    from detent.store.sqlite.blobs import DirectoryBlobs
+    from detent.store.sqlite.blob_store import DirectoryBlobs
 
     return DirectoryBlobs(directory, lambda: time.time_ns() // 1_000)
 
 
 def _require_quiet(settings: Settings) -> None:
     """A database that cannot be opened, which is why one restores, has no workers to ask for."""
-    from detent.cli.quiet import require_quiet
+    from detent.cli.processes_using_data import require_quiet
 
     try:
         store = _open(settings) if _schema(settings).exists else None
@@ -234,8 +234,8 @@ def _require_quiet(settings: Settings) -> None:
 
 
 def _verify(settings: Settings, as_json: bool) -> None:
-    from detent.cli.store import report
-    from detent.upkeep.verify import verify
+    from detent.cli.verify import report
+    from detent.integrity.verify import verify
 
     store = _open(settings)
     try:
@@ -255,9 +255,9 @@ def move(url: str, as_json: bool) -> None:
     Evidence and output of runs come along. The old database stays as it is, and so do the token
     and the files that runs have left in the data directory.
     """
-    from detent.cli.quiet import require_quiet
+    from detent.cli.processes_using_data import require_quiet
     from detent.service import open_core
-    from detent.store.open import is_postgres
+    from detent.store.store_url import is_postgres
 
     loaded = load()
     schema = _sqlite_only(loaded.settings, "pg_dump and pg_restore")
@@ -277,13 +277,13 @@ def move(url: str, as_json: bool) -> None:
 
 
 def _move(core: "Core", url: str) -> "Moved":
-    from detent.store.open import require_psycopg
     from detent.store.sqlite import SqliteStore
+    from detent.store.store_url import require_psycopg
 
     require_psycopg()
     from detent.cli.progress import bar
-    from detent.operations.output import read_bytes
-    from detent.upkeep.move import move
+    from detent.operations.run_output import read_bytes
+    from detent.transfer.store_move import move
 
     store, data_dir = core.store, core.settings.data_dir
     assert isinstance(store, SqliteStore)
@@ -301,14 +301,14 @@ def _move(core: "Core", url: str) -> "Moved":
 @output.json_option
 def trim(as_json: bool) -> None:
     """Remove the sealed beginning of the log, as far as all work in it was deleted."""
-    from detent import seals
+    from detent.integrity import hash_chain
 
     store = _open(load().settings)
     try:
-        seals.seal_all(store)
-        count = seals.trim(store)
+        hash_chain.seal_all(store)
+        count = hash_chain.trim(store)
         with store.read() as view:
-            upto = seals.trimmed(view)
+            upto = hash_chain.trimmed(view)
     finally:
         store.close()
     said = "Nothing to remove: the log begins with work that was not deleted, or is short."
@@ -348,13 +348,13 @@ def clock(reset: bool, as_json: bool) -> None:
 
 
 def _schema(settings: Settings) -> "SchemaStatus":
-    from detent.store.status import schema_status
+    from detent.store.schema_status import schema_status
 
     return schema_status(settings.url)
 
 
 def _open(settings: Settings) -> "Store":
-    from detent.store.open import open_store
+    from detent.store.store_url import open_store
 
     return open_store(settings.url)
 

@@ -26,7 +26,7 @@ def demo(terminal: bool, manual: bool, quick: bool, keep: bool, as_json: bool) -
     yours is touched and nothing is spent. At the end it checks its claims against its own log, and
     ends with 1 if one of them is not so.
     """
-    from detent.demo.stage import Stage
+    from detent.demo.processes import Stage
     from detent.demo.story import Manner, Story
 
     say = output.note if as_json else output.say

@@ -14,8 +14,8 @@ def doctor(as_json: bool) -> None:
 
     Ends with 1 if something is. Changes nothing; `detent verify` looks at the data itself.
     """
-    from detent.cli.configured import configured
-    from detent.cli.findings import examine
+    from detent.cli.config_checks import configured
+    from detent.cli.doctor_checks import examine
 
     loaded, found = configured()
     if loaded is not None:

@@ -16,8 +16,8 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, Direct, connect
-from detent.cli.gateway import Gateway
-from detent.cli.naming import first_known
+from detent.cli.gateway_client import Gateway
+from detent.cli.id_lookup import first_known
 from detent.errors import Broken, Invalid, Refused
 
 HEADINGS = ("RUN", "FILE", "TYPE", "SIZE", "SHA256", "AT")
@@ -151,16 +151,16 @@ def _opened(directory: Path, parts: list[str]) -> Any:
     for part in parts:
         if part in ("", ".", "..") or "\0" in part:
             raise Refused(f"{'/'.join(parts)!r} names no place below a directory.")
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts[:-1]:
             with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=here)
+                os.mkdir(part, 0o700, dir_fd=here)
             below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
             os.close(here)
             here = below
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        return os.fdopen(os.open(parts[-1], flags, 0o644, dir_fd=here), "wb")
+        return os.fdopen(os.open(parts[-1], flags, 0o600, dir_fd=here), "wb")
     finally:
         os.close(here)

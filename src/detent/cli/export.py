@@ -14,7 +14,7 @@ from detent.errors import DetentError, Invalid, Refused
 from detent.settings import load
 
 if TYPE_CHECKING:
-    from detent.operations.core import Core
+    from detent.operations.context import Core
 
 _file = click.Path(dir_okay=False, path_type=Path)
 _there = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -38,9 +38,9 @@ def export(task_id: str | None, file: Path | None, checked: Path | None, as_json
         return
     if task_id is None or file is None:
         raise click.UsageError("Name a task and a file, or --verify and a file.")
-    from detent.operations.output import read_bytes
+    from detent.operations.run_output import read_bytes
     from detent.service import open_core
-    from detent.upkeep.export import export_task
+    from detent.transfer.exporter import export_task
 
     with open_core(load()) as core:
         data_dir = core.settings.data_dir
@@ -66,7 +66,7 @@ def _plain(struct: Any) -> Any:
 
 
 def _verify(file: Path, as_json: bool) -> None:
-    from detent.upkeep.archive import Archive
+    from detent.transfer.archive import Archive
 
     with Archive(file) as archive:
         flaws = archive.flaws()
@@ -111,7 +111,7 @@ def _import_archive(file: Path, as_json: bool) -> None:
     from detent.kernel.commands import Actor
     from detent.operations.registry import OWNER
     from detent.service import open_core
-    from detent.upkeep.importing import import_archive
+    from detent.transfer.importer import import_archive
 
     with open_core(load()) as core:
         actor = Actor(OWNER.name)
@@ -126,7 +126,7 @@ def _import_archive(file: Path, as_json: bool) -> None:
 
 
 def _write_output(core: "Core", run_id: str, offset: int, data: bytes) -> None:
-    from detent.operations.output import append_output
+    from detent.operations.run_output import append_output
 
     append_output(core.store, core.settings.data_dir, run_id, offset, data)
 

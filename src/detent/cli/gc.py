@@ -26,8 +26,8 @@ def gc(dry_run: bool, as_json: bool) -> None:
     How long each is kept stands in the section `retention` of the settings. Directories are those
     of this machine; others sweep their own.
     """
-    from detent.keeper.directories import Sweep
-    from detent.keeper.retention import run_to_the_end
+    from detent.keeper.retention_sweep import run_to_the_end
+    from detent.keeper.run_directories import Sweep
     from detent.service import open_core
     from detent.worker.workspaces import forget
 

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from detent.cli import output
-from detent.cli.choosing import told
 from detent.cli.connection import Connection, connect
-from detent.cli.rows import task_state
-from detent.cli.values import value_from
+from detent.cli.table_columns import task_state
+from detent.cli.task_selection import told
+from detent.cli.typed_values import value_from
 from detent.errors import DetentError
 
 

@@ -8,7 +8,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
-from detent.cli.values import value_from
+from detent.cli.typed_values import value_from
 
 COLOURS = {"ok": "green", "degraded": "yellow", "unhealthy": "red"}
 

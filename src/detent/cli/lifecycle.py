@@ -10,13 +10,13 @@ from typing import BinaryIO, NamedTuple
 import click
 
 from detent.cli.output import Cell, Group, Styled, json_option, print_json, say, shown_state, table
+from detent.diagrams.drawing import Format, diagram
 from detent.errors import Invalid, Refused, TooLarge
-from detent.kernel import exchange
-from detent.kernel.diagram import Format, diagram
+from detent.kernel import lifecycle_json
 from detent.kernel.lifecycle import Lifecycle, normalise
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.lifecycles import lifecycle as find
-from detent.kernel.mapping import mapped
+from detent.kernel.state_mapping import mapped
 
 FILE_LIMIT_BYTES = 1_000_000
 REFUSED = "refused"
@@ -49,7 +49,7 @@ def show(name: str, as_json: bool) -> None:
     """Show the states and rows of one lifecycle."""
     found = find(name)
     if as_json:
-        print_json(exchange.export(found))
+        print_json(lifecycle_json.export(found))
         return
     say(f"{found.title}\n")
     table(
@@ -102,7 +102,7 @@ def draw(name: str, kind: str, as_json: bool) -> None:
 def export(as_json: bool) -> None:
     """Print every lifecycle as JSON, with or without --json."""
     del as_json  # accepted because every command takes it
-    print_json([exchange.export(each) for each in LIFECYCLES.values()])
+    print_json([lifecycle_json.export(each) for each in LIFECYCLES.values()])
 
 
 @lifecycle.command()
@@ -132,40 +132,45 @@ def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bo
     """Go through events and show the state after each, by the strict and by the lenient fold.
 
     A refused event leaves the strict state as it is; an event outside the table is ignored by both.
-    Exit code 1 if the strict fold refused one.
+    With --json, strict_state and lenient_state are the states after each event, whatever became
+    of it. Exit code 1 if the strict fold refused one.
     """
     found = find(name)
     steps = _simulate(found, events)
     if as_json:
-        keys = ("event", "strict", "lenient")
-        print_json({"steps": [dict(zip(keys, step, strict=False)) for step in steps]})
+        keys = [name for name in Step._fields if name != "legal"]
+        print_json({"steps": [{name: getattr(step, name) for name in keys} for step in steps]})
     else:
         table(("event", "strict", "lenient", "legal instead"), _step_cells(found, steps))
     ctx.exit(1 if any(step.strict == REFUSED for step in steps) else 0)
 
 
 class Step(NamedTuple):
-    """One simulated event: what each fold made of it, and what would have been legal."""
+    """One simulated event: what each fold made of it, the states after it (None: not created
+    yet), and what would have been legal."""
 
     event: str
     strict: str
     lenient: str
+    strict_state: str | None
+    lenient_state: str | None
     legal: tuple[str, ...] = ()
 
 
 def _simulate(found: Lifecycle, events: Iterable[str]) -> list[Step]:
     steps = []
     state: str | None = None
+    lenient: str | None = None
     for event in map(normalise, events):
         if event not in found.targets:
-            steps.append(Step(event, IGNORED, IGNORED))
+            steps.append(Step(event, IGNORED, IGNORED, state, lenient))
             continue
-        lenient = found.targets[event]
+        lenient = target = found.targets[event]
         try:
             state = found.next(state, event)
-            steps.append(Step(event, state, lenient))
+            steps.append(Step(event, state, target, state, lenient))
         except Refused as refusal:
-            steps.append(Step(event, REFUSED, lenient, refusal.legal))
+            steps.append(Step(event, REFUSED, target, state, lenient, refusal.legal))
     return steps
 
 
@@ -210,7 +215,7 @@ def _read(file: BinaryIO) -> list[Lifecycle]:
     except (ValueError, RecursionError) as error:
         raise Invalid(f"The file is no JSON: {error}.", code="unreadable", field="file") from None
     if not isinstance(value, list):
-        return [exchange.read(value)]
+        return [lifecycle_json.read(value)]
     if not value:
         raise Invalid("The file holds no lifecycle.", field="file")
-    return [exchange.read(each, f"[{index}]") for index, each in enumerate(value)]
+    return [lifecycle_json.read(each, f"[{index}]") for index, each in enumerate(value)]

@@ -4,8 +4,11 @@ To add a command, add a line to COMMANDS. Its module is imported only when the c
 `detent --help` stays fast however much there is; that is why the short help stands in the table.
 """
 
+import atexit
+import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
@@ -58,30 +61,34 @@ COMMANDS: Mapping[str, Command] = {
         "Submit a task of an intent and queue it.",
         ACTING,
     ),
-    "run": Command("detent.cli.verbs:run", "Queue tasks, or run failed ones again.", ACTING),
-    "cancel": Command("detent.cli.verbs:cancel", "Cancel tasks and their subtasks.", ACTING),
-    "retry": Command("detent.cli.verbs:retry", "Run tasks again with new counts.", ACTING),
+    "run": Command("detent.cli.task_verbs:run", "Queue tasks, or run failed ones again.", ACTING),
+    "cancel": Command("detent.cli.task_verbs:cancel", "Cancel tasks and their subtasks.", ACTING),
+    "retry": Command("detent.cli.task_verbs:retry", "Run tasks again with new counts.", ACTING),
     "resume": Command(
-        "detent.cli.verbs:resume",
+        "detent.cli.task_verbs:resume",
         "Go on with timed-out tasks in their sessions.",
         ACTING,
     ),
-    "accept": Command("detent.cli.verbs:accept", "Accept work that waits for review.", ACTING),
-    "reject": Command("detent.cli.verbs:reject", "Reject work that waits for review.", ACTING),
+    "accept": Command("detent.cli.task_verbs:accept", "Accept work that waits for review.", ACTING),
+    "reject": Command("detent.cli.task_verbs:reject", "Reject work that waits for review.", ACTING),
     "answer": Command(
-        "detent.cli.verbs:answer", "Answer the open question of a task, or of a job alone.", ACTING
+        "detent.cli.task_verbs:answer",
+        "Answer the open question of a task, or of a job alone.",
+        ACTING,
     ),
     "signal": Command(
-        "detent.cli.verbs:signal", "Send a named signal to a job, or to that of a task.", ACTING
+        "detent.cli.task_verbs:signal",
+        "Send a named signal to a job, or to that of a task.",
+        ACTING,
     ),
     "dismiss": Command(
-        "detent.cli.verbs:dismiss",
+        "detent.cli.task_verbs:dismiss",
         "Stop waiting for subtasks that failed; their parents go on.",
         ACTING,
     ),
-    "delete": Command("detent.cli.verbs:delete", "Delete tasks with their data.", ACTING),
+    "delete": Command("detent.cli.task_verbs:delete", "Delete tasks with their data.", ACTING),
     "raise": Command(
-        "detent.cli.money:raise_budget",
+        "detent.cli.costs:raise_budget",
         "Set a task's budget, in dollars; what only the old one held up goes on.",
         ACTING,
     ),
@@ -110,29 +117,29 @@ COMMANDS: Mapping[str, Command] = {
         "List tasks, newest first; create one, or set its fields or state.",
         LOOKING,
     ),
-    "jobs": Command("detent.cli.work:jobs", "List jobs, newest first.", LOOKING),
+    "jobs": Command("detent.cli.show:jobs", "List jobs, newest first.", LOOKING),
     "runs": Command(
         "detent.cli.runs:runs",
         "List runs, newest first; begin or end one by hand.",
         LOOKING,
     ),
     "steps": Command(
-        "detent.cli.work:steps",
+        "detent.cli.show:steps",
         "List the steps of a task's or a job's plans.",
         LOOKING,
     ),
     "show": Command(
-        "detent.cli.work:show",
+        "detent.cli.show:show",
         "Show one task, job or run: where it stands, and its history.",
         LOOKING,
     ),
     "why": Command(
-        "detent.cli.work:why",
+        "detent.cli.show:why",
         "Say why a task or job is not moving, and who can change that.",
         LOOKING,
     ),
     "costs": Command(
-        "detent.cli.money:costs",
+        "detent.cli.costs:costs",
         "Show what a task has cost, run by run and with its subtasks.",
         LOOKING,
     ),
@@ -146,14 +153,14 @@ COMMANDS: Mapping[str, Command] = {
         "Watch the board live; a bell tells when something waits for a person.",
         LOOKING,
     ),
-    "logs": Command("detent.cli.feed:logs", "Print what a task's last run has written.", LOOKING),
+    "logs": Command("detent.cli.events:logs", "Print what a task's last run has written.", LOOKING),
     "evidence": Command(
         "detent.cli.evidence:evidence",
         "List and save what runs left behind; add a file by hand.",
         LOOKING,
     ),
     "events": Command(
-        "detent.cli.feed:events",
+        "detent.cli.events:events",
         "Print the log, or one task's history, as it happened.",
         LOOKING,
     ),
@@ -233,12 +240,12 @@ COMMANDS: Mapping[str, Command] = {
         DATA,
     ),
     "verify": Command(
-        "detent.cli.store:verify",
+        "detent.cli.verify:verify",
         "Check the chain of seals, fold the log and compare every row with it.",
         DATA,
     ),
     "rebuild": Command(
-        "detent.cli.store:rebuild",
+        "detent.cli.verify:rebuild",
         "Write all rows anew from the log, then verify them.",
         DATA,
     ),
@@ -270,10 +277,6 @@ COMMANDS: Mapping[str, Command] = {
     "demo": Command(
         "detent.cli.demo:demo",
         "Watch a question, a budget, a failing resource, a killed worker and a review.",
-    ),
-    "torture": Command(
-        "detent.cli.torture:torture",
-        "Hurt a detent of its own in every way it claims to survive, and check what it promises.",
     ),
     "mcp": Command(
         "detent.cli.mcp:mcp", "Serve operations as MCP tools on standard input and output."
@@ -357,4 +360,20 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # A terminal that lacks a letter is no reason to fail.
             stream.reconfigure(errors="replace")
-    cli(prog_name="detent")
+    try:
+        cli(prog_name="detent")
+    except SystemExit as end:
+        if "detent.service" in sys.modules and isinstance(end.code, int | None):
+            _leave(end.code or 0)
+        raise
+
+
+def _leave(code: int) -> None:
+    """End the process after its own exit functions. Python would then take hundreds of modules
+    apart one by one, for half a second, although the system frees everything in no time.
+    """
+    atexit._run_exitfuncs()
+    with suppress(OSError):  # a reader that is gone: Python ends as it always does
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)

@@ -39,7 +39,7 @@ def _served() -> Any:
     try:
         import anyio
 
-        from detent.integrations.mcp import Guest, serve_stdio
+        from detent.integrations.mcp_server import Guest, serve_stdio
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f"MCP is not installed here: {error.name} is missing.",

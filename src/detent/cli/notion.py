@@ -19,7 +19,7 @@ def notion() -> None:
 @output.json_option
 def sync(once: bool, as_json: bool) -> None:
     """Bring Notion up to date; a keeper does the same by itself when it is configured."""
-    from detent.integrations.notion import Elsewhere, NotionKeeper, Sync, Synced, connect
+    from detent.integrations.notion_sync import Elsewhere, NotionKeeper, Sync, Synced, connect
     from detent.service import open_core, process_name
 
     loaded = load()

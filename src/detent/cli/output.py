@@ -64,7 +64,7 @@ def state_cell(lifecycle: str, state: str) -> Styled:
 
 def shown_state(state: "State") -> Styled:
     """A state as its sign and name, in its colour."""
-    from detent.kernel.look import APPEARANCES
+    from detent.kernel.state_shapes import APPEARANCES
 
     look = APPEARANCES[state.look]
     return Styled(f"{look.glyph} {state.name}", look.terminal)

@@ -16,7 +16,7 @@ from detent.cli import output
 #: How often the files are looked at.
 PAUSE_S = 0.5
 #: Where to look if the app could not be imported: here, but not in a whole file system.
-MOST_FILES = 5_000
+MAX_FILES = 5_000
 
 Times = Mapping[Path, int]
 
@@ -44,7 +44,7 @@ def sources_below(directory: Path) -> set[Path]:
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if not name.startswith((".", "__"))]
         found.update(Path(folder, name) for name in names if name.endswith(".py"))
-        if len(found) > MOST_FILES:
+        if len(found) > MAX_FILES:
             break
     return found
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import click
 
-from detent.cli import output, rows
+from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
-from detent.cli.naming import way_to
-from detent.cli.values import value_from
-from detent.cli.work import given, page_options, show_page
+from detent.cli.id_lookup import way_to
+from detent.cli.show import given, page_options, show_page
+from detent.cli.typed_values import value_from
 
 
 @click.group(cls=output.Group, invoke_without_command=True)
@@ -29,7 +29,14 @@ def runs(ctx: click.Context, /, task_id: str | None, as_json: bool, **filters: A
             page = detent.call("task_runs", task_id=task_id)
         else:
             page = detent.call("list_runs", **filters)
-    show_page(page, as_json, rows.RUNS, rows.run_cells, "There are no runs here.", "detent runs")
+    show_page(
+        page,
+        as_json,
+        table_columns.RUNS,
+        table_columns.run_cells,
+        "There are no runs here.",
+        "detent runs",
+    )
 
 
 @runs.command()
@@ -79,4 +86,4 @@ def update(run_id: str, result: str | None, as_json: bool, **said: Any) -> None:
     if as_json:
         output.print_json(run)
     else:
-        output.table(rows.RUNS, [rows.run_cells(run)])
+        output.table(table_columns.RUNS, [table_columns.run_cells(run)])

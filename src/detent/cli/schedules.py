@@ -7,8 +7,8 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
-from detent.cli.named import add_verb
-from detent.cli.values import payload_from, seconds_from
+from detent.cli.named_verbs import add_verb
+from detent.cli.typed_values import payload_from, seconds_from
 
 
 @click.group(cls=output.Group, invoke_without_command=True)

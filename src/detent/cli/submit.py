@@ -9,8 +9,8 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.rows import task_state
-from detent.cli.values import payload_from, value_from
+from detent.cli.table_columns import task_state
+from detent.cli.typed_values import payload_from, value_from
 
 #: Exit codes of `submit --wait`, by the state that the task has come to.
 EXIT_CODES = {
@@ -99,12 +99,18 @@ def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
         if task["state"] != last:
             last, since = task["state"], time.monotonic()
             _tell(as_json, f"{task['state_at']}  {last}" + _because(task))
-        if last in EXIT_CODES and task["blocked_by"] not in PASSING:
+        if last in EXIT_CODES and not _passes(task):
             return task
         if last in ("queued", "todo") and time.monotonic() - since > PATIENCE_S:
             since = float("inf")
             _tell(as_json, "No worker has taken it yet. Is `detent up` or `detent worker` running?")
         time.sleep(0.1)
+
+
+def _passes(task: dict[str, Any]) -> bool:
+    """A block that ends by itself; a failed subtask that nobody has dealt with does not."""
+    stuck = task["blocked_by"] == "subtasks" and task["failed_subtask"] is not None
+    return task["blocked_by"] in PASSING and not stuck
 
 
 def _tell(as_json: bool, text: str) -> None:

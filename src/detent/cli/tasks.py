@@ -4,11 +4,11 @@ from typing import Any
 
 import click
 
-from detent.cli import output, rows
-from detent.cli.choosing import told
+from detent.cli import output, table_columns
 from detent.cli.connection import connect
-from detent.cli.values import payload_from, value_from
-from detent.cli.work import page_options, show_page
+from detent.cli.show import page_options, show_page
+from detent.cli.task_selection import told
+from detent.cli.typed_values import payload_from, value_from
 
 
 @click.group(cls=output.Group, invoke_without_command=True)
@@ -28,8 +28,8 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
         return
     with connect() as detent:
         page = detent.call("list_tasks", **filters)
-    empty = "There are no tasks here. Submit one: detent submit runQA"
-    show_page(page, as_json, rows.TASKS, rows.task_cells, empty, "detent tasks")
+    empty = "There are no tasks here. Submit one: detent submit runQA --project demo"
+    show_page(page, as_json, table_columns.TASKS, table_columns.task_cells, empty, "detent tasks")
 
 
 @tasks.command()

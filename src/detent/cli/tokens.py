@@ -4,7 +4,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
-from detent.cli.values import seconds_from
+from detent.cli.typed_values import seconds_from
 
 
 @click.group(cls=output.Group, invoke_without_command=True)

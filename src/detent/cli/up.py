@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from detent import logs
+from detent import program_log
 from detent.cli import output
 from detent.cli.connection import Direct
 from detent.cli.dashboard import link_to
@@ -29,6 +29,7 @@ concurrency = 8
 # How each intent is carried out: exactly one of command, agent or app.
 [intents.runQA]
 command = ["{python}", "-m", "detent.qa"]
+retry = {{ retries = 0 }}
 
 [intents.fixBug]
 agent = "claude"
@@ -136,7 +137,7 @@ def worker(apps: tuple[str, ...], once: bool, reload: bool, **flags: Any) -> Non
 
 
 def _is_drained(service: Any) -> bool:
-    from detent.worker.once import drained
+    from detent.worker.run_until_idle import drained
 
     return drained(service.worker)
 
@@ -178,13 +179,13 @@ def _run(
     flags: dict[str, Any], *, until: Callable[[Any], bool] | None = None, **parts: Any
 ) -> bool:
     """Run the parts until a signal comes, or until that is so; True if it was the latter."""
-    from detent.service import Service, open_core, run_until_stopped
+    from detent.service import WAIT_FOR_STORE_S, Service, open_core, run_until_stopped
 
     as_json = flags.pop("as_json", False)
     sys.path.insert(0, str(Path.cwd()))  # where people keep the modules that they name
     loaded = load(flags)
-    logs.set_up(loaded.settings)
-    with open_core(loaded) as core:
+    program_log.set_up(loaded.settings)
+    with open_core(loaded, WAIT_FOR_STORE_S) as core:
         service = Service(core, **parts)
         return run_until_stopped(
             service,

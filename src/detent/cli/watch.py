@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from detent.cli import output, rows
+from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
 from detent.cli.inbox import matters, wanted
 from detent.errors import DetentError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: How often it looks.
 PAUSE_S = 0.5
 #: At most so many tasks are drawn.
-MOST_TASKS = 200
+MAX_TASKS = 200
 #: The order of the board: what needs a person stands on top.
 ORDER = ("ready", "blocked", "running", "doing", "queued", "todo", "pending", "inbox")
 
@@ -49,7 +49,7 @@ def watch(project: str | None, once: bool, quiet: bool, as_json: bool) -> None:
 
 def look(detent: Connection, project: str | None) -> Snapshot:
     """What the board shows now."""
-    tasks = detent.call("list_tasks", active=True, project=project, limit=MOST_TASKS)["items"]
+    tasks = detent.call("list_tasks", active=True, project=project, limit=MAX_TASKS)["items"]
     return {
         "health": detent.call("health")["verdict"],
         "queue": detent.call("status")["queueLength"],
@@ -101,7 +101,7 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
         click.echo(json.dumps(snapshot))
         return
     output.say(_summary(snapshot))
-    output.table(rows.TASKS, [rows.task_cells(row) for row in snapshot["tasks"]])
+    output.table(table_columns.TASKS, [table_columns.task_cells(row) for row in snapshot["tasks"]])
 
 
 def _summary(snapshot: Snapshot) -> str:
@@ -142,7 +142,9 @@ def board(snapshot: Snapshot, width: int, height: int) -> "Group":
         asked = " ".join(output.clean(f"▲ {row['id']}  {wanted(row)}").split())
         lines.append(Text(output.cut(asked, width), style="yellow"))
     lines.append(Text(""))
-    drawn = output.lines_of(rows.TASKS, map(rows.task_cells, snapshot["tasks"]), width)
+    drawn = output.lines_of(
+        table_columns.TASKS, map(table_columns.task_cells, snapshot["tasks"]), width
+    )
     for cells in drawn[: max(1, height - len(lines) - 1)]:
         line = Text(no_wrap=True)
         for number, (text, style) in enumerate(cells):

@@ -7,7 +7,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
-from detent.cli.named import add_verb
+from detent.cli.named_verbs import add_verb
 
 
 @click.group(cls=output.Group, invoke_without_command=True)

@@ -3,7 +3,7 @@
 Imports neither kernel nor store: only where HTTP finds the operations, and an HTTP library.
 """
 
-from detent.client.coroutines import AsyncClient, AsyncHandle
-from detent.client.threads import Client, Handle
+from detent.client.async_client import AsyncClient, AsyncHandle
+from detent.client.sync_client import Client, Handle
 
 __all__ = ["AsyncClient", "AsyncHandle", "Client", "Handle"]

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from detent.demo import scene, work
-from detent.demo.claims import CLAIMS, holds
-from detent.demo.stage import Stage
+from detent.demo import demo_app, demo_project
+from detent.demo.expected_events import CLAIMS, holds
+from detent.demo.processes import Stage
 from detent.errors import Refused
 from detent.settings import SERVER_FILE
 
@@ -57,7 +57,7 @@ class Story:
 
     def begin(self) -> None:
         stage = self.stage
-        scene.furnish(stage.directory, stage.environment)
+        demo_project.furnish(stage.directory, stage.environment)
         self._act(
             "1. It starts", "`detent up`: gateway, worker and keeper on an empty SQLite file."
         )
@@ -81,23 +81,24 @@ class Story:
         )
         task = self.tasks["fix"] = self._submit(
             "fixBug", "--set", "bug=total() adds negative prices", "--title", "Negative prices",
-            "--budget", str(scene.BUDGET_USD),
+            "--budget", str(demo_project.BUDGET_USD),
         )  # fmt: skip
         self._blocked(task, "question")
         self.say("It is not sure, so it asks. The task is blocked; its worker is free meanwhile.")
         self._show("inbox", "--list")
-        self._person("Answer it", "answer", task, scene.OPTIONS[0], event="task_answered")
+        self._person("Answer it", "answer", task, demo_project.OPTIONS[0], event="task_answered")
 
     def budget(self) -> None:
         task = self.tasks["fix"]
         self._act(
             "3. The money is spent",
-            f"It goes on in the same session. It may spend ${scene.BUDGET_USD}; then it is stopped,"
+            "It continues in the same session. "
+            f"It may spend ${demo_project.BUDGET_USD}; then it is stopped,"
             "\nand the task asks for more, because its intent says on_budget_exceeded = ask.",
         )
         self._blocked(task, "budget")
         self._show("why", task)
-        amount = str(scene.RAISED_USD)
+        amount = str(demo_project.RAISED_USD)
         self._person("Raise the budget", "raise", task, amount, event="budget_raised")
         self._happened(task, "task_ready", "the agent does not finish")
         self.say("Done: a commit on a branch of its own. It waits for review, in nobody's way.")
@@ -120,7 +121,8 @@ class Story:
     def kill(self) -> None:
         self._act(
             "5. A worker is killed",
-            f"A release is sent in {work.PARTS} parts, each a durable step. In the middle of it the"
+            f"A release is sent in {demo_app.PARTS} parts, each a durable step. "
+            "In the middle of it the"
             "\nworker gets SIGKILL, as if its machine had lost power.",
         )
         stage = self.stage
@@ -207,7 +209,7 @@ class Story:
         return self.manner.open_page is not None and not self.manner.quick
 
     def _worker(self, name: str) -> None:
-        self.stage.start(name, "worker", "--app", "detent.demo.work:app")
+        self.stage.start(name, "worker", "--app", "detent.demo.demo_app:app")
         self.stage.until(lambda: self.stage.knows_intent("release"), f"{name} does not start")
 
     def _blocked(self, task_id: str, reason: str) -> None:
@@ -227,7 +229,7 @@ class Story:
         self.stage.until(look, otherwise, **deadline)
 
     def _sent(self) -> list[str]:
-        file = self.stage.directory / work.SENT
+        file = self.stage.directory / demo_app.SENT
         return file.read_text().split() if file.exists() else []
 
     def _act(self, title: str, text: str) -> None:

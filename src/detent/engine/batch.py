@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detent import failpoints
-from detent.engine.asking import Answer, Ask
-from detent.engine.ledger import Ledger
-from detent.engine.loading import Wanted, load
+from detent.engine.changeset import Ledger
+from detent.engine.loader import Wanted, load
+from detent.engine.types import Answer, Ask
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.decide import decide

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.asking import Claimed
 from detent.engine.batch import Lifetimes
-from detent.engine.ledger import Ledger
-from detent.engine.loading import Wanted, load
-from detent.engine.room import Room
+from detent.engine.changeset import Ledger
+from detent.engine.concurrency_limits import Room
+from detent.engine.loader import Wanted, load
+from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
 from detent.engine import batch, claims
-from detent.engine.asking import Ask, Claimed
 from detent.engine.batch import Lifetimes
 from detent.engine.claims import ClaimAsk
+from detent.engine.types import Ask, Claimed
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.store.port import Store, Writing
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
-MOST_COMMANDS = 1_000
+MAX_COMMANDS = 1_000
 #: How often a batch is decided anew because somebody else was faster.
-MOST_TRIES = 3
+MAX_TRIES = 3
 #: Commands that make something new under an id, and what it means that the id is taken.
 NEW = {SubmitTask: "task_exists", SubmitJob: "job_exists"}
 
@@ -127,7 +127,7 @@ class Engine:
         orders: list[_Order] = []
         count = 0
         for queue in (self._interactive, self._bulk):
-            while queue and (not orders or count + len(queue[0].asks) <= MOST_COMMANDS):
+            while queue and (not orders or count + len(queue[0].asks) <= MAX_COMMANDS):
                 order = queue.popleft()
                 orders.append(order)
                 count += len(order.asks)
@@ -149,25 +149,22 @@ class Engine:
         self.store.ring()
 
     def _results(self, asks: Sequence[Ask]) -> list[batch.Result]:
-        """In one transaction, or else one by one, so that only those fail whose fault it is."""
-        try:
-            return self._commit(asks)
-        except Unavailable as error:
-            return [error] * len(asks)
-        except Exception as error:  # each caller must hear of it, whatever it was
-            if len(asks) == 1:
-                return [_explained(error, asks[0])]
-            return [self._results([ask])[0] for ask in asks]
+        """In one transaction, or else one by one, so that only those fail whose fault it is.
 
-    def _commit(self, asks: Sequence[Ask]) -> list[batch.Result]:
-        """Decide and save; if others moved what was looked at, look again."""
-        for _ in range(MOST_TRIES - 1):
+        If another process moved what was loaded, the commands are decided again.
+        """
+        for more_tries in reversed(range(MAX_TRIES)):
             try:
                 return self._commit_once(asks)
-            except Refused as error:
-                if error.code != "version_conflict":
-                    raise
-        return self._commit_once(asks)
+            except Unavailable as error:
+                return [error] * len(asks)
+            except Exception as error:  # each caller must hear of it, whatever it was
+                if more_tries and isinstance(error, Refused) and error.code == "version_conflict":
+                    continue
+                if len(asks) == 1:
+                    return [_explained(error, asks[0])]
+                break
+        return [self._results([ask])[0] for ask in asks]
 
     def _commit_once(self, asks: Sequence[Ask]) -> list[batch.Result]:
         with self.store.write() as tx:

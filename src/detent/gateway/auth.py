@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import anyio.to_thread
 
+from detent import private_files
 from detent.errors import Forbidden, Misconfigured, Unauthorized
-from detent.operations.agents import RUN
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller
+from detent.operations.run_tokens import RUN
 from detent.operations.tokens import (
     SESSION,
     TOKEN,
@@ -101,7 +102,7 @@ def ensure_token(core: Core) -> Path:
     that knows no token at all takes it in.
     """
     file = core.settings.data_dir / TOKEN_FILE
-    core.settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_files.make_directory(core.settings.data_dir)
     found = _read(file)
     token = found or _write(file)
 

@@ -10,11 +10,10 @@ import resource
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from detent.gateway.wire import LEAST_BODY_BYTES
+from detent.gateway.strict_json import LEAST_BODY_BYTES
 from detent.settings import Settings
 
 log = logging.getLogger("detent.gateway")
@@ -163,7 +162,7 @@ class HttpConnection(H11Protocol):
         if self.cycle is not before:
             self._answered_at = self._window = None
             self.scope[CONNECTION] = self  # type: ignore[literal-required]
-        if self.conn.their_state is not h11.IDLE:
+        if self._theirs != "IDLE":
             self._head_at = None
         elif self._head_at is None and self.conn.trailing_data[0]:
             self._head_at = self.loop.time()
@@ -172,17 +171,22 @@ class HttpConnection(H11Protocol):
         self._answered_at = self.loop.time()
         super().on_response_complete()
 
-    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+    def handle_websocket_upgrade(self, event: Any) -> None:
         self.registry.drop(self)
         super().handle_websocket_upgrade(event)
 
     # -- limits ----------------------------------------------------------------------------
 
+    @property
+    def _theirs(self) -> str:
+        """What the client is to send next, by the name that h11 has for it."""
+        return repr(self.conn.their_state)
+
     def rank(self) -> int | None:
         """Who gives way first: see `Connections`. None while it works for a known client."""
         if self.admitted:
-            return 1 if self.conn.their_state is h11.IDLE else None
-        under_way = self.conn.their_state is h11.DONE and self._answered_at is None
+            return 1 if self._theirs == "IDLE" else None
+        under_way = self._theirs == "DONE" and self._answered_at is None
         return 2 if under_way else 0
 
     def check(self, now: float) -> None:
@@ -190,7 +194,7 @@ class HttpConnection(H11Protocol):
         if self._head_at is not None:
             if now - self._head_at > limits.header_s:
                 self.end(408)
-        elif self.conn.their_state is h11.SEND_BODY and self._too_slow(now, limits.body_s):
+        elif self._theirs == "SEND_BODY" and self._too_slow(now, limits.body_s):
             self.end(408)
 
     def _too_slow(self, now: float, body_s: float) -> bool:
@@ -207,7 +211,7 @@ class HttpConnection(H11Protocol):
         """Close the connection; with a response if none was begun and one can be sent."""
         if self.transport.is_closing():
             return
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        if repr(self.conn.our_state) in ("IDLE", "SEND_RESPONSE"):
             self.transport.write(ANSWERS[status])
         self.transport.close()
 

@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from detent.codes import CODES
+from detent.error_codes import CODES
 from detent.errors import DetentError, Invalid, Unavailable
 from detent.redaction import redact
 

@@ -8,11 +8,11 @@ import threading
 import uvicorn
 
 from detent.errors import Misconfigured
-from detent.gateway.app import Watcher, make_app
+from detent.gateway.application import Watcher, make_app
 from detent.gateway.auth import allowed_hosts, check_address
 from detent.gateway.connections import Connections, Limits, protocols, sweeper
-from detent.gateway.tools import Load
-from detent.operations.core import Core
+from detent.gateway.mcp_route import Load
+from detent.operations.context import Core
 
 log = logging.getLogger("detent.gateway")
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import anyio
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from detent.kernel.mapping import McpStatus, View, seen
-from detent.operations.models import invalid, model_for
+from detent.kernel.state_mapping import McpStatus, View, seen
+from detent.operations.input_models import invalid, model_for
 from detent.operations.registry import OPERATIONS, Operation, Scope
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]

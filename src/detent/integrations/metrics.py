@@ -21,18 +21,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from detent import feed
-from detent.integrations.moves import OVER, Move, Tracker
+from detent.integrations.transitions import OVER, Move, Tracker
 from detent.kernel.health import Figures, judge
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations.core import Core
+from detent.operations.context import Core
+from detent.operations.installation import figures, status
 from detent.operations.registry import OWNER
-from detent.operations.system import figures, status
 from detent.operations.thresholds import thresholds
 from detent.store.port import Logged, Query
 
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 #: Different values that one label may have; all further ones together are `other`.
-MOST_NAMES = 200
+MAX_NAMES = 200
 OTHER = "other"
 BUCKETS_S = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400)
 #: Counts are taken at most this often, and cost at most this part of a second each second.
@@ -49,7 +49,7 @@ RUN_OVER = LIFECYCLES["run"].terminal
 class Names:
     """Lets a bounded number of different values through."""
 
-    def __init__(self, most: int = MOST_NAMES) -> None:
+    def __init__(self, most: int = MAX_NAMES) -> None:
         self._most = most
         self._known: set[str] = set()
 

@@ -17,7 +17,7 @@ VERSION = "2026-03-11"
 PACE_S = 0.35
 TIMEOUT_S = 20.0
 #: How often a call is tried, how long is waited in between, and the longest that is waited for it.
-MOST_TRIES = 5
+MAX_TRIES = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 PAGE_SIZE = 100
 #: Answers that say: not now. Nothing was done.
@@ -127,13 +127,13 @@ class Notion:
         once: bool = False,
     ) -> Json:
         """The answer; `once` for what must not be asked again without looking."""
-        for attempt in range(MOST_TRIES):
+        for attempt in range(MAX_TRIES):
             answer = self._send(method, path, body, query)
             if answer is not None and _final(answer):
                 return _read(answer)
             if once and not _busy(answer):
                 raise Uncertain(f"{method} {path}: {_shown(answer)}")
-            if attempt < MOST_TRIES - 1:
+            if attempt < MAX_TRIES - 1:
                 self._sleep(_pause_s(answer, attempt))
         raise Unavailable(f"Notion: {method} {path}: {_shown(answer)}", retry_after_s=60)
 

@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 
 #: Notion's limits: characters of one piece of text, pieces of one property, letters of an option.
 LONGEST_TEXT = 2_000
-MOST_PIECES = 20
+MAX_PIECES = 20
 LONGEST_OPTION = 100
 #: The property by which a page is found again.
 IDENT = "ID"
@@ -26,7 +26,7 @@ def title(value: Any) -> Json:
 
 
 def text(value: Any) -> Json:
-    return {"rich_text": pieces("" if value is None else str(value), MOST_PIECES)}
+    return {"rich_text": pieces("" if value is None else str(value), MAX_PIECES)}
 
 
 def pieces(value: str, most: int) -> list[Json]:
@@ -149,7 +149,7 @@ def content(table: Table, row: Row) -> list[Json]:
     """What stands on the page itself: a task's payload."""
     if table is not TASKS or row.get("payload") is None:
         return []
-    code = {"rich_text": pieces(to_json(row["payload"]), MOST_PIECES), "language": "json"}
+    code = {"rich_text": pieces(to_json(row["payload"]), MAX_PIECES), "language": "json"}
     return [{"object": "block", "type": "code", "code": code}]
 
 

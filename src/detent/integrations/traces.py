@@ -18,10 +18,10 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from detent import feed
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations.errand import Errand
-from detent.integrations.moves import OVER, Move, Tracker
-from detent.operations.core import Core
-from detent.operations.offices import Office
+from detent.integrations.leader_service import Errand
+from detent.integrations.transitions import OVER, Move, Tracker
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
 from detent.redaction import redact
 from detent.store.port import Logged
 
@@ -29,7 +29,7 @@ log = logging.getLogger("detent.traces")
 
 OFFICE = "traces"
 CURSOR = "traces_cursor"
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 #: Longer than an export takes.
 TERM_US = 120_000_000
 PAUSE_S = 1.0
@@ -211,10 +211,10 @@ class Traces:
         if cursor is None:
             self._keep(feed.head(self.core.store))
             return False
-        batch = feed.read(self.core.store, cursor, MOST_EVENTS)
+        batch = feed.read(self.core.store, cursor, MAX_EVENTS)
         if batch:
             self._export(batch, cursor)
-        return len(batch) == MOST_EVENTS
+        return len(batch) == MAX_EVENTS
 
     def _export(self, batch: Sequence[Logged], cursor: int) -> None:
         """Export the spans of a batch, then move the cursor.

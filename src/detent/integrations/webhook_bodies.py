@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detent import views
-from detent.kernel.waits import ANSWERED, PEOPLE
+from detent.kernel.wait_kinds import ANSWERED, PEOPLE
 from detent.operations.webhooks import KEY_PREFIX, TEST, Webhook, message_id
 from detent.store.codec import to_json
 from detent.store.port import Delivery, Logged

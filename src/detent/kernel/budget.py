@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from enum import StrEnum
 
-from detent.kernel import fields
+from detent.kernel import document_fields
 
 MICRO_USD = 1_000_000
-MOST_USD = 1_000_000_000
+MAX_USD = 1_000_000_000
 LONGEST_AMOUNT = 40
 WARN_AT_PERCENT = 80
 
@@ -26,14 +26,14 @@ class OnExceeded(StrEnum):
 
 def on_exceeded_from(given: object, where: str = "on_budget_exceeded") -> OnExceeded:
     """The policy named by `given`, in any letter case."""
-    return fields.choice(given, where, OnExceeded)
+    return document_fields.choice(given, where, OnExceeded)
 
 
 def budget_from(given: object, where: str = "max_budget_usd") -> int:
     """A budget in dollars (number or text) as micro-dollars; it must be more than nothing."""
     amount = _micro_usd(given, where)
     if amount <= 0:
-        raise fields.wrong(where, "more than 0 dollars (at least 0.000001)", given)
+        raise document_fields.wrong(where, "more than 0 dollars (at least 0.000001)", given)
     return amount
 
 
@@ -41,14 +41,14 @@ def cost_from(given: object, where: str = "total_cost_usd") -> int:
     """A reported cost in dollars as micro-dollars; nothing is fine, less than nothing is not."""
     amount = _micro_usd(given, where)
     if amount < 0:
-        raise fields.wrong(where, "0 dollars or more", given)
+        raise document_fields.wrong(where, "0 dollars or more", given)
     return amount
 
 
 def _micro_usd(given: object, where: str) -> int:
     number = _decimal(given)
-    if number is None or not number.is_finite() or not -MOST_USD <= number <= MOST_USD:
-        raise fields.wrong(where, f"an amount of at most {MOST_USD} dollars", given)
+    if number is None or not number.is_finite() or not -MAX_USD <= number <= MAX_USD:
+        raise document_fields.wrong(where, f"an amount of at most {MAX_USD} dollars", given)
     # A context of its own: the thread's could be set to round otherwise, or to raise.
     exactly = Context(prec=2 * LONGEST_AMOUNT, rounding=ROUND_HALF_EVEN, traps=[])
     return int(exactly.multiply(number, Decimal(MICRO_USD)).to_integral_value(context=exactly))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from detent.kernel.value import value
+from detent.kernel.frozen_value import value
 
 
 class Actor(NamedTuple):
@@ -334,6 +334,14 @@ class HandBack(Report):
     """A stopping worker gives the job back, without penalty."""
 
     grant: Grant
+
+
+@value
+class ReserveFunds(Report):
+    """Set money aside for this run, before it spends any; answered with how much, None: any."""
+
+    grant: Grant
+    run_id: str
 
 
 @value

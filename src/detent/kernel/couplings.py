@@ -6,11 +6,11 @@ All of it happens in the command's own transaction, in the order of the rows.
 
 from collections import defaultdict
 
-from detent.kernel import consequences as then
 from detent.kernel import events as e
-from detent.kernel import planned
+from detent.kernel import plan_progress
 from detent.kernel import predicates as given
 from detent.kernel.draft import Coupling, Couplings
+from detent.kernel.transitions import coupled as then
 
 UP: tuple[Coupling, ...] = (
     # A run, and its job and task.
@@ -23,9 +23,9 @@ UP: tuple[Coupling, ...] = (
     # (A run that is lost or handed back ends with its claim, and so may a claim without a run:
     # `resting.give_up` does the same for both.)
     # A step, and its job.
-    Coupling(e.StepSucceeded, planned.plan_is_over, planned.end_plan),
-    Coupling(e.StepFailed, planned.plan_is_over, planned.end_plan),
-    Coupling(e.PlanGenerated, planned.nothing_is_left, planned.end_at_once),
+    Coupling(e.StepSucceeded, plan_progress.plan_is_over, plan_progress.end_plan),
+    Coupling(e.StepFailed, plan_progress.plan_is_over, plan_progress.end_plan),
+    Coupling(e.PlanGenerated, plan_progress.nothing_is_left, plan_progress.end_at_once),
     # A job, and its task or its parent job.
     Coupling(e.JobRequeued, given.task_waits_for_retry, then.unblock_task),
     Coupling(e.JobCompleted, given.has_task, then.finish_task),
@@ -70,10 +70,10 @@ DOWN: tuple[Coupling, ...] = (
     Coupling(e.TaskCancelRequested, given.has_subtasks, then.cancel_subtasks),
     Coupling(e.TaskCancelled, given.has_subtasks, then.cancel_subtasks),
     # A job, and its plan.
-    Coupling(e.JobCreated, planned.brings_a_plan, planned.lay_out_plan),
-    Coupling(e.JobRequeued, given.was_retried_with_a_plan, planned.plan_again),
+    Coupling(e.JobCreated, plan_progress.brings_a_plan, plan_progress.lay_out_plan),
+    Coupling(e.JobRequeued, given.was_retried_with_a_plan, plan_progress.plan_again),
     # A job, and its steps (its runs have ended by now); then, upwards, its task and parent.
-    Coupling(e.JobCancelled, planned.has_plan, planned.abandon_steps),
+    Coupling(e.JobCancelled, plan_progress.has_plan, plan_progress.abandon_steps),
     Coupling(e.JobCancelled, given.has_task, then.cancel_task),
     Coupling(e.JobCancelled, given.has_parent_job, then.tell_parent_job),
     # A job, and the jobs below it.

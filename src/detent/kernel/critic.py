@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from detent.kernel.retry import FailureClass
 
-MOST_REPLANS = 3
+MAX_REPLANS = 3
 
 
 class Decision(StrEnum):
@@ -69,7 +69,7 @@ def next_state(answer: object, retries_left: int) -> str:
 
 def asks_for_plan(answer: object, replans: int, *, has_planner: bool) -> bool:
     """Whether the answer also asks the planner for a new plan version."""
-    return decision_from(answer) is Decision.REPLAN and has_planner and replans < MOST_REPLANS
+    return decision_from(answer) is Decision.REPLAN and has_planner and replans < MAX_REPLANS
 
 
 def default_decision(failure_class: FailureClass | None) -> Decision | None:

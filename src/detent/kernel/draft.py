@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
+from detent.kernel.entities import Job, Run, Task
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import Job, Run, Task
 from detent.kernel.world import RUNS, World
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from detent.kernel import events as e
+from detent.kernel.entities import Job
 from detent.kernel.lifecycle import normalise
-from detent.kernel.state import Job
 
 #: One event of a job's stream: its name in any letter case, or its whole record.
 Item = str | e.Record

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from detent.errors import Invalid, Refused
-from detent.kernel.look import Look
+from detent.kernel.state_shapes import Look
 
 
 @dataclass(frozen=True, slots=True)

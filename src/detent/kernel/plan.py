@@ -12,11 +12,11 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from detent.errors import Invalid
-from detent.kernel import fields
+from detent.kernel import document_fields
 from detent.kernel.lifecycles.step import STEP
-from detent.kernel.retry import MOST_RETRIES
+from detent.kernel.retry import MAX_RETRIES, policy_from
 
-MOST_STEPS = 1_000
+MAX_STEPS = 1_000
 LONGEST_NAME = 100
 LONGEST_TIME_MS = 365 * 24 * 3_600 * 1_000
 DEFAULT_MAX_RETRIES = 3
@@ -52,7 +52,10 @@ class PlanStep:
     capabilities_required: tuple[str, ...] = ()
     label_selector: Mapping[str, str] = field(default_factory=dict)
     avoid: tuple[str, ...] = ()
-    max_retries: int = DEFAULT_MAX_RETRIES
+    #: How often it may be tried again, whatever the class of failure; before its retry policy.
+    max_retries: int | None = None
+    #: Its retry policy, as an intent's `retry` is written; without one the job's counts.
+    retry: Mapping[str, Any] | None = None
     timeout_ms: int | None = None
     hold_resource_ms: int = 0
     #: How long it may wait for its resource; after that the job fails and says so.
@@ -79,11 +82,11 @@ STEP_FIELDS = tuple(PlanStep.__dataclass_fields__)
 
 def validate(document: object, where: str = "plan") -> Plan:
     """The plan that a document describes: `{"steps": [{"name": …, "needs": […], …}, …]}`."""
-    rows = fields.table(document, where, ("steps",)).get("steps")
-    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MOST_STEPS:
-        wanted = f"a list of 1 to {MOST_STEPS} steps"
+    rows = document_fields.table(document, where, ("steps",)).get("steps")
+    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MAX_STEPS:
+        wanted = f"a list of 1 to {MAX_STEPS} steps"
         given = len(rows) if isinstance(rows, list | tuple) else rows
-        raise fields.wrong(f"{where}.steps", wanted, given)
+        raise document_fields.wrong(f"{where}.steps", wanted, given)
     steps = tuple(_step(row, f"{where}.steps[{index}]") for index, row in enumerate(rows))
     _check_names(steps, where)
     _check_needs(steps, where)
@@ -92,46 +95,60 @@ def validate(document: object, where: str = "plan") -> Plan:
 
 
 def _step(row: object, where: str) -> PlanStep:
-    given = fields.table(row, where, STEP_FIELDS)
+    given = document_fields.table(row, where, STEP_FIELDS)
     if "name" not in given:
         raise Invalid(f"{where}.name is missing.", field=f"{where}.name")
-    name = fields.text(given["name"], f"{where}.name", LONGEST_NAME)
+    name = document_fields.text(given["name"], f"{where}.name", LONGEST_NAME)
     critic = given.get("critic")
     timeout_ms, acquire_ms = given.get("timeout_ms"), given.get("acquire_timeout_ms")
     return PlanStep(
         name=name,
         # A step that says nothing else does the intent of its own name.
-        intent=fields.text(given.get("intent", name), f"{where}.intent", LONGEST_NAME),
-        needs=fields.texts(given.get("needs", ()), f"{where}.needs", LONGEST_NAME),
-        when=fields.choice(given.get("when", When.ALL_SUCCEEDED), f"{where}.when", When),
-        capabilities_required=fields.texts(
+        intent=document_fields.text(given.get("intent", name), f"{where}.intent", LONGEST_NAME),
+        needs=document_fields.texts(given.get("needs", ()), f"{where}.needs", LONGEST_NAME),
+        when=document_fields.choice(given.get("when", When.ALL_SUCCEEDED), f"{where}.when", When),
+        capabilities_required=document_fields.texts(
             given.get("capabilities_required", ()), f"{where}.capabilities_required", LONGEST_NAME
         ),
         label_selector=_labels(given.get("label_selector", {}), f"{where}.label_selector"),
-        avoid=fields.texts(given.get("avoid", ()), f"{where}.avoid", LONGEST_NAME),
-        max_retries=fields.whole_number(
-            given.get("max_retries", DEFAULT_MAX_RETRIES), f"{where}.max_retries", 0, MOST_RETRIES
+        avoid=document_fields.texts(given.get("avoid", ()), f"{where}.avoid", LONGEST_NAME),
+        max_retries=None
+        if given.get("max_retries") is None
+        else document_fields.whole_number(
+            given["max_retries"], f"{where}.max_retries", 0, MAX_RETRIES
         ),
+        retry=_retry(given.get("retry"), f"{where}.retry"),
         timeout_ms=None
         if timeout_ms is None
-        else fields.whole_number(timeout_ms, f"{where}.timeout_ms", 1, LONGEST_TIME_MS),
-        hold_resource_ms=fields.whole_number(
+        else document_fields.whole_number(timeout_ms, f"{where}.timeout_ms", 1, LONGEST_TIME_MS),
+        hold_resource_ms=document_fields.whole_number(
             given.get("hold_resource_ms", 0), f"{where}.hold_resource_ms", 0, LONGEST_TIME_MS
         ),
         acquire_timeout_ms=None
         if acquire_ms is None
-        else fields.whole_number(acquire_ms, f"{where}.acquire_timeout_ms", 1, LONGEST_TIME_MS),
-        critic=None if critic is None else fields.text(critic, f"{where}.critic", LONGEST_NAME),
+        else document_fields.whole_number(
+            acquire_ms, f"{where}.acquire_timeout_ms", 1, LONGEST_TIME_MS
+        ),
+        critic=None
+        if critic is None
+        else document_fields.text(critic, f"{where}.critic", LONGEST_NAME),
         input=_json(given.get("input"), f"{where}.input"),
     )
 
 
+def _retry(given: object, where: str) -> Mapping[str, Any] | None:
+    if given is None:
+        return None
+    policy_from(given, "job", where)
+    return document_fields.table(given, where)
+
+
 def _labels(given: object, where: str) -> Mapping[str, str]:
     return {
-        fields.text(label, f"{where}.{label}", LONGEST_NAME): fields.text(
+        document_fields.text(label, f"{where}.{label}", LONGEST_NAME): document_fields.text(
             value, f"{where}.{label}", LONGEST_NAME
         )
-        for label, value in fields.table(given, where).items()
+        for label, value in document_fields.table(given, where).items()
     }
 
 
@@ -139,7 +156,7 @@ def _json(given: object, where: str) -> object:
     try:
         _canonical(given)
     except (TypeError, ValueError, RecursionError):
-        raise fields.wrong(where, "a JSON value", given) from None
+        raise document_fields.wrong(where, "a JSON value", given) from None
     return given
 
 

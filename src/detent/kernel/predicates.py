@@ -4,9 +4,9 @@ from typing import cast
 
 from detent.kernel import events as e
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Run, Task
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.retry import Again, FailureClass, RetryPolicy, policy_from, verdict
-from detent.kernel.state import Job, Run, Task
 from detent.kernel.world import RUNS
 
 ENDED_JOB = frozenset({"completed", "failed", "cancelled"})

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent.kernel import events as e
-from detent.kernel.derived import jobs_of_task
+from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.entities import Checkpoint, Run, Signal, Step, Wait
 from detent.kernel.plan import validate
-from detent.kernel.state import Checkpoint, Run, Signal, Step, Wait
-from detent.kernel.waits import POLLS
+from detent.kernel.wait_kinds import POLLS
 
 if TYPE_CHECKING:
     from detent.kernel.world import World
@@ -181,6 +181,14 @@ def _progress(world: "World", record: e.Record, event: e.Event) -> None:
 # ---- beginnings and ends ---------------------------------------------------------------------
 
 
+def _job_running(world: "World", record: e.Record, event: e.JobRunning) -> None:
+    """Reasons to look again are over: the worker that claimed the job looks at everything."""
+    if world.job(record.stream).waited:
+        for name, wait in world.parts_of(WAITS, record.stream).items():
+            if wait.kind in POLLS:
+                world.put_part(WAITS, record.stream, name, None)
+
+
 def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> None:
     """Somebody ended the delay: it is over for the steps that it was for."""
     if event.reason != "released":
@@ -225,6 +233,7 @@ ALSO: Mapping[type[e.Event], Projection] = {
     e.CheckpointRecorded: _checkpoint_recorded,
     e.EffectBegun: _effect_begun,
     e.StepSucceeded: _progress,
+    e.JobRunning: _job_running,
     e.JobRequeued: _job_requeued,
     e.JobCompleted: _ended,
     e.JobFailed: _ended,

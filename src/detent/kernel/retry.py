@@ -10,14 +10,14 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from detent.errors import Invalid
-from detent.kernel import fields
+from detent.kernel import document_fields
 
 MS_US = 1_000
 S_US = 1_000_000
 MIN_US = 60 * S_US
 
 # Bounds on what an intent may ask for, so that a slip of the pen is seen at intake.
-MOST_RETRIES = 1_000
+MAX_RETRIES = 1_000
 LONGEST_DELAY_MS = 30 * 24 * 3_600 * 1_000
 # A rate limit whose stated reset has passed already is no licence to call again in a tight loop.
 LEAST_RATE_LIMIT_WAIT_US = S_US
@@ -140,7 +140,7 @@ class Again:
 
 def failure_class_from(given: object, where: str = "error_class") -> FailureClass:
     """The class named by `given`, in any letter case."""
-    return fields.choice(given, where, FailureClass)
+    return document_fields.choice(given, where, FailureClass)
 
 
 def verdict(
@@ -206,13 +206,13 @@ def policy_from(given: object, lifecycle: str = "board", where: str = "retry") -
     (class `error`); `classes` holds the same fields for other classes. `max_attempts` alone also
     gives `error` as many retries as fit below it.
     """
-    named = fields.table(given, where, (*RULE_FIELDS, "max_attempts", "classes"))
+    named = document_fields.table(given, where, (*RULE_FIELDS, "max_attempts", "classes"))
     rules = dict(DEFAULT_POLICIES[lifecycle].rules)
     own = {name: value for name, value in named.items() if name in RULE_FIELDS}
     max_attempts = None
     if "max_attempts" in named:
-        max_attempts = fields.whole_number(
-            named["max_attempts"], f"{where}.max_attempts", 1, MOST_RETRIES + 1
+        max_attempts = document_fields.whole_number(
+            named["max_attempts"], f"{where}.max_attempts", 1, MAX_RETRIES + 1
         )
         own.setdefault("retries", max_attempts - 1)
     for failure_class in INTENT_CLASSES:
@@ -225,19 +225,21 @@ def _class_rules_from(
     given: object, rules: Mapping[FailureClass, RetryRule], where: str
 ) -> dict[FailureClass, RetryRule]:
     changed = {}
-    for name, row in fields.table(given, where, CLASS_FIELDS).items():
+    for name, row in document_fields.table(given, where, CLASS_FIELDS).items():
         failure_class = FailureClass(name)
-        changes = fields.table(row, f"{where}.{name}", CLASS_FIELDS[name])
+        changes = document_fields.table(row, f"{where}.{name}", CLASS_FIELDS[name])
         changed[failure_class] = _rule_from(changes, rules[failure_class], f"{where}.{name}")
     return changed
 
 
 def _rule_from(changes: Mapping[str, object], rule: RetryRule, where: str) -> RetryRule:
     if "retries" in changes:
-        retries = fields.whole_number(changes["retries"], f"{where}.retries", 0, MOST_RETRIES)
+        retries = document_fields.whole_number(
+            changes["retries"], f"{where}.retries", 0, MAX_RETRIES
+        )
         rule = replace(rule, retries=retries)
     if "backoff" in changes:
-        backoff = fields.choice(changes["backoff"], f"{where}.backoff", Backoff)
+        backoff = document_fields.choice(changes["backoff"], f"{where}.backoff", Backoff)
         rule = replace(rule, backoff=backoff)
     if "delay_ms" in changes:
         first_us = _delay_us(changes["delay_ms"], f"{where}.delay_ms")
@@ -254,4 +256,4 @@ def _rule_from(changes: Mapping[str, object], rule: RetryRule, where: str) -> Re
 
 
 def _delay_us(given: object, where: str) -> int:
-    return fields.whole_number(given, where, 0, LONGEST_DELAY_MS) * MS_US
+    return document_fields.whole_number(given, where, 0, LONGEST_DELAY_MS) * MS_US

@@ -10,10 +10,10 @@ from typing import Any
 
 from detent.errors import NotFound
 from detent.kernel import events as e
+from detent.kernel.entities import NOTHING, Job, Resource, Step, Task
 from detent.kernel.evolve import evolve_job, evolve_run, evolve_step, evolve_task
 from detent.kernel.plan import Plan
 from detent.kernel.projections import ALSO, CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
-from detent.kernel.state import NOTHING, Job, Resource, Step, Task
 
 __all__ = ["CHECKPOINTS", "RUNS", "SIGNALS", "STEPS", "WAITS", "World"]
 

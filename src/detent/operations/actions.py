@@ -7,16 +7,16 @@ decision is dropped. So the list cannot differ from the rules. Reads only.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.engine.loading import Wanted, load
+from detent.engine.loader import Wanted, load
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
+from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job, Task, Wait
-from detent.kernel.waits import ANSWERED
+from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
-from detent.operations import shapes
+from detent.operations import schemas
 from detent.store.port import Reading
 
 PERSON = c.Actor("person")
@@ -60,7 +60,7 @@ class Suggestion(NamedTuple):
         value = {"answer": " ANSWER", "raise": " DOLLARS"}.get(self.action, "")
         return f"detent {self.action} {self.id}{value}"
 
-    def told(self) -> shapes.Suggestion:
+    def told(self) -> schemas.Suggestion:
         return {"action": self.action, "id": self.id, "command": self.command}
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from detent.engine.loading import take_spenders
-from detent.kernel import spending
+from detent.engine.loader import take_spenders
+from detent.kernel import budget_reservation
 from detent.kernel.budget import Purse, Short
-from detent.kernel.state import Task
-from detent.kernel.world import World
+from detent.kernel.entities import Task
+from detent.kernel.world import RUNS, World
 from detent.store.port import Reading
 
 
@@ -28,12 +28,14 @@ def left(tasks: Iterable[Task]) -> int | None:
 
 
 def allowance(view: Reading, task: Task) -> int | None:
-    """What a run of the task may spend from now on, in micro-dollars; None: as much as it likes.
+    """What a run of the task could reserve now, in micro-dollars; None: as much as it likes.
 
-    Less than `left` where other runs of the tree hold money of their own budgets.
+    Less than `left` where money is held for other runs of the tree.
     """
     world = World()
     world.tasks[task.id] = task
     take_spenders(view, world)
-    found = spending.allowance(world, task)
+    for run in view.live_runs([job.id for job in world.jobs.values() if job.state == "running"]):
+        world.put_part(RUNS, run.job_id, run.id, run)
+    found = budget_reservation.allowance(world, task)
     return 0 if isinstance(found, Short) else found.amount

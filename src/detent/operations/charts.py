@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from detent import views
 from detent.kernel.health import Thresholds
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations import lately, shapes
-from detent.operations.core import Core
-from detent.operations.lately import Run, at_percent
-from detent.operations.pages import of_project
+from detent.operations import recent_runs, schemas
+from detent.operations.context import Core
+from detent.operations.cursor_pages import of_project
+from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.thresholds import thresholds
 from detent.store.port import Query
@@ -20,7 +20,7 @@ PIECES = 24
 
 
 @operation(Scope.READ, "GET", "/api/counts")
-def counts(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Counts:
+def counts(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Counts:
     """How many tasks, jobs, runs and steps stand in each state of their lifecycle."""
     of = of_project(caller, {}, project)
     with core.store.read() as view:
@@ -38,16 +38,16 @@ def counts(core: Core, caller: Caller, *, project: str | None = None) -> shapes.
 @operation(Scope.READ, "GET", "/api/stats/series")
 def stats_series(
     core: Core, caller: Caller, *, hours: int = 24, project: str | None = None
-) -> shapes.Series:
+) -> schemas.Series:
     """Throughput, success, durations, queue times and cost over a window, piece by piece."""
     of = of_project(caller, {}, project)
     span = max(hours // PIECES, 1) * HOUR_US
     with core.store.read() as view:
         now = view.now()
         first = (now - hours * HOUR_US) // span * span
-        found = lately.ended_since(view, first)
+        found = recent_runs.ended_since(view, first)
         runs = [run for run in found if run["outcome"] != "suspended"]
-        jobs = list(lately.jobs_of(view, runs))
+        jobs = list(recent_runs.jobs_of(view, runs))
     if of:
         jobs = [job for job in jobs if job.project == of["project"]]
         own = {job.id for job in jobs}
@@ -58,11 +58,11 @@ def stats_series(
         "span_s": span // SECOND_US,
         "spans": spans,
         "thresholds": _thresholds(thresholds(core.settings)),
-        "partial": len(found) >= lately.MOST_RUNS,
+        "partial": len(found) >= recent_runs.MAX_RUNS,
     }
 
 
-def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int]) -> shapes.Span:
+def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int]) -> schemas.Span:
     """`queued` says by job when it was last put into the queue."""
     inside = [run for run in runs if start <= run["ended_at"] < start + span]
     by_state = {
@@ -96,7 +96,7 @@ def _seconds(spans_us: Iterable[int]) -> list[float]:
     return sorted(each / SECOND_US for each in spans_us)
 
 
-def _thresholds(marks: Thresholds) -> list[shapes.Threshold]:
+def _thresholds(marks: Thresholds) -> list[schemas.Threshold]:
     """Where the verdict on the whole installation changes."""
     low, high = marks.success_degraded_from_percent, marks.success_ok_over_percent
     return [

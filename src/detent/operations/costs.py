@@ -5,17 +5,17 @@ from typing import Any, NamedTuple, cast
 
 from detent import views
 from detent.kernel.budget import is_warned
-from detent.kernel.derived import jobs_of_task
-from detent.kernel.mapping import seen
-from detent.operations import shapes
+from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.state_mapping import seen
+from detent.operations import schemas
 from detent.operations.budgets import left, line
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query, Reading
 
 #: Jobs that are asked about at once.
 SLICE = 500
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 #: States of a task in which its job may have failed.
 STOPPED = frozenset({"blocked", "failed", "timed_out", "budget_exceeded"})
 
@@ -33,8 +33,8 @@ class Sum(NamedTuple):
     def plus(self, *others: "Sum") -> "Sum":
         return Sum(*map(sum, zip(self, *others, strict=True)))
 
-    def shown(self) -> shapes.Spending:
-        return cast(shapes.Spending, views.shown(self._asdict()))
+    def shown(self) -> schemas.Spending:
+        return cast(schemas.Spending, views.shown(self._asdict()))
 
 
 class Trees(NamedTuple):
@@ -80,7 +80,7 @@ def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
     names = list(owner)
     for start in range(0, len(names), SLICE):
         where = {"job_id": names[start : start + SLICE]}
-        for run in view.page(Query("runs", where, limit=MOST_RUNS)):
+        for run in view.page(Query("runs", where, limit=MAX_RUNS)):
             one = Sum(1, run["cost"], run["tokens_in"], run["tokens_out"])
             found[owner[run["job_id"]]] = found[owner[run["job_id"]]].plus(one)
     return found
@@ -89,12 +89,12 @@ def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
 # ---- tasks as shown --------------------------------------------------------------------------
 
 
-def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[shapes.Task]:
+def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[schemas.Task]:
     """Rows of tasks as people see them: with what they cost, and how they look elsewhere."""
     found, failures = trees(view, rows), _failures(view, rows)
     return [
         cast(
-            shapes.Task,
+            schemas.Task,
             {
                 **views.shown(row),
                 "error_class": failures.get(row["job_id"]),
@@ -112,7 +112,7 @@ def _failures(view: Reading, rows: Iterable[Row]) -> Mapping[str | None, str | N
     return {job.id: job.error_class for job, _ in view.jobs(jobs)} if jobs else {}
 
 
-def _usage(found: Trees, row: Row) -> shapes.Usage:
+def _usage(found: Trees, row: Row) -> schemas.Usage:
     """The money of the tree is what the log has charged: it stays when a subtask is deleted."""
     tree = found.tree(row["id"])._replace(cost=row["spent"])
     return {
@@ -122,7 +122,7 @@ def _usage(found: Trees, row: Row) -> shapes.Usage:
     }
 
 
-def _elsewhere(row: Row) -> shapes.Elsewhere:
+def _elsewhere(row: Row) -> schemas.Elsewhere:
     view = seen(row["lifecycle"], row["state"], row["blocked_by"], row["retries_left"])
     return {"other": view.other, "mcp": view.mcp.value, "a2a": view.a2a.value}
 
@@ -131,7 +131,7 @@ def _elsewhere(row: Row) -> shapes.Elsewhere:
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/costs")
-def task_costs(core: Core, caller: Caller, *, task_id: str) -> shapes.Costs:
+def task_costs(core: Core, caller: Caller, *, task_id: str) -> schemas.Costs:
     """What a task has cost: each run, each task of its tree, and how much it may still spend."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
@@ -149,7 +149,7 @@ def task_costs(core: Core, caller: Caller, *, task_id: str) -> shapes.Costs:
         "own": found.own[task_id].shown(),
         "tree": found.tree(task_id)._replace(cost=task.spent).shown(),
         "tasks": [
-            cast(shapes.TaskCost, {**_money(rows[each]), **found.tree(each).shown()})
+            cast(schemas.TaskCost, {**_money(rows[each]), **found.tree(each).shown()})
             for each in ids
             if each in rows
         ],
@@ -162,11 +162,11 @@ def _money(row: Row) -> dict[str, Any]:
     return views.shown({name: row[name] for name in names})
 
 
-def _runs(view: Reading, rows: Mapping[str, Row]) -> list[shapes.RunCost]:
+def _runs(view: Reading, rows: Mapping[str, Row]) -> list[schemas.RunCost]:
     jobs = [each for name, row in rows.items() for each in jobs_of_task(name, row["jobs"])]
     names = ("id", "job_id", "state", "started_at", "ended_at", "cost", "tokens_in", "tokens_out")
     found = []
     for start in range(0, len(jobs), SLICE):
-        query = Query("runs", {"job_id": jobs[start : start + SLICE]}, "queued_at", limit=MOST_RUNS)
+        query = Query("runs", {"job_id": jobs[start : start + SLICE]}, "queued_at", limit=MAX_RUNS)
         found += [{name: run[name] for name in names} for run in view.page(query)]
-    return [cast(shapes.RunCost, views.shown(run)) for run in found]
+    return [cast(schemas.RunCost, views.shown(run)) for run in found]

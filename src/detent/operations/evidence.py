@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from detent import views
 from detent.errors import Invalid, NotFound, Refused
 from detent.kernel import commands as c
-from detent.kernel.evidence import type_of
-from detent.kernel.state import Job
-from detent.operations import shapes
-from detent.operations.byhand import HAND
-from detent.operations.core import Core
+from detent.kernel.entities import Job
+from detent.kernel.evidence_types import type_of
+from detent.operations import schemas
+from detent.operations.context import Core
+from detent.operations.manual import HAND
 from detent.operations.registry import Caller
 from detent.store.port import Query
 
@@ -84,7 +84,7 @@ def safe_type(media_type: str) -> str:
 
 def attach_evidence(
     core: Core, caller: Caller, run_id: str, name: str, file: BinaryIO
-) -> shapes.Evidence:
+) -> schemas.Evidence:
     """Add a file to a run by hand; while a worker holds its job that is refused."""
     checked_name(name)
     run = core.run(caller, run_id)
@@ -98,7 +98,7 @@ def attach_evidence(
     core.engine.do(_command(job, run_id, added), caller.actor)
     with core.store.read() as view:
         (row,) = view.page(Query("evidence", {"run_id": run_id, "file": name}, limit=1))
-    return cast(shapes.Evidence, views.shown(row))
+    return cast(schemas.Evidence, views.shown(row))
 
 
 def _command(job: Job, run_id: str, added: tuple[Any, ...]) -> c.Command:

@@ -12,18 +12,18 @@ from detent.errors import Invalid, NotFound, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.derived import jobs_of_task
+from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.entities import Checkpoint, Job, Task
 from detent.kernel.plan import SUCCEEDED, Plan
-from detent.kernel.planned import document_of
-from detent.kernel.state import Checkpoint, Job, Task
-from detent.kernel.steps import steps_of
+from detent.kernel.plan_progress import document_of
+from detent.kernel.plan_steps import steps_of
 from detent.kernel.world import CHECKPOINTS, World
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
+from detent.store.log_walk import events_of
 from detent.store.port import Logged, Reading
-from detent.store.walking import events_of
 from detent.submission.request import own_id
 
 #: What a task has that the kernel does not look at.
@@ -49,7 +49,7 @@ def task_at(
     task_id: str,
     position: int | None = None,
     time: str | None = None,
-) -> shapes.TaskThen:
+) -> schemas.TaskThen:
     """A task and its jobs as they stood after a position of the log, or at a time; else as now."""
     if position is not None and time is not None:
         raise Invalid("Name a position or a time, not both.", field="position", given=position)
@@ -125,7 +125,7 @@ class Past(NamedTuple):
 @operation(Scope.OPERATE, "POST", "/api/jobs/{job_id}/fork", status=201)
 def fork_job(
     core: Core, caller: Caller, *, job_id: str, step: str, id: str | None = None
-) -> shapes.Forked:
+) -> schemas.Forked:
     """Queue a new job that keeps what this one had done before a step, and goes on from there."""
     core.job(caller, job_id)
     with core.store.read() as view:

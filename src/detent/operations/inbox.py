@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from detent.kernel.mapping import WAITS_FOR_PERSON
-from detent.kernel.state import Task
-from detent.operations import shapes
+from detent.kernel.entities import Task
+from detent.kernel.state_mapping import WAITS_FOR_PERSON
+from detent.operations import schemas
 from detent.operations.actions import Suggestion, actions_on
-from detent.operations.core import Core
+from detent.operations.context import Core
 from detent.operations.costs import shown_tasks
-from detent.operations.pages import MOST_ROWS, listed, of_project
-from detent.operations.reasons import raises
+from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
 from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.why_reasons import raises
 from detent.store.port import Query, Reading
 
 Row = Mapping[str, Any]
@@ -26,7 +26,7 @@ NOT_HERE = ("run",)
 
 
 @operation(Scope.READ, "GET", "/api/inbox")
-def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.Inbox:
+def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Inbox:
     """Everything that waits for a person, oldest first: questions, reviews, failures, refusals."""
     with core.store.read() as view:
         rows: list[Row] = []
@@ -44,7 +44,7 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> shapes.I
 
 
 def _rows(view: Reading, where: dict[str, Any]) -> Sequence[Row]:
-    return view.page(Query("tasks", where, "state_at", limit=MOST_ROWS))
+    return view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
 
 
 def _left_behind(view: Reading, within: dict[str, Any]) -> Iterator[Row]:
@@ -63,14 +63,14 @@ def _unsettled(view: Reading, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["id"] not in settled]
 
 
-def _shown(view: Reading, rows: Sequence[Row]) -> list[shapes.InboxTask]:
+def _shown(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
     tasks = [task for task, _ in view.tasks([row["id"] for row in rows])]
     legal = actions_on(view, tasks)
     known = {task.id: _actions(view, task, legal[task.id]) for task in tasks}
     return [{**row, "actions": known[row["id"]]} for row in shown_tasks(view, rows)]
 
 
-def _actions(view: Reading, task: Task, legal: Sequence[str]) -> list[shapes.Suggestion]:
+def _actions(view: Reading, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:
     own = [Suggestion(each, task.id) for each in legal if each not in NOT_HERE]
     above = raises(view, task) if task.blocked_by == "budget" else ()
     return [each.told() for each in (*above, *own)]

@@ -6,8 +6,8 @@ from typing import Any
 from detent.engine import Answer
 from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Posted, Result, Scope, operation, submission
 from detent.store.port import Query
 from detent.submission.command import Submission, add_task, digest, enqueue_task
@@ -15,17 +15,17 @@ from detent.submission.command import submit_task as task_from
 from detent.submission.context import Context
 from detent.submission.request import BoardRequest, EnqueueRequest, TaskRequest
 
-MOST_AT_ONCE = 10_000
+MAX_AT_ONCE = 10_000
 
 # ---- board tasks -----------------------------------------------------------------------------
 
 
 @submission(Scope.SUBMIT, "POST", "/add", request=BoardRequest)
-def add(core: Core, caller: Caller, /, **given: Any) -> Posted[shapes.Added]:
+def add(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Added]:
     """Create a board task and queue it."""
     made = add_task(core.submissions(caller), given)
 
-    def finish(results: Sequence[Result]) -> shapes.Added:
+    def finish(results: Sequence[Result]) -> schemas.Added:
         answer = _answer(results)
         status = core.task(caller, answer.value)[0].state if answer.repeated else "todo"
         return {"taskId": answer.value, "status": status, "repeated": answer.repeated}
@@ -34,7 +34,7 @@ def add(core: Core, caller: Caller, /, **given: Any) -> Posted[shapes.Added]:
 
 
 @operation(Scope.SUBMIT, "POST", "/enqueue", request=EnqueueRequest)
-def enqueue(core: Core, caller: Caller, /, **given: Any) -> shapes.Added:
+def enqueue(core: Core, caller: Caller, /, **given: Any) -> schemas.Added:
     """Queue a task under the caller's own id; a known one goes on if it can."""
     command = enqueue_task(core.submissions(caller), given).command
     assert isinstance(command, c.SubmitTask)
@@ -48,7 +48,9 @@ def enqueue(core: Core, caller: Caller, /, **given: Any) -> shapes.Added:
     return _enqueue_known(core, caller, task_id, command)
 
 
-def _enqueue_known(core: Core, caller: Caller, task_id: str, command: c.SubmitTask) -> shapes.Added:
+def _enqueue_known(
+    core: Core, caller: Caller, task_id: str, command: c.SubmitTask
+) -> schemas.Added:
     task, _ = core.task(caller, task_id)
     if task.state == "inbox":
         core.engine.do(c.QueueTask(task_id), caller.actor)
@@ -77,7 +79,7 @@ def _same_body(core: Core, task_id: str, command: c.SubmitTask) -> bool:
 
 
 @submission(Scope.SUBMIT, "POST", "/api/tasks", request=TaskRequest)
-def submit_task(core: Core, caller: Caller, /, **given: Any) -> Posted[shapes.Submitted]:
+def submit_task(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Submitted]:
     """Create a task; it stays pending unless `run` is true."""
     return Posted([task_from(core.submissions(caller), given).ask()], submitted)
 
@@ -85,10 +87,10 @@ def submit_task(core: Core, caller: Caller, /, **given: Any) -> Posted[shapes.Su
 @operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)
 def submit_tasks(
     core: Core, caller: Caller, *, tasks: Sequence[Mapping[str, Any]]
-) -> shapes.SubmittedMany:
+) -> schemas.SubmittedMany:
     """Create many tasks in one transaction; a flaw in one refuses all, a conflict only its own."""
-    if len(tasks) > MOST_AT_ONCE:
-        raise Invalid(f"At most {MOST_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
+    if len(tasks) > MAX_AT_ONCE:
+        raise Invalid(f"At most {MAX_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
     context = core.submissions(caller)
     asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
     results = core.engine.ask(asks, bulk=True)
@@ -133,7 +135,7 @@ def _answer(results: Sequence[Result]) -> Answer:
     return result
 
 
-def submitted(results: Sequence[Result]) -> shapes.Submitted:
+def submitted(results: Sequence[Result]) -> schemas.Submitted:
     """The answer to one submission."""
     answer = _answer(results)
     return {"id": answer.value, "repeated": answer.repeated}

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from detent.errors import Forbidden, Invalid, Misconfigured
-from detent.kernel import fields
-from detent.operations import shapes
-from detent.operations.core import Core, known
+from detent.kernel import document_fields
+from detent.operations import schemas
+from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.store.port import Writing
@@ -36,19 +36,19 @@ PAUSE = ("paused", "paused_by", "paused_at", "reason")
 
 
 @operation(Scope.READ, "GET", "/api/limits")
-def list_limits(core: Core, caller: Caller) -> shapes.Limits:
+def list_limits(core: Core, caller: Caller) -> schemas.Limits:
     """What is paused, how many may run at once under each key, and how many may start in a time."""
     with core.store.read() as view:
         rows = view.rows("limits")
     return {"items": [_shown(name, rows[name]) for name in sorted(rows)]}
 
 
-def _shown(name: str, row: Mapping[str, Any]) -> shapes.Limit:
+def _shown(name: str, row: Mapping[str, Any]) -> schemas.Limit:
     shown = {field: row.get(field) for field in NUMBERS}
     flags = {field: bool(row.get(field)) for field in ("paused", IN_FILE)}
     since = utc(row["paused_at"]) if "paused_at" in row else None
     said = {"paused_by": row.get("paused_by"), "paused_at": since, "reason": row.get("reason")}
-    return cast(shapes.Limit, {"name": name, **flags, **shown, **said})
+    return cast(schemas.Limit, {"name": name, **flags, **shown, **said})
 
 
 @operation(Scope.OPERATE, "POST", "/api/pause")
@@ -59,7 +59,7 @@ def pause(
     intent: str | None = None,
     project: str | None = None,
     reason: str | None = None,
-) -> shapes.Limit:
+) -> schemas.Limit:
     """Claim no more work of an intent or a project, or none at all if neither is named."""
     name = _key(caller, intent, project)
     if intent is not None:
@@ -79,7 +79,7 @@ def pause(
 @operation(Scope.OPERATE, "POST", "/api/resume")
 def resume(
     core: Core, caller: Caller, *, intent: str | None = None, project: str | None = None
-) -> shapes.Limit:
+) -> schemas.Limit:
     """End the pause of an intent, of a project, or of everything."""
     name = _key(caller, intent, project)
 
@@ -121,7 +121,7 @@ def _key(caller: Caller, intent: str | None, project: str | None) -> str:
 def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """`[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
     try:
-        named = fields.table(tables.get("limits", {}), "limits")
+        named = document_fields.table(tables.get("limits", {}), "limits")
         return {name: _row(name, row) for name, row in named.items()}
     except Invalid as error:
         raise Misconfigured(error.message, setting=error.field) from None
@@ -137,12 +137,12 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
             given=name,
             allowed=allowed,
         )
-    row = fields.table(given, where, (*NUMBERS, "paused"))
+    row = document_fields.table(given, where, (*NUMBERS, "paused"))
     for field, (least, most) in NUMBERS.items():
         if field in row:
-            fields.whole_number(row[field], f"{where}.{field}", least, most)
+            document_fields.whole_number(row[field], f"{where}.{field}", least, most)
     if not isinstance(row.get("paused", False), bool):
-        raise fields.wrong(f"{where}.paused", "true or false", row["paused"])
+        raise document_fields.wrong(f"{where}.paused", "true or false", row["paused"])
     return row
 
 

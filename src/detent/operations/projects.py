@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.errors import Invalid, NotFound
-from detent.operations import shapes
-from detent.operations.core import Core
-from detent.operations.pages import of_project
+from detent.operations import schemas
+from detent.operations.context import Core
+from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.operations.resources import everywhere
@@ -18,7 +18,7 @@ KINDS = ("command", "agent", "app", "plan", "planner")
 
 
 @operation(Scope.READ, "GET", "/api/projects")
-def list_projects(core: Core, caller: Caller) -> shapes.Projects:
+def list_projects(core: Core, caller: Caller) -> schemas.Projects:
     """The projects that are known or have tasks, with how many."""
     with core.store.read() as view:
         counts = view.count_by(Query("tasks", of_project(caller, {}, None)), "project")
@@ -33,7 +33,7 @@ def list_projects(core: Core, caller: Caller) -> shapes.Projects:
 
 
 @operation(Scope.OPERATE, "POST", "/api/projects", status=201)
-def create_project(core: Core, caller: Caller, *, name: str) -> shapes.Project:
+def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
     """Make a project known, which matters where projects are locked. One that is there stays."""
     everywhere(caller, "projects")
     named = text({"name": name}, "name")
@@ -49,7 +49,7 @@ def create_project(core: Core, caller: Caller, *, name: str) -> shapes.Project:
 
 
 @operation(Scope.READ, "GET", "/api/projects/{name}")
-def show_project(core: Core, caller: Caller, *, name: str) -> shapes.ProjectCounts:
+def show_project(core: Core, caller: Caller, *, name: str) -> schemas.ProjectCounts:
     """One project with its tasks and jobs by state."""
     where = of_project(caller, {}, name)
     with core.store.read() as view:
@@ -63,7 +63,7 @@ def show_project(core: Core, caller: Caller, *, name: str) -> shapes.ProjectCoun
 
 
 @operation(Scope.READ, "GET", "/api/intents")
-def list_intents(core: Core, caller: Caller) -> shapes.KnownIntents:
+def list_intents(core: Core, caller: Caller) -> schemas.KnownIntents:
     """The intents that may be submitted, whence they are known, and how many workers do them."""
     with core.store.read() as view:
         registered, limits = view.rows("intents"), view.rows("limits")
@@ -77,7 +77,7 @@ def list_intents(core: Core, caller: Caller) -> shapes.KnownIntents:
 
 def _intent(
     core: Core, name: str, registered: Mapping[str, Any], limits: Mapping[str, Any], workers: int
-) -> shapes.KnownIntent:
+) -> schemas.KnownIntent:
     row = {**registered.get(name, {}), **core.intents.get(name, {})}
     places = (("configuration", core.intents), ("worker", registered))
     return {

@@ -10,8 +10,8 @@ import msgspec
 
 from detent import views
 from detent.errors import DetentError, NotFound
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.redaction import redact
 from detent.store.port import Reading, RefusedIntake, Writing
@@ -22,14 +22,14 @@ MAX_SHOWN = 2_000
 
 
 @operation(Scope.READ, "GET", "/api/intake")
-def list_refused(core: Core, caller: Caller) -> shapes.RefusedRows:
+def list_refused(core: Core, caller: Caller) -> schemas.RefusedRows:
     """Submissions of other programs' transactions that were refused, oldest first."""
     with core.store.read() as view:
         return {"items": list(refused_rows(view, caller, None))}
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/intake/{intake_id}")
-def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> shapes.Deleted:
+def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> schemas.Deleted:
     """Drop a refused submission for good."""
 
     def write(tx: Writing) -> bool:
@@ -44,7 +44,9 @@ def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> shapes.Delete
     return {"id": intake_id, "outcome": "deleted"}
 
 
-def refused_rows(view: Reading, caller: Caller, project: str | None) -> Iterator[shapes.RefusedRow]:
+def refused_rows(
+    view: Reading, caller: Caller, project: str | None
+) -> Iterator[schemas.RefusedRow]:
     """The refused rows that a caller may see, of one project or of all."""
     for row in view.refused_intake(MAX_ROWS):
         shown = _shown(row)
@@ -58,7 +60,7 @@ def problem(error: DetentError) -> str:
     return msgspec.json.encode(document, enc_hook=str).decode()
 
 
-def _shown(row: RefusedIntake) -> shapes.RefusedRow:
+def _shown(row: RefusedIntake) -> schemas.RefusedRow:
     body, error = _object(row.body), _object(row.error)
     detail = str(error.get("detail", row.error))
     field = error.get("field")

@@ -9,21 +9,21 @@ from typing import Any
 
 from detent import views
 from detent.errors import Forbidden, Invalid, NotFound, Refused
+from detent.kernel.entities import Resource
 from detent.kernel.plan import LONGEST_NAME
-from detent.kernel.resources import LOCAL
-from detent.kernel.state import Resource
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.kernel.resource_matching import LOCAL
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query, Reading, Writing
 
-MOST_HOLDERS = 1_000
-MOST_CAPACITY = 1_000_000
-MOST_NAMES = 100
+MAX_HOLDERS = 1_000
+MAX_CAPACITY = 1_000_000
+MAX_NAMES = 100
 
 
 @operation(Scope.READ, "GET", "/api/resources")
-def list_resources(core: Core, caller: Caller) -> shapes.Resources:
+def list_resources(core: Core, caller: Caller) -> schemas.Resources:
     """Every resource, the built-in one first, and which steps hold it."""
     with core.store.read() as view:
         holders = _holders(view, caller)
@@ -44,7 +44,7 @@ def put_resource(
     labels: Mapping[str, str] | None = None,
     capacity: int | None = None,
     healthy: bool | None = None,
-) -> shapes.Resource:
+) -> schemas.Resource:
     """Make a resource, or change what is named of one; what is not named stays."""
     everywhere(caller, "resources")
     _own(name)
@@ -62,19 +62,19 @@ def put_resource(
 
 
 @operation(Scope.OPERATE, "POST", "/api/resources/{name}/drain")
-def drain_resource(core: Core, caller: Caller, *, name: str) -> shapes.Resource:
+def drain_resource(core: Core, caller: Caller, *, name: str) -> schemas.Resource:
     """Give it to nobody any more; whoever holds it goes on with it."""
     return _drain(core, caller, name, drained=True)
 
 
 @operation(Scope.OPERATE, "POST", "/api/resources/{name}/undrain")
-def undrain_resource(core: Core, caller: Caller, *, name: str) -> shapes.Resource:
+def undrain_resource(core: Core, caller: Caller, *, name: str) -> schemas.Resource:
     """Give a drained resource out again."""
     return _drain(core, caller, name, drained=False)
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/resources/{name}")
-def delete_resource(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
+def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a resource; refused while a step holds it."""
     everywhere(caller, "resources")
     _own(name)
@@ -100,7 +100,7 @@ def everywhere(caller: Caller, what: str) -> None:
         raise Forbidden(f"{caller.name} is for project {caller.project!r}, not for {what}")
 
 
-def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> shapes.Resource:
+def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.Resource:
     everywhere(caller, "resources")
     _own(name)
 
@@ -141,9 +141,9 @@ def _checked(
         _names(list(labels.values()), "labels")
         given["labels"] = dict(labels)
     if capacity is not None:
-        if not 1 <= capacity <= MOST_CAPACITY:
+        if not 1 <= capacity <= MAX_CAPACITY:
             raise Invalid(
-                f"capacity must be from 1 to {MOST_CAPACITY}.", field="capacity", given=capacity
+                f"capacity must be from 1 to {MAX_CAPACITY}.", field="capacity", given=capacity
             )
         given["capacity"] = capacity
     return given if healthy is None else {**given, "healthy": healthy}
@@ -151,30 +151,30 @@ def _checked(
 
 def _names(given: Sequence[str], field: str) -> list[str]:
     """Texts as plans may name them."""
-    if len(given) > MOST_NAMES or not all(
+    if len(given) > MAX_NAMES or not all(
         isinstance(each, str) and 1 <= len(each) <= LONGEST_NAME for each in given
     ):
-        wanted = f"at most {MOST_NAMES} texts of 1 to {LONGEST_NAME} characters"
+        wanted = f"at most {MAX_NAMES} texts of 1 to {LONGEST_NAME} characters"
         raise Invalid(f"{field} must be {wanted}.", field=field, given=given)
     return list(dict.fromkeys(given))
 
 
-def _one(core: Core, caller: Caller, name: str) -> shapes.Resource:
+def _one(core: Core, caller: Caller, name: str) -> schemas.Resource:
     found = list_resources(core, caller)["items"]
     return next(each for each in found if each["id"] == name)
 
 
-def _holders(view: Reading, caller: Caller) -> dict[str, list[shapes.Holder]]:
+def _holders(view: Reading, caller: Caller) -> dict[str, list[schemas.Holder]]:
     """By resource, the steps that hold it; of another project none is shown."""
-    query = Query("steps", {"resource": (">", "")}, "state_at", limit=MOST_HOLDERS)
+    query = Query("steps", {"resource": (">", "")}, "state_at", limit=MAX_HOLDERS)
     steps = view.page(query)
     jobs = view.jobs({step["job_id"] for step in steps}) if caller.project else ()
     own = {job.id for job, _ in jobs if job.project == caller.project}
-    found: dict[str, list[shapes.Holder]] = {}
+    found: dict[str, list[schemas.Holder]] = {}
     for step in steps:
         if caller.project is None or step["job_id"] in own:
             since = views.utc(step["state_at"])
-            holder: shapes.Holder = {
+            holder: schemas.Holder = {
                 "job_id": step["job_id"],
                 "step": step["name"],
                 "since": since,
@@ -184,8 +184,8 @@ def _holders(view: Reading, caller: Caller) -> dict[str, list[shapes.Holder]]:
 
 
 def _shown(
-    each: Resource, rows: Mapping[str, Any], holders: Mapping[str, list[shapes.Holder]]
-) -> shapes.Resource:
+    each: Resource, rows: Mapping[str, Any], holders: Mapping[str, list[schemas.Holder]]
+) -> schemas.Resource:
     return {
         "id": each.id,
         "capabilities": list(each.capabilities),

@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from detent import views
-from detent.operations import shapes
-from detent.operations.core import Core
-from detent.operations.looking import jobs_of
-from detent.operations.output import read_output
-from detent.operations.pages import listed, page, states_from
+from detent.operations import schemas
+from detent.operations.context import Core
+from detent.operations.cursor_pages import MAX_ROWS, listed, page, states_from
+from detent.operations.queries import jobs_of
 from detent.operations.registry import Caller, Scope, operation
+from detent.operations.run_output import read_output
 from detent.store.port import Query
 
 LIVE = ("queued", "running")
+#: Waits that end when there is money again.
+FOR_MONEY = ("budget", "funds")
 
 
 @operation(Scope.READ, "GET", "/api/runs")
@@ -27,7 +29,7 @@ def list_runs(
     sort: str = "-queued_at",
     cursor: str | None = None,
     limit: int = 100,
-) -> shapes.RunPage:
+) -> schemas.RunPage:
     """A page of runs: filtered, sorted, by cursor."""
     where: dict[str, Any] = {} if state is None else {"state": states_from(state, "runs")}
     where.update({} if worker is None else {"worker": worker})
@@ -45,20 +47,20 @@ def _own_jobs(core: Core, caller: Caller, rows: Any) -> set[str]:
 
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}")
-def show_run(core: Core, caller: Caller, *, run_id: str) -> shapes.Run:
+def show_run(core: Core, caller: Caller, *, run_id: str) -> schemas.Run:
     """One run and how it ended."""
     return run_from(core.run(caller, run_id))
 
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}/evidence")
-def run_evidence(core: Core, caller: Caller, *, run_id: str) -> shapes.EvidenceList:
+def run_evidence(core: Core, caller: Caller, *, run_id: str) -> schemas.EvidenceList:
     """The files that a run left behind."""
     core.run(caller, run_id)
     return {"items": listed(core, Query("evidence", {"run_id": run_id}, "at"))}
 
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}/output")
-def run_output(core: Core, caller: Caller, *, run_id: str, offset: int = 0) -> shapes.Output:
+def run_output(core: Core, caller: Caller, *, run_id: str, offset: int = 0) -> schemas.Output:
     """What a run has written from an offset on, also while it runs."""
     return _output(core, core.run(caller, run_id), offset)
 
@@ -67,54 +69,56 @@ def run_output(core: Core, caller: Caller, *, run_id: str, offset: int = 0) -> s
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/runs")
-def task_runs(core: Core, caller: Caller, *, task_id: str) -> shapes.Runs:
+def task_runs(core: Core, caller: Caller, *, task_id: str) -> schemas.Runs:
     """The runs of a task's jobs, oldest first."""
     return {"items": _runs(core, jobs_of(core, caller, task_id))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/evidence")
-def task_evidence(core: Core, caller: Caller, *, task_id: str) -> shapes.EvidenceList:
+def task_evidence(core: Core, caller: Caller, *, task_id: str) -> schemas.EvidenceList:
     """The files that a task's runs left behind."""
     return {"items": _evidence(core, jobs_of(core, caller, task_id))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/logs")
-def task_logs(core: Core, caller: Caller, *, task_id: str, offset: int = 0) -> shapes.Output:
+def task_logs(core: Core, caller: Caller, *, task_id: str, offset: int = 0) -> schemas.Output:
     """What a task's last run has written from an offset on, also while it runs."""
     return _last_output(core, jobs_of(core, caller, task_id), offset)
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/runs")
-def job_runs(core: Core, caller: Caller, *, job_id: str) -> shapes.Runs:
+def job_runs(core: Core, caller: Caller, *, job_id: str) -> schemas.Runs:
     """The runs of a job, oldest first."""
     core.job(caller, job_id)
     return {"items": _runs(core, [job_id])}
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/evidence")
-def job_evidence(core: Core, caller: Caller, *, job_id: str) -> shapes.EvidenceList:
+def job_evidence(core: Core, caller: Caller, *, job_id: str) -> schemas.EvidenceList:
     """The files that a job's runs left behind."""
     core.job(caller, job_id)
     return {"items": _evidence(core, [job_id])}
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/logs")
-def job_logs(core: Core, caller: Caller, *, job_id: str, offset: int = 0) -> shapes.Output:
+def job_logs(core: Core, caller: Caller, *, job_id: str, offset: int = 0) -> schemas.Output:
     """What a job's last run has written from an offset on, also while it runs."""
     core.job(caller, job_id)
     return _last_output(core, [job_id], offset)
 
 
-def _runs(core: Core, jobs: list[str]) -> list[shapes.Run]:
-    return listed(core, Query("runs", {"job_id": jobs}, "queued_at")) if jobs else []
+def _runs(core: Core, jobs: list[str]) -> list[schemas.Run]:
+    with core.store.read() as view:
+        found = view.page(Query("runs", {"job_id": jobs}, "queued_at", limit=MAX_ROWS))
+    return [run_from(row) for row in found] if jobs else []
 
 
-def _evidence(core: Core, jobs: list[str]) -> list[shapes.Evidence]:
+def _evidence(core: Core, jobs: list[str]) -> list[schemas.Evidence]:
     runs = [run["id"] for run in _runs(core, jobs)]
     return listed(core, Query("evidence", {"run_id": runs}, "at")) if runs else []
 
 
-def _last_output(core: Core, jobs: list[str], offset: int) -> shapes.Output:
+def _last_output(core: Core, jobs: list[str], offset: int) -> schemas.Output:
     with core.store.read() as view:
         query = Query("runs", {"job_id": jobs}, "queued_at", descending=True, limit=1)
         rows = view.page(query) if jobs else ()
@@ -123,12 +127,21 @@ def _last_output(core: Core, jobs: list[str], offset: int) -> shapes.Output:
     return _output(core, rows[0], offset)
 
 
-def _output(core: Core, run: Mapping[str, Any], offset: int) -> shapes.Output:
+def _output(core: Core, run: Mapping[str, Any], offset: int) -> schemas.Output:
     """`ended` is read before the text, so that an end is never told before all of its output."""
     ended = run["state"] not in LIVE
     text, after = read_output(core.store, core.settings.data_dir, run["id"], offset)
     return {"run_id": run["id"], "text": text, "offset": after, "ended": ended}
 
 
-def run_from(row: Mapping[str, Any]) -> shapes.Run:
-    return cast(shapes.Run, views.shown(row))
+def run_from(row: Mapping[str, Any]) -> schemas.Run:
+    """A run as people see it, with the reason of its end.
+
+    One that was suspended has not done its work: it waits, or its budget is spent.
+    """
+    outcome, reason = row["outcome"], row["reason"] or row["error"]
+    if outcome == "suspended" and row["reason"] in FOR_MONEY:
+        outcome = "budget"
+    if reason is None and row["state"] == "cancelled":
+        reason = outcome
+    return cast(schemas.Run, views.shown({**row, "outcome": outcome, "reason": reason}))

@@ -10,24 +10,24 @@ from detent.engine import Idempotency
 from detent.errors import NotFound
 from detent.ids import new_id
 from detent.kernel.commands import Actor
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.intake import submitted
 from detent.operations.registry import OWNER, Caller, Scope, operation
-from detent.schedules import Schedule, schedule_from, times
+from detent.schedule_times import Schedule, schedule_from, times
 from detent.store.port import Writing
 from detent.submission.command import Submission, submit_task
 from detent.submission.request import null_payload
 
 ACTOR = Actor("schedule")
-MOST_TIMES = 100
+MAX_TIMES = 100
 NO_PAYLOAD: Mapping[str, Any] = {}
 #: What stays when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
 
 
 @operation(Scope.READ, "GET", "/api/schedules")
-def list_schedules(core: Core, caller: Caller) -> shapes.Schedules:
+def list_schedules(core: Core, caller: Caller) -> schemas.Schedules:
     """Every schedule that the caller may see."""
     with core.store.read() as view:
         rows = view.rows("schedules")
@@ -53,7 +53,7 @@ def put_schedule(
     payload: Any = NO_PAYLOAD,
     options: Mapping[str, Any] | None = None,
     not_before: str | None = None,
-) -> shapes.Schedule:
+) -> schemas.Schedule:
     """Make a schedule, or replace one; whether it is paused and what it did last is kept."""
     if payload is None:
         raise null_payload()
@@ -79,7 +79,7 @@ def put_schedule(
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/schedules/{name}")
-def delete_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
+def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a schedule; tasks that it made stay."""
 
     def write(tx: Writing) -> bool:
@@ -91,19 +91,19 @@ def delete_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/pause")
-def pause_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Schedule:
+def pause_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Schedule:
     """Fire it no more until it is resumed."""
     return _change(core, caller, name, paused=True)
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/resume")
-def resume_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Schedule:
+def resume_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Schedule:
     """Fire it again, from its next time on; times that passed in the pause are not made up for."""
     return _change(core, caller, name, paused=False)
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/trigger", status=201)
-def trigger_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Triggered:
+def trigger_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Triggered:
     """Submit its task now, besides its times."""
     with core.store.read() as view:
         schedule = _one(view.rows("schedules"), caller, name)
@@ -111,11 +111,11 @@ def trigger_schedule(core: Core, caller: Caller, *, name: str) -> shapes.Trigger
 
 
 @operation(Scope.READ, "GET", "/api/schedules/{name}/next")
-def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> shapes.Times:
+def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> schemas.Times:
     """The next times of a schedule, paused or not."""
     with core.store.read() as view:
         schedule, now = _one(view.rows("schedules"), caller, name), view.now()
-    found = islice(times(schedule, now), max(1, min(count, MOST_TIMES)))
+    found = islice(times(schedule, now), max(1, min(count, MAX_TIMES)))
     return {"name": name, "times": [views.utc(at) for at in found]}
 
 
@@ -166,7 +166,7 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
     return submit_task(core.submissions(caller), given)
 
 
-def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> shapes.Schedule:
+def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.Schedule:
     def write(tx: Writing) -> Schedule:
         old = _one(tx.changing("schedules"), caller, name)
         next_at = None if paused else next(times(old, tx.now()))
@@ -198,5 +198,5 @@ def _row(schedule: Schedule) -> dict[str, Any]:
     return row
 
 
-def _shown(schedule: Schedule) -> shapes.Schedule:
-    return cast(shapes.Schedule, views.shown(asdict(schedule)))
+def _shown(schedule: Schedule) -> schemas.Schedule:
+    return cast(schemas.Schedule, views.shown(asdict(schedule)))

@@ -12,8 +12,8 @@ from typing import Any
 from detent import views
 from detent.errors import Forbidden, NotFound, Refused, Unauthorized
 from detent.ids import new_id
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import (
     CODE,
@@ -38,7 +38,7 @@ SESSION_LIFETIME_S = 12 * 3_600
 
 
 @operation(Scope.READ, "POST", "/api/login/codes", status=201)
-def create_login_code(core: Core, caller: Caller) -> shapes.LoginCode:
+def create_login_code(core: Core, caller: Caller) -> schemas.LoginCode:
     """A code that a browser exchanges once, within a minute, for a session with the same rights."""
     if caller.run_id is not None:
         raise Forbidden("The token of a run cannot create a session.")
@@ -120,7 +120,7 @@ def log_out(core: Core, key: str) -> None:
 
 
 @operation(Scope.READ, "GET", "/api/sessions")
-def list_sessions(core: Core, caller: Caller) -> shapes.Sessions:
+def list_sessions(core: Core, caller: Caller) -> schemas.Sessions:
     """The browser sessions that are valid now; without the scope `admin`, the own ones alone."""
     with core.store.read() as view:
         rows = _visible(view, caller, view.now())
@@ -129,7 +129,7 @@ def list_sessions(core: Core, caller: Caller) -> shapes.Sessions:
 
 
 @operation(Scope.READ, "DELETE", "/api/sessions/{session_id}")
-def end_session(core: Core, caller: Caller, *, session_id: str) -> shapes.EndedSession:
+def end_session(core: Core, caller: Caller, *, session_id: str) -> schemas.EndedSession:
     """End a browser session, also on open connections."""
 
     def write(tx: Writing) -> bool:
@@ -160,7 +160,7 @@ def _may(caller: Caller, row: Row) -> bool:
     return caller.key is not None and caller.key == row["token"]
 
 
-def _shown(row: Row) -> shapes.Session:
+def _shown(row: Row) -> schemas.Session:
     times: dict[str, Any] = views.shown({name: row[name] for name in ("created_at", "expires_at")})
     return {
         "id": row["id"],

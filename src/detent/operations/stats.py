@@ -1,16 +1,17 @@
 """Figures over a window of time, from a bounded look at runs; and the values of `system_state`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detent import views
-from detent.engine.room import RATE
+from detent.engine.concurrency_limits import RATE
 from detent.errors import Invalid, Refused
-from detent.operations import lately, shapes
-from detent.operations.core import Core
-from detent.operations.lately import Run, at_percent
-from detent.operations.offices import CURSORS, OFFICES
-from detent.operations.pages import of_project
+from detent.operations import recent_runs, schemas
+from detent.operations.context import Core
+from detent.operations.cursor_pages import of_project
+from detent.operations.leader_election import CURSORS, OFFICES
+from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
 from detent.store.clock import CLOCK
@@ -18,29 +19,35 @@ from detent.store.port import LATE, SEALED, TRIMMED, Query, Writing
 
 HOUR_US = 3_600_000_000
 S_US = 1_000_000
-MOST_HOURS = 31 * 24
+MAX_HOURS = 31 * 24
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
+#: The row that a gateway writes to see whether the store takes writes.
+PROBE = "ready"
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
 OWN_ROWS = (
-    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE),
+    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
     *("run_counts", "retention_cursors"),
 )
+
+#: What a person may call a value of the state.
+STATE_KEY = re.compile(r"[a-z][a-z0-9_]{0,99}")
+STATE_KEY_FORM = "a lower-case letter, then at most 99 lower-case letters, digits or _"
 
 
 @operation(Scope.READ, "GET", "/api/stats")
 def stats(
     core: Core, caller: Caller, *, hours: int = 24, project: str | None = None
-) -> shapes.Stats:
+) -> schemas.Stats:
     """Throughput, success rate, durations, cost per day and the age of the queue."""
-    if not 1 <= hours <= MOST_HOURS:
-        raise Invalid(f"hours must be from 1 to {MOST_HOURS}.", field="hours", given=hours)
+    if not 1 <= hours <= MAX_HOURS:
+        raise Invalid(f"hours must be from 1 to {MAX_HOURS}.", field="hours", given=hours)
     of = of_project(caller, {}, project)
     with core.store.read() as view:
         now = view.now()
-        runs = lately.ended_since(view, now - hours * HOUR_US)
+        runs = recent_runs.ended_since(view, now - hours * HOUR_US)
         looked_at = len(runs)
         if of:
-            jobs = lately.jobs_of(view, runs)
+            jobs = recent_runs.jobs_of(view, runs)
             own = {job.id for job in jobs if job.project == of["project"]}
             runs = [run for run in runs if run["job_id"] in own]
         waiting = view.count_by(Query("jobs", {**of, "state": "queued"}), "state")
@@ -58,7 +65,7 @@ def stats(
         "queued": sum(waiting.values()),
         "oldest_queued_s": (now - oldest[0]["queued_at"]) / S_US if oldest else None,
         "looked_at": looked_at,
-        "partial": looked_at >= lately.MOST_RUNS,
+        "partial": looked_at >= recent_runs.MAX_RUNS,
     }
 
 
@@ -68,7 +75,7 @@ def _success_rate(by_state: Mapping[str, int]) -> float | None:
     return round(by_state["succeeded"] / judged, 4) if judged else None
 
 
-def _durations(runs: Sequence[Run]) -> shapes.Durations:
+def _durations(runs: Sequence[Run]) -> schemas.Durations:
     lasted = sorted(
         (run["ended_at"] - run["started_at"]) / S_US
         for run in runs
@@ -81,7 +88,7 @@ def _durations(runs: Sequence[Run]) -> shapes.Durations:
     }
 
 
-def _costs(runs: Sequence[Run]) -> list[shapes.DayCost]:
+def _costs(runs: Sequence[Run]) -> list[schemas.DayCost]:
     days: dict[str, list[int]] = {}
     for run in runs:
         days.setdefault(views.utc(run["ended_at"])[:10], []).append(run["cost"])
@@ -95,7 +102,7 @@ def _costs(runs: Sequence[Run]) -> list[shapes.DayCost]:
 
 
 @operation(Scope.READ, "GET", "/api/state")
-def show_state(core: Core, caller: Caller) -> shapes.StateValues:
+def show_state(core: Core, caller: Caller) -> schemas.StateValues:
     """The values of the installation's state, by name."""
     everywhere(caller, "the whole installation's state")
     with core.store.read() as view:
@@ -103,13 +110,21 @@ def show_state(core: Core, caller: Caller) -> shapes.StateValues:
 
 
 @operation(Scope.OPERATE, "PUT", "/api/state/{name}")
-def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> shapes.StateValues:
+def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> schemas.StateValues:
     """Set one value of the installation's state; null removes it."""
     everywhere(caller, "the whole installation's state")
     if name in OWN_ROWS or name.startswith(RATE):
         raise Refused(
             f"{name!r} belongs to detent itself and is not set by hand.",
             hint="Choose another name; see `detent state get`.",
+        )
+
+    if value is not None and not STATE_KEY.fullmatch(name):
+        raise Invalid(
+            f"name must be {STATE_KEY_FORM}, not {name!r}.",
+            field="name",
+            given=name,
+            allowed=(STATE_KEY_FORM,),
         )
 
     def write(tx: Writing) -> bool:

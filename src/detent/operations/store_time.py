@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from detent.operations.offices import OFFICES
+from detent.operations.leader_election import OFFICES
 from detent.store.port import Store, Writing
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from detent import views
-from detent.kernel.state import Job, Run
+from detent.kernel.entities import Job, Run
 from detent.store.port import Query, Reading
 
 FILE = "summary.json"
 LIVE = ("queued", "running")
 #: More than any run may have.
-MOST_EVIDENCE = 100_000
+MAX_EVIDENCE = 100_000
 
 
 def documents(view: Reading, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -28,7 +28,7 @@ def documents(view: Reading, run_ids: Collection[str]) -> dict[str, dict[str, An
         return {}
     jobs = {job.id: job for job, _ in view.jobs({run.job_id for run in runs})}
     evidence: dict[str, list[Mapping[str, Any]]] = {run.id: [] for run in runs}
-    query = Query("evidence", {"run_id": list(evidence)}, "at", limit=MOST_EVIDENCE)
+    query = Query("evidence", {"run_id": list(evidence)}, "at", limit=MAX_EVIDENCE)
     for row in view.page(query):
         evidence[row["run_id"]].append(row)
     known = [run for run in runs if run.job_id in jobs]

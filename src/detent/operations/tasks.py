@@ -6,19 +6,20 @@ from typing import Any
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
-from detent.kernel.decide.changing import EDITABLE
+from detent.kernel.decide.edit import EDITABLE
+from detent.kernel.entities import Task
 from detent.kernel.priority import priority_from
-from detent.kernel.state import Task
-from detent.operations import reasons, shapes
-from detent.operations.core import Core
+from detent.operations import schemas, why_reasons
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import reason_from, text, texts
 from detent.submission.options import options_from
-from detent.submission.payload import check_payload
+from detent.submission.payload import ARGUMENTS, check_payload
+from detent.submission.plan_steps import with_steps
 from detent.submission.request import MAX_TAGS, MAX_TITLE
 
 
-def _done(core: Core, caller: Caller, command: c.TaskCommand) -> shapes.Moved:
+def _done(core: Core, caller: Caller, command: c.TaskCommand) -> schemas.Moved:
     """Carry a command out on a task that the caller may see, and show where it stands."""
     core.task(caller, command.task_id)
     try:
@@ -33,14 +34,15 @@ def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> No
     """A new payload of a task is checked as that of a submission is."""
     task, _ = core.task(caller, task_id)
     context = core.submissions(caller)
-    if task.intent in context.intents:
-        check_payload(context, task.intent, context.intents[task.intent], payload)
+    row = context.intents.get(task.intent, {})
+    if ARGUMENTS in row:
+        check_payload(context, task.intent, row, payload)
 
 
 #: Refusals that depend on where a task stands, so that what would be accepted is worth knowing.
 BY_STATE = frozenset(
     {
-        *("illegal_transition", "dependency_failed", "dependency_open", "budget_spent"),
+        *("refused", "illegal_transition", "dependency_failed", "dependency_open", "budget_spent"),
         *("still_needed", "rounds_used", "not_dismissible", "no_question", "task_ended"),
     }
 )
@@ -52,7 +54,7 @@ def _with_what_is_possible(core: Core, caller: Caller, task_id: str, refusal: Re
         return refusal
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        found = reasons.possible(reasons.look_with(core, view), task)
+        found = why_reasons.possible(why_reasons.look_with(core, view), task)
     refusal.details["actions"] = [each.told() for each in found]
     listed = ", ".join(f"`{each.command}`" for each in found)
     possible = f"Possible now: {listed}." if found else "Nothing can be done with it now."
@@ -65,7 +67,7 @@ def _standing(task: Task) -> str:
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/run")
-def run_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
+def run_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
     """Queue the task, or run it again after a failure."""
     return _done(core, caller, c.QueueTask(task_id))
 
@@ -73,7 +75,7 @@ def run_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/cancel")
 def cancel_task(
     core: Core, caller: Caller, *, task_id: str, reason: str = "cancelled"
-) -> shapes.Moved:
+) -> schemas.Moved:
     """Cancel the task and its subtasks; running work is asked to stop."""
     return _done(core, caller, c.CancelTask(task_id, reason))
 
@@ -81,7 +83,7 @@ def cancel_task(
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/accept")
 def accept_task(
     core: Core, caller: Caller, *, task_id: str, comment: str | None = None, seen: int | None = None
-) -> shapes.Moved:
+) -> schemas.Moved:
     """Accept the work that waits for review."""
     return _done(core, caller, c.AcceptTask(task_id, comment, seen))
 
@@ -95,25 +97,25 @@ def reject_task(
     comment: str | None = None,
     run: bool = False,
     seen: int | None = None,
-) -> shapes.Moved:
+) -> schemas.Moved:
     """Reject the work, with a comment that the next run is told first."""
     return _done(core, caller, c.RejectTask(task_id, comment, seen, run))
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/answer")
-def answer_task(core: Core, caller: Caller, *, task_id: str, answer: Any) -> shapes.Moved:
+def answer_task(core: Core, caller: Caller, *, task_id: str, answer: Any) -> schemas.Moved:
     """Answer the open question; the work goes on with it."""
     return _done(core, caller, c.AnswerTask(task_id, answer))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/resume")
-def resume_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Moved:
+def resume_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
     """Go on with a timed-out task in its agent session."""
     return _done(core, caller, c.ResumeTask(task_id))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/retry")
-def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None) -> shapes.Moved:
+def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None) -> schemas.Moved:
     """Run again with new counts, and with a new payload if one is given."""
     if payload is not None:
         _check_payload(core, caller, task_id, payload)
@@ -124,7 +126,7 @@ def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None)
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/dismiss")
 def dismiss_task(
     core: Core, caller: Caller, *, task_id: str, reason: str | None = None
-) -> shapes.Moved:
+) -> schemas.Moved:
     """Stop waiting for a subtask that failed; it stays as it is, and its parent goes on."""
     return _done(core, caller, c.DismissSubtask(task_id, reason_from(reason)))
 
@@ -132,11 +134,12 @@ def dismiss_task(
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/signal")
 def signal_task(
     core: Core, caller: Caller, *, task_id: str, name: str, value: Any = None
-) -> shapes.Signalled:
+) -> schemas.Signalled:
     """Send a named signal to the task's job; kept if nothing waits for it yet."""
     task, _ = core.task(caller, task_id)
     if task.job_id is None:
-        raise Refused(f"Task {task_id} has no job to signal; run it first.", legal=("run",))
+        refusal = Refused(f"Task {task_id} has no job to signal.")
+        raise _with_what_is_possible(core, caller, task_id, refusal)
     outcome = core.engine.do(c.SendSignal(task.job_id, name, value), caller.actor)
     return {"id": task_id, "outcome": outcome}
 
@@ -153,7 +156,7 @@ def edit_task(
     priority: str | None = None,
     options: Mapping[str, Any] | None = None,
     max_budget_usd: float | None = None,
-) -> shapes.Moved:
+) -> schemas.Moved:
     """Change what a person may change, all at once; a higher budget lets go on what it held up."""
     task, _ = core.task(caller, task_id)
     changes = {
@@ -168,7 +171,8 @@ def edit_task(
     if priority is not None:
         changes["priority"] = priority_from(priority).value
     if options is not None:
-        changes["options"] = {**task.options, **options_from({}, options, task.lifecycle)}
+        edited = {**task.options, **options_from({}, options, task.lifecycle)}
+        changes["options"] = with_steps(edited, task.intent, core.known_intents())
     if not changes and max_budget_usd is None:
         raise Invalid(
             "Nothing to change was named.", field="body", allowed=(*EDITABLE, "max_budget_usd")
@@ -178,7 +182,7 @@ def edit_task(
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/tasks/{task_id}")
-def delete_task(core: Core, caller: Caller, *, task_id: str) -> shapes.Deleted:
+def delete_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Deleted:
     """Delete the task with its rows and data; refused while something needs it."""
     core.task(caller, task_id)
     try:

@@ -13,13 +13,13 @@ from typing import Any, cast
 
 from detent import views
 from detent.errors import Forbidden, Invalid, NotFound, Refused
-from detent.operations import shapes
-from detent.operations.core import Core, known
+from detent.operations import schemas
+from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Writing
 
 SECOND_US = 1_000_000
-MOST_LIFETIME_S = 10 * 366 * 86_400
+MAX_LIFETIME_S = 10 * 366 * 86_400
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,99}")
 PREFIX = "detent_"
 TOKEN, SESSION, CODE = "token", "session", "code"
@@ -100,7 +100,7 @@ def create_token(
     scopes: Sequence[str],
     project: str | None = None,
     expires_in_s: int | None = None,
-) -> shapes.NewToken:
+) -> schemas.NewToken:
     """Make a token with these scopes, for one project or for all; it is shown this once."""
     if caller.session:
         raise Forbidden(
@@ -108,9 +108,9 @@ def create_token(
             hint="Create it on the command line (`detent tokens create`), or with a token.",
         )
     new = Caller(_name(name), _scopes(scopes), _project(caller, project))
-    if expires_in_s is not None and not 1 <= expires_in_s <= MOST_LIFETIME_S:
+    if expires_in_s is not None and not 1 <= expires_in_s <= MAX_LIFETIME_S:
         raise Invalid(
-            f"expires_in_s must be from 1 to {MOST_LIFETIME_S}.",
+            f"expires_in_s must be from 1 to {MAX_LIFETIME_S}.",
             field="expires_in_s",
             given=expires_in_s,
         )
@@ -134,7 +134,7 @@ def create_token(
 
 
 @operation(Scope.ADMIN, "GET", "/api/tokens")
-def list_tokens(core: Core, caller: Caller) -> shapes.Tokens:
+def list_tokens(core: Core, caller: Caller) -> schemas.Tokens:
     """Every token that is valid now, without the secret."""
     with core.store.read() as view:
         rows, now = view.rows("tokens").values(), view.now()
@@ -144,7 +144,7 @@ def list_tokens(core: Core, caller: Caller) -> shapes.Tokens:
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/tokens/{name}")
-def revoke_token(core: Core, caller: Caller, *, name: str) -> shapes.Revoked:
+def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
     """Make a token and the sessions that came from it worthless, also on open connections."""
 
     def write(tx: Writing) -> int:
@@ -171,9 +171,9 @@ def sees(caller: Caller, row: Row) -> bool:
     return caller.project in (None, row.get("project"))
 
 
-def _shown(row: Row) -> shapes.Token:
-    kept = {name: row.get(name) for name in shapes.Token.__annotations__}
-    return cast(shapes.Token, views.shown(kept))
+def _shown(row: Row) -> schemas.Token:
+    kept = {name: row.get(name) for name in schemas.Token.__annotations__}
+    return cast(schemas.Token, views.shown(kept))
 
 
 def _name(given: str) -> str:
@@ -203,7 +203,7 @@ def _project(caller: Caller, given: str | None) -> str | None:
 
 
 @operation(Scope.READ, "GET", "/api/me")
-def show_me(core: Core, caller: Caller) -> shapes.Me:
+def show_me(core: Core, caller: Caller) -> schemas.Me:
     """Who the caller is to the server, and what it may do."""
     scopes = sorted(scope.value for scope in caller.scopes)
     return {"name": caller.name, "scopes": scopes, "project": caller.project}

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from detent import views
+from detent.addresses import Network, known_refusal, networks
 from detent.errors import Forbidden, Invalid, NotFound
 from detent.ids import new_id
 from detent.kernel.events import EVENTS
-from detent.operations import shapes
-from detent.operations.core import Core, known
+from detent.operations import schemas
+from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import texts
 from detent.store.port import Delivery, Reading, Writing
@@ -24,10 +25,10 @@ from detent.store.port import Delivery, Reading, Writing
 #: A delivery that is given up is due at this time: never.
 DEAD = 1 << 62
 #: Deliveries that wait for one webhook at once; the log keeps the rest. And dead ones that stay.
-MOST_PENDING = 200
-MOST_DEAD = 200
-MOST_KEPT = MOST_PENDING + MOST_DEAD
-MOST_NAMES = 100
+MAX_PENDING = 200
+MAX_DEAD = 200
+MAX_KEPT = MAX_PENDING + MAX_DEAD
+MAX_NAMES = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHAPES = ("cloudevents", "slack")
 ONLY = ("people",)
@@ -35,9 +36,11 @@ KEY_BYTES = 32
 KEY_PREFIX = "whsec_"
 #: How long an old key signs along after a new one was made.
 OVERLAP_S = 86_400
-MOST_OVERLAP_S = 30 * 86_400
+MAX_OVERLAP_S = 30 * 86_400
 LONGEST_URL = 2_000
 TEST = "test"
+#: The setting with the private networks that webhooks may reach.
+ALLOWED = "webhooks.allow"
 
 
 class Webhook(NamedTuple):
@@ -89,7 +92,7 @@ def message_id(hook: Webhook, delivery: Delivery) -> str:
 
 
 @operation(Scope.ADMIN, "GET", "/api/webhooks")
-def list_webhooks(core: Core, caller: Caller) -> shapes.Webhooks:
+def list_webhooks(core: Core, caller: Caller) -> schemas.Webhooks:
     """Every webhook, and how sending to it goes."""
     with core.store.read() as view:
         seen = [hook for hook in webhooks(view.rows("webhooks")) if _sees(caller, hook)]
@@ -109,15 +112,15 @@ def put_webhook(
     intents: Sequence[str] = (),
     only: str | None = None,
     paused: bool = False,
-) -> shapes.NewWebhook:
+) -> schemas.NewWebhook:
     """Make a webhook, which begins with what happens next, or change one, which goes on."""
     _check_name(name)
     wanted: dict[str, Any] = {
-        "url": _url(url),
+        "url": _url(url, networks(core.settings.webhooks_allow, ALLOWED)),
         "shape": known(shape, SHAPES, "shape"),
         "events": [known(each, EVENTS, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
-        "intents": list(texts({"intents": intents}, "intents", MOST_NAMES)),
+        "intents": list(texts({"intents": intents}, "intents", MAX_NAMES)),
         "only": None if only is None else known(only, ONLY, "only"),
         "paused": paused,
     }
@@ -140,16 +143,16 @@ def put_webhook(
         return dict(_shown(tx, hook)), key
 
     shown, key = core.engine.within(write)
-    return cast(shapes.NewWebhook, {**shown, "key": key})
+    return cast(schemas.NewWebhook, {**shown, "key": key})
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/webhooks/{name}")
-def delete_webhook(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
+def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a webhook and everything that waits for it."""
 
     def write(tx: Writing) -> bool:
         hook = _one(tx.changing("webhooks"), caller, name)
-        tx.delete_outbox([each.id for each in tx.outbox(hook.target, MOST_KEPT)])
+        tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
         names = (name, cursor_name(name), status_name(name))
         tx.put_rows("webhooks", dict.fromkeys(names))
         return True
@@ -161,11 +164,11 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> shapes.Removed:
 @operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/rotate")
 def rotate_webhook_key(
     core: Core, caller: Caller, *, name: str, overlap_s: int = OVERLAP_S
-) -> shapes.WebhookKey:
+) -> schemas.WebhookKey:
     """Make a new key, shown this once. Until the overlap is over, the old ones sign along."""
-    if not 0 <= overlap_s <= MOST_OVERLAP_S:
+    if not 0 <= overlap_s <= MAX_OVERLAP_S:
         raise Invalid(
-            f"overlap_s must be from 0 to {MOST_OVERLAP_S}.", field="overlap_s", given=overlap_s
+            f"overlap_s must be from 0 to {MAX_OVERLAP_S}.", field="overlap_s", given=overlap_s
         )
     key = new_key()
 
@@ -188,7 +191,7 @@ def rotate_webhook_key(
 
 
 @operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/test", status=202)
-def try_webhook(core: Core, caller: Caller, *, name: str) -> shapes.TriedWebhook:
+def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhook:
     """Queue a delivery that says nothing, to see whether it arrives."""
 
     def write(tx: Writing) -> str:
@@ -205,7 +208,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> shapes.TriedWebhook
 @operation(Scope.ADMIN, "GET", "/api/webhooks/{name}/deliveries")
 def list_deliveries(
     core: Core, caller: Caller, *, name: str, limit: int = 100
-) -> shapes.Deliveries:
+) -> schemas.Deliveries:
     """What waits to be sent, and what was given up, oldest first."""
     with core.store.read() as view:
         hook = _one(view.rows("webhooks"), caller, name)
@@ -216,14 +219,14 @@ def list_deliveries(
 @operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/replay")
 def replay_webhook(
     core: Core, caller: Caller, *, name: str, after: int | None = None, dead: bool = False
-) -> shapes.Replayed:
+) -> schemas.Replayed:
     """Send again: everything after a position of the log, or what was given up."""
     if after is None and not dead:
         raise Invalid("Say after which position, or dead.", field="after")
 
-    def write(tx: Writing) -> shapes.Replayed:
+    def write(tx: Writing) -> schemas.Replayed:
         hook = _one(tx.changing("webhooks"), caller, name)
-        rows = tx.outbox(hook.target, MOST_KEPT)
+        rows = tx.outbox(hook.target, MAX_KEPT)
         revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
         if dead:
             tx.update_outbox(revived)
@@ -270,7 +273,7 @@ def _own(caller: Caller, hook: Webhook) -> None:
 def _projects(caller: Caller, given: Sequence[str]) -> list[str]:
     """Nobody has told outside what the own token may not see."""
     if caller.project is None:
-        return list(texts({"projects": given}, "projects", MOST_NAMES))
+        return list(texts({"projects": given}, "projects", MAX_NAMES))
     if set(given) - {caller.project}:
         raise Forbidden(f"{caller.name} may tell of project {caller.project!r} alone")
     return [caller.project]
@@ -282,8 +285,8 @@ def _check_name(given: str) -> None:
         raise Invalid(f"name must be {form}.", field="name", given=given, allowed=(form,))
 
 
-def _url(given: str) -> str:
-    """An address that can be sent to; whether it may be is decided when its name is looked up."""
+def _url(given: str, allowed: Sequence[Network]) -> str:
+    """An address that may be sent to; what a name stands for is checked when it is sent to."""
     try:
         parts = urlsplit(given)
         port = parts.port
@@ -306,13 +309,21 @@ def _url(given: str) -> str:
             field="url",
             given=given,
         )
+    refused = known_refusal(parts, allowed)
+    if refused is not None:
+        raise Invalid(
+            f"Nothing would ever be sent to this url: {refused}.",
+            field="url",
+            given=given,
+            hint=f"Give a public https address, or allow its network in the setting {ALLOWED}.",
+        )
     return given
 
 
-def _shown(view: Reading, hook: Webhook) -> shapes.Webhook:
+def _shown(view: Reading, hook: Webhook) -> schemas.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
-    kept = view.outbox(hook.target, MOST_KEPT)
+    kept = view.outbox(hook.target, MAX_KEPT)
     dead = sum(1 for row in kept if row.due_at == DEAD)
     wanted = ("name", "url", "shape", "events", "projects", "intents", "only", "paused")
     shown = {
@@ -327,10 +338,10 @@ def _shown(view: Reading, hook: Webhook) -> shapes.Webhook:
         "keys": len(hook.live_keys(view.now())),
         "created_at": hook.created_at,
     }
-    return cast(shapes.Webhook, views.shown(shown))
+    return cast(schemas.Webhook, views.shown(shown))
 
 
-def _delivery(hook: Webhook, row: Delivery) -> shapes.Delivery:
+def _delivery(hook: Webhook, row: Delivery) -> schemas.Delivery:
     dead = row.due_at == DEAD
     return {
         "id": message_id(hook, row),

@@ -9,17 +9,17 @@ from typing import Any
 
 from detent import views
 from detent.errors import NotFound
-from detent.operations import shapes
-from detent.operations.core import Core
+from detent.operations import schemas
+from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
 from detent.store.port import Query, Writing
 
-MOST_HELD = 1_000
+MAX_HELD = 1_000
 
 
 @operation(Scope.READ, "GET", "/api/workers")
-def list_workers(core: Core, caller: Caller) -> shapes.Workers:
+def list_workers(core: Core, caller: Caller) -> schemas.Workers:
     """Every worker that is registered, and what it runs now."""
     with core.store.read() as view:
         now = view.now()
@@ -27,8 +27,8 @@ def list_workers(core: Core, caller: Caller) -> shapes.Workers:
         where = {"state": "running"}
         if caller.project is not None:
             where["project"] = caller.project
-        jobs = view.page(Query("jobs", where, "state_at", limit=MOST_HELD))
-    held: dict[str, list[shapes.Held]] = {}
+        jobs = view.page(Query("jobs", where, "state_at", limit=MAX_HELD))
+    held: dict[str, list[schemas.Held]] = {}
     for job in jobs:
         held.setdefault(job["worker"], []).append(_held(job))
     lately = now - core.settings.worker_lease_ms * 1_000
@@ -40,18 +40,18 @@ def list_workers(core: Core, caller: Caller) -> shapes.Workers:
 
 
 @operation(Scope.OPERATE, "POST", "/api/workers/{name}/drain")
-def drain_worker(core: Core, caller: Caller, *, name: str) -> shapes.Drained:
+def drain_worker(core: Core, caller: Caller, *, name: str) -> schemas.Drained:
     """Let a worker claim nothing more; what it holds goes on to its end."""
     return _drain(core, caller, name, draining=True)
 
 
 @operation(Scope.OPERATE, "POST", "/api/workers/{name}/undrain")
-def undrain_worker(core: Core, caller: Caller, *, name: str) -> shapes.Drained:
+def undrain_worker(core: Core, caller: Caller, *, name: str) -> schemas.Drained:
     """Let a drained worker claim again."""
     return _drain(core, caller, name, draining=False)
 
 
-def _drain(core: Core, caller: Caller, name: str, *, draining: bool) -> shapes.Drained:
+def _drain(core: Core, caller: Caller, name: str, *, draining: bool) -> schemas.Drained:
     everywhere(caller, "workers")
 
     def write(tx: Writing) -> bool:
@@ -67,7 +67,7 @@ def _drain(core: Core, caller: Caller, name: str, *, draining: bool) -> shapes.D
     return {"name": name, "draining": draining}
 
 
-def _held(job: Mapping[str, Any]) -> shapes.Held:
+def _held(job: Mapping[str, Any]) -> schemas.Held:
     return {
         "job_id": job["id"],
         "task_id": job["task_id"],
@@ -79,10 +79,10 @@ def _held(job: Mapping[str, Any]) -> shapes.Held:
 def _shown(
     name: str,
     row: Mapping[str, Any],
-    running: list[shapes.Held],
+    running: list[schemas.Held],
     limits: Mapping[str, Any],
     lately: int,
-) -> shapes.Worker:
+) -> schemas.Worker:
     seen_at = row.get("seen_at")
     return {
         "name": name,

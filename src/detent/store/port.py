@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.events import JobDeleted, Record, TaskDeleted
 from detent.kernel.plan import Plan
-from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
-from detent.store.files import Blobs, Outputs
+from detent.store.blobs import Blobs, Outputs
 from detent.store.intake import Intake as Intake
 from detent.store.intake import RefusedIntake as RefusedIntake
 
@@ -83,7 +83,10 @@ class NewJob(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """Work that may be claimed once `due_at` has come, lowest rank first; only that has one."""
+    """Work that may be claimed once `due_at` has come, lowest rank first; only that has one.
+
+    `lane` says which workers may claim it, see `kernel.lane`.
+    """
 
     job_id: str
     root_id: str
@@ -92,6 +95,7 @@ class QueueRow(NamedTuple):
     rank: int
     due_at: int
     concurrency_key: str | None
+    lane: str
 
 
 class LeaseRow(NamedTuple):
@@ -188,7 +192,7 @@ class Seal(NamedTuple):
 
 
 class Abilities(NamedTuple):
-    """What a claimer can do, and what it must leave alone now."""
+    """What a claimer can do (`intents`: of those a lane needs one), and what it must leave now."""
 
     intents: Collection[str] | None = None
     projects: Collection[str] | None = None

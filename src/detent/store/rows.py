@@ -10,8 +10,8 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
+from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan, validate
-from detent.kernel.state import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
 from detent.store.port import Entry
 

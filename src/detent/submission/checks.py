@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from detent.errors import Invalid, NotFound
-from detent.kernel.resources import candidates
-from detent.kernel.state import Task
+from detent.kernel.entities import Task
+from detent.kernel.resource_matching import candidates
 from detent.submission.context import Context
 from detent.submission.options import plan_of
 from detent.submission.request import MAX_NAME

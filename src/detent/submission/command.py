@@ -20,7 +20,7 @@ from detent.submission.checks import check_resources, intent_row, known, project
 from detent.submission.context import Context
 from detent.submission.delay import delay_from
 from detent.submission.options import options_for
-from detent.submission.payload import check_payload
+from detent.submission.payload import ARGUMENTS, check_payload
 from detent.submission.request import (
     BoardRequest,
     EnqueueRequest,
@@ -96,9 +96,9 @@ def _task(context: Context, request: TaskRequest) -> Submission:
         parent_id=request.parent_id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=_budget(request.max_budget_usd, row),
-        options=options_of(context, row, request.options, lifecycle, payload),
+        options=options_of(context, request.intent, request.options, lifecycle, payload),
         queue=request.run,
-        **delay_from(request.not_before)._asdict(),
+        **start_of(request),
     )
     key = key_for(command.project, request)
     return Submission(command, context.actor, key, request.id is None)
@@ -109,7 +109,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
     request = read(JobRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
-    options = options_of(context, row, request.options, "job", payload)
+    options = options_of(context, request.intent, request.options, "job", payload)
     command = c.SubmitJob(
         job_id=new_id() if request.id is None else own_id(request.id, "id"),
         project=project_of(context, request.project),
@@ -118,7 +118,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
         payload=payload,
         concurrency_key=request.concurrency_key or options.get("concurrency_key"),
         options=options,
-        **delay_from(request.not_before)._asdict(),
+        **start_of(request),
     )
     key = key_for(command.project, request)
     return Submission(command, context.actor, key, request.id is None)
@@ -127,18 +127,20 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
 def payload_of(context: Context, request: Request, row: Mapping[str, Any]) -> Any:
     """The payload, {} if none was given, checked against the arguments of the intent's handler."""
     payload = {} if request.payload is UNSET else request.payload
-    check_payload(context, request.intent, row, payload)
+    if ARGUMENTS in row:
+        check_payload(context, request.intent, row, payload)
     return payload
 
 
+def start_of(request: Request) -> dict[str, Any]:
+    """The fields of a command that say before which time it does not start."""
+    return {} if request.not_before is None else delay_from(request.not_before)._asdict()
+
+
 def options_of(
-    context: Context,
-    row: Mapping[str, Any],
-    given: Mapping[str, Any] | None,
-    lifecycle: str,
-    payload: Any,
+    context: Context, intent: str, given: Mapping[str, Any] | None, lifecycle: str, payload: Any
 ) -> dict[str, Any]:
-    options = options_for(row, given or {}, lifecycle, payload)
+    options = options_for(context.intents, intent, given or {}, lifecycle, payload)
     check_resources(context, options)
     return options
 

@@ -21,13 +21,8 @@ class Delay(NamedTuple):
     delay: int = 0
 
 
-NO_DELAY = Delay()
-
-
-def delay_from(given: str | None, where: str = "not_before") -> Delay:
+def delay_from(given: str, where: str = "not_before") -> Delay:
     """What a text means; the store's clock turns a delay into a time when the task is stored."""
-    if given is None:
-        return NO_DELAY
     found = _delay(given) if _DELAY.fullmatch(given) else _time(given)
     if found is None:
         raise Invalid(

@@ -10,17 +10,17 @@ from enum import StrEnum
 from typing import Any
 
 from detent.errors import Invalid
-from detent.kernel import fields
+from detent.kernel import document_fields
 from detent.kernel.budget import on_exceeded_from
-from detent.kernel.evidence import EvidenceType
+from detent.kernel.evidence_types import EvidenceType
 from detent.kernel.plan import LONGEST_TIME_MS, Plan, validate
-from detent.kernel.planned import plan_from
-from detent.kernel.retry import MOST_RETRIES, policy_from
+from detent.kernel.plan_progress import plan_from
+from detent.kernel.retry import MAX_RETRIES, policy_from
+from detent.submission.context import Intents
+from detent.submission.plan_steps import NEEDS_PLAN, with_steps
 
 LONGEST_KEY = 200
-MOST_ROUNDS = 1_000
-#: In the row of an intent: every submission must bring a plan.
-NEEDS_PLAN = "needs_plan"
+MAX_ROUNDS = 1_000
 
 Check = Callable[[Any, str], Any]
 
@@ -42,46 +42,46 @@ class Option:
 
 
 def _time_ms(given: Any, where: str) -> int:
-    return fields.whole_number(given, where, 1, LONGEST_TIME_MS)
+    return document_fields.whole_number(given, where, 1, LONGEST_TIME_MS)
 
 
 def _name(given: Any, where: str) -> str:
-    return fields.text(given, where, LONGEST_KEY)
+    return document_fields.text(given, where, LONGEST_KEY)
 
 
 def _names(given: Any, where: str) -> list[str]:
-    return list(fields.texts(given, where, LONGEST_KEY))
+    return list(document_fields.texts(given, where, LONGEST_KEY))
 
 
 def _flag(given: Any, where: str) -> bool:
     if isinstance(given, bool):
         return given
-    raise fields.wrong(where, "true or false", given)
+    raise document_fields.wrong(where, "true or false", given)
 
 
 def _labels(given: Any, where: str) -> dict[str, str]:
-    table = fields.table(given, where)
+    table = document_fields.table(given, where)
     return {name: _name(value, f"{where}.{name}") for name, value in table.items()}
 
 
 def evidence_types(given: Any, where: str) -> list[str]:
     """Types of evidence, without which a run does not count as succeeded."""
     if not isinstance(given, list | tuple):
-        raise fields.wrong(where, "a list of evidence types", given, tuple(EvidenceType))
-    return [fields.choice(each, where, EvidenceType).value for each in given]
+        raise document_fields.wrong(where, "a list of evidence types", given, tuple(EvidenceType))
+    return [document_fields.choice(each, where, EvidenceType).value for each in given]
 
 
 def _rounds(given: Any, where: str) -> int:
-    return fields.whole_number(given, where, 1, MOST_ROUNDS)
+    return document_fields.whole_number(given, where, 1, MAX_ROUNDS)
 
 
 def _retries(given: Any, where: str) -> int:
-    return fields.whole_number(given, where, 0, MOST_RETRIES)
+    return document_fields.whole_number(given, where, 0, MAX_RETRIES)
 
 
 def _table(given: Any, where: str) -> Any:
     """Looked at as a whole below."""
-    return fields.table(given, where)
+    return document_fields.table(given, where)
 
 
 OPTIONS: Mapping[str, Option] = {
@@ -121,7 +121,7 @@ OPTIONS: Mapping[str, Option] = {
     "workspace": Option(
         "Where its agent works: a directory of the task's own, or a git worktree",
         "worktree",
-        lambda given, where: fields.choice(given, where, WorkspaceMode).value,
+        lambda given, where: document_fields.choice(given, where, WorkspaceMode).value,
     ),
     "requires_evidence": Option(
         "Types of evidence without which a run does not count as succeeded",
@@ -163,9 +163,10 @@ def plan_of(options: Mapping[str, Any]) -> Plan | None:
 
 
 def options_for(
-    defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str, payload: Any
+    intents: Intents, intent: str, given: Mapping[str, Any], lifecycle: str, payload: Any
 ) -> dict[str, Any]:
     """The options of a submission with this payload, which may be a part of its concurrency key."""
+    defaults = intents[intent]
     checked = options_from(defaults, given, lifecycle)
     if defaults.get(NEEDS_PLAN) and "plan" not in checked:
         raise Invalid(
@@ -175,7 +176,7 @@ def options_for(
             hint="Give the submission a plan (`detent submit plan --plan FILE`), or name the "
             "intent that is to be done.",
         )
-    return with_key(checked, defaults, given, payload)
+    return with_key(with_steps(checked, intent, intents), defaults, given, payload)
 
 
 def options_from(

@@ -12,12 +12,11 @@ from detent.errors import Forbidden, Invalid
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from, dollars
+from detent.kernel.entities import Job, Task
 from detent.kernel.priority import priority_from
-from detent.kernel.state import Job, Task
 from detent.submission.checks import intent_row
-from detent.submission.command import Submission, key_for, options_of, payload_of
+from detent.submission.command import Submission, key_for, options_of, payload_of, start_of
 from detent.submission.context import Context
-from detent.submission.delay import delay_from
 from detent.submission.request import SubtaskRequest, read
 
 #: Options that a run's subtask takes over from its task.
@@ -27,13 +26,17 @@ CAPPED = ("queue_timeout_ms", "job_timeout_ms", "run_timeout_ms", "idle_timeout_
 
 
 def subtask_of_job(
-    context: Context, parent: Job, child: str, given: Mapping[str, Any]
+    context: Context,
+    parent: Job,
+    child: str,
+    given: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
 ) -> c.SubmitJob:
     """A job below a job that has no task."""
     request = read(SubtaskRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
-    options = options_of(context, row, {}, "job", payload)
+    checked = options_of(context, request.intent, options, "job", payload)
     return c.SubmitJob(
         child,
         parent.project,
@@ -41,21 +44,30 @@ def subtask_of_job(
         _priority(parent.priority, request.priority),
         payload,
         parent.id,
-        options.get("concurrency_key"),
-        options,
-        **delay_from(request.not_before)._asdict(),
+        checked.get("concurrency_key"),
+        checked,
+        **start_of(request),
     )
 
 
 def subtask_of_task(
-    context: Context, parent: Task, child: str, given: Mapping[str, Any]
+    context: Context,
+    parent: Task,
+    child: str,
+    given: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
 ) -> c.SubmitTask:
     """A task below a task."""
-    return _subtask(context, parent, child, read(SubtaskRequest, given))
+    return _subtask(context, parent, child, read(SubtaskRequest, given), options)
 
 
 def _subtask(
-    context: Context, parent: Task, child: str, request: SubtaskRequest, **limits: Any
+    context: Context,
+    parent: Task,
+    child: str,
+    request: SubtaskRequest,
+    options: Mapping[str, Any] | None = None,
+    **limits: Any,
 ) -> c.SubmitTask:
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
@@ -72,8 +84,8 @@ def _subtask(
         parent_id=parent.id,
         depends_on=tuple(dict.fromkeys(request.depends_on)),
         budget=None if request.max_budget_usd is None else budget_from(request.max_budget_usd),
-        options=options_of(context, row, {}, parent.lifecycle, payload),
-        **delay_from(request.not_before)._asdict(),
+        options=options_of(context, request.intent, options, parent.lifecycle, payload),
+        **start_of(request),
         **limits,
     )
 

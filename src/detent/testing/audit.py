@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from detent.audit import FAR, fold, row_differences, timer_differences
+from detent.integrity.audit import FAR, fold, row_differences, timer_differences
 from detent.store.port import LISTED, SEALED, TABLES, Query, Reading, Store
 
 

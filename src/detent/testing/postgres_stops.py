@@ -18,10 +18,10 @@ from detent.engine import Ask, Engine
 from detent.engine.claims import ClaimAsk
 from detent.errors import DetentError, Unavailable
 from detent.ids import new_id
+from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.store.postgres import PostgresStore
-from detent.testing.postgres import Cluster
-from detent.upkeep.verify import verify
+from verification.postgres_server import Cluster
 
 ACTOR = c.Actor("person:stops")
 #: For how long a stopped process may hold rows here, so that a test need not wait for a minute.
@@ -55,25 +55,31 @@ def run(cluster: Cluster, stops: int, seed: int = 1) -> Outcome:
     halves = (("", stops - stops // 2), (f"?max_hold_s={HOLD_S}", stops // 2))
     for number, (options, count) in enumerate(halves):
         name = f"stops_{new_id()}"
-        url = cluster.create_database(name) + options
+        url = cluster.create_database(name)
         try:
-            _stop_often(url, count, chance, outcome, same_rows=bool(number))
+            _stop_often(url, options, count, chance, outcome, same_rows=bool(number))
         finally:
             cluster.drop_database(name)
     return outcome
 
 
 def _stop_often(
-    url: str, count: int, chance: random.Random, outcome: Outcome, *, same_rows: bool
+    url: str, options: str, count: int, chance: random.Random, outcome: Outcome, *, same_rows: bool
 ) -> None:
-    store = PostgresStore(url)
-    try:
-        engine = Engine(store)
-        root = engine.do(c.SubmitTask(new_id(), "p", "board", "rest", "cli"), ACTOR)
-        with _writer(url, root) as process:
+    """The options are for those who write meanwhile; what comes before and after has its time."""
+    with _engine(url) as calm, _engine(url + options) as engine:
+        root = calm.do(c.SubmitTask(new_id(), "p", "board", "rest", "cli"), ACTOR)
+        with _writer(url + options, root) as process:
             for _ in range(count):
                 _stop_once(engine, process, chance, outcome, root if same_rows else None)
-        outcome.problems += [str(each) for each in verify(store).differences]
+        outcome.problems += [str(each) for each in verify(calm.store).differences]
+
+
+@contextmanager
+def _engine(url: str) -> Iterator[Engine]:
+    store = PostgresStore(url)
+    try:
+        yield Engine(store)
     finally:
         store.close()
 

@@ -5,20 +5,20 @@ import importlib
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from detent.engine import Engine
 from detent.errors import DetentError, Invalid, Misconfigured
-from detent.intents import KINDS
+from detent.intent_config import KINDS
 from detent.kernel import commands as c
-from detent.kernel import fields
-from detent.kernel.derived import job_of_task
+from detent.kernel import document_fields
+from detent.kernel.derived_ids import job_of_task
 from detent.kernel.plan import LONGEST_NAME, PlanStep, validate
-from detent.kernel.planned import plan_from
-from detent.operations.agents import issue_run_token
-from detent.operations.core import Core
+from detent.kernel.plan_progress import plan_from
+from detent.operations.context import Core
+from detent.operations.run_tokens import issue_run_token
 from detent.settings import Settings
-from detent.store.open import open_store
+from detent.store.store_url import open_store
 from detent.submission.checks import source_of
 from detent.submission.command import submit_job, submit_task
 from detent.submission.context import Context
@@ -26,20 +26,20 @@ from detent.submission.options import OPTIONS
 from detent.worker.arguments import Parameters, returns_of
 from detent.worker.handle import Handle
 from detent.worker.intent import Critic, Intent, Planner, declare, plan_document
-from detent.worker.ordering import Order, beside
-from detent.worker.run import AsyncRun, Run
+from detent.worker.run_context import AsyncRun, Run
 from detent.worker.runners.agent import AgentRunner
-from detent.worker.runners.agent.config import agent_from
+from detent.worker.runners.agent.agent_config import agent_from
 from detent.worker.runners.agent.prompt import DEFAULT as DEFAULT_PROMPT
 from detent.worker.runners.agent.prompt import check_template
-from detent.worker.runners.command import CommandRunner
-from detent.worker.runners.function import FunctionRunner
+from detent.worker.runners.command_runner import CommandRunner
+from detent.worker.runners.function_runner import FunctionRunner
+from detent.worker.submission_order import Order, beside
 from detent.worker.values import storable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Jobs of this intent bring their plan along; every worker takes them.
+#: Jobs of this intent bring their plan along.
 PLAN = "plan"
 #: What an intent may say otherwise than its agent does.
 AGENT_OPTIONS = ("model", "max_turns", "args")
@@ -145,7 +145,7 @@ class App:
     def _add(
         self, name: str, function: Any, options: Mapping[str, Any], **parts: Any
     ) -> Intent[..., Any]:
-        fields.text(name, "intent", LONGEST_NAME)
+        document_fields.text(name, "intent", LONGEST_NAME)
         if name in self.intents:
             raise Invalid(f"intent {name!r} is registered already.", field="intent", given=name)
         critic, planner = options.get("critic"), options.get("planner")
@@ -238,9 +238,26 @@ class App:
         known = intent if isinstance(intent, Intent) else self.intents.get(intent)
         if known is None:
             given = payload if payload is not None else dict(kwargs) or None
-            return Order(str(intent), storable(given, "payload"), Any)
+            return Order(cast(str, intent), storable(given, "payload"), Any)
         given = known.payload_of(payload, args, kwargs)
         return Order(known.name, storable(given, "payload"), known.returns_for())
+
+    def suborder(
+        self, intent: str | Intent[..., Any], payload: Any, arguments: Mapping[str, Any]
+    ) -> Order:
+        """The order of a subtask. An intent that needs a plan takes it as the argument `plan`."""
+        known = intent if isinstance(intent, Intent) else self.intents.get(intent)
+        if known is None or not known.needs_plan:
+            return self.order(intent, payload, (), arguments)
+        rest = {name: value for name, value in arguments.items() if name != "plan"}
+        if arguments.get("plan") is None:
+            raise Invalid(
+                f"A subtask of the intent {known.name!r} must include its plan.",
+                field="plan",
+                hint=f"Call run.subtask({known.name!r}, plan=[…]) with the steps of the plan.",
+            )
+        plan = storable(plan_document(arguments["plan"]), "plan")
+        return self.order(known, payload, (), rest)._replace(plan=plan)
 
     def place(
         self,
@@ -257,8 +274,8 @@ class App:
         a task title, tags, depends_on, max_budget_usd.
         """
         actor = c.Actor(f"app:{source}")
-        context = self.context(order.intent, actor)
         given = {**order.given(), **ways, "idempotency_key": key}
+        context = self.context(order.intent, actor, given.get("options"))
         if lifecycle is None:
             source_of(context, source)
             made = submit_job(context, given)
@@ -273,14 +290,18 @@ class App:
         job_id, task_id = (first, None) if lifecycle is None else (job_of_task(first, 1), first)
         return Handle(engine, job_id, task_id, order.returns, actor)
 
-    def context(self, intent: str, actor: c.Actor) -> Context:
-        """What a submission of the intent is checked against.
+    def context(
+        self, intent: str, actor: c.Actor, options: Mapping[str, Any] | None = None
+    ) -> Context:
+        """What a submission of the intent with these options is checked against.
 
-        An intent of this app is known before a worker has registered it.
+        An intent of this app is known before a worker has registered it. Only a plan names others.
         """
         core, own = self.installation(), self.intents.get(intent)
         if own is not None and intent not in core.intents:
-            return Context(core.store, core.settings, {intent: own.row()}, actor)
+            row = own.row()
+            if plan_from({**row, **(options or {})}, intent) is None:
+                return Context(core.store, core.settings, {intent: row}, actor)
         rows = {name: each.row() for name, each in self.intents.items()}
         return Context(core.store, core.settings, {**rows, **core.known_intents()}, actor)
 

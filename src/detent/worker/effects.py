@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent.errors import Invalid
-from detent.worker.doing import Call, Doing
 from detent.worker.failures import NeedsUser
+from detent.worker.run_requests import Call, Doing
 
 if TYPE_CHECKING:
-    from detent.worker.durable import Journal
+    from detent.worker.journal import Journal
 
 STEP = "step"
 #: What a person may say about an effect of which nobody knows whether it happened.

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar, cast
 from detent.engine import Engine
 from detent.errors import NotFound
 from detent.kernel import commands as c
+from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.state import Job, Task
 from detent.worker.failures import JobFailed
 from detent.worker.values import fitted
 

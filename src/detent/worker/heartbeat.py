@@ -11,9 +11,9 @@ from detent import failpoints
 from detent.clock import since_boot_s
 from detent.engine import Engine
 from detent.errors import DetentError
-from detent.recurring import Recurring
-from detent.worker.attempt import Hold, Stop
-from detent.worker.holding import Holds
+from detent.periodic_thread import Recurring
+from detent.worker.active_run import Hold, Stop
+from detent.worker.held_jobs import Holds
 
 log = logging.getLogger("detent.worker")
 

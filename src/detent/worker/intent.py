@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from detent.errors import Invalid
-from detent.kernel import fields
+from detent.kernel import document_fields
 from detent.kernel.budget import on_exceeded_from
-from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MOST_STEPS, PlanStep, validate
-from detent.kernel.planned import plan_from
+from detent.kernel.plan import LONGEST_NAME, LONGEST_TIME_MS, MAX_STEPS, PlanStep, validate
+from detent.kernel.plan_progress import plan_from
 from detent.kernel.retry import policy_from
-from detent.submission.options import NEEDS_PLAN, WorkspaceMode, evidence_types, fields_of
+from detent.submission.options import WorkspaceMode, evidence_types, fields_of
 from detent.submission.payload import ARGUMENTS
+from detent.submission.plan_steps import CRITICS, NEEDS_PLAN
 from detent.worker.arguments import Parameters
-from detent.worker.runners.port import Runner
+from detent.worker.runners.runner import Runner
 
 if TYPE_CHECKING:
     from detent.worker.app import App
@@ -92,7 +93,7 @@ def declare(
         _ms(timeout_s, f"{where}: timeout_s"),
         _ms(idle_timeout_s, f"{where}: idle_timeout_s"),
         concurrency_key,
-        fields.whole_number(max_parallel_steps, parallel, 1, MOST_STEPS),
+        document_fields.whole_number(max_parallel_steps, parallel, 1, MAX_STEPS),
     )
 
 
@@ -101,7 +102,7 @@ def _check(options: Mapping[str, Any], name: str, where: str) -> None:
     if "on_budget_exceeded" in options:
         on_exceeded_from(options["on_budget_exceeded"], f"{where}: on_budget_exceeded")
     if "workspace" in options:
-        fields.choice(options["workspace"], f"{where}: workspace", WorkspaceMode)
+        document_fields.choice(options["workspace"], f"{where}: workspace", WorkspaceMode)
     document = plan_from(options, name)
     if document is not None:
         validate(document, f"{where}: plan")
@@ -118,7 +119,7 @@ def _ms(seconds: float | None, where: str) -> int | None:
     most_s = LONGEST_TIME_MS // 1_000
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not 0.001 <= seconds <= most_s:
-        raise fields.wrong(where, f"a number of seconds from 0.001 to {most_s}", seconds)
+        raise document_fields.wrong(where, f"a number of seconds from 0.001 to {most_s}", seconds)
     return round(seconds * 1_000)
 
 
@@ -193,6 +194,7 @@ class Intent(Generic[P, R]):
             "concurrency_key_template": declared.concurrency_key,
             NEEDS_PLAN: self.needs_plan or None,
             ARGUMENTS: None if self.parameters is None else self.parameters.schema(),
+            CRITICS: sorted(self.app.critics),
         }
         given = {name: value for name, value in further.items() if value is not None}
         return {**declared.options, **given}
@@ -204,7 +206,7 @@ class Intent(Generic[P, R]):
         if template is None:
             return
         where = f"intent {self.name}: concurrency_key"
-        fields.text(template, where, LONGEST_NAME)
+        document_fields.text(template, where, LONGEST_NAME)
         wanted = fields_of(template)
         parameters = self.parameters
         if parameters is None or parameters.whole or parameters.takes_rest:

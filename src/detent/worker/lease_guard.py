@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from detent.recurring import Recurring
-from detent.worker.attempt import Hold, Stop
-from detent.worker.holding import Holds
+from detent.periodic_thread import Recurring
+from detent.worker.active_run import Hold, Stop
+from detent.worker.held_jobs import Holds
 
 log = logging.getLogger("detent.worker")
 

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
-from detent.worker.attempt import Attempt, Stop
+from detent.worker.active_run import Attempt, Stop
 
 log = logging.getLogger("detent.worker")
 
@@ -25,7 +25,7 @@ TINY_S = 0.001
 STALLED_S = 0.02
 #: How much work is claimed ahead, in time and in number.
 AHEAD_S = 0.05
-MOST_AHEAD = 500
+MAX_AHEAD = 500
 
 
 class Pace:
@@ -43,7 +43,7 @@ class Pace:
 
     def ahead(self) -> int:
         """How many jobs to hold beyond those that run; none unless they are tiny."""
-        return min(MOST_AHEAD, int(AHEAD_S / max(self.mean_s, 1e-6))) if self.tiny else 0
+        return min(MAX_AHEAD, int(AHEAD_S / max(self.mean_s, 1e-6))) if self.tiny else 0
 
 
 class Seat:
@@ -115,7 +115,7 @@ class Threads:
                 except BaseException:
                     log.exception("a worker thread met a fault of the worker's own")
                 seat.item = None
-                if len(backlog) <= MOST_AHEAD // 2:
+                if len(backlog) <= MAX_AHEAD // 2:
                     self.freed()
             if seat.abandoned:
                 return

@@ -17,7 +17,7 @@ from detent.errors import DetentError, Unavailable
 
 log = logging.getLogger("detent.worker")
 
-MOST_AT_ONCE = 500
+MAX_AT_ONCE = 500
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
 #: What the engine said: an Answer, or an error.
@@ -71,7 +71,7 @@ class Reporter:
         try:
             if not items:
                 items.append(self.queue.get())
-            while len(items) < MOST_AT_ONCE and items[-1] is not None:
+            while len(items) < MAX_AT_ONCE and items[-1] is not None:
                 items.append(self.queue.get_nowait())
         except Empty:
             pass

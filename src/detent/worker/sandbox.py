@@ -1,8 +1,9 @@
 """A sandbox for the programs of runs: what stands before their argv. Starts nothing itself.
 
-With `worker.sandbox = "bwrap"` a program sees the machine read-only, its own processes only, and an
-empty directory where detent's data is. It writes into its run's directory, its workspace, and what
-`worker.sandbox_writable` names. The network stays as it is, because an agent needs it.
+With `worker.sandbox = "bwrap"` a program sees the machine read-only, its own processes only, an
+empty /run and /tmp, devices of its own, and an empty directory where detent's data is. It writes
+into its run's directory, its workspace, and what `worker.sandbox_writable` names. The network stays
+as it is, because an agent needs it; `socket_scope` closes the abstract sockets that come with it.
 """
 
 import shutil
@@ -15,14 +16,24 @@ from detent.errors import Misconfigured
 from detent.settings import Settings
 
 PROGRAM = "bwrap"
-EMPTY = "/tmp"
+#: Directories that hold sockets of the machine: empty inside. One that is a link is not mounted on.
+EMPTY = tuple(
+    each for each in ("/tmp", "/run") if Path(each).is_dir() and not Path(each).is_symlink()
+)
 #: Namespaces of its own, no capability of ours, and devices that every program expects.
 ALONE = (
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"),
-    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", EMPTY),
+    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+    *(word for each in EMPTY for word in ("--tmpfs", each)),
 )
-#: detent's own Python and code: programs of detent itself run in the sandbox too.
-OWN = (Path(sys.prefix), Path(__file__).resolve().parents[1])
+#: detent's own Python and code: programs of detent itself run in the sandbox too. And what programs
+#: need that is in /run on some systems: how names are looked up, and the system's own programs.
+OWN = (
+    *(Path(sys.prefix), Path(sys.base_prefix), Path(__file__).resolve().parents[1]),
+    *(Path("/etc/resolv.conf").resolve(), Path("/run/current-system")),
+)
+#: What starts the program inside, after it has closed the abstract sockets of the machine.
+SCOPED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("socket_scope.py")), "auto")
 
 
 class Sandbox(StrEnum):
@@ -64,7 +75,7 @@ def confined(
     # By its full name: the program's own PATH need not have it.
     found = shutil.which(PROGRAM) or PROGRAM
     inside = words(settings.data_dir, run_dir, workspace, writable)
-    return [found, *ALONE, *_shown(OWN), *inside, *argv]
+    return [found, *ALONE, *_shown(OWN), *inside, *SCOPED, *argv]
 
 
 def words(
@@ -93,9 +104,11 @@ def words(
 
 
 def _shown(paths: Sequence[Path]) -> list[str]:
-    """What would be hidden by the empty /tmp, to be read."""
-    covered = [path for path in dict.fromkeys(paths) if path.is_relative_to(EMPTY)]
-    return [word for path in covered for word in ("--ro-bind", str(path), str(path))]
+    """What would be hidden by the empty directories, to be read if it is there."""
+    covered = [
+        path for path in dict.fromkeys(paths) if any(path.is_relative_to(each) for each in EMPTY)
+    ]
+    return [word for path in covered for word in ("--ro-bind-try", str(path), str(path))]
 
 
 def _bound(paths: Sequence[Path]) -> list[str]:

@@ -13,7 +13,7 @@ import msgspec
 from detent.errors import Invalid, TooLarge
 
 #: The largest result, checkpoint or payload, as JSON.
-MOST_BYTES = 1_048_576
+MAX_BYTES = 1_048_576
 
 LARGE_INT = 1 << 63
 SHORT_TEXT = 1_000
@@ -34,11 +34,11 @@ def storable(value: Any, what: str) -> Any:
             json.dumps(plain, allow_nan=False)  # msgspec writes NaN as null, which is another value
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise _unstorable(value, what, error) from None
-    if len(encoded) > MOST_BYTES:
+    if len(encoded) > MAX_BYTES:
         raise TooLarge(
-            f"{what} is {len(encoded):,} bytes as JSON; {MOST_BYTES:,} are allowed. "
+            f"{what} is {len(encoded):,} bytes as JSON; {MAX_BYTES:,} are allowed. "
             "Keep it as evidence, and return its name.",
-            limit=MOST_BYTES,
+            limit=MAX_BYTES,
         )
     return plain if isinstance(plain, str) else _decode(encoded)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from detent import private_files
 from detent.errors import Invalid
 from detent.kernel.retry import FailureClass
 from detent.submission.options import WorkspaceMode
@@ -56,7 +57,7 @@ class Workspace:
     def hold(self, session_id: str) -> None:
         """Note that this session lives on this machine, before its process starts."""
         marks = self.root / SESSIONS
-        marks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(marks)
         (marks / _mark(session_id)).touch(mode=0o600)
 
     # -- size ------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Workspaces:
         if found is not None and found.work.is_dir():
             return found
         made = Workspace(self.root(owner))
-        made.work.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(made.work)
         return _noted(made)
 
     def worktree_for(
@@ -176,7 +177,7 @@ class Workspaces:
         if found is not None and (found.work / ".git").exists():
             return found
         root, branch = self.root(owner), f"detent/{owner.replace(':', '-')}"
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(root)
         shutil.rmtree(root / WORK, ignore_errors=True)  # of somebody who did not come to its end
         git(repo, ["worktree", "prune"], environment)
         start = _commit(repo, base or "HEAD", environment)
@@ -211,7 +212,7 @@ def forget(data_dir: Path, task_id: str) -> bool:
 def _noted(workspace: Workspace) -> Workspace:
     facts = {name: value for name, value in asdict(workspace).items() if name != "root"}
     draft = workspace.root / f".{FACTS}.part"
-    draft.write_text(json.dumps(facts))
+    private_files.write_text(draft, json.dumps(facts))
     draft.replace(workspace.root / FACTS)
     return workspace
 

@@ -3,7 +3,7 @@
 import pytest
 
 from detent.kernel import commands as c
-from detent.kernel.state import Resource
+from detent.kernel.entities import Resource
 from tests.kernel.stories.world import SECOND, Story, plan, running_plan
 
 GPU = {"capabilities_required": ["gpu"]}

@@ -2,7 +2,7 @@
 
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.state import Resource
+from detent.kernel.entities import Resource
 from tests.kernel.stories.world import MINUTE, WORKER, plan, running_plan
 
 

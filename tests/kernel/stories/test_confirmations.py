@@ -3,7 +3,7 @@
 import pytest
 
 from detent.kernel import commands as c
-from detent.kernel.state import Resource
+from detent.kernel.entities import Resource
 from tests.kernel.stories.world import WORKER, Story, plan, running, running_plan
 
 #: How a person's word shows on the task, before the job wakes.

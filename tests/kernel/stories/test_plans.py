@@ -3,8 +3,8 @@
 import pytest
 
 from detent.kernel import commands as c
-from detent.kernel.state import Resource
-from detent.kernel.steps import planner_is_due
+from detent.kernel.entities import Resource
+from detent.kernel.plan_steps import planner_is_due
 from tests.kernel.stories.world import MINUTE, WORKER, Story, plan, running_plan
 
 GPU = {"capabilities_required": ["gpu"]}

@@ -269,16 +269,16 @@ def test_what_has_ended_or_is_under_review_takes_no_more_subtasks() -> None:
 def test_a_tree_is_bounded_in_depth_and_number() -> None:
     s = Story()
     s.submit("board", "n0")
-    for depth in range(1, submit.MOST_DEPTH + 1):
+    for depth in range(1, submit.MAX_DEPTH + 1):
         s.submit("board", f"n{depth}", parent_id=f"n{depth - 1}")
     deeper = c.SubmitTask(
-        "deeper", "demo", "board", "build", "cli", parent_id=f"n{submit.MOST_DEPTH}"
+        "deeper", "demo", "board", "build", "cli", parent_id=f"n{submit.MAX_DEPTH}"
     )
     assert s.refused(deeper, WORKER).code == "too_deep"
 
 
 def test_the_number_of_subtasks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit, "MOST_SUBTASKS", 1)
+    monkeypatch.setattr(submit, "MAX_SUBTASKS", 1)
     s = family("board", "C")
     one_more = c.SubmitTask("D", "demo", "board", "build", "cli", parent_id="P")
     assert s.refused(one_more).code == "too_many_subtasks"

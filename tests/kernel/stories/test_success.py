@@ -1,7 +1,7 @@
 """Work that ends well: both task lifecycles, a job alone, and plans of every origin."""
 
 from detent.kernel import commands as c
-from detent.kernel.state import Resource
+from detent.kernel.entities import Resource
 from tests.kernel.stories.world import WORKER, Story, plan
 
 

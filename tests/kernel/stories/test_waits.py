@@ -3,8 +3,8 @@
 import pytest
 
 from detent.kernel import commands as c
-from detent.kernel.decide import judging
-from detent.kernel.state import Resource
+from detent.kernel.decide import review
+from detent.kernel.entities import Resource
 from tests.kernel.stories.world import DAY, KEEPER, SECOND, WORKER, Story, plan, running
 
 KEPT_RUNNING = {"board": "task_completed", "review": "task_ready"}
@@ -87,7 +87,7 @@ def test_an_ended_job_hears_no_signals() -> None:
 
 
 def test_early_signals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MOST_EARLY_SIGNALS", 2)
+    monkeypatch.setattr(review, "MAX_EARLY_SIGNALS", 2)
     s = running("job")
     s.signal("one")
     s.signal("two")

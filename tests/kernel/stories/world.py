@@ -17,9 +17,9 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide import decide
+from detent.kernel.entities import Job, Resource, Run, Step, Task
 from detent.kernel.invariants import offences
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import Job, Resource, Run, Step, Task
 from detent.kernel.world import RUNS, STEPS, WAITS, World
 
 SECOND = 1_000_000

@@ -882,6 +882,8 @@ export type Run = {
   tokens_out: number;
   progress: number | null;
   note: string | null;
+  reserved: number | null;
+  reason: string | null;
 };
 
 export type RunCost = {

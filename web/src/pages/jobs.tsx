@@ -85,7 +85,7 @@ export default function Jobs() {
       {pages.items.length === 0 && pages.data ? (
         <Empty title={some ? "No job fits the filters." : "There are no jobs yet."}>
           <p>{some ? "Take a filter away." : "A job begins when a task is run:"}</p>
-          {!some && <Command>detent submit runQA</Command>}
+          {!some && <Command>detent submit runQA --project demo</Command>}
         </Empty>
       ) : (
         <Rows

@@ -21,6 +21,12 @@ export default function RunPage({ id }: { id: string }) {
         <h1>Run {shortId(id)}</h1>
         <p className="facts-line">
           <StateMark table="run" state={state} />
+          {run.data.outcome && run.data.outcome !== "done" && (
+            <span>
+              {plain(run.data.outcome)}
+              {run.data.reason && !error && `: ${plain(run.data.reason)}`}
+            </span>
+          )}
           {started_at && (
             <span>
               started <When at={started_at} />

@@ -43,7 +43,8 @@ const COLUMNS: ColumnOf<Run>[] = [
   { name: "Took", end: true, cell: (run) => <Took from={run.started_at} to={run.ended_at} /> },
   { name: "Exit", end: true, cell: (run) => run.exit_code },
   { name: "Cost", end: true, cell: (run) => (run.cost ? dollars(run.cost) : "") },
-  { name: "Error", wide: true, cell: (run) => run.error && plain(run.error) },
+  { name: "Outcome", cell: (run) => run.outcome && plain(run.outcome) },
+  { name: "Reason", wide: true, cell: (run) => run.reason && plain(run.reason) },
 ];
 
 /** Runs are acted on through their jobs. */

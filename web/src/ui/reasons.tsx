@@ -7,7 +7,7 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
   return (
     <ul className="whys">
       {reasons.map((reason) => (
-        <li key={reason.reason}>
+        <li key={`${reason.reason} ${reason.detail.task ?? ""}`}>
           <p className="why-reason">{words(plain(reason.reason))}</p>
           <dl className="facts">
             <div>

@@ -1,13 +1,13 @@
 """Guards that decisions share: who holds the job, who may judge, what a command may carry."""
 
 from detent.errors import Forbidden, Invalid, Refused
+from detent.kernel.budget_reservation import used_up
 from detent.kernel.commands import Actor, Grant
 from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Run, Task
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import failed_dependencies
-from detent.kernel.spending import used_up
-from detent.kernel.state import Job, Run, Task
-from detent.kernel.waits import PEOPLE
+from detent.kernel.wait_kinds import PEOPLE
 from detent.kernel.world import RUNS
 
 #: Reasons of a cancel that only detent gives: they decide what happens next.

@@ -6,19 +6,19 @@ from typing import Any
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
-from detent.kernel.circles import circle
 from detent.kernel.decide.guards import not_its_own, only_below_its_own
-from detent.kernel.derived import job_of_task
+from detent.kernel.dependency_cycles import circle
+from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
+from detent.kernel.entities import NOT_BEFORE, Task
 from detent.kernel.lifecycles import lifecycle
-from detent.kernel.planned import lay_out_over
+from detent.kernel.plan_progress import lay_out_over
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
 from detent.kernel.priority import priority_from
-from detent.kernel.state import NOT_BEFORE, Task
 
 TASK_LIFECYCLES = ("board", "review")
-MOST_DEPTH = 5
-MOST_SUBTASKS = 10_000
+MAX_DEPTH = 5
+MAX_SUBTASKS = 10_000
 
 
 def submit_task(draft: Draft, command: c.SubmitTask) -> str:
@@ -87,7 +87,8 @@ def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
         if dependency is None or dependency.project != command.project:
             raise Invalid(f"there is no task {name} to depend on", field="depends_on", given=name)
         still_open += dependency.state not in DONE_TASK
-    path = circle(draft, command.task_id, command.parent_id, command.depends_on)
+    depends_on = command.depends_on
+    path = circle(draft, command.task_id, command.parent_id, depends_on) if depends_on else None
     if path is not None:
         raise Invalid(
             f"the tasks would wait for each other in a circle: {' -> '.join(path)}",
@@ -106,10 +107,10 @@ def _note_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
 
 def _room_below(draft: Draft, parent: Task, command: c.SubmitTask) -> None:
     root = draft.task(parent.root_id)
-    deepest = _least(MOST_DEPTH, command.most_depth)
+    deepest = _least(MAX_DEPTH, command.most_depth)
     if parent.depth >= deepest:
         raise Refused(f"subtasks may be nested {deepest} deep, not deeper", code="too_deep")
-    for task, most in ((root, MOST_SUBTASKS), (parent, command.most_subtasks)):
+    for task, most in ((root, MAX_SUBTASKS), (parent, command.most_subtasks)):
         if most is not None and task.subtasks >= most:
             raise Refused(
                 f"task {task.id} has {task.subtasks} subtasks, which is the limit",

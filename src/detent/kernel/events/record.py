@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import ClassVar, NamedTuple, TypeVar, dataclass_transform
 
-from detent.kernel.value import value
+from detent.kernel.frozen_value import value
 
 
 class Event:

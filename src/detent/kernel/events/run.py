@@ -26,6 +26,8 @@ class RunSucceeded(Event):
     wait: str | None = None
     #: Until when a suspended step keeps its resource.
     held_until: int | None = None
+    #: What a suspended run waits for: the kind of its wait.
+    reason: str | None = None
 
 
 @event("run")
@@ -64,6 +66,13 @@ class RunCharged(Event):
     cost: int
     tokens_in: int = 0
     tokens_out: int = 0
+
+
+@event("run")
+class RunReserved(Event):
+    """What the run may cost in all; until it ends, no other run is promised the same money."""
+
+    amount: int
 
 
 @event("run")

@@ -5,9 +5,9 @@ from typing import Any
 
 from detent.errors import Broken
 from detent.kernel import events as e
+from detent.kernel.entities import NOT_BEFORE, Job
 from detent.kernel.evolve.table import CHANGES, JOB, next_state, on
 from detent.kernel.priority import rank
-from detent.kernel.state import NOT_BEFORE, Job
 
 
 def evolve_job(job: Job | None, record: e.Record) -> Job:

@@ -2,8 +2,8 @@
 
 from detent.errors import Broken
 from detent.kernel import events as e
+from detent.kernel.entities import Run
 from detent.kernel.evolve.table import CHANGES, RUN, next_state, on
-from detent.kernel.state import Run
 
 
 def evolve_run(run: Run | None, record: e.Record) -> Run:
@@ -38,7 +38,8 @@ def _run_started(run: Run, event: e.RunStarted, at: int, state: str) -> Run:
 
 @on(e.RunSucceeded)
 def _run_succeeded(run: Run, event: e.RunSucceeded, at: int, state: str) -> Run:
-    return run._replace(state=state, ended_at=at, outcome=event.outcome, exit_code=event.exit_code)
+    ended = run._replace(state=state, ended_at=at, outcome=event.outcome, reason=event.reason)
+    return ended._replace(exit_code=event.exit_code)
 
 
 @on(e.RunFailed)
@@ -72,6 +73,11 @@ def _run_joined(run: Run, event: e.RunJoined, at: int, state: str) -> Run:
 @on(e.RunCharged)
 def _run_charged(run: Run, event: e.RunCharged, at: int, state: str) -> Run:
     return run._replace(cost=event.cost, tokens_in=event.tokens_in, tokens_out=event.tokens_out)
+
+
+@on(e.RunReserved)
+def _run_reserved(run: Run, event: e.RunReserved, at: int, state: str) -> Run:
+    return run._replace(reserved=event.amount)
 
 
 @on(e.RunProgressed)

@@ -2,8 +2,8 @@
 
 from detent.errors import Broken
 from detent.kernel import events as e
+from detent.kernel.entities import Step
 from detent.kernel.evolve.table import CHANGES, STEP, next_state, on
-from detent.kernel.state import Step
 
 #: Failures that are not the step's fault: they use up none of its retries.
 UNCOUNTED = frozenset({"lost", "rate_limit"})

@@ -2,9 +2,9 @@
 
 from detent.errors import Broken
 from detent.kernel import events as e
+from detent.kernel.entities import NOTHING, Task
 from detent.kernel.evolve.table import CHANGES, next_state, on
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.state import NOTHING, Task
 
 
 def evolve_task(task: Task | None, record: e.Record) -> Task:

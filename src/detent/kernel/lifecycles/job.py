@@ -5,7 +5,7 @@ streams only. `failed` is terminal with one declared exception: a person asks fo
 """
 
 from detent.kernel.lifecycle import Lifecycle, Row, State, rows_from
-from detent.kernel.look import Look
+from detent.kernel.state_shapes import Look
 
 FOREIGN = "written by other systems; detent reads it and writes job_running"
 LATE_SIGNAL = "a signal came in a foreign stream; detent writes it for waiting or parked jobs only"

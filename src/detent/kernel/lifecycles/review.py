@@ -5,7 +5,7 @@ them again.
 """
 
 from detent.kernel.lifecycle import Lifecycle, Row, State, rows_from
-from detent.kernel.look import Look
+from detent.kernel.state_shapes import Look
 
 REVIEW = Lifecycle(
     name="review",

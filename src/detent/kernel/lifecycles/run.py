@@ -4,7 +4,7 @@ A lost lease ends it; a retry, and going on after a suspension, is a new run.
 """
 
 from detent.kernel.lifecycle import Lifecycle, Row, State
-from detent.kernel.look import Look
+from detent.kernel.state_shapes import Look
 
 RUN = Lifecycle(
     name="run",

@@ -5,7 +5,7 @@ lease.
 """
 
 from detent.kernel.lifecycle import Lifecycle, Row, State
-from detent.kernel.look import Look
+from detent.kernel.state_shapes import Look
 
 STEP = Lifecycle(
     name="step",

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 from detent.clock import HostClock
 from detent.store.clock import Moment, StoreClock, TimeSource, Written
-from detent.store.memory.blobs import Kept, MemoryBlobs
-from detent.store.memory.reading import Snapshot
+from detent.store.memory.blob_store import Kept, MemoryBlobs
+from detent.store.memory.reader import Snapshot
 from detent.store.memory.tables import Tables
-from detent.store.memory.writing import Transaction
+from detent.store.memory.writer import Transaction
 from detent.store.port import Reading, Writing
 
 
@@ -25,6 +25,8 @@ class Database:
         self.blobs: Kept = {}
         self.lock = threading.Lock()
         self.bell = threading.Condition()
+        #: How often it was rung.
+        self.rings = 0
 
 
 class MemoryStore:
@@ -57,13 +59,17 @@ class MemoryStore:
         return self._clock.moment(Written(tables.now, 0, tables.resets))
 
     def wait(self, after: int, timeout_s: float) -> bool:
-        with self._database.bell:
-            return self._database.bell.wait_for(
-                lambda: self._database.tables.head > after, timeout_s
+        database = self._database
+        with database.bell:
+            rings = database.rings
+            database.bell.wait_for(
+                lambda: database.tables.head > after or database.rings != rings, timeout_s
             )
+            return database.tables.head > after
 
     def ring(self) -> None:
         with self._database.bell:
+            self._database.rings += 1
             self._database.bell.notify_all()
 
     def close(self) -> None:

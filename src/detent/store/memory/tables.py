@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from detent.kernel.state import Checkpoint, Job, Run, Signal, Step, Task, Wait
+from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
 from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Seal
 
@@ -37,6 +37,7 @@ class Queued(NamedTuple):
     rank: int
     due_at: int
     concurrency_key: str | None
+    lane: str
     worker: str | None = None
     fence: int = 0
     lease_until: int | None = None

@@ -27,7 +27,7 @@ ONE_WRITE = 8_000
 #: The most that the protocol adds to the text, the name and the values of a statement.
 FRAME_BYTES, VALUE_BYTES = 80, 8
 #: Connections that one process uses at once, and how long somebody waits for one.
-MOST_CONNECTIONS = 24
+MAX_CONNECTIONS = 24
 FREE_WITHIN_S = 5
 
 #: Words of libpq, as plain numbers: they are compared often.
@@ -251,14 +251,14 @@ class Pool:
         self._on_silence = on_silence
         self._free: list[Connection] = []
         self._guard = Lock()
-        self._places = BoundedSemaphore(MOST_CONNECTIONS)
+        self._places = BoundedSemaphore(MAX_CONNECTIONS)
         self._closed = False
 
     def take(self) -> Connection:
         """One that is free, or a new one. A free one may be dead: the first statement tells."""
         if not self._places.acquire(timeout=FREE_WITHIN_S):
             raise Unavailable(
-                f"all {MOST_CONNECTIONS} connections to the database are in use", retry_after_s=1
+                f"all {MAX_CONNECTIONS} connections to the database are in use", retry_after_s=1
             )
         try:
             with self._guard:

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from detent.store.codec import to_json
 from detent.store.postgres.connection import Query
-from detent.store.postgres.reading import READY
+from detent.store.postgres.reader import READY
 
 #: A set of names is locked by as many numbers at most, whatever its size: the server's table of
 #: locks is small.

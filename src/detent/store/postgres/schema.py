@@ -6,7 +6,7 @@ import psycopg
 
 from detent import failpoints
 from detent.errors import Misconfigured
-from detent.store.migrate import Applied, migrations, pending
+from detent.store.migration_files import Applied, migrations, pending
 from detent.store.postgres.locks import Lock
 
 MIGRATIONS = migrations("detent.store.postgres.migrations")

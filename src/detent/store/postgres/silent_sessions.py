@@ -11,7 +11,7 @@ import psycopg
 from detent.errors import DetentError
 from detent.store.postgres.address import Address
 from detent.store.postgres.connection import Connection, Failed
-from detent.store.postgres.reading import READY
+from detent.store.postgres.reader import READY
 
 
 def silent_ms(hold_s: float) -> int:

@@ -12,15 +12,15 @@ from detent.errors import Broken, DetentError
 from detent.store.clock import Moment, StoreClock, TimeSource
 from detent.store.postgres import checks, schema
 from detent.store.postgres.address import read_address
-from detent.store.postgres.claiming import Lanes
+from detent.store.postgres.blob_store import PostgresBlobs, PostgresOutputs
+from detent.store.postgres.claims import Lanes
 from detent.store.postgres.connection import Pool, Query
-from detent.store.postgres.doorbell import Doorbell
-from detent.store.postgres.faults import explained
-from detent.store.postgres.files import PostgresBlobs, PostgresOutputs
-from detent.store.postgres.reading import READY, PostgresReading
+from detent.store.postgres.error_mapping import explained
+from detent.store.postgres.notifier import Doorbell
+from detent.store.postgres.reader import READY, PostgresReading
 from detent.store.postgres.silent_sessions import SilentSessions, silent_ms
 from detent.store.postgres.transaction import Opening, Transaction
-from detent.store.postgres.writing import PostgresWriting
+from detent.store.postgres.writer import PostgresWriting
 
 READING = Opening(
     (Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), READY["begin_reading"]())

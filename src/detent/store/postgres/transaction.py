@@ -14,7 +14,7 @@ import psycopg
 
 from detent.errors import DetentError, Unavailable
 from detent.store.postgres.connection import Answer, Connection, Failed, Pool, Query, Rows
-from detent.store.postgres.faults import READ_ONLY, RETRY_AFTER_S, explained
+from detent.store.postgres.error_mapping import READ_ONLY, RETRY_AFTER_S, explained
 
 COMMIT, ROLLBACK = Query(b"COMMIT"), Query(b"ROLLBACK")
 

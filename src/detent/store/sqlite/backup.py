@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 
 from detent.errors import Misconfigured, Refused
-from detent.store.files import Tell, untold
-from detent.store.migrate import Applied, pending
+from detent.store.blobs import Tell, untold
+from detent.store.migration_files import Applied, pending
 from detent.store.sqlite import checks
-from detent.store.sqlite.faults import explained
+from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.schema import APPLIED, MIGRATIONS
 
 #: How many pages are copied between two words of how far it is.

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from detent import failpoints
-from detent.store.migrate import Applied, migrations, pending
+from detent.store.migration_files import Applied, migrations, pending
 from detent.store.sqlite.checks import APPLICATION_ID, check_owner
 from detent.store.sqlite.connection import Connection
 

@@ -13,12 +13,13 @@ from detent.clock import HostClock
 from detent.errors import Broken, DetentError, Unavailable
 from detent.store.clock import Moment, StoreClock, TimeSource
 from detent.store.sqlite import checks, schema
-from detent.store.sqlite.blobs import DirectoryBlobs
+from detent.store.sqlite.blob_store import DirectoryBlobs
 from detent.store.sqlite.connection import Connection, Turn
-from detent.store.sqlite.doorbell import Doorbell
-from detent.store.sqlite.faults import explained
-from detent.store.sqlite.reading import SQL, SqliteReading
-from detent.store.sqlite.writing import SqliteWriting
+from detent.store.sqlite.error_mapping import explained
+from detent.store.sqlite.identity import Files
+from detent.store.sqlite.notifier import Doorbell
+from detent.store.sqlite.reader import SQL, SqliteReading
+from detent.store.sqlite.writer import SqliteWriting
 
 WRITTEN = SQL["written"].text
 #: Connections for reading that are kept when nobody uses them.
@@ -48,6 +49,7 @@ class SqliteStore:
             checks.check_file_system(self.path)
         self._lock = checks.write_lock(self.path)
         self._writer: Connection | None = self._first_connection()
+        self._files = Files(self.path, self.url)
         write_ahead = self.path.with_name(self.path.name + "-wal")
         self._doorbell = Doorbell(Connection(self.path, reads_only=True), write_ahead)
         self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
@@ -102,6 +104,7 @@ class SqliteStore:
                     raise writing.failed
                 failpoints.hit("commit.before")
                 connection.all("COMMIT")
+                self._files.check()
                 failpoints.hit("commit.after")
             except apsw.Error as error:
                 self._drop_writer()
@@ -125,6 +128,7 @@ class SqliteStore:
     def _open_writer(self) -> Connection:
         """After a fault the connection is made anew, so that nothing of the fault stays."""
         if self._writer is None:
+            self._files.check()
             self._writer = Connection(self.path)
         return self._writer
 
@@ -147,6 +151,7 @@ class SqliteStore:
         with self._idle_guard:
             if self._idle:
                 return self._idle.pop()
+        self._files.check()
         return Connection(self.path, reads_only=True)
 
     def _give_back(self, connection: Connection) -> None:

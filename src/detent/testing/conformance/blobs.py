@@ -6,10 +6,10 @@ from hashlib import sha256
 from io import BytesIO
 
 from detent.kernel import commands as c
-from detent.store.files import CHUNK_BYTES, MOST_BLOB_BYTES, Blob
+from detent.store.blobs import CHUNK_BYTES, MAX_BLOB_BYTES, Blob
 from detent.store.port import Query
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     PERSON,
     SECOND_US,
     claim_one,
@@ -87,7 +87,7 @@ def what_is_not_there_is_refused_before_the_first_byte(case: Case) -> None:
 def a_blob_over_the_limit_leaves_nothing(case: Case) -> None:
     assert code(partial(case.store.blobs.put, Endless())) == "too_large"
     assert case.store.blobs.old(1 << 62, "", 10) == []
-    assert MOST_BLOB_BYTES == 64 * 1024 * 1024
+    assert MAX_BLOB_BYTES == 64 * 1024 * 1024
 
 
 @check

@@ -4,7 +4,7 @@ from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.store.clock import SLEW
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     SECOND_US,
     claim,
     claim_one,

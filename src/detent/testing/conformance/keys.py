@@ -8,7 +8,7 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import PERSON, refusal, together
+from detent.testing.conformance.work_actions import PERSON, refusal, together
 
 
 def keyed(key: str = "k", digest: str = "body", project: str = "p") -> Ask:

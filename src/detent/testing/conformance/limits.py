@@ -6,12 +6,13 @@ from typing import Any
 from detent.engine import Claimed
 from detent.kernel import commands as c
 from detent.testing.conformance.case import Case, check
-from detent.testing.conformance.work import (
+from detent.testing.conformance.work_actions import (
     claim,
     claim_one,
     complete,
     do,
     keep,
+    run_of,
     submit_job,
     submit_task,
     suspend,
@@ -183,3 +184,25 @@ def money_is_looked_at_before_a_start(case: Case) -> None:
     do(case.engine, c.EditTask(parent, {"title": "dearer"}, 9))
     (last,) = claim(case.engine, 5)
     assert last.job.task_id == fourth
+
+
+@check
+def money_that_is_reserved_for_a_run_is_promised_to_no_other(case: Case) -> None:
+    """A subtask that is added while others run gets what is left, wherever it is claimed."""
+    root = submit_task(case.engine, budget=100, queue=False)
+    submit_task(case.engine, parent_id=root)
+    first = claim_one(case.engine)
+    assert do(case.engine, c.ReserveFunds(first.grant, run_of(first))) == 100
+    submit_task(case.engine, parent_id=root)
+    other = case.another()
+    assert claim(other) == [], "all of it is reserved"
+    do(case.engine, c.ChargeRun(first.grant, run_of(first), 40))
+    assert do(other, c.ReserveFunds(first.grant, run_of(first))) == 30, "half of the rest"
+    complete(case.engine, first)
+    case.clock.advance(seconds=10)
+    keep(case.engine)
+    second = claim_one(other)
+    assert do(other, c.ReserveFunds(second.grant, run_of(second))) == 60
+    with case.store.read() as view:
+        (run,) = view.runs([run_of(second)])
+    assert (run.reserved, run.cost) == (60, 0)

@@ -101,7 +101,7 @@ function Columns({ table, filter }: { table: Lifecycle; filter: Filter }) {
     return (
       <Empty title="No task fits.">
         <p>Choose the other lifecycle, clear the filters, or submit a task:</p>
-        <Command>detent submit runQA</Command>
+        <Command>detent submit runQA --project demo</Command>
       </Empty>
     );
   }

@@ -1,27 +1,46 @@
 // A budget that is used up: raise it, or stop the task.
 import { type FormEvent, useState } from "react";
-import type { Task } from "../../api/schema";
-import { dollars } from "../../text";
+import { useRead } from "../../api/hooks";
+import type { InboxTask, Task } from "../../api/schema";
+import { Link, linkTo } from "../../router";
+import { dollars, plain } from "../../text";
 import { Meter } from "../../ui/meter";
-import { Trouble } from "../../ui/notes";
+import { Loading, Trouble } from "../../ui/notes";
 import { Behind } from "./behind";
+import { Dismissal } from "./dismissal";
+import { may, titleOf } from "./kinds";
 import { useSettling } from "./settling";
 
-export function Budget({ task }: { task: Task }) {
+/** The budget that is spent may be that of a task above. */
+export function Budget({ task }: { task: InboxTask }) {
+  const purse = task.actions.find((each) => each.action === "raise")?.id ?? task.id;
+  const above = useRead("show_task", { task_id: purse }, { enabled: purse !== task.id });
+  const spent = purse === task.id ? task : above.data;
+  if (above.error) return <Trouble problem={above.error} again={above.refetch} />;
+  return spent ? <Spent key={spent.id} task={task} spent={spent} /> : <Loading what="the budget" />;
+}
+
+function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
   const raise = useSettling("edit_task", "Raised", task);
   const cancel = useSettling("cancel_task", "Stopped", task);
-  const budget = task.budget ?? 0;
-  const [amount, setAmount] = useState(suggestion(task));
+  const budget = spent.budget ?? 0;
+  const [amount, setAmount] = useState(suggestion(spent));
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    raise.mutate({ task_id: task.id, max_budget_usd: Number(amount) });
+    raise.mutate({ task_id: spent.id, max_budget_usd: Number(amount) });
   };
   return (
     <>
       <p className="asked">
-        {dollars(task.spent)} of {dollars(budget)} are spent. Go on with more, or stop here?
+        {dollars(spent.spent)} of {dollars(budget)} are spent. Go on with more, or stop here?
       </p>
-      <Meter label="Budget that is spent" used={task.spent} all={budget} />
+      {spent.id !== task.id && (
+        <p>
+          It is the budget of <Link to={linkTo.task(spent.id)}>{plain(titleOf(spent))}</Link>, of
+          which this is a part.
+        </p>
+      )}
+      <Meter label="Budget that is spent" used={spent.spent} all={budget} />
       <form className="row wrap end-aligned" onSubmit={submit}>
         <label className="field">
           <span>New budget in dollars</span>
@@ -49,6 +68,7 @@ export function Budget({ task }: { task: Task }) {
         </button>
       </form>
       {(raise.error ?? cancel.error) && <Trouble problem={(raise.error ?? cancel.error)!} />}
+      {may(task, "dismiss") && <Dismissal task={task} main={false} />}
       <Behind task={task} />
     </>
   );

@@ -1,38 +1,39 @@
 // Work that failed for good, or was taken from its workers because it cost them their lives.
 import { useRead } from "../../api/hooks";
-import type { Job, Task } from "../../api/schema";
+import type { InboxTask, Job } from "../../api/schema";
 import { plural, shown, words } from "../../text";
 import { Trouble } from "../../ui/notes";
 import { Behind } from "./behind";
-import type { Kind } from "./kinds";
+import { Dismissal } from "./dismissal";
+import { type Kind, may } from "./kinds";
 import { useSettling } from "./settling";
 
-export function Failure({ task, kind }: { task: Task; kind: Kind }) {
+export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
   const jobs = useRead("task_jobs", { task_id: task.id });
-  const why = useRead("why", { task_id: task.id });
   const retry = useSettling("retry_task", "Queued again", task);
   const resume = useSettling("resume_task", "Resumed", task);
   const cancel = useSettling("cancel_task", "Cancelled", task);
   const job = jobs.data?.items.at(-1);
-  const legal = why.data?.actions ?? [];
   const problem = retry.error ?? resume.error ?? cancel.error;
   const only = { task_id: task.id };
   return (
     <>
       <p className="asked">{whatHappened(task, kind)}</p>
       {job?.error && <pre className="block">{shown(job.error)}</pre>}
-      {job && <p className="faint">{attempts(job)}</p>}
+      {job && job.attempt > 0 && <p className="faint">{attempts(job)}</p>}
       <div className="row wrap">
-        <button
-          type="button"
-          className="button primary"
-          data-key="main"
-          disabled={retry.isPending}
-          onClick={() => retry.mutate(only)}
-        >
-          Retry
-        </button>
-        {legal.includes("resume") && (
+        {may(task, "retry") && (
+          <button
+            type="button"
+            className="button primary"
+            data-key="main"
+            disabled={retry.isPending}
+            onClick={() => retry.mutate(only)}
+          >
+            Retry
+          </button>
+        )}
+        {may(task, "resume") && (
           <button
             type="button"
             className="button"
@@ -42,7 +43,7 @@ export function Failure({ task, kind }: { task: Task; kind: Kind }) {
             Resume its session
           </button>
         )}
-        {legal.includes("cancel") && (
+        {may(task, "cancel") && (
           <button
             type="button"
             className="button danger"
@@ -54,19 +55,24 @@ export function Failure({ task, kind }: { task: Task; kind: Kind }) {
         )}
       </div>
       {problem && <Trouble problem={problem} />}
+      {may(task, "dismiss") && <Dismissal task={task} main={!may(task, "retry")} />}
       <Behind task={task} />
     </>
   );
 }
 
-function whatHappened(task: Task, kind: Kind): string {
+function whatHappened(task: InboxTask, kind: Kind): string {
   if (kind === "quarantine") {
     return "Workers were lost while they ran it, again and again. No worker takes it any more: find out what it does to them before you let it run again.";
   }
-  return task.state === "timed_out"
-    ? "It took too long, and no attempt is left."
-    : "It failed, and no attempt is left.";
+  return HAPPENED[task.state] ?? "It failed, and no attempt is left.";
 }
+
+const HAPPENED: Record<string, string> = {
+  timed_out: "It took too long, and no attempt is left.",
+  cancelled: "It was cancelled, and cannot be run again.",
+  budget_exceeded: "It has spent its budget, and cannot be run again.",
+};
 
 function attempts(job: Job): string {
   const kind = job.error_class;

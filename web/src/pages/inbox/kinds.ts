@@ -1,5 +1,5 @@
 // What an entry of the inbox asks of a person.
-import type { Inbox, JobQuestion, RefusedRow, Task } from "../../api/schema";
+import type { Inbox, InboxTask, JobQuestion, RefusedRow } from "../../api/schema";
 
 export type Kind =
   | "question"
@@ -8,6 +8,7 @@ export type Kind =
   | "confirmation"
   | "quarantine"
   | "failure"
+  | "subtask"
   | "refused";
 
 export const KIND_WORDS: Record<Kind, string> = {
@@ -17,6 +18,7 @@ export const KIND_WORDS: Record<Kind, string> = {
   confirmation: "Confirmation",
   quarantine: "Quarantine",
   failure: "Failed",
+  subtask: "Subtask",
   refused: "Refused",
 };
 
@@ -26,8 +28,12 @@ const BY_REASON: Record<string, Kind> = {
   budget: "budget",
 };
 
-export function kindOf(task: Task): Kind {
+/** Ends of a subtask that nothing but a dismissal settles. */
+const FINAL = ["cancelled", "budget_exceeded"];
+
+export function kindOf(task: Pick<InboxTask, "state" | "blocked_by" | "error_class">): Kind {
   if (task.state === "ready") return "review";
+  if (FINAL.includes(task.state)) return "subtask";
   if (task.blocked_by && BY_REASON[task.blocked_by]) return BY_REASON[task.blocked_by]!;
   // Work that costs its workers their lives is kept from them: nobody takes it any more.
   return task.error_class === "lost" ? "quarantine" : "failure";
@@ -43,7 +49,7 @@ export interface Waiting {
   project: string;
   intent: string;
   priority: string;
-  about: { task: Task } | { question: JobQuestion } | { refused: RefusedRow };
+  about: { task: InboxTask } | { question: JobQuestion } | { refused: RefusedRow };
 }
 
 const BY_WAIT: Record<string, Kind> = { confirmation: "confirmation", budget: "budget" };
@@ -92,6 +98,11 @@ export function asked(detail: Record<string, unknown>): Asked {
     options: options.map(String),
     free: options.length === 0 || detail.free_text === true,
   };
+}
+
+/** Whether the server would accept a verb on the task now. */
+export function may(task: InboxTask, action: string): boolean {
+  return task.actions.some((each) => each.action === action && each.id === task.id);
 }
 
 /** A title to show; a task without one is named by what it does. */

@@ -1,5 +1,5 @@
 // One matter of the inbox: what is asked, what there is to know, and the controls that settle it.
-import type { Task } from "../../api/schema";
+import type { InboxTask } from "../../api/schema";
 import { Link, linkTo } from "../../router";
 import { plain } from "../../text";
 import { StateMark } from "../../ui/state";
@@ -13,7 +13,7 @@ import { Review } from "./review";
 
 const BODIES: Record<
   Exclude<Kind, "refused">,
-  (props: { task: Task; kind: Kind }) => React.ReactNode
+  (props: { task: InboxTask; kind: Kind }) => React.ReactNode
 > = {
   question: TaskAsks,
   confirmation: TaskAsks,
@@ -21,6 +21,7 @@ const BODIES: Record<
   budget: Budget,
   failure: Failure,
   quarantine: Failure,
+  subtask: Failure,
 };
 
 export function Matter({ waiting }: { waiting: Waiting }) {

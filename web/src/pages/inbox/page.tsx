@@ -6,7 +6,7 @@ import { useKeys } from "../../ui/keys";
 import { Command, Empty, Loading, Trouble } from "../../ui/notes";
 import { useReveal } from "../../ui/reveal";
 import { When } from "../../ui/when";
-import { KIND_WORDS, type Kind, type Waiting } from "./kinds";
+import { KIND_WORDS, type Kind, may, type Waiting } from "./kinds";
 import { Matter } from "./matter";
 import { useWaiting } from "./waiting";
 
@@ -45,7 +45,7 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
         <p className="faint">
           {items.length ? `${plural(items.length, "matter")} waiting, oldest first` : ""}
         </p>
-        {open && <Hints kind={open.kind} />}
+        {open && <Hints waiting={open} />}
       </div>
       {open ? (
         <div className="inbox">
@@ -62,7 +62,7 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
             Questions, reviews, budgets and failures appear here by themselves. Meanwhile, look at
             the <Link to="/board">board</Link>, or submit something:
           </p>
-          <Command>detent submit runQA</Command>
+          <Command>detent submit runQA --project demo</Command>
         </Empty>
       )}
     </>
@@ -93,16 +93,24 @@ const KEYS: Record<Kind, [string, string][]> = {
   budget: [["enter", "change the budget"]],
   failure: [["enter", "retry"]],
   quarantine: [["enter", "retry"]],
+  subtask: [["enter", "dismiss"]],
   refused: [["enter", "drop it"]],
 };
 
-function Hints({ kind }: { kind: Kind }) {
+/** What failed and cannot be run again is dismissed, if a parent waits for it. */
+function keysOf({ kind, about }: Waiting): [string, string][] {
+  const stuck = "task" in about && ["failure", "quarantine"].includes(kind);
+  if (!stuck || may(about.task, "retry")) return KEYS[kind];
+  return may(about.task, "dismiss") ? KEYS.subtask : [];
+}
+
+function Hints({ waiting }: { waiting: Waiting }) {
   return (
     <ul className="hints" aria-label="Keys">
       <li>
         <kbd>j</kbd> <kbd>k</kbd> next, previous
       </li>
-      {KEYS[kind].map(([key, does]) => (
+      {keysOf(waiting).map(([key, does]) => (
         <li key={key}>
           <kbd>{key}</kbd> {does}
         </li>

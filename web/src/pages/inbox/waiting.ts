@@ -7,7 +7,9 @@ export function useWaiting() {
   // No event announces a submission that was refused.
   const inbox = useRead("inbox", {}, { everyMs: 10_000 });
   // What a job alone asks begins and ends with its wait, or with the job.
-  useFresh(["inbox"], (event) => /^(task|budget|wait)_|^job_(cancelled|failed)$/.test(event.name));
+  useFresh(["inbox"], (event) =>
+    /^(task|subtask|budget|wait)_|^job_(cancelled|failed)$/.test(event.name),
+  );
   const again = () => void inbox.refetch();
   const items = useMemo(() => inbox.data && waitingIn(inbox.data), [inbox.data]);
   return { items, problem: inbox.error, again };

@@ -13,6 +13,7 @@ const DIRECT = {
   run: ["Run", "run_task"],
   retry: ["Retry", "retry_task"],
   resume: ["Resume", "resume_task"],
+  dismiss: ["Dismiss", "dismiss_task"],
 } as const;
 /** Verbs that need to be seen with what they are about. */
 export const IN_INBOX = ["answer", "accept", "reject"];

@@ -86,7 +86,7 @@ function Work({ task }: { task: Task }) {
   const subtasks = useRead("subtasks", { task_id: task.id }, { enabled: task.subtasks > 0 });
   const jobs = useRead("task_jobs", { task_id: task.id });
   const result = jobs.data?.items.at(-1)?.result;
-  const failed = runs.data?.items.some((run) => run.error);
+  const reasons = runs.data?.items.some((run) => run.reason);
   return (
     <section aria-labelledby="work-title">
       <h2 id="work-title">Work</h2>
@@ -101,7 +101,7 @@ function Work({ task }: { task: Task }) {
                 <th scope="col">Took</th>
                 <th scope="col">Cost</th>
                 <th scope="col">Worker</th>
-                {failed && <th scope="col">Error</th>}
+                {reasons && <th scope="col">Reason</th>}
               </tr>
             </thead>
             <tbody>
@@ -122,9 +122,9 @@ function Work({ task }: { task: Task }) {
                   </td>
                   <td>{run.cost ? dollars(run.cost) : ""}</td>
                   <td>{plain(run.worker)}</td>
-                  {failed && (
-                    <td className="cut-cell" title={run.error ? plain(run.error) : undefined}>
-                      {run.error && plain(run.error)}
+                  {reasons && (
+                    <td className="cut-cell" title={run.reason ? plain(run.reason) : undefined}>
+                      {run.reason && plain(run.reason)}
                     </td>
                   )}
                 </tr>

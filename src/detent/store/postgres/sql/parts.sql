@@ -6,7 +6,7 @@
 SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at,
     runs.step, runs.started_at, runs.ended_at, runs.outcome, runs.exit_code, runs.error_class,
     runs.error, runs.session_id, runs.cost, runs.tokens_in, runs.tokens_out, runs.progress,
-    runs.note
+    runs.note, runs.reserved, runs.reason
 FROM json_array_elements_text(:ids) AS wanted (id)
 CROSS JOIN LATERAL (
     SELECT * FROM runs
@@ -18,7 +18,7 @@ CROSS JOIN LATERAL (
 SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at,
     runs.step, runs.started_at, runs.ended_at, runs.outcome, runs.exit_code, runs.error_class,
     runs.error, runs.session_id, runs.cost, runs.tokens_in, runs.tokens_out, runs.progress,
-    runs.note
+    runs.note, runs.reserved, runs.reason
 FROM json_array_elements_text(:ids) AS wanted (id)
 CROSS JOIN LATERAL (SELECT * FROM runs WHERE runs.id = wanted.id OFFSET 0) AS runs;
 
@@ -32,13 +32,14 @@ CROSS JOIN LATERAL (
 -- name: insert_runs
 INSERT INTO runs (
     id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
-    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
 )
 SELECT
     given.id, given.job_id, given.state, given.attempt, given.fence, given.worker, given.queued_at,
     given.step, given.started_at, given.ended_at, given.outcome, given.exit_code, given.error_class,
     given.error, given.session_id, given.cost, given.tokens_in, given.tokens_out, given.progress,
-    given.note
+    given.note, given.reserved, given.reason
 FROM json_populate_recordset(NULL::runs, :rows) AS given;
 
 -- name: update_runs
@@ -49,7 +50,7 @@ WHEN MATCHED THEN UPDATE SET
     outcome = given.outcome, exit_code = given.exit_code, error_class = given.error_class,
     error = given.error, session_id = given.session_id, cost = given.cost,
     tokens_in = given.tokens_in, tokens_out = given.tokens_out, progress = given.progress,
-    note = given.note
+    note = given.note, reserved = given.reserved, reason = given.reason
 WHEN NOT MATCHED AND given.id IS NULL THEN INSERT (id) VALUES (given.id);
 
 -- name: steps

@@ -3,21 +3,23 @@
 
 -- name: upsert_queue
 INSERT INTO queue (
-    job_id, root_id, project, intent, rank, due_at, concurrency_key, asleep, fence
+    job_id, root_id, project, intent, rank, due_at, concurrency_key, lane, asleep, fence
 )
 SELECT
     given.job_id, given.root_id, given.project, given.intent, given.rank, given.due_at,
-    given.concurrency_key, given.asleep, 0
+    given.concurrency_key, given.lane, given.asleep, 0
 FROM json_populate_recordset(NULL::queue, :rows) AS given
 ON CONFLICT (job_id) DO UPDATE SET
-    rank = excluded.rank, due_at = excluded.due_at, asleep = excluded.asleep,
+    rank = excluded.rank, due_at = excluded.due_at, lane = excluded.lane, asleep = excluded.asleep,
     worker = NULL, fence = 0, lease_until = NULL;
 
+-- Held work is in the lane of its intent: the next lane is written when the job is queued again.
 -- name: lease_queue
 MERGE INTO queue USING json_populate_recordset(NULL::queue, :rows) AS given
 ON queue.job_id = given.job_id
 WHEN MATCHED THEN UPDATE SET
-    worker = given.worker, fence = given.fence, lease_until = given.lease_until
+    worker = given.worker, fence = given.fence, lease_until = given.lease_until,
+    lane = queue.intent
 WHEN NOT MATCHED AND given.job_id IS NULL THEN INSERT (job_id) VALUES (given.job_id);
 
 -- name: delete_queue
@@ -38,17 +40,17 @@ WHEN NOT MATCHED AND gone.id IS NULL THEN INSERT (job_id) VALUES (gone.id);
 -- ---- where lanes begin ----------------------------------------------------------------------
 
 -- name: insert_arrivals
-INSERT INTO arrivals (intent, project, key, rank)
-SELECT given.intent, given.project, given.key, given.rank
+INSERT INTO arrivals (lane, project, key, rank)
+SELECT given.lane, given.project, given.key, given.rank
 FROM json_populate_recordset(
     NULL::arrivals, coalesce(:rows, current_setting('detent.arrivals')::json)
 ) AS given;
 
 -- name: arrivals_after
-SELECT max(id) AS id, intent, project, key, min(rank) AS rank
+SELECT max(id) AS id, lane, project, key, min(rank) AS rank
 FROM arrivals
 WHERE id > :after
-GROUP BY intent, project, key;
+GROUP BY lane, project, key;
 
 -- name: last_arrival
 SELECT coalesce(max(id), 0) AS id FROM arrivals;
@@ -69,36 +71,36 @@ WHERE id <= (
 
 -- Every lane with claimable work, found one after the other by one step in the index.
 -- name: lanes
-WITH RECURSIVE lane (intent, project, key, rank) AS (
+WITH RECURSIVE found (lane, project, key, rank) AS (
     (
-        SELECT intent, project, coalesce(concurrency_key, ''), rank FROM queue
+        SELECT lane, project, coalesce(concurrency_key, ''), rank FROM queue
         WHERE worker IS NULL AND NOT asleep
-        ORDER BY intent, project, coalesce(concurrency_key, ''), rank
+        ORDER BY lane, project, coalesce(concurrency_key, ''), rank
         LIMIT 1
     )
     UNION ALL
-    SELECT next.intent, next.project, next.key, next.rank
-    FROM lane CROSS JOIN LATERAL (
-        SELECT intent, project, coalesce(concurrency_key, '') AS key, rank FROM queue
+    SELECT next.lane, next.project, next.key, next.rank
+    FROM found CROSS JOIN LATERAL (
+        SELECT lane, project, coalesce(concurrency_key, '') AS key, rank FROM queue
         WHERE worker IS NULL AND NOT asleep
-            AND (intent, project, coalesce(concurrency_key, ''))
-                > (lane.intent, lane.project, lane.key)
-        ORDER BY intent, project, coalesce(concurrency_key, ''), rank
+            AND (lane, project, coalesce(concurrency_key, ''))
+                > (found.lane, found.project, found.key)
+        ORDER BY lane, project, coalesce(concurrency_key, ''), rank
         LIMIT 1
     ) AS next
 )
-SELECT intent, project, key, rank FROM lane;
+SELECT lane, project, key, rank FROM found;
 
 -- Where lanes begin now; rows that others are just taking count, for they may leave them.
 -- name: lane_floors
-SELECT lane.intent, lane.project, lane.key, first.rank
-FROM json_to_recordset(:lanes) AS lane (intent text, project text, key text, floor bigint)
+SELECT wanted.lane, wanted.project, wanted.key, first.rank
+FROM json_to_recordset(:lanes) AS wanted (lane text, project text, key text, floor bigint)
 CROSS JOIN LATERAL (
     SELECT queue.rank FROM queue
     WHERE queue.worker IS NULL AND NOT queue.asleep
-        AND queue.intent = lane.intent AND queue.project = lane.project
-        AND coalesce(queue.concurrency_key, '') = lane.key
-        AND queue.rank >= lane.floor
+        AND queue.lane = wanted.lane AND queue.project = wanted.project
+        AND coalesce(queue.concurrency_key, '') = wanted.key
+        AND queue.rank >= wanted.floor
     ORDER BY queue.rank
     LIMIT 1
 ) AS first;
@@ -108,7 +110,7 @@ SELECT due_at FROM queue WHERE asleep AND due_at >= :floor ORDER BY due_at LIMIT
 
 -- A bounded number, oldest first, so that it never takes long when a great many come due together.
 -- name: due_asleep
-SELECT job_id, intent, project, coalesce(concurrency_key, '') AS key, rank FROM queue
+SELECT job_id, lane, project, coalesce(concurrency_key, '') AS key, rank FROM queue
 WHERE asleep AND due_at >= :floor AND due_at <= :now
 ORDER BY due_at
 LIMIT 5000
@@ -125,14 +127,14 @@ WHEN NOT MATCHED AND due.id IS NULL THEN INSERT (job_id) VALUES (due.id);
 -- nobody else is taking and whose root nobody is changing. So no lane's rows are locked in vain.
 -- name: claimable
 WITH seen AS MATERIALIZED (
-    SELECT lane.intent, lane.project, lane.key, ready.rank
-    FROM json_to_recordset(:lanes) AS lane (intent text, project text, key text, floor bigint)
+    SELECT wanted.lane, wanted.project, wanted.key, ready.rank
+    FROM json_to_recordset(:lanes) AS wanted (lane text, project text, key text, floor bigint)
     CROSS JOIN LATERAL (
         SELECT queue.rank FROM queue
         WHERE queue.worker IS NULL AND NOT queue.asleep
-            AND queue.intent = lane.intent AND queue.project = lane.project
-            AND coalesce(queue.concurrency_key, '') = lane.key
-            AND queue.rank >= lane.floor
+            AND queue.lane = wanted.lane AND queue.project = wanted.project
+            AND coalesce(queue.concurrency_key, '') = wanted.key
+            AND queue.rank >= wanted.floor
         ORDER BY queue.rank
         LIMIT :limit
     ) AS ready
@@ -140,9 +142,9 @@ WITH seen AS MATERIALIZED (
     LIMIT :limit
 ),
 share AS MATERIALIZED (
-    SELECT intent, project, key, min(rank) AS floor, count(*) AS most
+    SELECT lane, project, key, min(rank) AS floor, count(*) AS most
     FROM seen
-    GROUP BY intent, project, key
+    GROUP BY lane, project, key
 )
 SELECT free.job_id, free.intent, free.project, free.concurrency_key, free.rank, free.root_id
 FROM share CROSS JOIN LATERAL (
@@ -153,7 +155,7 @@ FROM share CROSS JOIN LATERAL (
             queue.root_id
         FROM queue
         WHERE queue.worker IS NULL AND NOT queue.asleep
-            AND queue.intent = share.intent AND queue.project = share.project
+            AND queue.lane = share.lane AND queue.project = share.project
             AND coalesce(queue.concurrency_key, '') = share.key
             AND queue.rank >= share.floor
         ORDER BY queue.rank

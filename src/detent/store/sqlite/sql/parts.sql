@@ -3,13 +3,15 @@
 
 -- name: live_runs
 SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
-    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
 FROM carray(:ids) AS wanted CROSS JOIN runs
     ON job_id = wanted.value AND state IN ('queued', 'running');
 
 -- name: runs
 SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
-    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
 FROM carray(:ids) AS wanted CROSS JOIN runs ON id = wanted.value;
 
 -- name: used_blobs
@@ -19,11 +21,12 @@ WHERE EXISTS (SELECT 1 FROM evidence WHERE sha256 = wanted.value);
 -- name: insert_runs
 INSERT INTO runs (
     id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,
-    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note
+    exit_code, error_class, error, session_id, cost, tokens_in, tokens_out, progress, note,
+    reserved, reason
 ) VALUES (
     :id, :job_id, :state, :attempt, :fence, :worker, :queued_at, :step, :started_at, :ended_at,
     :outcome, :exit_code, :error_class, :error, :session_id, :cost, :tokens_in, :tokens_out,
-    :progress, :note
+    :progress, :note, :reserved, :reason
 );
 
 -- name: update_runs
@@ -31,7 +34,7 @@ UPDATE runs SET
     state = :state, started_at = :started_at, ended_at = :ended_at, outcome = :outcome,
     exit_code = :exit_code, error_class = :error_class, error = :error, session_id = :session_id,
     cost = :cost, tokens_in = :tokens_in, tokens_out = :tokens_out, progress = :progress,
-    note = :note
+    note = :note, reserved = :reserved, reason = :reason
 WHERE id = :id;
 
 -- name: insert_evidence

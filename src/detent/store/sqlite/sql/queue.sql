@@ -2,14 +2,16 @@
 -- index to use.
 
 -- name: upsert_queue
-INSERT INTO queue (job_id, root_id, project, intent, rank, due_at, concurrency_key, asleep)
-VALUES (:job_id, :root_id, :project, :intent, :rank, :due_at, :concurrency_key, :asleep)
+INSERT INTO queue (job_id, root_id, project, intent, rank, due_at, concurrency_key, lane, asleep)
+VALUES (:job_id, :root_id, :project, :intent, :rank, :due_at, :concurrency_key, :lane, :asleep)
 ON CONFLICT (job_id) DO UPDATE SET
-    rank = excluded.rank, due_at = excluded.due_at, asleep = excluded.asleep,
+    rank = excluded.rank, due_at = excluded.due_at, lane = excluded.lane, asleep = excluded.asleep,
     worker = NULL, fence = 0, lease_until = NULL;
 
+-- Held work is in the lane of its intent: the next lane is written when the job is queued again.
 -- name: lease_queue
-UPDATE queue SET worker = :worker, fence = :fence, lease_until = :until WHERE job_id = :job_id;
+UPDATE queue SET worker = :worker, fence = :fence, lease_until = :until, lane = intent
+WHERE job_id = :job_id;
 
 -- name: delete_queue
 DELETE FROM queue WHERE job_id IN (SELECT value FROM carray(:ids));
@@ -38,25 +40,25 @@ WHERE worker IS NULL AND asleep = 0
 ORDER BY rank, job_id
 LIMIT :limit;
 
--- A lane is an intent in a project that has claimable work. They are found one after the other.
--- name: next_intent
-SELECT intent
+-- Lanes that have claimable work, and the projects in each. They are found one after the other.
+-- name: next_lane
+SELECT lane
 FROM queue INDEXED BY queue_lanes
-WHERE worker IS NULL AND asleep = 0 AND intent > :intent
-ORDER BY intent
+WHERE worker IS NULL AND asleep = 0 AND lane > :lane
+ORDER BY lane
 LIMIT 1;
 
 -- name: next_project
 SELECT project
 FROM queue INDEXED BY queue_lanes
-WHERE worker IS NULL AND asleep = 0 AND intent = :intent AND project > :project
+WHERE worker IS NULL AND asleep = 0 AND lane = :lane AND project > :project
 ORDER BY project
 LIMIT 1;
 
 -- name: claimable_in_lane
 SELECT rank, job_id, intent, project, concurrency_key
 FROM queue INDEXED BY queue_lanes
-WHERE worker IS NULL AND asleep = 0 AND intent = :intent AND project = :project
+WHERE worker IS NULL AND asleep = 0 AND lane = :lane AND project = :project
     AND (concurrency_key IS NOT NULL) = :keyed AND rank <= :worst_rank
 ORDER BY rank, job_id
 LIMIT :limit;
@@ -65,7 +67,7 @@ LIMIT :limit;
 SELECT concurrency_key
 FROM queue INDEXED BY queue_keys
 WHERE worker IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
-    AND intent = :intent AND project = :project AND concurrency_key > :key
+    AND lane = :lane AND project = :project AND concurrency_key > :key
 ORDER BY concurrency_key
 LIMIT 1;
 
@@ -73,7 +75,7 @@ LIMIT 1;
 SELECT rank, job_id, intent, project, concurrency_key
 FROM queue INDEXED BY queue_keys
 WHERE worker IS NULL AND asleep = 0 AND concurrency_key IS NOT NULL
-    AND intent = :intent AND project = :project AND concurrency_key = :key AND rank <= :worst_rank
+    AND lane = :lane AND project = :project AND concurrency_key = :key AND rank <= :worst_rank
 ORDER BY rank, job_id
 LIMIT :limit;
 

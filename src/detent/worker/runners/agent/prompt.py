@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.errors import Invalid
-from detent.worker.runners.agent.past import Moment, Past
+from detent.worker.runners.agent.session_history import Moment, Past
 
 DEFAULT = "{title}\n\n{payload}"
 PLACE = re.compile(r"\{(title|payload(?:\.[A-Za-z_][A-Za-z0-9_-]*)*)\}")
 #: One argument of a program may be this long on Linux, less a little.
 LONGEST_ARGUMENT = 120_000
 LONGEST_MOMENT = 2_000
-MOST_MOMENTS = 50
+MAX_MOMENTS = 50
 
 GO_ON = "Please continue where you left off."
 TIMED_OUT = f"Your previous execution timed out. {GO_ON}"
@@ -74,7 +74,7 @@ def opening(prompt: str, past: Past, *, resumed: bool) -> str:
 
 def _history(past: Past) -> list[str]:
     """For an agent that remembers nothing of it: everything that went before, in a few lines."""
-    lines = [told(each) for each in past.moments[-MOST_MOMENTS:]]
+    lines = [told(each) for each in past.moments[-MAX_MOMENTS:]]
     if not lines:
         return []
     shown = "\n".join(f"- {line}" for line in lines if line)

@@ -1,0 +1,69 @@
+"""Commands about money: `costs` shows what a task has cost, `raise` lets it spend more."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from detent.cli import output
+from detent.cli.connection import connect
+from detent.cli.typed_values import value_from
+
+TASKS = ("ID", "RUNS", "COST", "BUDGET", "TOKENS IN", "TOKENS OUT")
+RUNS = ("ID", "STATE", "COST", "TOKENS IN", "TOKENS OUT")
+
+
+@click.command()
+@click.argument("task_id", metavar="TASK")
+@output.json_option
+def costs(task_id: str, as_json: bool) -> None:
+    """Show what a task has cost, run by run and with its subtasks."""
+    with connect() as detent:
+        found = detent.call("task_costs", task_id=task_id)
+    if as_json:
+        output.print_json(found)
+        return
+    output.say(_summary(found))
+    output.table(TASKS, [_task(row) for row in found["tasks"]])
+    if found["runs"]:
+        output.say("\nRuns")
+        output.table(RUNS, [_run(row) for row in found["runs"]])
+
+
+def _summary(found: Mapping[str, Any]) -> str:
+    spent = f"{found['id']} has cost {_dollars(found['tree']['cost'])} with its subtasks"
+    if found["left"] is None:
+        return f"{spent}. It has no budget."
+    warning = " Most of its budget is spent." if found["warned"] else ""
+    return f"{spent} and may spend {_dollars(found['left'])} more.{warning}"
+
+
+def _task(row: Mapping[str, Any]) -> tuple[str, ...]:
+    budget = "" if row["budget"] is None else _dollars(row["budget"])
+    tokens = (str(row["tokens_in"]), str(row["tokens_out"]))
+    return (row["id"], str(row["runs"]), _dollars(row["cost"]), budget, *tokens)
+
+
+def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
+    tokens = (str(row["tokens_in"]), str(row["tokens_out"]))
+    return (row["id"], row["state"], _dollars(row["cost"]), *tokens)
+
+
+def _dollars(amount: float) -> str:
+    """Two decimals, more only where they matter."""
+    whole, _, decimals = f"{amount:.6f}".partition(".")
+    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+
+
+@click.command("raise")
+@click.argument("task_id", metavar="TASK")
+@click.argument("budget", metavar="DOLLARS")
+@output.json_option
+def raise_budget(task_id: str, budget: str, as_json: bool) -> None:
+    """Set a task's budget, in dollars; what only the old one held up goes on."""
+    with connect() as detent:
+        moved = detent.call("edit_task", task_id=task_id, max_budget_usd=value_from(budget))
+    if as_json:
+        output.print_json(moved)
+    else:
+        output.say(f"{moved['id']}: {moved['state']}, may spend ${budget}")

@@ -1,0 +1,99 @@
+"""How work looks in a table: the columns of tasks, jobs, runs and steps, the telling ones first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from detent.cli import output
+from detent.cli.output import Cell
+
+Row = Mapping[str, Any]
+
+
+def task_state(row: Row) -> Cell:
+    return output.state_cell(row["lifecycle"], row["state"])
+
+
+TASKS = ("ID", "STATE", "TITLE", "INTENT", "PRIORITY", "PROJECT", "SINCE")
+
+
+def task_cells(row: Row) -> Sequence[Cell]:
+    title = row["title"] or (f"({row['blocked_by']})" if row["blocked_by"] else "")
+    return (
+        row["id"],
+        task_state(row),
+        title,
+        row["intent"],
+        row["priority"],
+        row["project"],
+        row["state_at"],
+    )
+
+
+JOBS = ("ID", "STATE", "INTENT", "ATTEMPT", "WORKER", "PRIORITY", "PROJECT", "SINCE", "ERROR")
+
+
+def job_cells(row: Row) -> Sequence[Cell]:
+    return (
+        row["id"],
+        output.state_cell("job", row["state"]),
+        row["intent"],
+        str(row["attempt"]),
+        row["worker"] or "",
+        row["priority"],
+        row["project"],
+        row["state_at"],
+        row["error"] or "",
+    )
+
+
+RUNS = (
+    *("ID", "STATE", "OUTCOME", "REASON", "ATTEMPT", "STEP", "EXIT", "STARTED", "ENDED"),
+    "WORKER",
+)
+
+
+def run_cells(row: Row) -> Sequence[Cell]:
+    return (
+        row["id"],
+        output.state_cell("run", row["state"]),
+        row["outcome"] or "",
+        row["reason"] or "",
+        str(row["attempt"]),
+        row["step"] or "",
+        "" if row["exit_code"] is None else str(row["exit_code"]),
+        row["started_at"] or "",
+        row["ended_at"] or "",
+        row["worker"],
+    )
+
+
+STEPS = ("NAME", "STATE", "RESOURCE", "RETRIES", "ERROR", "SINCE", "PLAN", "JOB")
+
+
+def step_cells(row: Row) -> Sequence[Cell]:
+    return (
+        row["name"],
+        output.state_cell("step", row["state"]),
+        row["resource"] or row["last_resource"] or "",
+        str(row["retries"]),
+        row["error"] or "",
+        row["state_at"],
+        str(row["plan_version"]),
+        row["job_id"],
+    )
+
+
+EVENTS = ("POSITION", "EVENT", "AT", "BY", "ABOUT")
+
+
+def event_cells(event: Row) -> tuple[str, ...]:
+    """What it is about is the run, step or wait that it names, with the resource if it has one."""
+    about = event["subject"] or event["stream"]
+    resource = (event["data"] or {}).get("resource")
+    return (
+        str(event["position"]),
+        event["name"],
+        event["at"],
+        event["actor"],
+        f"{about} on {resource}" if resource else about,
+    )

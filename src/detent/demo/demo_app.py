@@ -1,0 +1,56 @@
+"""The work of the demo's own worker: a plan whose first phone is broken, and a release in parts.
+
+Given to a worker as `--app detent.demo.demo_app:app`. Writes one file in the working directory.
+"""
+
+import time
+from pathlib import Path
+
+from detent.worker.app import App
+from detent.worker.failures import ResourceFailed
+from detent.worker.run_context import Run
+
+BROKEN = "phone-1"
+PARTS = 8
+PART_S = 0.4
+#: Every part that was sent, in the order of sending. What is sent twice stands here twice.
+SENT = Path("sent.txt")
+
+app = App()
+
+
+@app.intent("build")
+def build() -> str:
+    return "shop-1.4"
+
+
+@app.intent("call")
+def call(run: Run) -> str:
+    """Try the build out on the phone that this step holds."""
+    if run.resource == BROKEN:
+        raise ResourceFailed(f"{run.resource} does not pick up")
+    return f"{run.results['build']} works on {run.resource}"
+
+
+app.plan(
+    "tryOut",
+    [
+        {"name": "build"},
+        {"name": "call", "needs": ["build"], "capabilities_required": ["phone"]},
+    ],
+)
+
+
+@app.intent("release")
+def release(run: Run, version: str) -> str:
+    """Send a version in parts: each is a step that is done once and then remembered."""
+    for part in range(1, PARTS + 1):
+        run.step(f"part-{part}", send, part)
+    return f"{version} is out, in {PARTS} parts"
+
+
+def send(part: int) -> int:
+    time.sleep(PART_S)
+    with SENT.open("a") as sent:
+        sent.write(f"{part}\n")
+    return part

@@ -1,0 +1,1 @@
+"""Diagrams of lifecycles: the layout of boxes and edges; Mermaid, Graphviz and SVG output."""

@@ -1,0 +1,179 @@
+"""Many tasks as JSON lines, read in chunks: each is one transaction and has one answer line.
+
+Between two chunks everybody else has a turn, so that a long upload holds up nothing.
+"""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from inspect import Parameter
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from detent.engine import Answer, Ask
+from detent.errors import DetentError, Invalid
+from detent.gateway import strict_json
+from detent.gateway.engine_bridge import Bridge
+from detent.gateway.middleware import Visit, visit_of
+from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
+from detent.gateway.operation_routes import GuardedRoute
+from detent.gateway.problems import document, explained
+from detent.operations.intake import one_task
+from detent.operations.registry import Caller
+from detent.operations.registry import Scope as Right
+
+MAX_LINES = 500
+MAX_BYTES = 1_048_576
+IDS = Query(description="Name the ids of the tasks in the answers")
+
+
+class Chunk:
+    """Some lines, with the number of the first; numbers count from 1."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.lines: list[bytes] = []
+        self.size = 0
+
+    def add(self, line: bytes) -> None:
+        self.lines.append(line)
+        self.size += len(line)
+
+    @property
+    def full(self) -> bool:
+        return len(self.lines) >= MAX_LINES or self.size >= MAX_BYTES
+
+
+async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
+    """The lines of a body in chunks; what has come is not held back to fill one up."""
+    rest, chunk = b"", Chunk(1)
+    async for piece in strict_json.pieces(request):
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            chunk.add(line)
+            if chunk.full:
+                yield chunk
+                chunk = Chunk(chunk.first + len(chunk.lines))
+        if len(rest) > longest:
+            number = chunk.first + len(chunk.lines)
+            raise Invalid(f"Line {number} is over {longest} bytes.", field=f"line {number}")
+    if rest:
+        chunk.add(rest)
+    if chunk.lines:
+        yield chunk
+
+
+class Intake:
+    """Submits chunks for one caller."""
+
+    def __init__(self, bridge: Bridge, caller: Caller, limits: strict_json.Limits) -> None:
+        self.core = bridge.core
+        self.caller = caller
+        self.limits = limits
+
+    def take(self, chunk: Chunk, request_id: str, *, ids: bool) -> dict[str, Any]:
+        """Submit a chunk; each line is taken or refused alone."""
+        context = self.core.submissions(self.caller)
+        asks: dict[int, Ask] = {}
+        refused: list[dict[str, Any]] = []
+        for number, line in enumerate(chunk.lines, chunk.first):
+            if line.strip():
+                try:
+                    asks[number] = one_task(context, strict_json.decode(line, self.limits)).ask()
+                except DetentError as error:
+                    refused.append({"line": number, **document(error, request_id)})
+        results = self.core.engine.ask(list(asks.values()), bulk=True) if asks else []
+        for number, result in zip(asks, results, strict=True):
+            if isinstance(result, DetentError):
+                refused.append({"line": number, **document(result, request_id)})
+        taken = [result.value for result in results if isinstance(result, Answer)]
+        answer = {
+            "first": chunk.first,
+            "last": chunk.first + len(chunk.lines) - 1,
+            "accepted": len(taken),
+            "refused": sorted(refused, key=lambda each: int(each["line"])),
+        }
+        return {**answer, "ids": taken} if ids else answer
+
+
+class LinesAnswer:
+    """An answer line for each chunk, sent as soon as the chunk is on disk."""
+
+    def __init__(self, request: Request, bridge: Bridge, intake: Intake, ids: bool) -> None:
+        self.request = request
+        self.bridge = bridge
+        self.intake = intake
+        self.ids = ids
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        headers = [(b"content-type", strict_json.LINES.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        request_id = visit_of(scope).request_id
+        try:
+            async for chunk in chunks(self.request, self.intake.limits.text):
+                take = partial(self.intake.take, chunk, request_id, ids=self.ids)
+                await _line(send, await self.bridge.work(take))
+        except Exception as error:
+            problem = document(explained(error, request_id), request_id)
+            await _line(send, {"error": problem})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _line(send: Send, value: Any) -> None:
+    body = msgspec.json.encode(value, enc_hook=str) + b"\n"
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def lines_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
+    async def lines(request: Request, visit: Visit) -> ASGIApp:
+        strict_json.must_be(request, strict_json.LINES)
+        query = strict_json.once(request.query_params.multi_items())
+        ids = query.pop("ids", "false")
+        if query or ids not in ("true", "false"):
+            name = next(iter(query), "ids")
+            raise Invalid(f"{name} must not stand in the query.", field=name, allowed=("ids",))
+        intake = Intake(bridge, visit.caller, limits)
+        return LinesAnswer(request, bridge, intake, ids == "true")
+
+    return GuardedRoute(
+        "POST",
+        "/api/bulk/lines",
+        lines,
+        Right.SUBMIT,
+        [_parameter("ids", Annotated[bool, IDS], False)],
+        response_class=Response,
+        operation_id="submit_lines",
+        summary="Create many tasks from JSON lines, in chunks while they come.",
+        description=DESCRIPTION,
+        responses={**responses((*ALWAYS, *WITH_BODY, "invalid")), 200: _answers()},
+        openapi_extra={"requestBody": _body()},
+        tags=["tasks"],
+    )
+
+
+DESCRIPTION = """\
+Each line is a task with the fields of `submit_task`. Every chunk of at most 500 lines is one
+transaction and has one answer line: the numbers of its lines, how many were accepted, and the
+problem of each that was refused. A line that is too long ends the upload with an `error`.
+
+Needs the scope `submit`.
+"""
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _body() -> dict[str, Any]:
+    example = '{"intent": "runQA", "run": true}\n{"intent": "runQA"}\n'
+    return {"required": True, "content": {strict_json.LINES: {"schema": {}, "example": example}}}
+
+
+def _answers() -> dict[str, Any]:
+    example = '{"first": 1, "last": 2, "accepted": 2, "refused": []}\n'
+    content = {strict_json.LINES: {"schema": {"type": "string"}, "example": example}}
+    return {"description": "One line for each chunk", "content": content}

@@ -1,0 +1,357 @@
+"""Notion: tasks, runs and system state as pages, kept up to date from the log. One way only.
+
+What a page is of, and which page, is kept in the table `notion_pages`. Before a page is made that
+is noted there; whoever finds such a note without a page looks for it in Notion first, so that a
+crash at any point leaves no page twice.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from detent import views
+from detent.errors import DetentError, Misconfigured
+from detent.integrations.leader_service import Errand
+from detent.integrations.notion_api import Notion, Rejected
+from detent.integrations.notion_pages import (
+    RUNS,
+    STATE,
+    TABLES,
+    TASKS,
+    Json,
+    Row,
+    Table,
+    content,
+    data_sources,
+    digest,
+    found_by,
+)
+from detent.kernel.events import EVENTS
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
+from detent.redaction import resolve
+from detent.settings import Settings
+from detent.store.port import Logged, Query, Reading
+
+log = logging.getLogger("detent.notion")
+
+OFFICE = "notion"
+CURSOR = "notion_cursor"
+LAST_SYNC = "last_sync_notion"
+#: Values of the system state that are shown.
+SHOWN = ("queue_length", "health", "stats", "last_run", "last_heartbeat")
+MAX_EVENTS = 200
+#: The most that one call of a duty does before others have their turn.
+MAX_BATCHES = 5
+#: Pages that Notion has refused before and that one call tries again.
+MAX_OWED = 3
+#: Longer than any single request takes, because the office must not change hands within one.
+TERM_US = 180_000_000
+LONGEST_REST_S = 10.0
+
+
+class Synced(NamedTuple):
+    """What a pass has done."""
+
+    created: int = 0
+    updated: int = 0
+    trashed: int = 0
+    failed: int = 0
+    #: The log was read to its end.
+    complete: bool = True
+
+    def and_(self, other: "Synced") -> "Synced":
+        return Synced(
+            self.created + other.created,
+            self.updated + other.updated,
+            self.trashed + other.trashed,
+            self.failed + other.failed,
+            other.complete,
+        )
+
+
+def configured(settings: Settings) -> bool:
+    return bool(settings.notion_token)
+
+
+def connect(settings: Settings, sleep: Callable[[float], None] = time.sleep) -> Notion:
+    """A connection with the token that the settings name."""
+    if not settings.notion_token:
+        raise Misconfigured(
+            "Notion is not configured.",
+            setting="notion.token",
+            hint="Set notion.token to env:NAME or file:PATH, and notion.parent to a page's id.",
+        )
+    if not settings.notion_parent:
+        raise Misconfigured("No page of Notion is named.", setting="notion.parent")
+    token = resolve(settings.notion_token, "notion.token")
+    return Notion(settings.notion_url, token, sleep=sleep)
+
+
+class Sync:
+    """Brings Notion up to date. One process at a time; `Office` sees to that."""
+
+    def __init__(
+        self, core: Core, notion: Notion, hold: Callable[[], object] = lambda: None
+    ) -> None:
+        self.core = core
+        self.notion = notion
+        #: Called before each page: raises once somebody else does this.
+        self._hold = hold
+        #: The table `notion_pages`, read once: nobody else writes it while we hold the office.
+        self._pages: dict[str, Json] | None = None
+
+    def run(self, most_batches: int = MAX_BATCHES) -> Synced:
+        """The changes since the last time, then the system state."""
+        if self._pages is None:
+            with self.core.store.read() as view:
+                self._pages = dict(view.rows("notion_pages"))
+        done = self._owed()._replace(complete=False)
+        for _ in range(most_batches):
+            done = done.and_(self._batch())
+            if done.complete:
+                break
+        done = self._state().and_(done)
+        self._note_time()
+        return done
+
+    # -- from the log ----------------------------------------------------------------------
+
+    def _batch(self) -> Synced:
+        with self.core.store.read() as view:
+            cursor = view.rows("system_state").get(CURSOR) or 0
+            batch = view.events(cursor, MAX_EVENTS)
+            changed = list(_changed(view, batch))
+        done = Synced()
+        for table, ident, row in changed:
+            done = done.and_(self._one(table, ident, row))
+        if batch:
+            self._keep("system_state", {CURSOR: batch[-1].position})
+        return done._replace(complete=len(batch) < MAX_EVENTS)
+
+    def _owed(self) -> Synced:
+        """Try some of the pages again that Notion has refused; those refused again are last."""
+        owed = [key.partition(":") for key, page in self._known.items() if page.get("owed")]
+        some = owed[:MAX_OWED]
+        tasks, runs = (
+            [ident for name, _, ident in some if name == table.name] for table in (TASKS, RUNS)
+        )
+        with self.core.store.read() as view:
+            rows = list(_present(view, tasks, runs))
+        done = Synced()
+        for table, ident, row in rows:
+            done = done.and_(self._one(table, ident, row))
+        return done
+
+    def _state(self) -> Synced:
+        with self.core.store.read() as view:
+            values = view.rows("system_state")
+        done = Synced()
+        for name in SHOWN:
+            if name in values:
+                done = done.and_(self._one(STATE, name, {"id": name, "value": values[name]}))
+        return done
+
+    def _note_time(self) -> None:
+        with self.core.store.read() as view:
+            now = views.utc(view.now())
+        self._keep("system_state", {LAST_SYNC: now})
+
+    # -- one page --------------------------------------------------------------------------
+
+    def _one(self, table: Table, ident: str, row: Row | None) -> Synced:
+        """Make, change or trash one page; one that Notion refuses stops no other."""
+        self._hold()
+        key = f"{table.name}:{ident}"
+        known = self._known.get(key)
+        try:
+            if row is None:
+                return self._trash(key, known) if known is not None else Synced()
+            return self._put(table, key, ident, row, known)
+        except Rejected as error:
+            if known is not None and known["page_id"] is not None and error.gone:
+                # Somebody has put it into the trash, and there it stays.
+                self._remember(key, {**known, "gone": True})
+                return Synced()
+            if error.http_status == 404:
+                self._forget_database(table)
+            log.warning("notion: %s: %s", key, error)
+            if table is not STATE:  # its values are compared in every pass
+                self._owe(key)
+            return Synced(failed=1)
+
+    def _put(self, table: Table, key: str, ident: str, row: Row, known: Json | None) -> Synced:
+        properties = table.properties(row)
+        now = digest(properties)
+        if known is not None and (known.get("gone") or known.get("digest") == now):
+            if known.get("owed"):
+                self._remember(key, {**known, "owed": False})
+            return Synced()
+        source = self._source(table)
+        if known is None:
+            self._remember(key, {"page_id": None})
+        page_id = known["page_id"] if known is not None else None
+        if known is not None and page_id is None:
+            page_id = next(
+                (page["id"] for page in self.notion.query(source, found_by(ident))), None
+            )
+        if page_id is None:
+            made = self.notion.create_page(source, properties, content(table, row))
+            self._remember(key, {"page_id": made["id"], "digest": now})
+            return Synced(created=1)
+        self.notion.update_page(page_id, {"properties": properties})
+        self._remember(key, {"page_id": page_id, "digest": now})
+        return Synced(updated=1)
+
+    def _trash(self, key: str, known: Json) -> Synced:
+        """What was deleted here goes into the trash there."""
+        table, _, ident = key.partition(":")
+        page_id = known["page_id"]
+        if page_id is None:
+            found = self.notion.query(self._source(TABLES[table]), found_by(ident))
+            page_id = next((page["id"] for page in found), None)
+        if page_id is not None and not known.get("gone"):
+            self.notion.update_page(page_id, {"in_trash": True})
+        self._remember(key, None)
+        return Synced(trashed=1)
+
+    # -- databases -------------------------------------------------------------------------
+
+    def _source(self, table: Table) -> str:
+        """Where pages of a table belong; the database is found by its title, or made."""
+        key = f"database:{table.name}"
+        if key not in self._known:
+            database = self._database(table)
+            source = str(data_sources(database)[0]["id"])
+            self._remember(key, {"database_id": database["id"], "source_id": source})
+        return str(self._known[key]["source_id"])
+
+    def _database(self, table: Table) -> Json:
+        parent = self.core.settings.notion_parent
+        for block in self.notion.children(parent):
+            if block["type"] == "child_database" and _title(block) == table.title:
+                return self.notion.database(block["id"])
+        return self.notion.create_database(parent, table.title, table.schema)
+
+    def _forget_database(self, table: Table) -> None:
+        """It is out of reach: the next page looks for it anew."""
+        self._remember(f"database:{table.name}", None)
+
+    # -- what is remembered ----------------------------------------------------------------
+
+    @property
+    def _known(self) -> dict[str, Json]:
+        assert self._pages is not None
+        return self._pages
+
+    def _remember(self, key: str, page: Json | None) -> None:
+        self._keep("notion_pages", {key: page})
+        if page is None:
+            self._known.pop(key, None)
+        else:
+            self._known[key] = page
+
+    def _owe(self, key: str) -> None:
+        """Note that a page is not as it should be; a later pass tries it again."""
+        page = self._known.pop(key) if key in self._known else {"page_id": None}
+        self._remember(key, {**page, "owed": True})
+
+    def _keep(self, table: str, rows: Mapping[str, Any]) -> None:
+        self.core.engine.within(lambda tx: tx.put_rows(table, rows))
+
+
+def _title(block: Json) -> str:
+    return str(block["child_database"]["title"])
+
+
+def _changed(view: Reading, batch: Sequence[Logged]) -> Iterable[tuple[Table, str, Row | None]]:
+    """The tasks and runs that events are about, each once, as they are now; None if deleted."""
+    return _present(view, _touched(batch, "task"), _touched(batch, "run"))
+
+
+def _present(
+    view: Reading, tasks: Sequence[str], runs: Sequence[str]
+) -> Iterable[tuple[Table, str, Row | None]]:
+    """Tasks and runs by their ids, as they are now; None if deleted."""
+    task_rows = _rows(view, "tasks", tasks)
+    run_rows = _rows(view, "runs", runs)
+    of_task = {
+        job.id: job.task_id for job, _ in view.jobs({r["job_id"] for r in run_rows.values()})
+    }
+    for ident in tasks:
+        yield TASKS, ident, task_rows.get(ident)
+    for ident in runs:
+        row = run_rows.get(ident)
+        yield RUNS, ident, None if row is None else {**row, "task_id": of_task.get(row["job_id"])}
+
+
+def _touched(batch: Sequence[Logged], level: str) -> list[str]:
+    levels = {name: kind.level for name, kind in EVENTS.items()}
+    found = (each.subject or each.stream for each in batch if levels.get(each.name) == level)
+    return list(dict.fromkeys(found))
+
+
+def _rows(view: Reading, table: str, ids: Sequence[str]) -> dict[str, Row]:
+    if not ids:
+        return {}
+    return {row["id"]: row for row in view.page(Query(table, {"id": list(ids)}, limit=len(ids)))}
+
+
+# ---- as a part of the keeper's process -------------------------------------------------------
+
+
+class Elsewhere(DetentError):
+    """Another process has taken the office over."""
+
+    default_code = "refused"
+
+
+class NotionKeeper:
+    """Syncs on a thread of its own, as often as the settings say, while it holds the office."""
+
+    def __init__(self, core: Core, name: str, notion: Notion | None = None) -> None:
+        self.core = core
+        self._notion = notion
+        #: Made for one term of the office: its memory of pages is not valid in another.
+        self._sync: Sync | None = None
+        self._term = 0
+        interval_s = core.settings.notion_interval_ms / 1_000
+        self.office = Office(core, OFFICE, name, TERM_US)
+        self.errand = Errand(core, self.office, self.work, pause_s=interval_s)
+
+    def start(self) -> None:
+        self.errand.start()
+
+    def stop(self) -> None:
+        self.errand.stop()
+        if self._notion is not None:
+            self._notion.close()
+
+    def work(self, _: int) -> bool:
+        """One pass; whether there is more to do."""
+        if self._notion is None:
+            self._notion = connect(self.core.settings, self.rest)
+        if self._sync is None or self._term != self.office.term:
+            self._sync = Sync(self.core, self._notion, self.hold)
+            self._term = self.office.term
+        try:
+            return not self._sync.run().complete
+        except DetentError as error:
+            level = logging.INFO if isinstance(error, Elsewhere) else logging.WARNING
+            log.log(level, "Notion is not up to date: %s", error)
+            self._sync = None  # what another process may do meanwhile is read anew
+            return False
+
+    def hold(self) -> None:
+        held = self.office.take() is not None
+        other_term = self._sync is not None and self.office.term != self._term
+        if self.errand.stopping.is_set() or not held or other_term:
+            raise Elsewhere("This process does not sync any more.")
+
+    def rest(self, seconds: float) -> None:
+        """Wait, and keep the office meanwhile."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.errand.stopping.wait(min(left, LONGEST_REST_S))
+            self.hold()

@@ -1,0 +1,295 @@
+"""The dispatcher of webhooks: from the log into the outbox, and from there to the addresses.
+
+What is to be sent is put into the outbox in one transaction with the webhook's cursor. It leaves
+the outbox only after its receiver has said yes, so it arrives at least once, under one id.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from detent import failpoints, views
+from detent.addresses import networks
+from detent.errors import DetentError
+from detent.integrations import webhook_bodies as bodies
+from detent.integrations.leader_service import Errand
+from detent.integrations.outgoing_http import Answer, Failed, Outgoing
+from detent.operations.context import Core
+from detent.operations.leader_election import Office
+from detent.operations.webhooks import (
+    ALLOWED,
+    DEAD,
+    MAX_DEAD,
+    MAX_KEPT,
+    MAX_PENDING,
+    Webhook,
+    cursor_name,
+    message_id,
+    status_name,
+    webhooks,
+)
+from detent.store.port import Delivery, Logged, Query, Reading, Writing
+
+log = logging.getLogger("detent.webhooks")
+
+SECOND_US = 1_000_000
+#: After which delay each further attempt is made; after the last one a delivery is dead.
+RETRIES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+#: How long a receiver is left alone after failures in a row: doubled each time, up to this.
+LONGEST_REST_S = 60
+LONGEST_RETRY_AFTER_S = 86_400
+#: Events looked at, and deliveries sent, for one webhook in one pass.
+MAX_EVENTS = 500
+MAX_SENT = 100
+MAX_AT_ONCE = 8
+LONGEST_ERROR = 500
+PAUSE_S = 0.2
+GONE = 410
+
+
+class Dispatcher:
+    """Sends what is due. Each webhook is served alone, so that a slow one holds up no other."""
+
+    def __init__(self, core: Core, name: str) -> None:
+        self.core = core
+        allowed = networks(core.settings.webhooks_allow, ALLOWED)
+        self.outgoing = Outgoing(allowed)
+        self.errand = Errand(core, Office(core, "webhooks", name), self.work, pause_s=PAUSE_S)
+        self._pool = ThreadPoolExecutor(MAX_AT_ONCE, "detent-webhook")
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        #: By webhook, how often it failed in a row, and until when it is left alone.
+        self._resting: dict[str, tuple[int, int]] = {}
+
+    def start(self) -> None:
+        self.errand.start()
+
+    def stop(self) -> None:
+        self.errand.stop()
+        self._pool.shutdown(wait=True)
+
+    # -- a pass ----------------------------------------------------------------------------
+
+    def work(self, now: int) -> None:
+        """Fill the outbox of every webhook, and begin to send where nobody is sending."""
+        for hook in self._hooks():
+            self.fill(hook)
+            self._begin(hook, now)
+
+    def pass_once(self) -> None:
+        """The same, and wait until all of it is sent; not for a thread that is also started."""
+        if self.errand.office.take() is not None:
+            for hook in self._hooks():
+                self.fill(hook)
+                self.send(hook)
+
+    def _hooks(self) -> list[Webhook]:
+        with self.core.store.read() as view:
+            return [hook for hook in webhooks(view.rows("webhooks")) if not hook.paused]
+
+    def _begin(self, hook: Webhook, now: int) -> None:
+        with self._lock:
+            if hook.name in self._busy or self._resting.get(hook.name, (0, 0))[1] > now:
+                return
+            self._busy.add(hook.name)
+        self._pool.submit(self._serve, hook)
+
+    def _serve(self, hook: Webhook) -> None:
+        try:
+            self.send(hook)
+        except DetentError as error:
+            log.warning("webhook %s: %s", hook.name, error)
+        except Exception:
+            log.exception("webhook %s: sending failed; it is tried again", hook.name)
+        finally:
+            with self._lock:
+                self._busy.discard(hook.name)
+
+    # -- from the log to the outbox --------------------------------------------------------
+
+    def fill(self, hook: Webhook) -> int:
+        """Put what comes next in the log into the outbox, as far as there is room."""
+        with self.core.store.read() as view:
+            cursor = view.rows("webhooks").get(cursor_name(hook.name))
+            if cursor is None or not view.events(cursor["position"], 1):
+                return 0
+        filled = self.core.engine.within(lambda tx: _fill(tx, hook))
+        if filled:
+            failpoints.hit("webhook.filled")
+        return filled
+
+    # -- from the outbox to the receiver ---------------------------------------------------
+
+    def send(self, hook: Webhook) -> int:
+        """Send what is due, in order; what belongs to one task waits for what failed before it."""
+        with self.core.store.read() as view:
+            rows, now = view.outbox(hook.target, MAX_KEPT), view.now()
+        waiting: set[str] = set()
+        sent = 0
+        for row in rows:
+            if row.due_at == DEAD or row.stream in waiting:
+                continue
+            if row.due_at > now:
+                waiting.add(row.stream)
+                continue
+            if sent >= MAX_SENT or self.errand.stopping.is_set() or not self._attempt(hook, row):
+                break
+            sent += 1
+        return sent
+
+    def _attempt(self, hook: Webhook, row: Delivery) -> bool:
+        with self.core.store.read() as view:
+            now = view.now()
+        text = row.body or bodies.test_body(hook, row, now)
+        ident = message_id(hook, row)
+        headers = {
+            "Content-Type": bodies.media_type(hook),
+            "User-Agent": "detent",
+            **bodies.signed(ident, now, text, hook.live_keys(now)),
+        }
+        try:
+            answer = self.outgoing.post(hook.url, headers, text.encode())
+        except Failed as error:
+            return self._failed(hook, row, str(error), now, 0)
+        if 200 <= answer.status < 300:
+            failpoints.hit("webhook.sent")
+            return self._delivered(hook, row)
+        retry_after_s = _retry_after_s(answer, now)
+        return self._failed(hook, row, _refusal(answer), now, retry_after_s, answer.status == GONE)
+
+    def _delivered(self, hook: Webhook, row: Delivery) -> bool:
+        self._resting.pop(hook.name, None)
+
+        def write(tx: Writing) -> None:
+            status = tx.changing("webhooks").get(status_name(hook.name), {})
+            tx.delete_outbox([row.id])
+            count = status.get("delivered", 0) + 1
+            well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
+            _note(tx, hook, well)
+
+        self.core.engine.within(write)
+        return True
+
+    def _failed(
+        self,
+        hook: Webhook,
+        row: Delivery,
+        error: str,
+        now: int,
+        retry_after_s: int,
+        gone: bool = False,
+    ) -> bool:
+        attempts = row.attempts + 1
+        failures = self._resting.get(hook.name, (0, 0))[0] + 1
+        rest_s = min(LONGEST_REST_S, 2 ** min(failures, 6))
+        self._resting[hook.name] = (failures, now + max(rest_s, retry_after_s) * SECOND_US)
+        failed = row._replace(
+            due_at=_next_time(attempts, now, retry_after_s),
+            attempts=attempts,
+            error=error[:LONGEST_ERROR],
+        )
+        if failed.due_at == DEAD:
+            log.warning("webhook %s: a delivery is given up: %s", hook.name, error)
+
+        def write(tx: Writing) -> None:
+            status = tx.changing("webhooks").get(status_name(hook.name), {})
+            tx.update_outbox([failed])
+            _note(tx, hook, {**status, "failed_at": now, "error": failed.error})
+            if failed.due_at == DEAD:
+                _bury(tx, hook)
+            if gone:
+                _pause(tx, hook)
+
+        self.core.engine.within(write)
+        return False
+
+
+# ---- what is written ---------------------------------------------------------------------------
+
+
+def _fill(tx: Writing, hook: Webhook) -> int:
+    pending = sum(1 for row in tx.outbox(hook.target, MAX_KEPT) if row.due_at != DEAD)
+    cursor = tx.rows("webhooks").get(cursor_name(hook.name))
+    if cursor is None or pending >= MAX_PENDING:
+        return 0
+    batch = tx.events(cursor["position"], min(MAX_EVENTS, MAX_PENDING - pending))
+    if not batch:
+        return 0
+    chosen = _chosen(tx, hook, batch)
+    tx.put_outbox(chosen)
+    tx.put_rows("webhooks", {cursor_name(hook.name): {"position": batch[-1].position}})
+    return len(chosen)
+
+
+def _chosen(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Delivery]:
+    work = _work(view, {logged.stream for logged in batch}, titled=hook.shape == "slack")
+    now = view.now()
+    found = []
+    for logged in batch:
+        event, row = views.event(logged), work.get(logged.stream)
+        if bodies.wants(hook, event, row):
+            text = bodies.body(hook, logged, event, row)
+            found.append(Delivery(0, hook.target, logged.stream, logged.position, text, now))
+    return found
+
+
+def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Mapping[str, Any]]:
+    """The tasks and jobs that events are about, by their streams; titles if somebody shows them."""
+    found = view.jobs(streams)
+    jobs = {job.id: {"intent": job.intent, "alone": job.task_id is None} for job, _ in found}
+    if titled:
+        rows = view.page(Query("tasks", {"id": sorted(streams)}, limit=len(streams)))
+        return {**jobs, **{row["id"]: row for row in rows}}
+    return {**jobs, **{task.id: {"intent": task.intent} for task, _ in view.tasks(streams)}}
+
+
+def _note(tx: Writing, hook: Webhook, status: Mapping[str, Any]) -> None:
+    """How sending goes, unless the webhook was deleted meanwhile."""
+    if hook.name in tx.rows("webhooks"):
+        tx.put_rows("webhooks", {status_name(hook.name): status})
+
+
+def _pause(tx: Writing, hook: Webhook) -> None:
+    """A receiver that says it is gone is asked no more until somebody says otherwise."""
+    row = tx.rows("webhooks").get(hook.name)
+    if row is not None:
+        tx.put_rows("webhooks", {hook.name: {**row, "paused": True}})
+
+
+def _bury(tx: Writing, hook: Webhook) -> None:
+    """Keep a bounded number of dead deliveries, the newest."""
+    dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
+    tx.delete_outbox(dead[:-MAX_DEAD])
+
+
+# ---- when to try again -------------------------------------------------------------------------
+
+
+def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
+    if attempts > len(RETRIES_S):
+        return DEAD
+    return now + max(RETRIES_S[attempts - 1], retry_after_s) * SECOND_US
+
+
+def _refusal(answer: Answer) -> str:
+    if 300 <= answer.status < 400:
+        return f"it answered {answer.status}: redirects are not followed"
+    return f"it answered {answer.status}: {answer.body[:200].decode('utf-8', 'replace')}"
+
+
+def _retry_after_s(answer: Answer, now: int) -> int:
+    """What the receiver asked for: seconds, or a date; bounded."""
+    given = answer.headers.get("retry-after", "")
+    if given.isascii() and given.isdigit():
+        return min(int(given[:9]), LONGEST_RETRY_AFTER_S)
+    try:
+        at = parsedate_to_datetime(given)
+    except ValueError:
+        return 0
+    moment = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    seconds = (moment - datetime.fromtimestamp(now / SECOND_US, UTC)).total_seconds()
+    return max(0, min(int(seconds), LONGEST_RETRY_AFTER_S))

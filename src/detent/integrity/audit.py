@@ -1,0 +1,358 @@
+"""Whether the rows are what the log says: folds the log and names every difference, as data.
+
+Reads through the store's port and changes nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from detent.errors import DetentError
+from detent.kernel import events as e
+from detent.kernel import invariants
+from detent.kernel.entities import Job, Task
+from detent.kernel.lane import lane_of
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
+from detent.store.codec import read_record
+from detent.store.log_walk import BATCH, batches, events_of
+from detent.store.port import (
+    LISTED,
+    TOMBSTONES,
+    TRIMMED,
+    Logged,
+    LogReading,
+    Query,
+    QueueRow,
+    Reading,
+    Writing,
+)
+
+#: Later than anything that can be due.
+FAR = 1 << 62
+
+Columns = Mapping[str, Any]
+#: A table: the stream and what identifies the row within it, to the row's columns.
+Rows = dict[tuple[Any, ...], Columns]
+
+
+class Difference(NamedTuple):
+    """Where rows and log disagree. `position` is that of the event, or of the stream's last one."""
+
+    stream: str
+    position: int
+    what: str
+    field: str
+    log: Any
+    row: Any
+
+
+@dataclass(slots=True)
+class Folded:
+    """What the log says."""
+
+    world: World = field(default_factory=World)
+    #: By stream: how many events it has, and where the last one stands.
+    versions: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    #: By stream: what its row holds beside what the kernel looks at.
+    extras: dict[str, dict[str, Any]] = field(default_factory=dict)
+    evidence: Rows = field(default_factory=dict)
+    #: Streams without rows: deleted, or not to be folded because data was blanked or is wrong.
+    deleted: set[str] = field(default_factory=set)
+    unread: set[str] = field(default_factory=set)
+    flaws: list[Difference] = field(default_factory=list)
+    #: Whether early events were removed: what is left of deleted streams may begin in their middle.
+    trimmed: bool = False
+
+    def tasks(self) -> Iterator[Task]:
+        """Tasks that should have rows."""
+        return (task for task in self.world.tasks.values() if self._kept(task.id))
+
+    def jobs(self) -> Iterator[Job]:
+        """Jobs that should have rows; they go with their task."""
+        jobs = self.world.jobs.values()
+        return (job for job in jobs if self._kept(job.id) and job.task_id not in self.deleted)
+
+    def _kept(self, stream: str) -> bool:
+        return stream not in self.deleted and stream not in self.unread
+
+
+def differences(view: Reading) -> list[Difference]:
+    """Everything in which the rows differ from the log, and what is wrong with the log itself."""
+    folded = fold(view)
+    return [*folded.flaws, *row_differences(view, folded)]
+
+
+# ---- folding ---------------------------------------------------------------------------------
+
+
+def fold(view: LogReading, progress: Callable[[str, int], None] | None = None) -> Folded:
+    """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on.
+
+    Some events at a time are in memory; what grows is what the rows would be.
+    """
+    folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
+    for events in batches(view):
+        for logged in events:
+            _fold_event(folded, logged)
+        if progress is not None:
+            progress("fold", events[-1].position)
+    return folded
+
+
+def _fold_event(folded: Folded, logged: Logged) -> None:
+    stream = logged.stream
+    expected = folded.versions.get(stream, 0) + 1
+    if logged.version != expected and not _beheaded(folded, logged):
+        _flaw(folded, logged, "version", expected, logged.version)
+    folded.versions[stream] = logged.version
+    folded.last[stream] = logged.position
+    if logged.name in TOMBSTONES:
+        folded.deleted.add(stream)
+    if not logged.data:
+        folded.unread.add(stream)
+        if logged.digest is None:
+            _flaw(folded, logged, "digest", "that of the data that was blanked", None)
+    if stream in folded.unread:
+        return
+    try:
+        record = read_record(logged)
+        folded.world.apply(record)
+    except (DetentError, LookupError, TypeError, ValueError) as error:
+        folded.unread.add(stream)
+        _flaw(folded, logged, "name", f"an event that can follow ({error})", logged.name)
+        return
+    _note(folded, record)
+
+
+def _beheaded(folded: Folded, logged: Logged) -> bool:
+    """Whether a trim took the first events of this stream: only of deleted ones may it do so."""
+    if not folded.trimmed or logged.stream in folded.versions:
+        return False
+    if logged.data and logged.name not in TOMBSTONES:
+        return False
+    folded.unread.add(logged.stream)
+    return True
+
+
+def _flaw(folded: Folded, logged: Logged, name: str, wanted: Any, found: Any) -> None:
+    folded.flaws.append(Difference(logged.stream, logged.position, "event", name, wanted, found))
+
+
+def _note(folded: Folded, record: e.Record) -> None:
+    """What rows hold that the kernel does not look at."""
+    event: Any = record.event
+    if isinstance(event, e.TaskCreated):
+        extras = {"title": event.title, "payload": event.payload, "tags": list(event.tags)}
+        folded.extras[record.stream] = extras
+    elif isinstance(event, e.JobCreated):
+        folded.extras[record.stream] = {"payload": event.payload}
+    elif isinstance(event, e.TaskEdited):
+        known = folded.extras[record.stream]
+        known.update({name: event.changes[name] for name in known if name in event.changes})
+    elif isinstance(event, e.EvidenceAdded):
+        fields = type(event).__dataclass_fields__
+        row = {name: getattr(event, name) for name in fields} | {"at": record.at}
+        folded.evidence[record.stream, record.subject, event.file] = row
+
+
+# ---- comparing -------------------------------------------------------------------------------
+
+
+def row_differences(view: Reading, folded: Folded) -> Iterator[Difference]:
+    """Every row that is missing, not wanted, or different in a column."""
+    jobs = [job.id for job in folded.jobs()]
+    owners = {run: job for job in jobs for run in folded.world.parts_of(RUNS, job)}
+    pairs: list[tuple[str, Rows, Rows]] = [
+        ("task", _expected_tasks(folded), _listed(view, "tasks")),
+        ("job", _expected_jobs(folded), _listed(view, "jobs")),
+        ("queue", *_queue(view, folded)),
+        ("run", _parts(folded, RUNS), _listed(view, "runs", "job_id")),
+        ("wait", _parts(folded, WAITS), _listed(view, "waits", "job_id")),
+        ("checkpoint", _parts(folded, CHECKPOINTS), _listed(view, "checkpoints", "job_id")),
+        ("step", _parts(folded, STEPS), _by_job(view.steps(jobs))),
+        ("signal", _parts(folded, SIGNALS), _by_job(view.signals(jobs))),
+        ("plan", _expected_plans(folded), _found_plans(view, jobs)),
+        ("evidence", _kept_evidence(folded, jobs), _found_evidence(view, owners)),
+        ("resource", _expected_use(view, folded), _found_use(view)),
+    ]
+    for kind, expected, found in pairs:
+        yield from _compare(folded, kind, expected, found)
+
+
+def _compare(folded: Folded, kind: str, expected: Rows, found: Rows) -> Iterator[Difference]:
+    for key in sorted({*expected, *found}):
+        stream, what = key[0], " ".join((kind, *map(str, key[1:])))
+        position = folded.last.get(stream, 0)
+        log, row = expected.get(key), found.get(key)
+        if log is None or row is None:
+            yield Difference(stream, position, what, "row", log is not None, row is not None)
+            continue
+        for name, wanted in log.items():
+            if row.get(name) != wanted:
+                yield Difference(stream, position, what, name, wanted, row.get(name))
+
+
+def _listed(view: Reading, table: str, stream: str = "") -> Rows:
+    """A whole table, page by page, keyed by the stream and by what identifies a row within it."""
+    key = LISTED[table]
+    order = stream or key
+    found: Rows = {}
+    after = None
+    while page := view.page(Query(table, order=order, after=after, limit=BATCH)):
+        found.update({((row[stream], row[key]) if stream else (row[key],)): row for row in page})
+        after = (page[-1][order], page[-1][key])
+    return found
+
+
+def _by_job(rows: Iterable[Any]) -> Rows:
+    return {(row.job_id, row.name): _columns(row) for row in rows}
+
+
+def _columns(entity: Any) -> dict[str, Any]:
+    """An entity column by column, as a list of rows shows it."""
+    columns = entity._asdict().items()
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in columns}
+
+
+def _expected_tasks(folded: Folded) -> Rows:
+    return {
+        (task.id,): {
+            **_columns(task),
+            **folded.extras[task.id],
+            "version": folded.versions[task.id],
+        }
+        for task in folded.tasks()
+    }
+
+
+def _expected_jobs(folded: Folded) -> Rows:
+    return {
+        (job.id,): {**_columns(job), **folded.extras[job.id], "version": folded.versions[job.id]}
+        for job in folded.jobs()
+    }
+
+
+def _queue(view: Reading, folded: Folded) -> tuple[Rows, Rows]:
+    """What the log says and what is there."""
+    found = _listed(view, "queue")
+    old = {row["job_id"] for row in found.values() if row["lane"] == row["intent"]}
+    return _expected_queue(folded, old), found
+
+
+def _expected_queue(folded: Folded, old: Collection[str]) -> Rows:
+    """Claimable work, and work that a worker holds; nothing else has a row.
+
+    An `old` row may be from before there were lanes: then its lane is its intent.
+    """
+    rows: Rows = {}
+    for job in folded.jobs():
+        known = {name: getattr(job, name) for name in QueueRow._fields if name in Job._fields}
+        if job.state == "running":
+            held = {"worker": job.worker, "fence": job.fence, "lane": job.intent}
+            rows[job.id,] = {**known, **held}
+        elif claimable(folded, job):
+            lane = job.intent if job.id in old else lane_of(folded.world, job)
+            rows[job.id,] = {**known, "due_at": job.not_before, "worker": None, "lane": lane}
+    return rows
+
+
+def claimable(folded: Folded, job: Job) -> bool:
+    """Whether work waits for a worker: it is queued, and its task waits for no other."""
+    if job.state not in ("queued", "retrying"):
+        return False
+    return job.task_id is None or folded.world.tasks[job.task_id].open_dependencies == 0
+
+
+def _parts(folded: Folded, kind: str) -> Rows:
+    return {
+        (job.id, name): _columns(part)
+        for job in folded.jobs()
+        for name, part in folded.world.parts_of(kind, job.id).items()
+    }
+
+
+def _expected_plans(folded: Folded) -> Rows:
+    return {
+        (job.id,): {"plan": folded.world.plans[job.id]} for job in folded.jobs() if job.plan_version
+    }
+
+
+def _found_plans(view: Reading, jobs: Collection[str]) -> Rows:
+    return {(job_id,): {"plan": plan} for job_id, plan in view.plans(jobs).items()}
+
+
+def _kept_evidence(folded: Folded, jobs: Collection[str]) -> Rows:
+    kept = set(jobs)
+    return {key: row for key, row in folded.evidence.items() if key[0] in kept}
+
+
+def _found_evidence(view: Reading, owners: Mapping[str, str]) -> Rows:
+    rows = _listed(view, "evidence", "run_id")
+    return {(owners.get(run, ""), run, file): row for (run, file), row in rows.items()}
+
+
+def _expected_use(view: Reading, folded: Folded) -> Rows:
+    return {(each.id,): {"in_use": folded.world.in_use(each.id)} for each in view.resources()}
+
+
+def _found_use(view: Reading) -> Rows:
+    return {(each.id,): {"in_use": each.in_use} for each in view.resources()}
+
+
+# ---- invariants ------------------------------------------------------------------------------
+
+
+def offences(view: LogReading, folded: Folded) -> Iterator[Difference]:
+    """Every job whose events, as they stand in the log, break an invariant; job by job.
+
+    Also jobs that cannot be folded, because of an event that must not stand where it does.
+    """
+    folds = {job.id for job in folded.jobs()}
+    for job in folded.world.jobs.values():
+        if job.id in folded.deleted or job.task_id in folded.deleted:
+            continue
+        stream = list(events_of(view, job.id))
+        row = job if job.id in folds else None
+        for number, at, what in invariants.offences([_item(each) for each in stream], row):
+            where, name = stream[at].position, f"invariant {number}"
+            yield Difference(job.id, where, "event", name, "holds", what)
+
+
+def _item(logged: Logged) -> invariants.Item:
+    """The event as a record, or its name alone if nothing more can be read."""
+    try:
+        return read_record(logged)
+    except (DetentError, ValueError):
+        return logged.name
+
+
+# ---- timers ----------------------------------------------------------------------------------
+
+
+def timer_differences(tx: Writing, folded: Folded) -> Iterator[Difference]:
+    """What the store holds to be due, now and some day, against what the log says."""
+    for at in (tx.now(), FAR):
+        due = tx.due(FAR, at)
+        passed = {job.id for job in folded.jobs() if (_deadline(job) or FAR + 1) <= at}
+        over = {
+            (wait.job_id, wait.name)
+            for job in folded.jobs()
+            for wait in folded.world.parts_of(WAITS, job.id).values()
+            if wait.due_at is not None and wait.due_at <= at
+        }
+        for what, log, row in (
+            ("deadline", {(job_id,) for job_id in passed}, {(each,) for each in due.deadlines}),
+            ("wait", over, set(due.waits)),
+        ):
+            for key in sorted(log ^ row):
+                position = folded.last.get(key[0], 0)
+                yield Difference(key[0], position, what, "due", key in log, key in row)
+
+
+def _deadline(job: Job) -> int | None:
+    """The next limit on its time, None once it has ended or was asked to stop."""
+    if job.state in ENDED_JOB or job.cancel_reason is not None:
+        return None
+    return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)

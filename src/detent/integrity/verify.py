@@ -1,0 +1,83 @@
+"""Whether the data is what it should be: chain, fold, rows, invariants, timers, anchor.
+
+Checks first. Seals what was not sealed yet only if nothing was found, and changes nothing else.
+"""
+
+from typing import NamedTuple
+
+from detent.integrity import audit, hash_chain
+from detent.integrity.audit import Difference, Folded
+from detent.integrity.hash_chain import Anchor, Break, Progress, Unsealed
+from detent.store.port import Reading, Store
+
+
+class Verdict(NamedTuple):
+    """What was checked, everything that differs, and what the chain does not speak for.
+
+    `anchor` is where the chain stands.
+    """
+
+    position: int
+    events: int
+    anchor: Anchor
+    differences: list[Difference]
+    #: False if work went on meanwhile, so that due times had no fold to be compared with.
+    timers_checked: bool
+    unsealed: list[Unsealed]
+
+    @property
+    def clean(self) -> bool:
+        return not self.differences and not self.unsealed
+
+
+def verify(
+    store: Store,
+    anchor: Anchor | None = None,
+    progress: Progress | None = None,
+    *,
+    accept_unsealed: bool = False,
+) -> Verdict:
+    """Compare everything in one consistent view, then seal what is new if all is well.
+
+    With `accept_unsealed` events without a timely seal are sealed and accepted, if nothing differs.
+    """
+    with store.read() as view:
+        chain = hash_chain.check(view, progress)
+        breaks = [*chain.breaks, *(hash_chain.compare(view, anchor) if anchor else ())]
+        found = [_difference(each) for each in breaks]
+        folded = audit.fold(view, progress)
+        found += _in_view(view, folded)
+        head = view.head()
+    timers = _timers(store, folded, head)
+    seen = Anchor(chain.position, chain.value.hex())
+    differing, unsealed = found + (timers or []), chain.unsealed
+    if not differing and (accept_unsealed or not unsealed):
+        seen, unsealed = _seal(store, accept=bool(unsealed)), []
+    return Verdict(head, chain.events, seen, differing, timers is not None, unsealed)
+
+
+def _seal(store: Store, *, accept: bool) -> Anchor:
+    if accept:
+        hash_chain.accept(store)
+    else:
+        hash_chain.seal_all(store)
+    with store.read() as view:
+        last = view.last_seal()
+    return Anchor(last.to_position, last.chain.hex()) if last else Anchor(0, hash_chain.START.hex())
+
+
+def _in_view(view: Reading, folded: Folded) -> list[Difference]:
+    offences = audit.offences(view, folded)
+    return [*folded.flaws, *audit.row_differences(view, folded), *offences]
+
+
+def _timers(store: Store, folded: Folded, head: int) -> list[Difference] | None:
+    """Due times, which only a write transaction sees; None if the log has grown since the fold."""
+    with store.write() as tx:
+        if tx.head() != head:
+            return None
+        return list(audit.timer_differences(tx, folded))
+
+
+def _difference(each: Break) -> Difference:
+    return Difference("", each.position, "seal", each.what, each.wanted, each.found)

@@ -1,0 +1,57 @@
+"""The intents of an installation: those of its configuration, or the six to start with."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from detent.errors import Misconfigured
+
+#: What `detent init` writes, and what `detent up` knows without a file.
+STARTER: Mapping[str, Mapping[str, Any]] = {
+    # Tests that fail, or that are not there, are not tried again: a person looks at the report.
+    "runQA": {"command": [sys.executable, "-m", "detent.qa"], "retry": {"retries": 0}},
+    "fixBug": {"agent": "claude", "prompt": "Fix this bug: {payload}"},
+    "refactor": {"agent": "claude", "prompt": "Refactor as asked: {payload}"},
+    "review": {"agent": "claude", "prompt": "Review this: {payload}"},
+    "summarize": {"agent": "claude", "prompt": "Summarize this: {payload}"},
+    "optimizeSelf": {"agent": "claude", "prompt": "Improve your own instructions: {payload}"},
+}
+KINDS = ("command", "agent", "app")
+
+
+def intents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The intents that a configuration file names, each with exactly one way to be done."""
+    named = _tables(tables, "intents", STARTER)
+    for name, intent in named.items():
+        ways = [kind for kind in KINDS if kind in intent]
+        if len(ways) != 1:
+            raise Misconfigured(
+                f"intents.{name} must have exactly one of {', '.join(KINDS)}",
+                setting=f"intents.{name}",
+            )
+        if "command" in intent and not _is_argv(intent["command"]):
+            raise Misconfigured(
+                f'intents.{name}.command must be a list of texts, as in ["pytest", "-q"]',
+                setting=f"intents.{name}.command",
+            )
+    return dict(named)
+
+
+def agents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The agent command lines that a configuration file describes, `[agents.NAME]`."""
+    return dict(_tables(tables, "agents", {}))
+
+
+def _tables(
+    tables: Mapping[str, Any], section: str, otherwise: Mapping[str, Any]
+) -> Mapping[str, Mapping[str, Any]]:
+    named = tables.get(section, otherwise)
+    if not isinstance(named, Mapping) or not all(
+        isinstance(each, Mapping) for each in named.values()
+    ):
+        raise Misconfigured(f"{section} must be tables, [{section}.NAME]", setting=section)
+    return named
+
+
+def _is_argv(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)

@@ -1,0 +1,83 @@
+"""Taking in work that other programs have left in their own transactions.
+
+Such a program inserts one row into `intake` beside its own rows: both are there, or neither. Each
+row is decided and removed in one transaction, so it becomes work exactly once. One that is refused
+stays with its error, and is in the inbox until a person drops it.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from detent.engine import Answer, Ask, batch
+from detent.errors import DetentError, Invalid
+from detent.operations.context import Core
+from detent.operations.refusals import problem
+from detent.operations.registry import OPERATIONS, Caller, Scope
+from detent.store.port import Intake, Writing
+
+log = logging.getLogger("detent.intake")
+
+MOST = 500
+#: What may be asked for in this way: submissions, and nothing that acts on other work.
+ALLOWED = ("submit_task", "submit_job", "add")
+#: Whoever may insert the row may submit; the database has checked that.
+CALLER = Caller("intake", frozenset({Scope.SUBMIT}))
+
+
+def run(core: Core) -> int:
+    """One bounded pass; how many rows were taken in."""
+    with core.store.read() as view:
+        if not view.intake(1):
+            return 0
+    return core.engine.within(lambda tx: _take(core, tx))
+
+
+def _take(core: Core, tx: Writing) -> int:
+    rows = tx.intake(MOST)
+    asks: list[Ask] = []
+    asked: list[int] = []
+    refused: dict[int, DetentError] = {}
+    for row in rows:
+        try:
+            asks += _asks(core, row)
+            asked.append(row.id)
+        except DetentError as error:
+            refused[row.id] = error
+    results = batch.run(tx, asks, core.engine.lifetimes) if asks else []
+    for number, result in zip(asked, results, strict=True):
+        if not isinstance(result, Answer):
+            refused[number] = result
+    for number, refusal in refused.items():
+        log.warning("row %s of intake was refused: %s", number, refusal)
+    taken = [number for number in asked if number not in refused]
+    tx.end_intake(taken, {number: problem(each) for number, each in refused.items()})
+    return len(rows)
+
+
+def _asks(core: Core, row: Intake) -> Sequence[Ask]:
+    """The one command that a row stands for."""
+    operation = OPERATIONS.get(row.operation)
+    if row.operation not in ALLOWED or operation is None or operation.post is None:
+        raise Invalid(
+            f"operation must be one of {', '.join(ALLOWED)}, not {row.operation!r}.",
+            field="operation",
+            given=row.operation,
+            allowed=ALLOWED,
+        )
+    arguments = _body(row)
+    if row.idempotency_key is not None:
+        arguments["idempotency_key"] = row.idempotency_key
+    return operation.post(core, CALLER, **arguments).asks
+
+
+def _body(row: Intake) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(row.body)
+    except ValueError as error:
+        raise Invalid(f"body is not JSON: {error}.", field="body") from None
+    if not isinstance(body, dict):
+        raise Invalid("body must be an object.", field="body", given=body)
+    return body

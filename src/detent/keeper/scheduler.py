@@ -1,0 +1,70 @@
+"""Firing schedules: what is due is submitted, once for each time, however many keepers look."""
+
+import logging
+
+from detent import failpoints
+from detent.errors import DetentError, Unavailable
+from detent.operations.context import Core
+from detent.operations.schedules import note, submit
+from detent.schedule_times import Schedule, due_times, schedule_from, times
+from detent.store.port import Query
+
+log = logging.getLogger("detent.keeper")
+
+#: States in which a task is over, so that the next time does not overlap it.
+OVER = ("done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded", "ready")
+
+
+def run(core: Core) -> int:
+    """One pass; the answer is how many tasks were submitted."""
+    with core.store.read() as view:
+        now = view.now()
+        rows = dict(view.rows("schedules"))
+    return sum(fire(core, schedule_from(name, row), now) for name, row in rows.items())
+
+
+def fire(core: Core, schedule: Schedule, now: int) -> int:
+    """Act on every time of one schedule that is due, and note which comes next."""
+    if schedule.next_at is None and not schedule.paused:
+        note(core, schedule, next_at=next(times(schedule, now)))
+        return 0
+    if schedule.paused or schedule.next_at is None or schedule.next_at > now:
+        return 0
+    fired = 0
+    last_task = schedule.last_task
+    for at in due_times(schedule, now):
+        if schedule.overlap == "skip" and _still_at_work(core, last_task):
+            continue
+        made = _submitted(core, schedule, at)
+        if made is None:
+            continue
+        last_task = made
+        fired += 1
+        failpoints.hit("schedule.submitted")
+    note(
+        core,
+        schedule,
+        last_at=schedule.next_at,
+        last_task=last_task,
+        next_at=next(times(schedule, now)),
+    )
+    return fired
+
+
+def _submitted(core: Core, schedule: Schedule, at: int) -> str | None:
+    """The task for one time; None if it was refused, so that others are not held up."""
+    try:
+        return submit(core, schedule, f"schedule:{schedule.name}:{at}")
+    except Unavailable:
+        raise
+    except DetentError as error:
+        log.warning("schedule %s was not fired: %s", schedule.name, error)
+        return None
+
+
+def _still_at_work(core: Core, task_id: str | None) -> bool:
+    if task_id is None:
+        return False
+    with core.store.read() as view:
+        rows = view.page(Query("tasks", {"id": task_id}))
+    return bool(rows) and rows[0]["state"] not in OVER

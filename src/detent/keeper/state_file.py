@@ -1,0 +1,153 @@
+"""`state.json` and the rows of `system_state`: how the installation stands now.
+
+Written from the feed: within a second of what changed it, and never in the path of a write. Runs
+are counted on from where the last count ended, so that a refresh costs the same however many there
+have been.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from detent import failpoints, feed, private_files, views
+from detent.integrity.hash_chain import trimmed
+from detent.operations.context import Core
+from detent.operations.installation import status, verdict
+from detent.operations.registry import OWNER
+from detent.store.log_walk import batches
+from detent.store.port import Logged, Query, Reading, Writing
+
+#: Events after which the file is out of date, by how their names begin.
+STIRRING = ("task_", "job_", "run_")
+#: The writer's poll, and its pause between two refreshes.
+POLL_S, PAUSE_S = 0.5, 0.2
+#: The state that a run's last event leaves it in.
+ENDED = {
+    "run_succeeded": "succeeded",
+    "run_failed": "failed",
+    "run_timed_out": "timeout",
+    "run_cancelled": "cancelled",
+}
+#: The row that says how many runs have ended in each state, up to which position.
+COUNTED = "run_counts"
+#: In the file's spelling, by the table's.
+NAMES = {
+    "queue_length": "queueLength",
+    "last_run": "lastRun",
+    "stats": "stats",
+    "health": "health",
+    "last_heartbeat": "lastHeartbeat",
+    "last_sync_notion": "lastSyncNotion",
+    "updated_at": "updatedAt",
+}
+
+
+def heartbeat(core: Core) -> int:
+    """The keeper's part: health and the time of its pass."""
+    health = verdict(core).verdict.value
+    with core.store.read() as view:
+        now = views.utc(view.now())
+    core.engine.within(
+        lambda tx: tx.put_rows("system_state", {"health": health, "last_heartbeat": now})
+    )
+    refresh(core)
+    return 1
+
+
+def refresh(core: Core) -> dict[str, Any]:
+    """Bring the rows up to date, and replace the file."""
+    before, counted = _counted(core)
+    values = _values(core)
+
+    def put(tx: Writing) -> None:
+        own = dict(values)
+        if tx.changing("system_state").get(COUNTED) == before:  # else somebody else has counted on
+            own |= {"stats": counted["runs"], COUNTED: counted}
+        tx.put_rows("system_state", own)
+
+    core.engine.within(put)
+    with core.store.read() as view:
+        rows = view.rows("system_state")
+    document = {shown: rows.get(name) for name, shown in NAMES.items()}
+    replace_file(core.settings.data_dir / "state.json", json.dumps(document, indent=2) + "\n")
+    return document
+
+
+def _values(core: Core) -> dict[str, Any]:
+    with core.store.read() as view:
+        now = views.utc(view.now())
+        ended = {"ended_at": (">", 0)}
+        last = view.page(Query("runs", ended, "ended_at", descending=True, limit=1))
+    return {
+        "queue_length": status(core, OWNER)["queueLength"],
+        "last_run": views.shown(last[0]) if last else None,
+        "updated_at": now,
+    }
+
+
+# ---- counting runs ---------------------------------------------------------------------------
+
+
+def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+    """The last count as it is stored, and the count now."""
+    with core.store.read() as view:
+        before = view.rows("system_state").get(COUNTED)
+        if before is None or before["position"] < trimmed(view):
+            return before, {"position": view.head(), "runs": _count_all(view)}
+        return before, _count_on(view, before)
+
+
+def _count_all(view: Reading) -> dict[str, int]:
+    ended = {"ended_at": (">", 0)}
+    counts = Counter(view.count_by(Query("runs", ended), "state"))
+    counts.subtract(view.count_by(Query("runs", {**ended, "outcome": "suspended"}), "state"))
+    return dict(+counts)
+
+
+def _count_on(view: Reading, before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What has ended since; what retention has deleted meanwhile stays counted."""
+    position, runs = before["position"], Counter(before["runs"])
+    for batch in batches(view, position):
+        runs.update(ENDED[event.name] for event in batch if event.name in ENDED and _counts(event))
+        position = batch[-1].position
+    return {"position": position, "runs": dict(runs)}
+
+
+def _counts(event: Logged) -> bool:
+    """A run that was suspended goes on in another one. What was blanked had counted before."""
+    suspends = event.name == "run_succeeded" and event.data
+    return not suspends or json.loads(event.data).get("outcome") != "suspended"
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write beside it and rename over it: nobody reads half of a text."""
+    beside = path.with_name(path.name + ".new")
+    private_files.write_text(beside, text)
+    failpoints.hit("state.replace")
+    beside.replace(path)
+
+
+class StateWriter:
+    """Follows the feed and refreshes the file when something has stirred.
+
+    Events whose refresh failed are delivered again: the file is out of date until one succeeds.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._follower = feed.Follower(
+            core.store, "state", self.deliver, poll_s=POLL_S, pause_s=lambda: PAUSE_S
+        )
+
+    def start(self) -> None:
+        self._follower.start(feed.head(self.core.store))
+
+    def stop(self) -> None:
+        self._follower.stop()
+        self._follower.join()
+
+    def deliver(self, batch: Sequence[Logged]) -> None:
+        if any(event.name.startswith(STIRRING) for event in batch):
+            refresh(self.core)

@@ -1,0 +1,130 @@
+"""What people and programs ask of work that exists: run, retry, resume, unblock, cancel."""
+
+from detent.errors import Refused
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.decide.edit import change
+from detent.kernel.decide.guards import (
+    cancel_reason,
+    dependencies_allow,
+    not_its_own,
+    not_over_a_question,
+    reason_is_gone,
+    refusal,
+)
+from detent.kernel.derived_ids import job_of_task
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Task
+from detent.kernel.predicates import DONE_TASK, has_failed, was_settled
+from detent.kernel.transitions import actions
+
+# ---- running ---------------------------------------------------------------------------------
+
+
+def queue_task(draft: Draft, command: c.QueueTask) -> None:
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "run it")
+    not_over_a_question(task)
+    if draft.may(task, e.TaskRetried):
+        _again(draft, task)
+    else:
+        draft.emit(task.id, e.TaskQueued(job_of_task(task.id, task.jobs + 1)))
+
+
+def retry_task(draft: Draft, command: c.RetryTask) -> None:
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "retry it")
+    if command.changes:
+        change(draft, task, command.changes)
+        task = draft.task(task.id)
+    if task.state == "blocked":
+        reason_is_gone(draft, task)
+        actions.unblock(draft, task)
+    elif draft.may(task, e.TaskRetried):
+        _again(draft, task)
+    else:
+        raise refusal(task, "task_unblocked" if task.lifecycle == "board" else "task_retried")
+
+
+def _again(draft: Draft, task: Task) -> None:
+    dependencies_allow(draft, task)
+    draft.emit(task.id, e.TaskRetried(actions.new_job(draft, task)))
+
+
+def resume_task(draft: Draft, command: c.ResumeTask) -> None:
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "resume it")
+    not_over_a_question(task)
+    draft.emit(task.id, e.TaskResumed())
+
+
+def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
+    """A person says that the reason is gone."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "unblock it")
+    reason_is_gone(draft, task)
+    actions.unblock(draft, task)
+
+
+def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
+    """`dismissed`, or `repeated` if nothing waits for it already, which changes nothing."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "dismiss it")
+    if task.parent_id is None:
+        raise Refused(
+            f"task {task.id} is not a subtask: no task waits for it", code="not_dismissible"
+        )
+    if was_settled(draft, task):
+        return "repeated"
+    if not has_failed(task):
+        raise _not_dismissible(draft, task)
+    actions.dismiss(draft, task, command.reason)
+    return "dismissed"
+
+
+def _not_dismissible(draft: Draft, task: Task) -> Refused:
+    """A live subtask may be cancelled first; a completed one is settled as it is."""
+    done = task.state in DONE_TASK
+    legal = ("cancel",) if draft.may(task, e.TaskCancelled) else ()
+    hint = "Nothing is to be done: its parent does not wait for it." if done else None
+    return Refused(
+        f"subtask {task.id} is {task.state}; only one that failed, timed out, was cancelled or "
+        "exceeded its budget can be dismissed",
+        code="not_dismissible",
+        legal=legal,
+        hint=hint,
+        details={"state": task.state},
+    )
+
+
+def retry_job(draft: Draft, command: c.RetryJob) -> None:
+    job = draft.job(command.job_id)
+    not_its_own(draft, job, "retry it")
+    task = draft.task_of(job)
+    if task is not None:
+        retry_task(draft, c.RetryTask(task.id))
+    elif job.state == "failed":
+        draft.emit(job.id, e.JobRequeued("retried"))
+    else:
+        raise Refused(
+            f"job {job.id} is {job.state}; only a failed one is run again",
+            code="illegal_transition",
+        )
+
+
+# ---- cancelling ------------------------------------------------------------------------------
+
+
+def cancel_task(draft: Draft, command: c.CancelTask) -> str:
+    """Cancel now, or ask the worker to stop. Says which: `cancelled` or `requested`."""
+    cancel_reason(command.reason)
+    return actions.cancel(draft, draft.task(command.task_id), command.reason)
+
+
+def cancel_job(draft: Draft, command: c.CancelJob) -> str:
+    cancel_reason(command.reason)
+    job = draft.job(command.job_id)
+    task = draft.task_of(job)
+    if task is not None:
+        return actions.cancel(draft, task, command.reason)
+    return actions.cancel_job(draft, job, command.reason)

@@ -1,0 +1,196 @@
+"""What people change about work: its fields, its budget, and whether it is kept at all."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from detent.errors import Invalid, NotFound, Refused
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.budget import dollars
+from detent.kernel.budget_reservation import used_up
+from detent.kernel.decide.guards import not_its_own
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Task
+from detent.kernel.predicates import ENDED_JOB, has_ended
+from detent.kernel.priority import priority_from
+from detent.kernel.retention import ending
+from detent.kernel.transitions.actions import complete_wait, unblock
+from detent.kernel.world import RUNS, WAITS
+
+EDITABLE = ("title", "payload", "tags", "priority", "options")
+
+# ---- editing ---------------------------------------------------------------------------------
+
+
+def edit_task(draft: Draft, command: c.EditTask) -> None:
+    """Change what may be changed: all that was named, or nothing."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "change it")
+    _not_ended(task)
+    if command.changes:
+        change(draft, task, command.changes)
+    if command.budget is not None:
+        raise_budget(draft, c.RaiseBudget(task.id, command.budget))
+
+
+def change(draft: Draft, task: Task, given: Mapping[str, Any]) -> None:
+    """Fields of a task; a new priority reaches the job where it stands in the queue."""
+    changes = _checked(given)
+    draft.emit(task.id, e.TaskEdited(changes))
+    job = draft.job_of(task)
+    if "priority" in changes and job is not None and job.state not in ENDED_JOB:
+        draft.emit(job.id, e.JobReprioritised(changes["priority"]))
+
+
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    changes = dict(given)
+    for name in changes:
+        if name not in EDITABLE:
+            raise Invalid(f"{name} cannot be changed", field=name, allowed=EDITABLE)
+    if "priority" in changes:
+        changes["priority"] = priority_from(changes["priority"]).value
+    return changes
+
+
+def _not_ended(task: Task) -> None:
+    if has_ended(task):
+        raise Refused(
+            f"task {task.id} is {task.state} and is not changed any more", code="task_ended"
+        )
+
+
+# ---- budgets ---------------------------------------------------------------------------------
+
+
+def raise_budget(draft: Draft, command: c.RaiseBudget) -> None:
+    """Everything in its tree that only this budget held up goes on."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "raise its budget")
+    _not_ended(task)
+    if command.budget <= task.spent:
+        raise Refused(
+            f"task {task.id} has spent {dollars(task.spent)} dollars already",
+            code="budget_too_small",
+        )
+    draft.emit(task.id, e.BudgetRaised(command.budget))
+    for each in list(draft.tree(draft.task(task.id))):
+        if not used_up(draft, each):
+            _let_go_on(draft, each)
+
+
+def _let_go_on(draft: Draft, task: Task) -> None:
+    waits = draft.parts_of(WAITS, task.job_id or "").values()
+    held_up = [wait for wait in waits if wait.kind in ("budget", "funds")]
+    for wait in held_up:
+        if draft.part(WAITS, wait.job_id, wait.name) is not None:  # a job that wakes drops `funds`
+            complete_wait(draft, wait, "raised")
+    if not held_up and task.state == "blocked" and task.blocked_by == "budget":
+        unblock(draft, task, outcome="raised")
+
+
+# ---- evidence --------------------------------------------------------------------------------
+
+
+def attach_evidence(draft: Draft, command: c.AttachEvidence) -> None:
+    """A worker's run is not interfered with: only its own grant adds to it."""
+    job = draft.job(command.job_id)
+    not_its_own(draft, job, "add evidence to it")
+    if job.state == "running":
+        raise Refused(
+            f"job {job.id} is in the hands of worker {job.worker}",
+            code="held_by_worker",
+            details={"worker": job.worker},
+        )
+    if draft.part(RUNS, job.id, command.run_id) is None:
+        raise NotFound(f"job {job.id} has no run {command.run_id}", code="unknown_run")
+    added = e.EvidenceAdded(
+        command.file, command.kind, command.sha256, command.size, command.media_type
+    )
+    draft.emit(job.id, added, command.run_id)
+
+
+# ---- deleting --------------------------------------------------------------------------------
+
+
+def delete_task(draft: Draft, command: c.DeleteTask) -> None:
+    """The task with everything below it, the lowest first."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "delete it")
+    tree = list(draft.tree(task))
+    reasons = _holding(draft, task, tree)
+    if reasons:
+        raise Refused(
+            f"task {task.id} cannot be deleted: {'; '.join(reasons)}",
+            code="still_needed",
+            details={"reasons": reasons},
+        )
+    for each in reversed(tree):
+        events = draft.versions.get(each.id, 0)
+        draft.emit(each.id, e.TaskDeleted(command.reason, events, each.jobs, _runs(draft, each)))
+
+
+def _runs(draft: Draft, task: Task) -> int:
+    job = draft.job_of(task)
+    return 0 if job is None else job.runs
+
+
+def _holding(draft: Draft, task: Task, tree: list[Task]) -> list[str]:
+    """Everything that keeps a task from being deleted."""
+    reasons = _alive(draft, task)
+    reasons += [f"its subtask {each.id} is {each.state}" for each in tree[1:] if _is_live(each)]
+    inside = {each.id for each in tree}
+    for each in tree:
+        waiting = [name for name in draft.dependents.get(each.id, ()) if name not in inside]
+        reasons += [f"task {name} depends on it" for name in waiting if _still_waits(draft, name)]
+    if task.parent_id is not None and not has_ended(draft.task(task.parent_id)):
+        reasons.append(f"its parent {task.parent_id} has not ended")
+    return reasons
+
+
+def _alive(draft: Draft, task: Task) -> list[str]:
+    reasons = []
+    if task.state in ("queued", "running", "todo", "doing"):
+        reasons.append(f"it is {task.state}")
+    job = draft.job_of(task)
+    if job is not None and job.state not in ENDED_JOB:
+        reasons.append(f"its job {job.id} is {job.state}")
+    return reasons
+
+
+def _is_live(task: Task) -> bool:
+    return ending(task.lifecycle, task.state, task.retries_left) is None
+
+
+def _still_waits(draft: Draft, task_id: str) -> bool:
+    task = draft.find_task(task_id)
+    return task is not None and task.open_dependencies > 0 and not has_ended(task)
+
+
+def delete_job(draft: Draft, command: c.DeleteJob) -> None:
+    job = draft.job(command.job_id)
+    if job.task_id is not None:
+        raise Refused(
+            f"job {job.id} belongs to task {job.task_id}: delete that", code="still_needed"
+        )
+    if job.state not in ENDED_JOB:
+        raise Refused(f"job {job.id} is {job.state}: cancel it first", code="still_needed")
+    tree = list(_jobs_below(draft, job))
+    live = [f"its child {each.id} is {each.state}" for each in tree if each.state not in ENDED_JOB]
+    if live:
+        raise Refused(
+            f"job {job.id} cannot be deleted: {'; '.join(live)}",
+            code="still_needed",
+            details={"reasons": live},
+        )
+    for each in reversed([job, *tree]):
+        events = draft.versions.get(each.id, 0)
+        draft.emit(each.id, e.JobDeleted(command.reason, events, each.runs))
+
+
+def _jobs_below(draft: Draft, job: Job) -> Iterator[Job]:
+    """The jobs that it has made, and those that they have, parents first."""
+    for child_id in draft.children.get(job.id, ()):
+        child = draft.find_job(child_id)
+        if child is not None:
+            yield child
+            yield from _jobs_below(draft, child)

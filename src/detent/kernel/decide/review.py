@@ -1,0 +1,157 @@
+"""What people say to work: accept, reject, answer, signal."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from detent.errors import Refused
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel.decide.control import queue_task
+from detent.kernel.decide.guards import not_its_own, not_over_a_question, seen
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Checkpoint, Job, Task, Wait
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.transitions.actions import complete_wait, signal
+from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
+from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
+
+MAX_EARLY_SIGNALS = 1_000
+
+# ---- review ----------------------------------------------------------------------------------
+
+
+def accept_task(draft: Draft, command: c.AcceptTask) -> None:
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "accept it")
+    not_over_a_question(task)
+    seen(draft, task, command.seen)
+    draft.emit(task.id, e.TaskAccepted(command.comment))
+
+
+def reject_task(draft: Draft, command: c.RejectTask) -> None:
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "reject it")
+    not_over_a_question(task)
+    seen(draft, task, command.seen)
+    draft.emit(task.id, e.TaskRejected(task.rounds + 1, command.comment))
+    _rounds_left(task)
+    if command.run:
+        queue_task(draft, c.QueueTask(task.id))
+
+
+def _rounds_left(task: Task) -> None:
+    most = task.options.get("max_rounds")
+    if most is not None and task.rounds >= most:
+        raise Refused(
+            f"task {task.id} was rejected {task.rounds} times, which is its limit",
+            code="rounds_used",
+        )
+
+
+# ---- questions -------------------------------------------------------------------------------
+
+
+def answer_task(draft: Draft, command: c.AnswerTask) -> str:
+    """Answer an open question; the same answer again is fine, another one is not."""
+    task = draft.task(command.task_id)
+    not_its_own(draft, task, "answer its question")
+    job = draft.job_of(task)
+    asked = task.blocked_detail.get("wait") if task.blocked_by in PEOPLE else None
+    wait = None if job is None else _open_question(draft, job, command.wait or asked, QUESTIONS)
+    if wait is not None:
+        return _answer(draft, wait, command.answer)
+    return _repeated(_first_answer(draft, task, command.wait), command.answer, task.id)
+
+
+def answer_job(draft: Draft, command: c.AnswerJob) -> str:
+    job = draft.job(command.job_id)
+    not_its_own(draft, job, "answer its question")
+    task = draft.task_of(job)
+    if task is not None:
+        return answer_task(draft, c.AnswerTask(task.id, command.answer, command.wait))
+    wait = _open_question(draft, job, command.wait, ANSWERED)
+    if wait is not None:
+        return _answer(draft, wait, command.answer)
+    if command.wait is None:
+        first = _said_anywhere(draft, job.id, command.answer)
+    else:
+        first = _said_before(draft, job.id, command.wait)
+    return _repeated(first, command.answer, job.id)
+
+
+def _open_question(draft: Draft, job: Job, name: str | None, kinds: Collection[str]) -> Wait | None:
+    """The question of that name, or the oldest that is open."""
+    waits: Mapping[str, Wait] = draft.parts_of(WAITS, job.id)
+    asked = [wait for wait in waits.values() if wait.kind in kinds]
+    if name is not None:
+        asked = [wait for wait in asked if wait.name == name]
+    return min(asked, key=lambda wait: wait.begun_at, default=None)
+
+
+def _answer(draft: Draft, wait: Wait, answer: Any) -> str:
+    options = wait.detail.get("options") or ()
+    if options and not wait.detail.get("free_text") and answer not in options:
+        listed = ", ".join(map(str, options))
+        raise Refused(
+            f"the question allows: {listed}; not {answer!r}", code="not_an_option", legal=options
+        )
+    complete_wait(draft, wait, "answered", answer)
+    return "answered"
+
+
+def _first_answer(draft: Draft, task: Task, wait: str | None) -> Mapping[str, Any] | None:
+    if task.answered is not None and wait in (None, task.answered["question"]):
+        return task.answered
+    return None if task.job_id is None else _said_before(draft, task.job_id, wait)
+
+
+def _said_before(draft: Draft, job_id: str, wait: str | None) -> Mapping[str, Any] | None:
+    """What was answered to a question that did not block its task, or of a job alone."""
+    known: Checkpoint | None = draft.part(CHECKPOINTS, job_id, wait or "")
+    if known is None or known.kind != "wait" or known.value["outcome"] == "expired":
+        return None
+    return {"question": wait, "answer": known.value["value"]}
+
+
+def _said_anywhere(draft: Draft, job_id: str, answer: Any) -> Mapping[str, Any] | None:
+    """An answer to some question of a job alone, the same one if there is: nothing tells which
+    question was its last."""
+    known: Mapping[str, Checkpoint] = draft.parts_of(CHECKPOINTS, job_id)
+    said = [
+        {"question": each.name, "answer": each.value["value"]}
+        for each in known.values()
+        if each.kind == "wait" and each.value["outcome"] == "answered"
+    ]
+    return next((each for each in said if each["answer"] == answer), said[-1] if said else None)
+
+
+def _repeated(first: Mapping[str, Any] | None, answer: Any, asked: str) -> str:
+    if first is None:
+        raise Refused(f"{asked} has no open question", code="no_question")
+    if first["answer"] != answer:
+        raise Refused(
+            f"{asked} was answered before, with {first['answer']!r}",
+            code="already_answered",
+            details={"answer": first["answer"]},
+        )
+    return "repeated"
+
+
+# ---- signals ---------------------------------------------------------------------------------
+
+
+def send_signal(draft: Draft, command: c.SendSignal) -> str:
+    """`delivered`, `kept` for a wait that has not begun, or `repeated`, which changes nothing."""
+    job = draft.job(command.job_id)
+    known = draft.parts_of(SIGNALS, job.id)
+    if command.name in known:
+        return "repeated"
+    if job.state in ENDED_JOB:
+        raise Refused(f"job {job.id} is {job.state} and hears no more signals", code="job_ended")
+    if sum(1 for each in known.values() if not each.taken) >= MAX_EARLY_SIGNALS:
+        raise Refused(
+            f"job {job.id} has {MAX_EARLY_SIGNALS} signals that nothing waited for yet",
+            code="too_many_signals",
+        )
+    signal(draft, job.id, command.name, command.value)
+    return "delivered" if draft.part(SIGNALS, job.id, command.name).taken else "kept"

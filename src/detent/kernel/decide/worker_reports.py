@@ -1,0 +1,225 @@
+"""What workers report: a claim, and then under its grant everything that happens to the run."""
+
+from detent.errors import Invalid, Refused
+from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel import plan_steps
+from detent.kernel.budget import Reserved, Short, is_warned
+from detent.kernel.budget_reservation import allowance, over_budget, used_up
+from detent.kernel.decide.guards import held, held_run
+from detent.kernel.derived_ids import run_of_job
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Checkpoint, Job, Run, Task, Wait
+from detent.kernel.retry import failure_class_from
+from detent.kernel.transitions.actions import complete_wait, end_wait, hear_ends, signalled
+from detent.kernel.transitions.between_runs import give_up, lacks_funds, settle
+from detent.kernel.wait_kinds import ASKED, satisfied
+from detent.kernel.world import CHECKPOINTS, WAITS
+
+# ---- claiming --------------------------------------------------------------------------------
+
+
+def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
+    """Take a queued job, or one whose retry is due; the new fence shuts out every earlier claim.
+
+    None if there is no money to start with: then it waits for that, and nobody holds it.
+    """
+    job = draft.job(command.job_id)
+    if job.state == "retrying" and job.not_before <= draft.now:
+        draft.emit(job.id, e.JobRequeued("due"))
+        job = draft.job(job.id)
+    if job.state != "queued" or job.not_before > draft.now or _held_back(draft, job):
+        raise Refused(
+            f"job {job.id} is {job.state} and cannot be claimed now", code="not_claimable"
+        )
+    fence = job.fence + 1
+    attempt = job.attempt if job.resuming else job.attempt + 1
+    planless = job.plan_version == 0 and not job.options.get("planner")
+    run_id = run_of_job(job.id, job.runs + 1) if planless else None
+    draft.emit(job.id, e.JobRunning(command.worker, command.nonce, fence, attempt, run_id))
+    if run_id is not None:
+        draft.emit(job.id, e.RunQueued(command.worker, fence, attempt), run_id)
+        draft.emit(job.id, e.RunStarted(), run_id)
+    if lacks_funds(draft, job, fence, run_id):
+        return None
+    return c.Grant(job.id, fence, command.nonce)
+
+
+def _held_back(draft: Draft, job: Job) -> bool:
+    task = draft.task_of(job)
+    return task is not None and task.open_dependencies > 0
+
+
+# ---- on the way ------------------------------------------------------------------------------
+
+
+def record_checkpoint(draft: Draft, command: c.RecordCheckpoint) -> None:
+    job = held(draft, command.grant)
+    known: Checkpoint | None = draft.part(CHECKPOINTS, job.id, command.name)
+    if known is not None and (known.done or known.kind != "effect"):
+        raise _used_twice(command.name)
+    kind = "step" if known is None else known.kind
+    draft.emit(job.id, e.CheckpointRecorded(kind, command.value, command.step), command.name)
+
+
+def begin_effect(draft: Draft, command: c.BeginEffect) -> None:
+    job = held(draft, command.grant)
+    if draft.part(CHECKPOINTS, job.id, command.name) is not None:
+        raise _used_twice(command.name)
+    draft.emit(job.id, e.EffectBegun(command.policy, command.step), command.name)
+
+
+def _used_twice(name: str) -> Refused:
+    return Refused(
+        f"the name {name!r} was used before in this job",
+        code="name_used_twice",
+        hint="Give every step, effect and wait a name of its own; a loop puts its index into it.",
+    )
+
+
+def report_progress(draft: Draft, command: c.ReportProgress) -> None:
+    job, run = held_run(draft, command.grant, command.run_id)
+    draft.emit(job.id, e.RunProgressed(command.progress, command.note), run.id)
+
+
+def add_evidence(draft: Draft, command: c.AddEvidence) -> None:
+    job, run = held_run(draft, command.grant, command.run_id)
+    added = e.EvidenceAdded(
+        command.file, command.kind, command.sha256, command.size, command.media_type
+    )
+    draft.emit(job.id, added, run.id)
+
+
+def open_session(draft: Draft, command: c.OpenSession) -> None:
+    job = held(draft, command.grant)
+    run = None if command.run_id is None else held_run(draft, command.grant, command.run_id)[1]
+    task = None if run is not None and run.step is not None else draft.task_of(job)
+    if task is not None and task.session_id != command.session_id:
+        draft.emit(task.id, e.SessionOpened(command.session_id))
+    if run is not None and run.session_id != command.session_id:
+        draft.emit(job.id, e.RunJoined(command.session_id), run.id)
+
+
+def reserve_funds(draft: Draft, command: c.ReserveFunds) -> int | None:
+    """What the run may spend from now on in micro-dollars; it is promised to no other run."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    task = draft.task_of(job)
+    found = Reserved(None) if task is None else allowance(draft, task)
+    amount = 0 if isinstance(found, Short) else found.amount
+    if amount is not None:
+        draft.emit(job.id, e.RunReserved(run.cost + amount), run.id)
+    return amount
+
+
+def charge_run(draft: Draft, command: c.ChargeRun) -> str:
+    """Settle what the run has cost so far; `exceeded` if a budget that it draws on is spent."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    added = max(0, command.cost - run.cost)
+    charged = e.RunCharged(
+        run.cost + added,
+        max(command.tokens_in, run.tokens_in),
+        max(command.tokens_out, run.tokens_out),
+    )
+    draft.emit(job.id, charged, run.id)
+    task = draft.task_of(job)
+    if task is None:
+        return "ok"
+    for payer in (task, *draft.ancestors(task)) if added else ():
+        _charge(draft, payer, added, run)
+    return "exceeded" if over_budget(draft, draft.task(task.id)) else "ok"
+
+
+def _charge(draft: Draft, task: Task, amount: int, run: Run) -> None:
+    draft.emit(task.id, e.TaskCharged(amount, run.id))
+    spent = task.spent + amount
+    if (
+        task.budget is not None
+        and not is_warned(task.budget, task.spent)
+        and is_warned(task.budget, spent)
+    ):
+        draft.emit(task.id, e.BudgetWarned(spent, task.budget))
+
+
+# ---- the end of a run ------------------------------------------------------------------------
+
+
+def complete_run(draft: Draft, command: c.CompleteRun) -> str:
+    """A success that is being reported beats a cancel that was asked for meanwhile."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    draft.emit(job.id, e.RunSucceeded(exit_code=command.exit_code), run.id)
+    if run.step is None:
+        draft.emit(job.id, e.JobCompleted(command.result))
+    else:
+        plan_steps.judge(draft, job, run, command.decision, None, command.result)
+    return settle(draft, job.id)
+
+
+def fail_run(draft: Draft, command: c.FailRun) -> str:
+    job, run = held_run(draft, command.grant, command.run_id)
+    kind = failure_class_from(command.error_class).value
+    failed = e.RunFailed(kind, command.error, command.exit_code, command.reset_at)
+    return _end_badly(draft, job, run, failed, failed, command.decision)
+
+
+def time_out_run(draft: Draft, command: c.TimeOutRun) -> str:
+    job, run = held_run(draft, command.grant, command.run_id)
+    failure = e.RunFailed("timeout", command.error)
+    timed_out = e.RunTimedOut(command.limit, command.error)
+    return _end_badly(draft, job, run, timed_out, failure, command.decision)
+
+
+def _end_badly(
+    draft: Draft, job: Job, run: Run, event: e.Event, failure: e.RunFailed, decision: str | None
+) -> str:
+    draft.emit(job.id, event, run.id)
+    if run.step is not None:
+        plan_steps.judge(draft, job, run, decision, failure, None)
+    return settle(draft, job.id)
+
+
+def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
+    """The run sleeps until its wait is over; a signal that came early may end it at once."""
+    job, run = held_run(draft, command.grant, command.run_id)
+    if command.kind not in ASKED:
+        raise Invalid(
+            f"a run cannot wait for {command.kind}", field="kind", given=command.kind, allowed=ASKED
+        )
+    if draft.part(CHECKPOINTS, job.id, command.wait) or draft.part(WAITS, job.id, command.wait):
+        raise _used_twice(command.wait)
+    hear_ends(draft, job, command.needs)
+    begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
+    draft.emit(job.id, begun, command.wait)
+    held_until = draft.now + command.hold_resource_us if command.hold_resource_us else None
+    ended = e.RunSucceeded("suspended", None, command.wait, held_until, command.kind)
+    draft.emit(job.id, ended, run.id)
+    wait: Wait | None = draft.part(WAITS, job.id, command.wait)
+    if wait is not None and run.step is not None and satisfied(wait):
+        end_wait(draft, wait, "signalled", signalled(draft, wait))
+    settle(draft, job.id)
+    _raised_meanwhile(draft, job.id, command)
+    return draft.job(job.id).state
+
+
+def _raised_meanwhile(draft: Draft, job_id: str, command: c.SuspendRun) -> None:
+    """A run was told that its budget is exceeded, and before it slept somebody had raised it.
+
+    Who stops by itself is not told: it would stop again at once.
+    """
+    wait: Wait | None = draft.part(WAITS, job_id, command.wait)
+    task = draft.task_of(draft.job(job_id))
+    told = command.kind == "budget" and command.detail.get("exceeded") is True
+    if told and wait is not None and task is not None and not used_up(draft, task):
+        complete_wait(draft, wait, "raised")
+
+
+def confirm_cancel(draft: Draft, command: c.ConfirmCancel) -> str:
+    job = held(draft, command.grant)
+    if job.cancel_reason is None:
+        raise Refused(f"nobody asked to cancel job {job.id}", code="not_cancelling")
+    for run in draft.live_runs(job.id):
+        draft.emit(job.id, e.RunCancelled(job.cancel_reason), run.id)
+    return settle(draft, job.id)
+
+
+def hand_back(draft: Draft, command: c.HandBack) -> str:
+    return give_up(draft, held(draft, command.grant), "handed_back")

@@ -1,0 +1,148 @@
+"""The plan of a job as it lives: where it comes from, how it is laid out, when it is over."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from detent.kernel import events as e
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Step
+from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, validate
+from detent.kernel.plan_steps import fail, states_of, steps_of, unlease
+from detent.kernel.retry import FailureClass
+from detent.kernel.transitions.actions import fail_job
+
+#: Options that make a job without a plan run as a plan of one step.
+ONE_STEP = (
+    "capabilities_required",
+    "label_selector",
+    "avoid",
+    "critic",
+    "hold_resource_ms",
+    "max_retries",
+)
+
+
+def plan_from(options: Mapping[str, Any], intent: str) -> Mapping[str, Any] | None:
+    """The plan that options bring along, or one step if they ask for resources or a critic."""
+    if "plan" in options:
+        return cast(Mapping[str, Any], options["plan"])
+    if options.get("planner"):
+        return None
+    asked = {name: options[name] for name in ONE_STEP if name in options}
+    return {"steps": [{"name": intent, "intent": intent, **asked}]} if asked else None
+
+
+# ---- predicates and consequences of the couplings --------------------------------------------
+
+
+def brings_a_plan(draft: Draft, record: e.Record) -> bool:
+    event = cast(e.JobCreated, record.event)
+    return bool(event.options) and plan_from(event.options, event.intent) is not None
+
+
+def lay_out_plan(draft: Draft, record: e.Record) -> None:
+    event = cast(e.JobCreated, record.event)
+    document = plan_from(event.options, event.intent)
+    if document is not None:
+        lay_out(draft, draft.job(record.stream), document)
+
+
+def plan_again(draft: Draft, record: e.Record) -> None:
+    """A person's retry of a failed plan: a new version that carries the finished steps over."""
+    job = draft.job(record.stream)
+    lay_out(draft, job, document_of(draft.plan(job.id)))
+
+
+def has_plan(draft: Draft, record: e.Record) -> bool:
+    return draft.job(record.stream).plan_version > 0
+
+
+def plan_is_over(draft: Draft, record: e.Record) -> bool:
+    job = draft.job(record.stream)
+    if job.state != "running" or job.plan_wanted:
+        return False
+    end = finished(draft.plan(job.id), states_of(draft, job.id))
+    return end is PlanEnd.COMPLETED or (end is PlanEnd.FAILED and job.cancel_reason is None)
+
+
+def nothing_is_left(draft: Draft, record: e.Record) -> bool:
+    """A new plan asks for nothing but what is done already: no step will end, so that it must."""
+    return plan_is_over(draft, record) and draft.job(record.stream).cancel_reason is None
+
+
+def end_plan(draft: Draft, record: e.Record) -> None:
+    """The results by step; of a job that is a plan of one step only for its options, just its."""
+    job = draft.job(record.stream)
+    steps = steps_of(draft, job.id)
+    failed = _last_failure(steps, record)
+    if failed is not None:
+        kind = FailureClass(failed.error_class or FailureClass.ERROR)
+        fail_job(draft, job, kind, f"step {failed.name} failed: {failed.error}")
+        return
+    results = {step.name: steps[step.name].result for step in draft.plan(job.id).steps}
+    declared = job.options.get("plan") or job.options.get("planner")
+    draft.emit(job.id, e.JobCompleted(results if declared else results.get(job.intent)))
+
+
+def end_at_once(draft: Draft, record: e.Record) -> None:
+    """A worker took the job and found nothing left to do: only what was started can be done."""
+    job = draft.job(record.stream)
+    task = draft.task_of(job)
+    if task is not None and draft.may(task, e.TaskStarted):
+        draft.emit(task.id, e.TaskStarted(f"{job.id}-r{job.runs}"))  # its last run so far
+    end_plan(draft, record)
+
+
+def _last_failure(steps: Mapping[str, Step], record: e.Record) -> Step | None:
+    """The failure that the job's end is named after."""
+    if isinstance(record.event, e.StepFailed):
+        return steps[record.subject or ""]
+    failed = [step for step in steps.values() if step.state == "failed"]
+    return max(failed, key=lambda step: step.state_at, default=None)
+
+
+def abandon_steps(draft: Draft, record: e.Record) -> None:
+    """A cancelled job: running steps fail, leased ones give their lease back, the rest stay."""
+    for step in steps_of(draft, record.stream).values():
+        if step.state == "running":
+            fail(draft, step, "cancelled", "its job was cancelled", "cancelled")
+        elif step.state == "leased":
+            unlease(draft, step, "cancelled")
+
+
+# ---- laying out ------------------------------------------------------------------------------
+
+
+def lay_out(draft: Draft, job: Job, document: Mapping[str, Any]) -> None:
+    """Record a plan version with its steps; finished steps of the last version are carried over."""
+    lay_out_over(draft, job, document, _carried(draft, job, validate(document)))
+
+
+def lay_out_over(
+    draft: Draft, job: Job, document: Mapping[str, Any], carried: Mapping[str, Any]
+) -> None:
+    """The same with the results of steps that are finished already."""
+    plan = validate(document)
+    version = job.plan_version + 1
+    draft.emit(job.id, e.PlanGenerated(version, document, carried))
+    new = [step for step in plan.steps if step.name not in carried]
+    for step in new:
+        draft.emit(job.id, e.StepPending(version), step.name)
+    for step in new:
+        still = tuple(need for need in step.needs if need not in carried)
+        if still:
+            draft.emit(job.id, e.StepWaitingDeps(still), step.name)
+
+
+def _carried(draft: Draft, job: Job, plan: Plan) -> dict[str, Any]:
+    if job.plan_version == 0:
+        return {}
+    known: dict[str, Step] = steps_of(draft, job.id)
+    kept = carry_over(draft.plan(job.id), plan, states_of(draft, job.id))
+    return {name: known[name].result for name in kept}
+
+
+def document_of(plan: Plan) -> Mapping[str, Any]:
+    """The document that describes a plan, as `validate` reads it."""
+    fields = type(plan.steps[0]).__dataclass_fields__
+    return {"steps": [{name: getattr(step, name) for name in fields} for step in plan.steps]}

@@ -1,0 +1,1 @@
+"""Transitions that commands and couplings share, by topic. Pure."""

@@ -1,0 +1,175 @@
+"""The same verb for many tasks and jobs: each is a command of its own, together they are one batch.
+
+Each has its own outcome: done, or refused with the reason. Scopes are those of the single verbs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from detent.engine import Answer, Ask
+from detent.errors import DetentError, NotFound
+from detent.kernel import commands as c
+from detent.operations import schemas
+from detent.operations.context import Core
+from detent.operations.registry import Caller, Result, Scope, operation
+from detent.operations.requests import reason_from
+
+#: As many as one transaction of the engine takes.
+MAX_TOGETHER = 1_000
+
+Order = Callable[[str], c.Command]
+
+
+@operation(Scope.OPERATE, "POST", "/api/many/run")
+def run_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
+    """Queue tasks, or run them again after a failure; each is done or refused by itself."""
+    return _act(core, caller, ids, c.QueueTask)
+
+
+@operation(Scope.OPERATE, "POST", "/api/many/cancel")
+def cancel_many(
+    core: Core, caller: Caller, *, ids: Sequence[str], reason: str = "cancelled"
+) -> schemas.ActedOn:
+    """Cancel tasks and jobs; each is done or refused by itself."""
+
+    def of_task(task_id: str) -> c.Command:
+        return c.CancelTask(task_id, reason)
+
+    return _act(core, caller, ids, of_task, lambda job_id: c.CancelJob(job_id, reason))
+
+
+@operation(Scope.REVIEW, "POST", "/api/many/accept")
+def accept_many(
+    core: Core,
+    caller: Caller,
+    *,
+    ids: Sequence[str],
+    comment: str | None = None,
+    seen: Mapping[str, int] | None = None,
+) -> schemas.ActedOn:
+    """Accept work that waits for review; each is done or refused by itself."""
+    looked_at = seen or {}
+
+    def of_task(task_id: str) -> c.Command:
+        return c.AcceptTask(task_id, comment, looked_at.get(task_id))
+
+    return _act(core, caller, ids, of_task)
+
+
+@operation(Scope.REVIEW, "POST", "/api/many/reject")
+def reject_many(
+    core: Core,
+    caller: Caller,
+    *,
+    ids: Sequence[str],
+    comment: str | None = None,
+    run: bool = False,
+    seen: Mapping[str, int] | None = None,
+) -> schemas.ActedOn:
+    """Reject work with one comment for all; each is done or refused by itself."""
+    looked_at = seen or {}
+
+    def of_task(task_id: str) -> c.Command:
+        return c.RejectTask(task_id, comment, looked_at.get(task_id), run)
+
+    return _act(core, caller, ids, of_task)
+
+
+@operation(Scope.OPERATE, "POST", "/api/many/resume")
+def resume_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
+    """Go on with timed-out tasks in their sessions; each is done or refused by itself."""
+    return _act(core, caller, ids, c.ResumeTask)
+
+
+@operation(Scope.OPERATE, "POST", "/api/many/retry")
+def retry_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
+    """Run tasks and jobs again with new counts; each is done or refused by itself."""
+    return _act(core, caller, ids, c.RetryTask, c.RetryJob)
+
+
+@operation(Scope.REVIEW, "POST", "/api/many/dismiss")
+def dismiss_many(
+    core: Core, caller: Caller, *, ids: Sequence[str], reason: str | None = None
+) -> schemas.ActedOn:
+    """Stop waiting for subtasks that failed; each is done or refused by itself."""
+    reason = reason_from(reason)
+
+    def of_task(task_id: str) -> c.Command:
+        return c.DismissSubtask(task_id, reason)
+
+    return _act(core, caller, ids, of_task)
+
+
+@operation(Scope.ADMIN, "POST", "/api/many/delete")
+def delete_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
+    """Delete tasks and jobs with their data; each is done or refused by itself."""
+    return _act(core, caller, ids, c.DeleteTask, c.DeleteJob)
+
+
+# ---- parts -----------------------------------------------------------------------------------
+
+#: Where something stands: its state, and the version of its stream.
+Place = tuple[str, int]
+
+
+def _act(
+    core: Core, caller: Caller, ids: Sequence[str], of_task: Order, of_job: Order | None = None
+) -> schemas.ActedOn:
+    """One command for each id that the caller may see, all in one transaction."""
+    named = list(dict.fromkeys(ids))
+    tasks, jobs = _seen(core, caller, named)
+    orders = {each: of_task(each) for each in tasks}
+    if of_job is not None:
+        orders |= {each: of_job(each) for each in jobs}
+    asks = [Ask(orders[each], caller.actor) for each in named if each in orders]
+    answers = core.engine.ask(asks, bulk=True) if asks else []
+    results: dict[str, Result] = dict(zip((e for e in named if e in orders), answers, strict=True))
+    _unless_unavailable(answers)
+    kinds = "task" if of_job is None else "task or job"
+    for each in named:
+        unknown = NotFound(f"There is no {kinds} {each!r}.", code="unknown_task")
+        results.setdefault(each, unknown)
+    return _told(core, caller, {each: results[each] for each in named})
+
+
+def _seen(
+    core: Core, caller: Caller, ids: Sequence[str]
+) -> tuple[dict[str, Place], dict[str, Place]]:
+    """The tasks and the jobs among these that the caller may see."""
+    with core.store.read() as view:
+        tasks = {
+            task.id: (task.state, version)
+            for task, version in view.tasks(ids)
+            if caller.project in (None, task.project)
+        }
+        jobs = {
+            job.id: (job.state, version)
+            for job, version in view.jobs([each for each in ids if each not in tasks])
+            if caller.project in (None, job.project)
+        }
+    return tasks, jobs
+
+
+def _unless_unavailable(answers: Sequence[Result]) -> None:
+    """A database that is away refuses nobody: the whole request is asked again."""
+    failures = [each for each in answers if isinstance(each, DetentError) and each.status >= 500]
+    if failures and len(failures) == len(answers):
+        raise failures[0]
+
+
+def _told(core: Core, caller: Caller, results: Mapping[str, Result]) -> schemas.ActedOn:
+    done = {each: result for each, result in results.items() if isinstance(result, Answer)}
+    tasks, jobs = _seen(core, caller, list(done))
+    places = {**jobs, **tasks}
+    items: list[schemas.Acted] = []
+    for each, answer in done.items():
+        state, version = places.get(each, (None, None))
+        outcome = "deleted" if state is None else answer.value
+        items.append({"id": each, "state": state, "version": version, "outcome": outcome})
+    return {
+        "items": items,
+        "refused": [
+            {"id": each, "code": result.code, "detail": result.message}
+            for each, result in results.items()
+            if isinstance(result, DetentError)
+        ],
+    }

@@ -1,0 +1,102 @@
+"""Pages of rows by cursor: the same page costs the same, however many rows there are.
+
+A cursor names its table and sort and the last row seen, so that a foreign one is told apart.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from detent import views
+from detent.errors import Invalid, NotFound
+from detent.kernel.lifecycle import normalise
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.operations.context import Core, known
+from detent.operations.registry import Caller
+from detent.store.port import Query
+
+MAX_ROWS = 1_000
+#: By table, the columns that a page may be sorted by, with the type of their values.
+SORTS: Mapping[str, Mapping[str, type]] = {
+    "tasks": {"created_at": int, "state_at": int, "priority": str, "id": str},
+    "jobs": {"created_at": int, "state_at": int, "rank": int, "id": str},
+    "runs": {"queued_at": int, "started_at": int, "ended_at": int, "id": str},
+}
+STATES: Mapping[str, tuple[str, ...]] = {
+    "tasks": tuple(
+        dict.fromkeys((*LIFECYCLES["board"].state_names, *LIFECYCLES["review"].state_names))
+    ),
+    "jobs": LIFECYCLES["job"].state_names,
+    "runs": LIFECYCLES["run"].state_names,
+}
+
+
+def page(
+    core: Core,
+    table: str,
+    where: Mapping[str, Any],
+    sort: str,
+    cursor: str | None,
+    limit: int,
+    search: str = "",
+) -> tuple[Sequence[Mapping[str, Any]], str | None]:
+    """Rows as the store has them, and the cursor of the next page if there is one."""
+    if not 1 <= limit <= MAX_ROWS:
+        raise Invalid(f"limit must be from 1 to {MAX_ROWS}.", field="limit", given=limit)
+    column = known(sort.removeprefix("-"), SORTS[table], "sort")
+    after = None if cursor is None else _read_cursor(cursor, table, sort)
+    query = Query(table, where, column, sort.startswith("-"), after, limit + 1, search)
+    with core.store.read() as view:
+        rows = view.page(query)
+    if len(rows) <= limit:
+        return rows, None
+    last = rows[limit - 1]
+    return rows[:limit], _write_cursor(table, sort, last[column], last["id"])
+
+
+def of_project(caller: Caller, where: dict[str, Any], project: str | None) -> dict[str, Any]:
+    """The filter, kept to what the caller may see."""
+    if caller.project is not None and project not in (None, caller.project):
+        raise NotFound(f"There is no project {project!r}.", code="not_found")
+    only = caller.project or project
+    return where if only is None else {**where, "project": only}
+
+
+def states_from(given: str, table: str) -> list[str]:
+    """The states that a filter names, separated by commas."""
+    names = [normalise(each.strip()) for each in given.split(",")]
+    return [known(name, STATES[table], "state", "unknown_state") for name in names]
+
+
+def listed(core: Core, query: Query) -> list[Any]:
+    """All rows of a short list, as people see them."""
+    with core.store.read() as view:
+        return [views.shown(row) for row in view.page(query._replace(limit=MAX_ROWS))]
+
+
+def _write_cursor(table: str, sort: str, value: Any, key: str) -> str:
+    text = msgspec.json.encode([table, sort, value, key])
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, table: str, sort: str) -> tuple[Any, str]:
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        made_for, made_by, value, key = msgspec.json.decode(
+            text, type=tuple[str, str, int | str | None, str]
+        )
+    except (ValueError, msgspec.MsgspecError):
+        raise _foreign("cursor is not one of ours.", cursor) from None
+    if (made_for, made_by) != (table, sort):
+        raise _foreign(f"cursor was made for {made_for} sorted by {made_by}.", cursor)
+    wanted = SORTS[table][sort.removeprefix("-")]
+    if "\0" in key or not (value is None or isinstance(value, wanted)):
+        raise _foreign("cursor is not one of ours.", cursor)
+    return value, key
+
+
+def _foreign(message: str, cursor: str) -> Invalid:
+    hint = "Take the cursor of the last page with the same filter and sort, or begin without one."
+    return Invalid(message, field="cursor", given=cursor, hint=hint)

@@ -1,0 +1,121 @@
+"""The installation as a whole: queue, health, lifecycles, and what stands in its small tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from detent.diagrams.drawing import outline
+from detent.kernel import lifecycle_json
+from detent.kernel.health import Figures, Health, judge
+from detent.kernel.lifecycles import LIFECYCLES, lifecycle
+from detent.kernel.priority import Priority
+from detent.kernel.state_mapping import mapped
+from detent.kernel.state_shapes import APPEARANCES
+from detent.kernel.wait_kinds import PEOPLE, QUESTIONS
+from detent.operations import schemas
+from detent.operations.context import Core
+from detent.operations.cursor_pages import of_project
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.thresholds import thresholds
+from detent.store.port import Query
+
+DAY_US = 86_400_000_000
+#: The mean duration is that of the newest runs of a day, at most so many.
+MAX_RUNS = 200
+
+
+@operation(Scope.READ, "GET", "/status")
+def status(core: Core, caller: Caller) -> schemas.Queue:
+    """How long the queue is, by priority."""
+    queued = of_project(caller, {"state": ["todo", "queued"]}, None)
+    alone = of_project(caller, {"state": "queued", "task_id": None}, None)
+    with core.store.read() as view:
+        tasks = view.count_by(Query("tasks", queued), "priority")
+        jobs = view.count_by(Query("jobs", alone), "priority")
+    by_priority = {each.value: 0 for each in Priority}
+    for counts in (tasks, jobs):
+        for priority, count in counts.items():
+            by_priority[priority] += count
+    return {"queueLength": sum(by_priority.values()), "byPriority": by_priority}
+
+
+@operation(Scope.READ, "GET", "/api/health")
+def health(core: Core, caller: Caller) -> schemas.Health:
+    """Whether all is well in the whole installation, with the reasons."""
+    return cast(schemas.Health, asdict(verdict(core)))
+
+
+def verdict(core: Core) -> Health:
+    """Whether all is well now, by the thresholds of the settings."""
+    return judge(figures(core), thresholds(core.settings))
+
+
+def figures(core: Core) -> Figures:
+    """What the verdict is about, counted now."""
+    with core.store.read() as view:
+        lately = {"ended_at": (">=", view.now() - DAY_US)}
+        ended = view.count_by(Query("runs", lately), "state")
+        suspended = view.count_by(Query("runs", {**lately, "outcome": "suspended"}), "state")
+        queue = view.count_by(Query("tasks", {"state": ["todo", "queued"]}), "state")
+        alone = view.count_by(Query("jobs", {"state": "queued", "task_id": None}), "state")
+        blocked = view.count_by(Query("tasks", {"state": "blocked"}), "blocked_by")
+        ready = view.count_by(Query("tasks", {"state": "ready"}), "state")
+        asked = view.count_by(Query("questions", {"kind": sorted(QUESTIONS)}), "kind")
+        last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MAX_RUNS))
+    # What waits for a person's word is shown apart, not counted as trouble.
+    asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
+    return Figures(
+        succeeded=ended.get("succeeded", 0) - suspended.get("succeeded", 0),
+        failed=ended.get("failed", 0),
+        timed_out=ended.get("timeout", 0),
+        queue=sum(queue.values()) + sum(alone.values()),
+        blocked=sum(blocked.values()) - asking,
+        waiting_for_people=asking + sum(ready.values()) + sum(asked.values()),
+        mean_duration_ms=_mean_ms(last),
+    )
+
+
+def _mean_ms(runs: Sequence[Mapping[str, Any]]) -> int | None:
+    """The mean duration of runs that came to an end of their own."""
+    took = [
+        run["ended_at"] - run["started_at"]
+        for run in runs
+        if run["started_at"] is not None
+        and run["state"] in ("succeeded", "failed", "timeout")
+        and run["outcome"] != "suspended"
+    ]
+    return sum(took) // len(took) // 1_000 if took else None
+
+
+# ---- lifecycles ------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/lifecycles")
+def list_lifecycles(core: Core, caller: Caller) -> schemas.Lifecycles:
+    """The five lifecycles as tables, and how their states look."""
+    looks = {
+        look.value: cast(schemas.Appearance, asdict(each)) for look, each in APPEARANCES.items()
+    }
+    return {"lifecycles": [_exported(name) for name in LIFECYCLES], "appearances": looks}
+
+
+@operation(Scope.READ, "GET", "/api/lifecycles/{name}")
+def show_lifecycle(core: Core, caller: Caller, *, name: str) -> schemas.Lifecycle:
+    """One lifecycle as a table."""
+    return _exported(name)
+
+
+@operation(Scope.READ, "GET", "/api/lifecycles/{name}/diagram")
+def lifecycle_diagram(core: Core, caller: Caller, *, name: str) -> schemas.Diagram:
+    """One lifecycle drawn: where its states stand, and the paths of its arrows."""
+    return cast(schemas.Diagram, outline(lifecycle(name)))
+
+
+@operation(Scope.READ, "GET", "/api/mapping")
+def state_mapping(core: Core, caller: Caller) -> schemas.Mapping:
+    """How a task of either lifecycle looks on the other's board, and as an MCP or A2A task."""
+    return {"items": cast(list[schemas.MappedState], mapped())}
+
+
+def _exported(name: str) -> schemas.Lifecycle:
+    return cast(schemas.Lifecycle, lifecycle_json.export(lifecycle(name)))

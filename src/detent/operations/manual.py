@@ -1,0 +1,228 @@
+"""Work by hand: an operator begins and ends runs, and moves tasks, through the same tables.
+
+A run by hand is a claim like any other, under a name that begins with `hand:`. What a worker holds
+is refused: only its own grant may report.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from detent import views
+from detent.errors import Invalid, Refused
+from detent.kernel import commands as c
+from detent.kernel.entities import Job, Task
+from detent.kernel.retry import FailureClass
+from detent.operations import schemas
+from detent.operations.context import Core, known
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.runs import run_from
+
+HAND = "hand:"
+S_US = 1_000_000
+DEFAULT_HOLD_S = 86_400
+MAX_HOLD_S = 7 * 86_400
+ENDS = ("succeeded", "failed", "timeout", "cancelled")
+CLASSES = tuple(each.value for each in FailureClass)
+
+
+@operation(Scope.OPERATE, "POST", "/api/jobs/{job_id}/runs", status=201)
+def begin_run(
+    core: Core, caller: Caller, *, job_id: str, hold_s: int = DEFAULT_HOLD_S
+) -> schemas.BegunRun:
+    """Begin a run of a queued job by hand; it is the caller's until it is ended, or for so long."""
+    if not 1 <= hold_s <= MAX_HOLD_S:
+        raise Invalid(f"hold_s must be from 1 to {MAX_HOLD_S}.", field="hold_s", given=hold_s)
+    job, _ = core.job(caller, job_id)
+    _not_a_workers(job)
+    if job.plan_version or job.options.get("planner"):
+        raise Refused(f"Job {job_id} has a plan: workers run its steps.", code="not_claimable")
+    worker = HAND + caller.name
+    grant: c.Grant = core.engine.do(c.ClaimJob(job_id, worker, secrets.token_hex(8)), caller.actor)
+
+    def prolong(tx: Any) -> int:
+        until: int = tx.now() + hold_s * S_US
+        tx.renew(worker, [(job_id, grant.fence)], until)
+        return until
+
+    until = core.engine.within(prolong)
+    job, _ = core.job(caller, job_id)
+    return {
+        "id": str(job.run_id),
+        "job_id": job_id,
+        "task_id": job.task_id,
+        "held_until": views.utc(until),
+    }
+
+
+@operation(Scope.OPERATE, "POST", "/api/runs/{run_id}/end")
+def end_run(
+    core: Core,
+    caller: Caller,
+    *,
+    run_id: str,
+    exit_code: int | None = None,
+    error: str | None = None,
+    outcome: str | None = None,
+    error_class: str = "error",
+    result: Any = None,
+) -> schemas.Run:
+    """End a run that was begun by hand; the exit code tells how, unless an outcome is named."""
+    run = core.run(caller, run_id)
+    job, _ = core.job(caller, run["job_id"])
+    how = _outcome(exit_code, error, outcome)
+    known(error_class, CLASSES, "error_class")
+    grant = _grant(job, run_id)
+    if how == "cancelled":
+        _cancel(core, caller, job)
+    core.engine.do(_end(grant, run_id, how, exit_code, error, error_class, result), caller.actor)
+    return run_from(core.run(caller, run_id))
+
+
+@operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/state")
+def set_task_state(
+    core: Core, caller: Caller, *, task_id: str, state: str, reason: str = "set by hand"
+) -> schemas.Moved:
+    """Bring a task into a state by the moves that its lifecycle allows; a worker's is refused."""
+    task, _ = core.task(caller, task_id)
+    move = MOVES[known(state, MOVES, "state", "unknown_state")]
+    if task.job_id is not None:
+        _not_a_workers(core.job(caller, task.job_id)[0])
+    move(core, caller, task, reason)
+    task, version = core.task(caller, task_id)
+    return {"id": task_id, "state": task.state, "version": version, "outcome": None}
+
+
+# ---- runs ------------------------------------------------------------------------------------
+
+
+def _not_a_workers(job: Job) -> None:
+    if job.state == "running" and not str(job.worker).startswith(HAND):
+        raise Refused(
+            f"Job {job.id} is in the hands of worker {job.worker}.",
+            code="held_by_worker",
+            details={"worker": job.worker},
+        )
+
+
+def _grant(job: Job, run_id: str) -> c.Grant:
+    """The grant of a run by hand, which anybody with the scope may use; never a worker's."""
+    _not_a_workers(job)
+    if job.state != "running" or job.run_id != run_id:
+        raise Refused(f"Run {run_id} has ended already.", code="stale_fence")
+    return c.Grant(job.id, job.fence, str(job.nonce))
+
+
+def _outcome(exit_code: int | None, error: str | None, outcome: str | None) -> str:
+    """How the run ended; what was said about it must agree."""
+    if outcome is None:
+        if exit_code is None:
+            raise Invalid("Name an exit_code or an outcome.", field="exit_code", allowed=ENDS)
+        return "succeeded" if exit_code == 0 and error is None else "failed"
+    if outcome == "succeeded" and (exit_code or error is not None):
+        raise Invalid(
+            "A run that succeeded has exit code 0 and no error.", field="outcome", given=outcome
+        )
+    return known(outcome, ENDS, "outcome")
+
+
+def _end(
+    grant: c.Grant,
+    run_id: str,
+    how: str,
+    exit_code: int | None,
+    error: str | None,
+    error_class: str,
+    result: Any,
+) -> c.Report:
+    if how == "succeeded":
+        return c.CompleteRun(grant, run_id, result, 0 if exit_code is None else exit_code)
+    if how == "failed":
+        said = error or f"exit code {exit_code}"
+        return c.FailRun(grant, run_id, error_class, said, exit_code)
+    if how == "timeout":
+        return c.TimeOutRun(grant, run_id, error=error or "over its time, said by hand")
+    return c.ConfirmCancel(grant)
+
+
+def _cancel(core: Core, caller: Caller, job: Job) -> None:
+    asked = (
+        c.CancelJob(job.id, "by hand")
+        if job.task_id is None
+        else c.CancelTask(job.task_id, "by hand")
+    )
+    core.engine.do(asked, caller.actor)
+
+
+# ---- tasks -----------------------------------------------------------------------------------
+
+Move = Callable[[Core, Caller, Task, str], None]
+
+
+def _queue(core: Core, caller: Caller, task: Task, reason: str) -> None:
+    """What was blocked by hand goes on by hand; a question of the work itself wants an answer."""
+    command: c.TaskCommand = c.QueueTask(task.id)
+    if str(task.blocked_detail.get("wait", "")).startswith(HAND):
+        command = c.AnswerTask(task.id, reason)
+    elif task.state == "blocked":
+        command = c.UnblockTask(task.id)
+    core.engine.do(command, caller.actor)
+
+
+def _begin(core: Core, caller: Caller, task: Task, reason: str) -> str:
+    """The run that is in hand, or a new one."""
+    if task.state in ("inbox", "pending"):
+        _queue(core, caller, task, reason)
+        task, _ = core.task(caller, task.id)
+    if task.job_id is None:
+        raise Refused(f"Task {task.id} is {task.state} and has no job.", legal=("run",))
+    job, _ = core.job(caller, task.job_id)
+    if job.state == "running":
+        return str(job.run_id)
+    return begin_run(core, caller, job_id=job.id)["id"]
+
+
+def _start(core: Core, caller: Caller, task: Task, reason: str) -> None:
+    _begin(core, caller, task, reason)
+
+
+def _ended(outcome: str) -> Move:
+    def move(core: Core, caller: Caller, task: Task, reason: str) -> None:
+        run_id = _begin(core, caller, task, reason)
+        error = None if outcome == "succeeded" else reason
+        end_run(core, caller, run_id=run_id, outcome=outcome, error=error)
+
+    return move
+
+
+def _block(core: Core, caller: Caller, task: Task, reason: str) -> None:
+    """A question with the reason as its text: an answer, or setting it to queued, goes on."""
+    run_id = _begin(core, caller, task, reason)
+    run = core.run(caller, run_id)
+    grant = _grant(core.job(caller, run["job_id"])[0], run_id)
+    detail = {"text": reason}
+    wait = HAND + run_id
+    core.engine.do(c.SuspendRun(grant, run_id, wait, "question", detail=detail), caller.actor)
+
+
+def _stop(core: Core, caller: Caller, task: Task, reason: str) -> None:
+    job = None if task.job_id is None else core.job(caller, task.job_id)[0]
+    core.engine.do(c.CancelTask(task.id, reason), caller.actor)
+    if job is not None and job.state == "running":
+        core.engine.do(c.ConfirmCancel(_grant(job, str(job.run_id))), caller.actor)
+
+
+#: By the state that is wanted, how a task of either lifecycle gets there. Accepting and rejecting
+#: are not among them: they are a reviewer's.
+MOVES: Mapping[str, Move] = {
+    "todo": _queue,
+    "queued": _queue,
+    "doing": _start,
+    "running": _start,
+    "done": _ended("succeeded"),
+    "ready": _ended("succeeded"),
+    "failed": _ended("failed"),
+    "timed_out": _ended("timeout"),
+    "blocked": _block,
+    "cancelled": _stop,
+}

@@ -1,0 +1,216 @@
+"""Looking: pages of tasks and jobs, one of them, its history, and why it is not moving."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from detent import views
+from detent.kernel.derived_ids import jobs_of_task
+from detent.kernel.priority import priority_from
+from detent.operations import schemas, why_reasons
+from detent.operations.context import Core, known
+from detent.operations.costs import shown_tasks
+from detent.operations.cursor_pages import MAX_ROWS, listed, of_project, page, states_from
+from detent.operations.registry import Caller, Scope, operation
+from detent.store.port import Query
+
+#: Of one history at a time; the page's cursor leads on.
+MAX_EVENTS = 10_000
+#: Task states that are not an end.
+ACTIVE = ["inbox", "todo", "doing", "blocked", "pending", "queued", "running", "ready"]
+
+# ---- tasks -----------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/tasks")
+def list_tasks(
+    core: Core,
+    caller: Caller,
+    *,
+    state: str | None = None,
+    lifecycle: str | None = None,
+    project: str | None = None,
+    intent: str | None = None,
+    source: str | None = None,
+    priority: str | None = None,
+    tag: str | None = None,
+    parent_id: str | None = None,
+    active: bool = False,
+    search: str = "",
+    sort: str = "-created_at",
+    cursor: str | None = None,
+    limit: int = 100,
+) -> schemas.TaskPage:
+    """A page of tasks: filtered, sorted, by cursor."""
+    where = _given(locals(), "intent", "source", "parent_id")
+    if lifecycle is not None:
+        where["lifecycle"] = known(lifecycle, ("board", "review"), "lifecycle")
+    if priority is not None:
+        where["priority"] = priority_from(priority).value
+    if tag is not None:
+        where["tags"] = tag
+    if state is not None:
+        where["state"] = states_from(state, "tasks")
+    elif active:
+        where["state"] = ACTIVE
+    within = of_project(caller, where, project)
+    rows, after = page(core, "tasks", within, sort, cursor, limit, search)
+    return {"items": tasks_from(core, rows), "cursor": after}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}")
+def show_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Task:
+    """One task with its payload and where it stands."""
+    core.task(caller, task_id)
+    with core.store.read() as view:
+        return shown_tasks(view, view.page(Query("tasks", {"id": task_id})))[0]
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/events")
+def task_events(core: Core, caller: Caller, *, task_id: str, after: int = 0) -> schemas.Log:
+    """The task's history and its jobs', in the order in which it happened, 10,000 at a time."""
+    task, _ = core.task(caller, task_id)
+    return _events(core, [task_id, *jobs_of_task(task_id, task.jobs)], after)
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/jobs")
+def task_jobs(core: Core, caller: Caller, *, task_id: str) -> schemas.Jobs:
+    """The jobs of a task, oldest first."""
+    core.task(caller, task_id)
+    return {"items": listed(core, Query("jobs", {"task_id": task_id}, "created_at"))}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/steps")
+def task_steps(core: Core, caller: Caller, *, task_id: str) -> schemas.Steps:
+    """The steps of a task's plans."""
+    jobs = jobs_of(core, caller, task_id)
+    return {"items": listed(core, Query("steps", {"job_id": jobs}, "name")) if jobs else []}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/subtasks")
+def subtasks(core: Core, caller: Caller, *, task_id: str) -> schemas.Tasks:
+    """The direct subtasks of a task, oldest first."""
+    core.task(caller, task_id)
+    return {"items": _tasks(core, Query("tasks", {"parent_id": task_id}, "created_at"))}
+
+
+@operation(Scope.READ, "GET", "/api/tasks/{task_id}/why")
+def why(core: Core, caller: Caller, *, task_id: str) -> schemas.Why:
+    """Why a task is not moving, who can clear it, and what is legal now."""
+    task, _ = core.task(caller, task_id)
+    with core.store.read() as view:
+        return cast(schemas.Why, why_reasons.why(why_reasons.look_with(core, view), task))
+
+
+# ---- jobs ------------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/jobs")
+def list_jobs(
+    core: Core,
+    caller: Caller,
+    *,
+    state: str | None = None,
+    project: str | None = None,
+    intent: str | None = None,
+    task_id: str | None = None,
+    search: str = "",
+    sort: str = "-created_at",
+    cursor: str | None = None,
+    limit: int = 100,
+) -> schemas.JobPage:
+    """A page of jobs: filtered, sorted, by cursor."""
+    where = _given(locals(), "intent", "task_id")
+    if state is not None:
+        where["state"] = states_from(state, "jobs")
+    within = of_project(caller, where, project)
+    rows, after = page(core, "jobs", within, sort, cursor, limit, search)
+    return {"items": [job_from(row) for row in rows], "cursor": after}
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}")
+def show_job(core: Core, caller: Caller, *, job_id: str) -> schemas.Job:
+    """One job with its result or error."""
+    core.job(caller, job_id)
+    with core.store.read() as view:
+        return job_from(view.page(Query("jobs", {"id": job_id}))[0])
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}/events")
+def job_events(core: Core, caller: Caller, *, job_id: str, after: int = 0) -> schemas.Log:
+    """The job's history, 10,000 events at a time."""
+    core.job(caller, job_id)
+    return _events(core, [job_id], after)
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}/steps")
+def job_steps(core: Core, caller: Caller, *, job_id: str) -> schemas.Steps:
+    """The steps of a job's plans."""
+    core.job(caller, job_id)
+    return {"items": listed(core, Query("steps", {"job_id": job_id}, "name"))}
+
+
+@operation(Scope.READ, "GET", "/api/jobs/{job_id}/why")
+def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
+    """Why a job is not moving, who can clear it, and what is legal now."""
+    job, _ = core.job(caller, job_id)
+    with core.store.read() as view:
+        return cast(schemas.Why, why_reasons.why_job(why_reasons.look_with(core, view), job))
+
+
+# ---- the log ---------------------------------------------------------------------------------
+
+
+@operation(Scope.READ, "GET", "/api/log")
+def list_events(
+    core: Core, caller: Caller, *, after: int = 0, limit: int = MAX_ROWS
+) -> schemas.Log:
+    """The log from any position, in commit order; `cursor` is where to go on."""
+    with core.store.read() as view:
+        found = view.events(after, limit)
+    seen = [each for each in found if caller.project in (None, each.project)]
+    return {
+        "events": [cast(schemas.Event, views.event(each)) for each in seen],
+        "cursor": found[-1].position if found else after,
+    }
+
+
+def _events(core: Core, streams: Sequence[str], after: int) -> schemas.Log:
+    with core.store.read() as view:
+        found = [each for one in streams for each in view.events(after, MAX_EVENTS, stream=one)]
+    shown = sorted(found)[:MAX_EVENTS]
+    return {
+        "events": [cast(schemas.Event, views.event(each)) for each in shown],
+        "cursor": shown[-1].position if shown else after,
+    }
+
+
+# ---- parts -----------------------------------------------------------------------------------
+
+
+def jobs_of(core: Core, caller: Caller, task_id: str) -> list[str]:
+    """The ids of a task's jobs, oldest first."""
+    return [row["id"] for row in task_jobs(core, caller, task_id=task_id)["items"]]
+
+
+def result_of(core: Core, caller: Caller, task_id: str) -> Any:
+    """The result of a task's last job, None while there is none."""
+    task, _ = core.task(caller, task_id)
+    return None if task.job_id is None else core.job(caller, task.job_id)[0].result
+
+
+def tasks_from(core: Core, rows: Sequence[Mapping[str, Any]]) -> list[schemas.Task]:
+    with core.store.read() as view:
+        return shown_tasks(view, rows)
+
+
+def _tasks(core: Core, query: Query) -> list[schemas.Task]:
+    with core.store.read() as view:
+        return shown_tasks(view, view.page(query._replace(limit=MAX_ROWS)))
+
+
+def job_from(row: Mapping[str, Any]) -> schemas.Job:
+    return cast(schemas.Job, views.shown(row))
+
+
+def _given(names: Mapping[str, Any], *wanted: str) -> dict[str, Any]:
+    return {name: names[name] for name in wanted if names[name] is not None}

@@ -1,0 +1,41 @@
+"""Runs that ended lately: a bounded look, newest first, for figures and for charts. Reads only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from detent.kernel.entities import Job
+from detent.store.port import Query, Reading
+
+#: At most so many runs are looked at, and so many at once.
+MAX_RUNS = 10_000
+PAGE = 1_000
+
+Run = Mapping[str, Any]
+
+
+def ended_since(view: Reading, since: int) -> list[Run]:
+    """The runs that ended since then, up to the bound."""
+    found: list[Run] = []
+    after = None
+    while len(found) < MAX_RUNS:
+        where = {"ended_at": (">=", since)}
+        page = view.page(Query("runs", where, "ended_at", True, after, PAGE))
+        found += page
+        if len(page) < PAGE:
+            break
+        after = (page[-1]["ended_at"], page[-1]["id"])
+    return found
+
+
+def jobs_of(view: Reading, runs: Sequence[Run]) -> Iterator[Job]:
+    ids = sorted({run["job_id"] for run in runs})
+    for at in range(0, len(ids), PAGE):
+        yield from (job for job, _ in view.jobs(ids[at : at + PAGE]))
+
+
+def at_percent(ordered: Sequence[float], percent: int) -> float | None:
+    """The smallest value that so many per cent do not exceed, None without any."""
+    if not ordered:
+        return None
+    rank = -(-len(ordered) * percent // 100)
+    return round(ordered[max(rank, 1) - 1], 3)

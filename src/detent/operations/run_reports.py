@@ -1,0 +1,186 @@
+"""What a run says through its own door: subtasks, progress, evidence and questions.
+
+Everything is written under the run's claim, and nothing goes beyond the limits of its own task.
+"""
+
+import base64 as base_64
+import binascii
+import mimetypes
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import Any, cast
+
+from detent.errors import Invalid, Refused, TooLarge
+from detent.kernel import commands as c
+from detent.kernel.entities import Task
+from detent.kernel.evidence_types import is_question, type_of
+from detent.operations import schemas
+from detent.operations.budgets import left, line
+from detent.operations.context import Core
+from detent.operations.evidence import ANY, checked_name
+from detent.operations.intake import submitted
+from detent.operations.registry import Caller, Scope, operation
+from detent.operations.run_tokens import Own, counted, own_of, writer
+from detent.redaction import redact, redact_value
+from detent.store.port import Query, Reading
+from detent.submission.request import SubtaskRequest
+from detent.submission.subtask import submit_own_subtask
+
+MAX_OPTIONS = 20
+LONGEST_QUESTION = 10_000
+LONGEST_NOTE = 2_000
+
+# ---- subtasks --------------------------------------------------------------------------------
+
+
+@operation(Scope.RUN, "POST", "/api/run/subtasks", status=201, request=SubtaskRequest)
+def own_subtask(core: Core, caller: Caller, /, **given: Any) -> schemas.Submitted:
+    """Create a subtask of the run's own task and queue it, within the limits of the task."""
+    with core.store.read() as view:
+        own = own_of(view, caller)
+        task = _own_task(own)
+        rest = left(line(view, task))
+    made = submit_own_subtask(core.submissions(caller), task, rest, redact_value(given))
+    counted(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
+    return submitted(core.engine.ask([made.ask()._replace(grant=own.grant)]))
+
+
+def _own_task(own: Own) -> Task:
+    if own.task is None:
+        raise Refused(f"The job {own.job.id} has no task, and so no subtasks.")
+    return own.task
+
+
+# ---- reporting -------------------------------------------------------------------------------
+
+
+@operation(Scope.RUN, "POST", "/api/run/progress")
+def own_progress(
+    core: Core, caller: Caller, *, progress: float | None = None, note: str | None = None
+) -> schemas.OwnReport:
+    """Say how far the run is, from 0 to 1, or what it is doing."""
+    if progress is None and note is None:
+        raise Invalid("Say progress, a note, or both.", field="progress")
+    if progress is not None and not 0 <= progress <= 1:
+        raise Invalid("progress must be from 0 to 1.", field="progress", given=progress)
+    if note is not None and len(note) > LONGEST_NOTE:
+        raise Invalid(f"note must have at most {LONGEST_NOTE} characters.", field="note")
+    own = writer(core, caller)
+    said = None if note is None else redact(note)
+    core.engine.do(c.ReportProgress(own.grant, own.run_id, progress, said), caller.actor)
+    return {"run_id": own.run_id, "outcome": "reported"}
+
+
+@operation(Scope.RUN, "POST", "/api/run/evidence", status=201)
+def own_evidence(
+    core: Core,
+    caller: Caller,
+    *,
+    name: str,
+    text: str | None = None,
+    base64: str | None = None,
+) -> schemas.OwnEvidence:
+    """Add a small file to the run's evidence, as text or as base64."""
+    data = _content(text, base64)
+    limit = core.settings.run_evidence_limit
+    if len(data) > limit:
+        raise TooLarge(f"Evidence through this door has at most {limit} bytes.", limit=limit)
+    own = writer(core, caller)
+    _room_for_evidence(core, own.run_id, checked_name(name))
+    blob = core.store.blobs.put(BytesIO(data))
+    kind, media_type = type_of(name).value, mimetypes.guess_type(name)[0] or ANY
+    added = c.AddEvidence(own.grant, own.run_id, name, kind, blob.sha256, blob.size, media_type)
+    core.engine.do(added, caller.actor)
+    return {
+        "run_id": own.run_id,
+        "file": name,
+        "kind": kind,
+        "sha256": blob.sha256,
+        "size": blob.size,
+    }
+
+
+def _content(plain: str | None, encoded: str | None) -> bytes:
+    if (plain is None) == (encoded is None):
+        raise Invalid("Give the content as text or as base64, and not both.", field="text")
+    if plain is not None:
+        return plain.encode()
+    try:
+        return base_64.b64decode(encoded or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise Invalid("base64 cannot be decoded.", field="base64") from None
+
+
+def _room_for_evidence(core: Core, run_id: str, name: str) -> None:
+    most = core.settings.run_evidence_files
+    with core.store.read() as view:
+        there = view.page(Query("evidence", {"run_id": run_id}, limit=most))
+    if any(row["file"] == name for row in there):
+        raise Refused(f"The run has evidence {name!r} already.", code="evidence_exists")
+    if len(there) >= most:
+        raise Refused(
+            f"The run has {most} pieces of evidence, which is the limit.", code="too_many"
+        )
+
+
+# ---- asking ----------------------------------------------------------------------------------
+
+
+@operation(Scope.RUN, "POST", "/api/run/ask")
+def own_question(
+    core: Core,
+    caller: Caller,
+    *,
+    text: str,
+    options: Sequence[Any] = (),
+    default: Any = None,
+    expires_in_s: int | None = None,
+) -> schemas.OwnQuestion:
+    """Ask a person. The question counts when the run's process ends with exit code 0."""
+    question = redact_value(_question(text, options, default, expires_in_s))
+    own = writer(core, caller)
+    with core.store.read() as view:
+        first = asked(view, own.job.id, own.run_id)
+    if first not in (None, question):
+        raise Refused("This run has asked another question already.", code="already_asked")
+    if first is None:
+        command = c.RecordCheckpoint(own.grant, _asked_as(own.run_id), question)
+        core.engine.do(command, caller.actor)
+    following = "End now with exit code 0. You go on in the same session once it is answered."
+    outcome = "asked" if first is None else "repeated"
+    return {"run_id": own.run_id, "outcome": outcome, "next": following}
+
+
+def asked(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
+    """The question that a run has asked through its door; whoever ends the run well asks it.
+
+    `text`, `options`, and where they were given `default` and `expires_in_s`.
+    """
+    for found in view.checkpoints([(job_id, _asked_as(run_id))]):
+        return cast(Mapping[str, Any], found.value)
+    return None
+
+
+def _asked_as(run_id: str) -> str:
+    return f"question:{run_id}"
+
+
+def _question(
+    asking: str, options: Sequence[Any], default: Any, expires_in_s: int | None
+) -> dict[str, Any]:
+    if not asking.strip() or len(asking) > LONGEST_QUESTION:
+        raise Invalid(
+            f"text must be a question of at most {LONGEST_QUESTION} characters.", field="text"
+        )
+    if not is_question(asking, options):
+        raise Invalid("A question has a question mark or options.", field="text", given=asking)
+    if len(options) > MAX_OPTIONS:
+        raise Invalid(f"options has more than {MAX_OPTIONS} entries.", field="options")
+    if default is not None and options and default not in options:
+        raise Invalid("default must be one of the options.", field="default", given=default)
+    question: dict[str, Any] = {"text": asking, "options": list(options)}
+    if default is not None:
+        question["default"] = default
+    if expires_in_s is not None:
+        question["expires_in_s"] = expires_in_s
+    return question

@@ -1,0 +1,386 @@
+"""The shapes of work: tasks, jobs, runs, and the answers to what one asks of them. Types only."""
+
+from typing import Any, Literal
+
+from typing_extensions import TypedDict
+
+from detent.operations.schemas.costs_schema import Elsewhere, Usage
+
+# ---- tasks and jobs --------------------------------------------------------------------------
+
+
+class Task(TypedDict):
+    """A task with its payload and where it stands."""
+
+    id: str
+    project: str
+    lifecycle: str
+    state: str
+    state_at: str
+    intent: str
+    source: str
+    priority: str
+    title: str
+    payload: Any
+    tags: list[str]
+    root_id: str
+    parent_id: str | None
+    depth: int
+    jobs: int
+    job_id: str | None
+    depends_on: list[str]
+    open_dependencies: int
+    failed_dependency: str | None
+    open_subtasks: int
+    subtasks: int
+    failed_subtask: str | None
+    #: Subtasks, at any depth, that it no longer waits for although they were not completed.
+    settled: list[str]
+    blocked_by: str | None
+    blocked_detail: dict[str, Any]
+    retries_left: int | None
+    answered: dict[str, Any] | None
+    rounds: int
+    comment: str | None
+    session_id: str | None
+    budget: float | None
+    spent: float
+    cancel_reason: str | None
+    #: How its job has failed, if that is where it stands: `lost` is a quarantine.
+    error_class: str | None
+    options: dict[str, Any]
+    created_by: str
+    created_at: str
+    version: int
+    usage: Usage
+    elsewhere: Elsewhere
+
+
+class Job(TypedDict):
+    """A job with its result or error."""
+
+    id: str
+    project: str
+    state: str
+    state_at: str
+    intent: str
+    priority: str
+    payload: Any
+    root_id: str
+    task_id: str | None
+    parent_job_id: str | None
+    queued_at: str
+    not_before: str
+    attempt: int
+    failures: dict[str, int]
+    lost: int
+    fence: int
+    worker: str | None
+    runs: int
+    run_id: str | None
+    cancel_reason: str | None
+    plan_version: int
+    replans: int
+    concurrency_key: str | None
+    queue_deadline: str | None
+    job_deadline: str | None
+    options: dict[str, Any]
+    result: Any
+    error_class: str | None
+    error: str | None
+    created_at: str
+    ended_at: str | None
+    version: int
+
+
+class Run(TypedDict):
+    """One execution of a job or of a step."""
+
+    id: str
+    job_id: str
+    state: str
+    attempt: int
+    fence: int
+    worker: str
+    queued_at: str
+    step: str | None
+    started_at: str | None
+    ended_at: str | None
+    outcome: str | None
+    exit_code: int | None
+    error_class: str | None
+    error: str | None
+    session_id: str | None
+    cost: float
+    tokens_in: int
+    tokens_out: int
+    progress: float | None
+    note: str | None
+    reserved: float | None
+    reason: str | None
+
+
+class Step(TypedDict):
+    """One node of a plan."""
+
+    job_id: str
+    plan_version: int
+    name: str
+    state: str
+    state_at: str
+    retries: int
+    lost: int
+    not_before: str
+    run_id: str | None
+    resource: str | None
+    last_resource: str | None
+    held_until: str | None
+    avoid: list[str]
+    wait: str | None
+    reason: str | None
+    result: Any
+    error_class: str | None
+    error: str | None
+
+
+class Evidence(TypedDict):
+    """A file that a run left behind."""
+
+    run_id: str
+    file: str
+    kind: str
+    sha256: str
+    size: int
+    media_type: str
+    at: str
+
+
+class Event(TypedDict):
+    """One event of the log."""
+
+    position: int
+    stream: str
+    version: int
+    name: str
+    subject: str | None
+    project: str
+    at: str
+    actor: str
+    data: Any
+
+
+class Output(TypedDict):
+    """A piece of what a run has written; `offset` is where the next one begins."""
+
+    run_id: str | None
+    text: str
+    offset: int
+    ended: bool
+
+
+# ---- answers to verbs ------------------------------------------------------------------------
+
+
+class Added(TypedDict):
+    """A task of the plain door."""
+
+    taskId: str
+    status: str
+    repeated: bool
+
+
+class Submitted(TypedDict):
+    """`repeated`: an earlier submission with this idempotency key made it."""
+
+    id: str
+    repeated: bool
+
+
+class RefusedTask(TypedDict):
+    """One task of many that was refused alone."""
+
+    index: int
+    code: str
+    detail: str
+
+
+class SubmittedMany(TypedDict):
+    """The ids of what was taken, in order, and what was refused with the reason."""
+
+    ids: list[str]
+    refused: list[RefusedTask]
+
+
+class Moved(TypedDict):
+    """Where a task or job stands after a verb."""
+
+    id: str
+    state: str
+    version: int
+    outcome: Any
+
+
+class Acted(TypedDict):
+    """One of many that a verb was carried out on; state and version are null if it was deleted."""
+
+    id: str
+    state: str | None
+    version: int | None
+    outcome: Any
+
+
+class RefusedWork(TypedDict):
+    """One of many that was refused by itself."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class ActedOn(TypedDict):
+    """Every id that was named, once: among what was done, or among what was refused."""
+
+    items: list[Acted]
+    refused: list[RefusedWork]
+
+
+class Signalled(TypedDict):
+    """`delivered`, `kept` for a wait that has not begun, or `repeated`."""
+
+    id: str
+    outcome: str
+
+
+class Deleted(TypedDict):
+    id: str
+    outcome: Literal["deleted"]
+
+
+# ---- pages and lists -------------------------------------------------------------------------
+
+
+class TaskPage(TypedDict):
+    """`cursor` is null on the last page."""
+
+    items: list[Task]
+    cursor: str | None
+
+
+class JobPage(TypedDict):
+    items: list[Job]
+    cursor: str | None
+
+
+class RunPage(TypedDict):
+    """A page may hold fewer rows than asked for; it is the last one only without a cursor."""
+
+    items: list[Run]
+    cursor: str | None
+
+
+class Tasks(TypedDict):
+    items: list[Task]
+
+
+class JobQuestion(TypedDict):
+    """An open question of a job that has no task: `name` is what `answer_job` calls `question`."""
+
+    job_id: str
+    name: str
+    kind: str
+    begun_at: str
+    step: str | None
+    due_at: str | None
+    detail: dict[str, Any]
+    project: str
+    intent: str
+    priority: str
+    state: str
+
+
+class RefusedRow(TypedDict):
+    """A submission that another program left in its own transaction, and why it was refused."""
+
+    id: str
+    operation: str
+    project: str
+    intent: str
+    #: What was inserted, as text.
+    body: str
+    idempotency_key: str | None
+    refused_at: str
+    code: str
+    field: str | None
+    detail: str
+
+
+class RefusedRows(TypedDict):
+    items: list[RefusedRow]
+
+
+class Suggestion(TypedDict):
+    """A verb that would be accepted now, the task that it is for, and how it is typed."""
+
+    action: str
+    id: str
+    command: str
+
+
+class InboxTask(Task):
+    """A task that waits for a person, with what can be done about it now."""
+
+    actions: list[Suggestion]
+
+
+class Inbox(TypedDict):
+    """Tasks that wait for a person, what jobs without a task ask, and refused submissions of
+    other programs' transactions; each oldest first."""
+
+    items: list[InboxTask]
+    questions: list[JobQuestion]
+    refused: list[RefusedRow]
+
+
+class Jobs(TypedDict):
+    items: list[Job]
+
+
+class Runs(TypedDict):
+    items: list[Run]
+
+
+class Steps(TypedDict):
+    items: list[Step]
+
+
+class EvidenceList(TypedDict):
+    items: list[Evidence]
+
+
+class Log(TypedDict):
+    """A piece of the log, or of a history; `cursor` is the position after which to go on."""
+
+    events: list[Event]
+    cursor: int
+
+
+class Reason(TypedDict):
+    """One reason that something is not moving, and when detent looks at it again."""
+
+    reason: str
+    cleared_by: str
+    how: str
+    looks_again: str
+    looks_again_at: str | None
+    detail: dict[str, Any]
+    actions: list[Suggestion]
+
+
+class Why(TypedDict):
+    """Every reason, and the legal next actions."""
+
+    id: str
+    state: str
+    since: str
+    reasons: list[Reason]
+    actions: list[str]

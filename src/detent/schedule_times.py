@@ -1,0 +1,127 @@
+"""Schedules: when work is due by a cron expression with its time zone, or by an interval.
+
+Pure but for the zone database: the caller brings the time. All times are integer microseconds.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from detent.errors import Invalid
+
+S_US = 1_000_000
+#: What happens when a time comes while the last one's work is not over.
+OVERLAPS = ("allow", "skip")
+#: What happens with times that passed while nobody was there: each, one for all, or none.
+MISSED = ("all", "once", "skip")
+#: At most so many missed times are made up for at once.
+MAX_MISSED = 100
+#: A time is missed when it is found later than this.
+LATE_US = 60 * S_US
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What is submitted, and when. Exactly one of `cron` and `every_s` is given."""
+
+    name: str
+    intent: str
+    cron: str | None = None
+    timezone: str = "UTC"
+    every_s: int | None = None
+    overlap: str = "skip"
+    missed: str = "once"
+    paused: bool = False
+    lifecycle: str = "board"
+    project: str | None = None
+    priority: str = "P2"
+    payload: Any = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    #: How long after each time its task starts, as `10m`, or a time before which none starts.
+    not_before: str | None = None
+    #: The time that comes next, the last one that was acted on, and the task that it made.
+    next_at: int | None = None
+    last_at: int | None = None
+    last_task: str | None = None
+
+
+def schedule_from(name: str, row: Mapping[str, Any]) -> Schedule:
+    """A schedule from its row or from what somebody wrote, each field checked."""
+    known = {each.name for each in fields(Schedule)} - {"name"}
+    for given in row:
+        if given not in known:
+            raise _wrong(given, row[given], sorted(known), "there is no such field")
+    schedule = Schedule(name=name, **row)
+    if (schedule.cron is None) == (schedule.every_s is None):
+        raise _wrong("cron", schedule.cron, (), "give exactly one of cron and every_s")
+    if schedule.overlap not in OVERLAPS:
+        raise _wrong("overlap", schedule.overlap, OVERLAPS)
+    if schedule.missed not in MISSED:
+        raise _wrong("missed", schedule.missed, MISSED)
+    if schedule.every_s is not None and not _is_interval(schedule.every_s):
+        raise _wrong("every_s", schedule.every_s, (), "it must be 1 to 31536000 seconds")
+    if schedule.cron is not None:
+        next(_cron(schedule, 0))
+    return schedule
+
+
+def _is_interval(seconds: object) -> bool:
+    return isinstance(seconds, int) and not isinstance(seconds, bool) and 1 <= seconds <= 31_536_000
+
+
+def times(schedule: Schedule, after: int) -> Iterator[int]:
+    """The times after a moment, one after the other, for ever."""
+    if schedule.every_s is None:
+        yield from _cron(schedule, after)
+    else:
+        step = schedule.every_s * S_US
+        at = after + step if schedule.last_at is None else schedule.last_at + step
+        if at <= after:
+            at += (after - at) // step * step + step
+        while True:
+            yield at
+            at += step
+
+
+def _cron(schedule: Schedule, after: int) -> Iterator[int]:
+    try:
+        zone = ZoneInfo(schedule.timezone)
+        moments = CronSim(
+            schedule.cron or "", datetime.fromtimestamp(after / S_US, UTC).astimezone(zone)
+        )
+    except CronSimError as error:
+        raise _wrong("cron", schedule.cron, (), str(error)) from None
+    except (ZoneInfoNotFoundError, ValueError):
+        wanted = "it must be a name like Europe/Berlin"
+        raise _wrong("timezone", schedule.timezone, (), wanted) from None
+    for moment in moments:
+        yield int(moment.timestamp()) * S_US
+
+
+def due_times(schedule: Schedule, now: int) -> list[int]:
+    """The times to act on now, by the policy for missed ones; empty when none has come."""
+    if schedule.paused or schedule.next_at is None or schedule.next_at > now:
+        return []
+    passed = [schedule.next_at]
+    for at in times(schedule, schedule.next_at):
+        if at > now or len(passed) >= MAX_MISSED:
+            break
+        passed.append(at)
+    late = [at for at in passed if now - at > LATE_US]
+    on_time = passed[len(late) :]
+    if schedule.missed == "all":
+        return passed
+    if schedule.missed == "once" and not on_time:
+        return passed[-1:]
+    return on_time
+
+
+def _wrong(name: str, given: object, allowed: object, why: str = "") -> Invalid:
+    listed = tuple(map(str, allowed)) if isinstance(allowed, (tuple, list)) else ()
+    reason = why or f"it must be one of {', '.join(listed)}"
+    instead = "" if given is None else f", not {given!r}"
+    return Invalid(f"schedule.{name}: {reason}{instead}.", field=name, given=given, allowed=listed)

@@ -1,0 +1,191 @@
+"""Lists for people as SQL: one page of a table, or counts by a column. Builds text only.
+
+Names of tables and columns are checked against what there is; every value is bound. Nothing else
+of a query gets into the text.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from detent.errors import Invalid
+from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
+from detent.kernel.lifecycles import LIFECYCLES
+from detent.store.codec import from_json
+from detent.store.port import LISTED, SEARCHED, Query, QueueRow
+from detent.store.rows import CODED, FLAG, TEXTS, Kind, Question, columns
+
+#: Executes a statement with `:name` parameters.
+Ask = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "tasks": (*columns(Task), "version", "title", "payload", "tags"),
+    "jobs": (*columns(Job), "version", "payload"),
+    "runs": columns(Run),
+    "steps": columns(Step),
+    "waits": columns(Wait),
+    "queue": (*QueueRow._fields, "worker", "fence", "lease_until"),
+    "checkpoints": columns(Checkpoint),
+    "evidence": ("run_id", "file", "kind", "sha256", "size", "media_type", "at"),
+    "questions": Question._fields,
+}
+FREE = Kind(str, from_json, None)
+KINDS: Mapping[str, Mapping[str, Kind]] = {
+    **{table: {} for table in COLUMNS},
+    "tasks": {**CODED[Task], "payload": FREE, "tags": TEXTS},
+    "jobs": {**CODED[Job], "payload": FREE},
+    "steps": CODED[Step],
+    "waits": CODED[Wait],
+    "checkpoints": CODED[Checkpoint],
+    "questions": {"detail": CODED[Wait]["detail"]},
+}
+OPERATORS = ("<", "<=", ">", ">=")
+#: By table: the states that are rare, and the words by which their index is found.
+RARE: Mapping[str, tuple[frozenset[str], str]] = {
+    "jobs": (
+        frozenset(LIFECYCLES["job"].state_names) - {"completed"},
+        "state <> 'completed'",
+    ),
+    "runs": (
+        frozenset({"failed", "timeout", "cancelled"}),
+        "state NOT IN ('queued', 'running', 'succeeded')",
+    ),
+}
+#: What LIKE would not take as itself.
+_SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
+#: Columns to sort by that no row is without.
+NEVER_MISSING = frozenset(
+    {"created_at", "state_at", "queued_at", "priority", "rank", "at", "begun_at"}
+)
+
+#: Tasks with one tag, and where their list in the order of creation comes from instead.
+TAGGED = "task_tags JOIN tasks ON tasks.id = task_tags.task_id"
+HAS_TAG = "tag = :{value}"
+
+
+def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
+    """The rows after the cursor in the asked order; a missing value comes before every other."""
+    names = _columns(query)
+    source, key, order = query.table, LISTED[query.table], query.order or LISTED[query.table]
+    if "tags" in query.where and order == "created_at":
+        source, key, order, contains = TAGGED, "task_id", "at", HAS_TAG
+    condition, values = _condition(query, contains)
+    if query.after is not None:
+        passed, more = _after(order, key, query)
+        condition, values = f"{condition} AND {passed}", {**values, **more}
+    text = (
+        f"SELECT {', '.join(names)} FROM {source} WHERE {condition}"
+        f" ORDER BY {_order(order, key, query.descending)} LIMIT :most"
+    )
+    kinds = KINDS[query.table]
+    coded = [(name, _listed(kinds[name])) for name in names if name in kinds]
+    found = []
+    for row in ask(text, {**values, "most": query.limit}):
+        shown = dict(zip(names, row, strict=True))
+        shown.update((name, read(shown[name])) for name, read in coded)
+        found.append(shown)
+    return found
+
+
+def count_by(ask: Ask, query: Query, column: str, contains: str) -> dict[Any, int]:
+    """How many matching rows have each value of a column."""
+    _columns(query, column)
+    kind = KINDS[query.table].get(column)
+    if kind is not None and kind is not FLAG:
+        raise _unfit(column)
+    condition, values = _condition(query, contains)
+    text = f"SELECT {column}, count(*) FROM {query.table} WHERE {condition} GROUP BY {column}"
+    return {value if kind is None else bool(value): count for value, count in ask(text, values)}
+
+
+def _listed(kind: Kind) -> Callable[[Any], Any]:
+    """For people a list stays a list."""
+    return from_json if kind is TEXTS else kind.read
+
+
+def _columns(query: Query, *further: str) -> tuple[str, ...]:
+    """The table's columns, after everything that the query names was checked against them."""
+    _check("table", query.table, COLUMNS)
+    names = COLUMNS[query.table]
+    for column in (*query.where, *filter(None, (query.order,)), *further):
+        _check("column", column, names)
+    return names
+
+
+def _check(field: str, given: str, allowed: Iterable[str]) -> None:
+    if given not in allowed:
+        raise Invalid(f"there is no {field} {given}", field=field, given=given, allowed=allowed)
+
+
+def _unfit(column: str) -> Invalid:
+    message = f"{column} holds free values: they are neither matched nor counted"
+    return Invalid(message, field="column", given=column)
+
+
+def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
+    """What `where` asks for, and the values to bind."""
+    values: dict[str, Any] = {}
+    parts = ["TRUE"]
+    for column, wanted in query.where.items():
+        kind = KINDS[query.table].get(column)
+        if kind is TEXTS:
+            values[name := f"p{len(values)}"] = wanted
+            parts.append(contains.format(column=column, value=name))
+        elif kind is not None and kind is not FLAG:
+            raise _unfit(column)
+        else:
+            parts.append(_match(column, wanted, values))
+    if query.search:
+        values["search"] = f"%{_SPECIAL.sub(_ESCAPED, query.search.lower())}%"
+        looks = (f"lower({name}) LIKE :search ESCAPE '~'" for name in SEARCHED[query.table])
+        parts.append(f"({' OR '.join(looks)})")
+    rare, words = RARE.get(query.table, (frozenset(), ""))
+    if rare.issuperset(_states(query) or [""]):
+        parts.append(words)
+    return " AND ".join(parts), values
+
+
+def _states(query: Query) -> list[Any]:
+    """The states that it asks for by name."""
+    wanted = query.where.get("state", [])
+    return wanted if isinstance(wanted, list) else [wanted]
+
+
+def _match(column: str, wanted: Any, values: dict[str, Any]) -> str:
+    def bound(value: Any) -> str:
+        values[name := f"p{len(values)}"] = value
+        return f":{name}"
+
+    if wanted is None:
+        return f"{column} IS NULL"
+    if isinstance(wanted, list):
+        present = [bound(each) for each in wanted if each is not None]
+        some = [f"{column} IN ({', '.join(present)})"] if present else []
+        none = [f"{column} IS NULL"] if None in wanted else []
+        return f"({' OR '.join([*some, *none]) or 'FALSE'})"
+    if isinstance(wanted, tuple):
+        sign, value = wanted
+        _check("operator", sign, OPERATORS)
+        return f"{column} {sign} {bound(value)}"
+    return f"{column} = {bound(wanted)}"
+
+
+def _order(order: str, key: str, descending: bool) -> str:
+    way = "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
+    return ", ".join(f"{column} {way}" for column in dict.fromkeys((order, key)))
+
+
+def _after(order: str, key: str, query: Query) -> tuple[str, dict[str, Any]]:
+    """What stands behind the last row seen. A missing value has cases of its own."""
+    value, name = query.after or (None, "")
+    sign = "<" if query.descending else ">"
+    if order == key:
+        return f"{key} {sign} :after_key", {"after_key": name}
+    if value is None:
+        behind = f"{order} IS NULL AND {key} {sign} :after_key"
+        others = "" if query.descending else f" OR {order} IS NOT NULL"
+        return f"({behind}{others})", {"after_key": name}
+    behind = f"({order}, {key}) {sign} (:after_value, :after_key)"
+    if query.descending and order not in NEVER_MISSING:
+        behind = f"({behind} OR {order} IS NULL)"
+    return behind, {"after_value": value, "after_key": name}

@@ -1,0 +1,4 @@
+-- What a run may cost in all, out of a budget that others draw on too; and what a suspended run waits for.
+
+ALTER TABLE runs ADD COLUMN reserved bigint;
+ALTER TABLE runs ADD COLUMN reason text COLLATE "C";

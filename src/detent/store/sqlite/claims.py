@@ -1,0 +1,109 @@
+"""Which work a claimer may take: by rank, from indexes that hold nothing but claimable work.
+
+Without lists that is one statement. With them the queue is read lane by lane and project by
+project, so that no claim walks past work that it must leave alone.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from detent.kernel.lane import intent_of, is_planned, suits
+from detent.store.port import Abilities, Candidate
+from detent.store.sqlite.connection import Connection
+from detent.store.sqlite.reader import SQL
+
+WAKE, CLAIMABLE, IN_LANE, OF_KEY = (
+    SQL[name].text for name in ("wake_queue", "claimable", "claimable_in_lane", "claimable_of_key")
+)
+NEXT_LANE, NEXT_PROJECT, NEXT_KEY = (
+    SQL[name].text for name in ("next_lane", "next_project", "next_key")
+)
+
+#: How much work of full concurrency keys is passed over before each key is looked at by itself.
+LOOKED_PAST = 200
+#: Greater than every rank.
+ANY_RANK = (1 << 63) - 1
+
+
+def claimable(
+    connection: Connection, abilities: Abilities, limit: int, now: int
+) -> list[Candidate]:
+    """Due work by rank, after waking what has come due since the last claim."""
+    connection.all(WAKE, (now,))
+    best = _Best(connection, frozenset(abilities.full_keys), limit)
+    if _listed(abilities) or not best.add(CLAIMABLE):
+        best.rows = []
+        for lane in _lanes(connection, abilities):
+            _add_lane(connection, best, lane)
+    return [Candidate._make(row[1:]) for row in best.rows]
+
+
+def _listed(abilities: Abilities) -> bool:
+    allowed = (abilities.intents, abilities.projects)
+    return allowed != (None, None) or bool(abilities.paused_intents or abilities.paused_projects)
+
+
+class _Best:
+    """The rows of lowest rank so far, `limit` of them at most, none under a full key."""
+
+    def __init__(self, connection: Connection, full_keys: frozenset[str], limit: int) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.full_keys = full_keys
+        self.limit = limit
+        self._connection = connection
+
+    def add(self, text: str, *values: Any) -> bool:
+        """Take in what a statement finds. False: full keys hide what may stand behind them."""
+        most = self.limit + LOOKED_PAST if self.full_keys else self.limit
+        found = self._connection.all(text, (*values, most))
+        fit = [row for row in found if row[-1] not in self.full_keys][: self.limit]
+        if self.rows:
+            # A key is read by itself after some of its rows were found: each row counts once.
+            self.rows = sorted({*self.rows, *fit})[: self.limit] if fit else self.rows
+        else:
+            self.rows = fit
+        return len(fit) == self.limit or len(found) < most
+
+    @property
+    def worst_rank(self) -> int:
+        """What ranks behind this cannot get in any more."""
+        full = self.rows and len(self.rows) == self.limit
+        return self.rows[-1][0] if full else ANY_RANK
+
+
+def _add_lane(connection: Connection, best: _Best, lane: tuple[str, str]) -> None:
+    best.add(IN_LANE, *lane, 0, best.worst_rank)
+    if not best.add(IN_LANE, *lane, 1, best.worst_rank):
+        for key in _following(connection, NEXT_KEY, *lane):
+            if key not in best.full_keys:
+                best.add(OF_KEY, *lane, key, best.worst_rank)
+
+
+def _lanes(connection: Connection, abilities: Abilities) -> Iterator[tuple[str, str]]:
+    """Lanes and projects that the claimer may take from, each found by one step in the index."""
+    some = abilities.intents
+    for lane in _following(connection, NEXT_LANE) if some is None else _suiting(connection, some):
+        if intent_of(lane) in abilities.paused_intents:
+            continue
+        for project in _following(connection, NEXT_PROJECT, lane):
+            allowed = abilities.projects is None or project in abilities.projects
+            if allowed and project not in abilities.paused_projects:
+                yield lane, project
+
+
+def _suiting(connection: Connection, intents: Collection[str]) -> Iterator[str]:
+    """The lanes of a worker's own intents, and those of plans that need one of them."""
+    yield from set(intents)
+    for lane in _following(connection, NEXT_LANE):
+        if not is_planned(lane):
+            return
+        if suits(lane, intents):
+            yield lane
+
+
+def _following(connection: Connection, text: str, *fixed: str) -> Iterator[str]:
+    """One name after the other, until the statement finds no later one."""
+    name = ""
+    while found := connection.all(text, (*fixed, name)):
+        [(name,)] = found
+        yield name

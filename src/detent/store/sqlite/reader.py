@@ -1,0 +1,168 @@
+"""What can be read in a transaction on SQLite, each by one statement for a set of ids."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
+from detent.kernel.plan import Plan
+from detent.store import list_sql
+from detent.store.clock import Moment
+from detent.store.codec import from_json
+from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
+from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
+from detent.store.sqlite.connection import Connection, Rows, array
+from detent.store.statements import for_tables, load
+
+SQL = load("detent.store.sql", "detent.store.sqlite.sql")
+NAMED = for_tables(SQL["named_rows"], TABLES)
+
+TASKS, JOBS, PAYLOADS = SQL["tasks"].text, SQL["jobs"].text, SQL["payloads"].text
+DEPENDENTS, CHILDREN, CHILD_JOBS = (
+    SQL[name].text for name in ("dependents", "children", "child_jobs")
+)
+LIVE_RUNS, STEPS, PLANS = SQL["live_runs"].text, SQL["steps"].text, SQL["plans"].text
+WAITS, SIGNALS, KEYS = SQL["waits"].text, SQL["signals"].text, SQL["keys"].text
+CHECKPOINTS, JOB_CHECKPOINTS = SQL["checkpoints"].text, SQL["job_checkpoints"].text
+EVENTS, EVENTS_OF_STREAM = SQL["events_after"].text, SQL["events_of_stream"].text
+HEAD, IN_USE = SQL["head"].text, SQL["resources_in_use"].text
+
+read_task = reader(Task, SQL["tasks"].columns)
+read_job = reader(Job, SQL["jobs"].columns)
+read_run = reader(Run, SQL["live_runs"].columns)
+read_step = reader(Step, SQL["steps"].columns)
+read_wait = reader(Wait, SQL["waits"].columns)
+read_signal = reader(Signal, SQL["signals"].columns)
+read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
+
+#: How SQLite asks whether a JSON list has a value.
+TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{value})"
+
+
+class SqliteReading:
+    """A consistent view: the transaction that it stands in began before it was made."""
+
+    def __init__(self, connection: Connection, moment: Moment) -> None:
+        self._all = connection.all
+        self._many = connection.many
+        self._now, self._ahead, _ = self._moment = moment
+
+    def now(self) -> int:
+        return self._now
+
+    def ahead(self) -> int:
+        return self._ahead
+
+    def _of(self, text: str, ids: Collection[str]) -> Rows:
+        """What a statement does with a set of ids."""
+        return self._all(text, (array(ids),)) if ids else []
+
+    # -- tasks and jobs --------------------------------------------------------------------
+
+    def tasks(self, ids: Collection[str]) -> list[tuple[Task, int]]:
+        return [(read_task(row), row[-1]) for row in self._of(TASKS, ids)]
+
+    def jobs(self, ids: Collection[str]) -> list[tuple[Job, int]]:
+        return [(read_job(row), row[-1]) for row in self._of(JOBS, ids)]
+
+    def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
+        rows = self._of(PAYLOADS, job_ids)
+        return {job_id: None if text == "null" else from_json(text) for job_id, text in rows}
+
+    def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return self._of(DEPENDENTS, task_ids)
+
+    def children(self, task_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return dict.fromkeys(self._of(CHILDREN, task_ids))
+
+    def child_jobs(self, job_ids: Collection[str]) -> Iterable[tuple[Any, ...]]:
+        return dict.fromkeys(self._of(CHILD_JOBS, job_ids))
+
+    # -- parts of jobs ---------------------------------------------------------------------
+
+    def live_runs(self, job_ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._of(LIVE_RUNS, job_ids)]
+
+    def runs(self, ids: Collection[str]) -> list[Run]:
+        return [read_run(row) for row in self._of(SQL["runs"].text, ids)]
+
+    def used_blobs(self, digests: Collection[str]) -> set[str]:
+        return {digest for (digest,) in self._of(SQL["used_blobs"].text, digests)}
+
+    def steps(self, job_ids: Collection[str]) -> list[Step]:
+        return [read_step(row) for row in self._of(STEPS, job_ids)]
+
+    def plans(self, job_ids: Collection[str]) -> Mapping[str, Plan]:
+        rows = self._of(PLANS, job_ids)
+        return {job_id: read_plan(document) for job_id, document in rows}
+
+    def waits(self, job_ids: Collection[str]) -> list[Wait]:
+        return [read_wait(row) for row in self._of(WAITS, job_ids)]
+
+    def signals(self, job_ids: Collection[str]) -> list[Signal]:
+        return [read_signal(row) for row in self._of(SIGNALS, job_ids)]
+
+    def checkpoints(self, keys: Collection[tuple[str, str]]) -> list[Checkpoint]:
+        return [read_checkpoint(row) for row in self._many(CHECKPOINTS, list(keys))]
+
+    def job_checkpoints(self, job_id: str) -> list[Checkpoint]:
+        return [read_checkpoint(row) for row in self._all(JOB_CHECKPOINTS, (job_id,))]
+
+    def resources(self) -> list[Resource]:
+        in_use: dict[str, int] = dict(self._all(IN_USE))
+        rows = self._all(NAMED["resources"].text)
+        return [resource_from(name, from_json(value), in_use.get(name, 0)) for name, value in rows]
+
+    # -- the log, and what is kept beside it -----------------------------------------------
+
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+        rows = self._many(KEYS, [(project, key, now) for project, key in keys])
+        return [
+            Key(project, key, digest, from_json(answer), expires_at)
+            for project, key, digest, answer, expires_at in rows
+        ]
+
+    def events(
+        self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
+    ) -> list[Logged]:
+        end = END_OF_LOG if upto is None else upto
+        if stream is None:
+            rows = self._all(EVENTS, (after, end, limit))
+        else:
+            rows = self._all(EVENTS_OF_STREAM, (stream, after, end, limit))
+        return [Logged._make(row) for row in rows]
+
+    def rows(self, table: str) -> Mapping[str, Any]:
+        return {name: from_json(value) for name, value in self._all(NAMED[table].text)}
+
+    def head(self) -> int:
+        position: int = self._all(HEAD)[0][0]
+        return position
+
+    def intake(self, limit: int) -> list[Intake]:
+        return [Intake._make(row) for row in self._all(SQL["intake"].text, (limit,))]
+
+    def refused_intake(self, limit: int) -> list[RefusedIntake]:
+        found = self._all(SQL["refused_intake"].text, (limit,))
+        return [RefusedIntake._make(row) for row in found]
+
+    def seals(self, after: int, limit: int) -> list[Seal]:
+        return [Seal._make(row) for row in self._all(SQL["seals_after"].text, (after, limit))]
+
+    def outbox(self, target: str, limit: int) -> list[Delivery]:
+        return [Delivery._make(row) for row in self._all(SQL["outbox"].text, (target, limit))]
+
+    def last_seal(self) -> Seal | None:
+        rows = self._all(SQL["last_seal"].text)
+        return Seal._make(rows[0]) if rows else None
+
+    # -- whole tables, and lists for people ------------------------------------------------
+
+    def raw(self, text: str, values: Sequence[Any] = ()) -> Rows:
+        """Rows as they stand, for a copy of whole tables."""
+        return self._all(text, values)
+
+    def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
+        return list_sql.page(self._all, query, TAG_IN_JSON_EACH)
+
+    def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
+        return list_sql.count_by(self._all, query, column, TAG_IN_JSON_EACH)

@@ -1,0 +1,34 @@
+"""Whole tables out of a SQLite database, as they are, some rows at a time."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from detent.store.sqlite.reader import SqliteReading
+
+BATCH = 1_000
+COLUMNS = "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid"
+
+
+def columns(view: SqliteReading, table: str) -> list[str]:
+    return [name for name, _ in view.raw(COLUMNS, (table,))]
+
+
+def count(view: SqliteReading, table: str) -> int:
+    rows: int = view.raw(f"SELECT count(*) FROM {table}")[0][0]
+    return rows
+
+
+def batches(view: SqliteReading, table: str) -> Iterator[list[tuple[Any, ...]]]:
+    """All rows in the order of the key. The table's name is one of ours, never somebody's input."""
+    named = view.raw(COLUMNS, (table,))
+    names = [f'"{name}"' for name, _ in named]
+    places = [at for at, (_, pk) in sorted(enumerate(named), key=lambda each: each[1][1]) if pk]
+    key = ", ".join(names[at] for at in places)
+    marks = ", ".join("?" * len(places))
+    select = f"SELECT {', '.join(names)} FROM {table}"
+    order = f"ORDER BY {key} LIMIT {BATCH}"
+    rows = view.raw(f"{select} {order}")
+    while rows:
+        yield rows
+        last = tuple(rows[-1][at] for at in places)
+        rows = view.raw(f"{select} WHERE ({key}) > ({marks}) {order}", last)

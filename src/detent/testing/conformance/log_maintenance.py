@@ -1,0 +1,122 @@
+"""Checks of what keeps the log: seals in order and once, rows made anew, a trimmed beginning."""
+
+from functools import partial
+
+from detent.integrity import hash_chain
+from detent.integrity.rebuild import rebuild
+from detent.integrity.verify import verify
+from detent.kernel import commands as c
+from detent.store.port import LISTED, Seal
+from detent.testing.audit import picture
+from detent.testing.conformance.case import Case, check
+from detent.testing.conformance.reads import busy
+from detent.testing.conformance.work_actions import (
+    claim_one,
+    code,
+    complete,
+    do,
+    submit_job,
+    together,
+)
+
+
+def finished(case: Case) -> str:
+    job = submit_job(case.engine)
+    complete(case.engine, claim_one(case.engine))
+    return job
+
+
+def put(case: Case, seal: Seal) -> None:
+    with case.store.write() as tx:
+        tx.put_seal(seal)
+
+
+@check
+def seals_come_back_in_the_order_of_the_log(case: Case) -> None:
+    made = [Seal(1, 4, 4, b"\0" * 32, 1), Seal(6, 9, 3, bytes(range(32)), 2)]
+    with case.store.read() as view:
+        assert view.last_seal() is None
+    for seal in made:
+        put(case, seal)
+    with case.store.read() as view:
+        assert view.last_seal() == made[1]
+        assert list(view.seals(0, 10)) == made
+        assert list(view.seals(0, 1)) == made[:1]
+        assert list(view.seals(4, 10)) == made[1:]
+        assert list(view.seals(9, 10)) == []
+
+
+@check
+def a_range_is_sealed_once(case: Case) -> None:
+    put(case, Seal(1, 4, 4, b"\0" * 32, 1))
+    for first, last in ((1, 4), (4, 8), (2, 3)):
+        refused = code(partial(put, case, Seal(first, last, 1, b"\1" * 32, 2)))
+        assert refused == "version_conflict"
+    with case.store.read() as view:
+        assert len(view.seals(0, 10)) == 1
+
+
+@check
+def many_who_seal_make_one_chain(case: Case) -> None:
+    for _ in range(3):
+        finished(case)
+    stores = [case.store, *(engine.store for engine in case.others(3))]
+    together(*(partial(hash_chain.seal_all, store) for store in stores))
+    with case.store.read() as view:
+        chain = hash_chain.check(view)
+        assert (chain.position, chain.breaks) == (view.head(), [])
+
+
+@check
+def rows_are_made_anew_from_the_log(case: Case) -> None:
+    busy(case)
+    before = picture(case.store)
+    with case.store.write() as tx:
+        tx.clear_rows()
+    emptied = picture(case.store)
+    assert [table for table in LISTED if emptied[table]] == []
+    assert emptied["log"] == before["log"]
+    rebuild(case.store, case.engine.lifetimes.lease_us)
+    assert picture(case.store) == before
+
+
+@check
+def a_trim_takes_the_beginning_of_the_log(case: Case) -> None:
+    do(case.engine, c.DeleteJob(finished(case)))
+    hash_chain.seal_all(case.store)
+    kept = finished(case)
+    before = picture(case.store)["log"]
+    gone = hash_chain.trim(case.store)
+    after = picture(case.store)["log"]
+    assert after == before[gone:]
+    assert {event.stream for event in after} == {kept}
+    finished(case)
+    assert verify(case.store).differences == []
+    with case.store.read() as view:
+        assert view.head() > after[-1].position
+
+
+@check
+def what_others_leave_is_there_until_it_is_ended(case: Case) -> None:
+    with case.store.write() as tx:
+        for number in range(3):
+            tx.put_intake("submit_task", f'{{"n": {number}}}', f"key-{number}")
+    with case.store.write() as tx:
+        first, second, third = tx.intake(10)
+        assert [first.body, third.idempotency_key] == ['{"n": 0}', "key-2"]
+        tx.end_intake([first.id], {second.id: "no such intent"})
+    with case.store.read() as view:
+        assert list(view.intake(10)) == [third]
+        (refused,) = view.refused_intake(10)
+        assert (refused.id, refused.body, refused.idempotency_key, refused.error) == (
+            second.id,
+            '{"n": 1}',
+            "key-1",
+            "no such intent",
+        )
+        assert 0 < refused.at <= view.now()
+    with case.store.write() as tx:
+        tx.end_intake([second.id], {})
+    with case.store.read() as view:
+        assert list(view.refused_intake(10)) == []
+        assert list(view.intake(10)) == [third]

@@ -1,0 +1,224 @@
+"""Handlers inline in a test: one thread, a memory store, a clock that stands still until moved.
+
+The same code carries runs out here and in a worker. A crash is simulated where the run writes:
+nothing is reported, the lease runs out, and the next drain goes on as another worker would.
+"""
+
+import asyncio
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from detent.engine import Claimed, Engine, due_timers
+from detent.engine.claims import ClaimAsk
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel.entities import Job
+from detent.operations.context import Core
+from detent.settings import Settings
+from detent.store.memory import MemoryStore
+from detent.store.port import Abilities, Store, Writing
+from detent.testing.clock import VirtualClock
+from detent.worker.active_run import Attempt, Hold
+from detent.worker.app import App
+from detent.worker.engine_client import Line, never
+from detent.worker.executor import carry_out, carry_out_async
+from detent.worker.failures import Crash
+from detent.worker.handle import Handle
+from detent.worker.held_jobs import attempt_of
+from detent.worker.plan_runner import PlanRun
+from detent.worker.run_files import RunFiles
+from detent.worker.run_outcome import instead_of
+
+MAX_ROUNDS = 10_000
+FAR = 1 << 62
+
+Hook = Callable[[str, c.Command], None]
+
+
+class HarnessLine(Line):
+    """A line that shows a test every write before and after it, and never leaves the thread."""
+
+    def __init__(self, engine: Engine, hooks: list[Hook]) -> None:
+        super().__init__(engine, "harness")
+        self.hooks = hooks
+
+    def tell(
+        self,
+        command: c.Command,
+        under: c.Grant | None = None,
+        over: Callable[[], bool] = never,  # noqa: ARG002 - a test's store is there or fails
+    ) -> Any:
+        self._show("before", command)
+        answer = self._tell(command, under)
+        self._show("after", command)
+        return answer
+
+    def tell_all(
+        self, commands: Sequence[c.Command], under: c.Grant, over: Callable[[], bool] = never
+    ) -> list[Any]:
+        self._show("before", commands[0])
+        answers = super().tell_all(commands, under, over)
+        self._show("after", commands[-1])
+        return answers
+
+    async def tell_async(
+        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    ) -> Any:
+        return self.tell(command, under, over)
+
+    async def aside(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+    def _show(self, when: str, command: c.Command) -> None:
+        for hook in list(self.hooks):
+            hook(when, command)
+
+
+class Harness:
+    """An installation in a test: submit, drain, move the clock, crash, look."""
+
+    def __init__(self, app: App, store: Store | None = None) -> None:
+        self.clock = VirtualClock()
+        self.store: Store = store or MemoryStore(self.clock)
+        self.engine = Engine(self.store)
+        self.app = app.bind(Core(self.store, self.engine, Settings()))
+        app.check()
+        self.hooks: list[Hook] = []
+        self.line = HarnessLine(self.engine, self.hooks)
+        directory = tempfile.mkdtemp(prefix="detent-harness-")
+        self.runs = Path(directory) / "runs"
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+
+    def submit(self, intent: str, payload: Any = None, **ways: Any) -> Handle[Any]:
+        return self.app.submit(intent, payload, **ways)
+
+    def resource(self, name: str, **row: Any) -> None:
+        """Have a resource: capabilities, labels, capacity, healthy."""
+        self.engine.within(lambda tx: tx.put_rows("resources", {name: row}))
+
+    def retry(self, handle: Handle[Any]) -> None:
+        """As a person would: run it again with new counts."""
+        again = c.RetryTask(handle.task_id) if handle.task_id else c.RetryJob(handle.job_id)
+        self.engine.do(again, c.Actor("person"))
+
+    # -- running ---------------------------------------------------------------------------
+
+    def drain(self, *, advance: bool = False) -> int:
+        """Run everything that can run now; with `advance`, let time pass to whatever is due next.
+
+        The answer is how many jobs were claimed.
+        """
+        claims = 0
+        for _ in range(MAX_ROUNDS):
+            self.engine.within(lambda tx: due_timers.run(tx, 1_000, self.engine.lifetimes))
+            claimed = self.engine.claim(
+                ClaimAsk("harness", f"n{claims}", 1, list(self.app.intents))
+            )
+            if claimed:
+                claims += 1
+                self._run(claimed[0])
+            elif not advance or not self._advance():
+                return claims
+        raise AssertionError(f"still not quiet after {MAX_ROUNDS} rounds")
+
+    def _run(self, claimed: Claimed) -> None:
+        hold = Hold(claimed)
+        try:
+            if claimed.job.run_id is None:
+                self._run_plan(hold)
+            else:
+                attempt = attempt_of(hold, self.app, self.files)
+                self._report(self._carry_out(attempt))
+        except Crash:
+            self.hooks.clear()
+
+    def _carry_out(self, attempt: Attempt) -> c.Report | None:
+        runner = attempt.intent.runner
+        if runner is not None and runner.asynchronous:
+            return asyncio.run(carry_out_async(attempt, self.line))
+        return carry_out(attempt, self.line)
+
+    def _report(self, report: c.Report | None) -> None:
+        while report is not None:
+            try:
+                self.line.tell(report)
+                return
+            except DetentError as error:
+                report = instead_of(report, error)
+
+    def _run_plan(self, hold: Hold) -> None:
+        plan = PlanRun(hold, self.app, self.line, self.files)
+        waiting: list[Attempt] = []
+        work = plan.advance()
+        while True:
+            waiting.extend(work.attempts)
+            if work.planner:
+                work = plan.make_plan()
+            elif waiting:
+                attempt = waiting.pop(0)
+                work = plan.ended(attempt, self._carry_out(attempt))
+            else:
+                return
+
+    def files(self, run_id: str) -> RunFiles:
+        return RunFiles(self.runs, run_id, blobs=self.store.blobs)
+
+    # -- time ------------------------------------------------------------------------------
+
+    def _advance(self) -> bool:
+        """Move the clock to the next due time; False if nothing ever comes by itself."""
+        times = self.engine.within(self._due_times)
+        if not times:
+            return False
+        self.clock.set(max(self.clock.now, min(times)))
+        return True
+
+    def _due_times(self, tx: Writing) -> list[int]:
+        ahead = tx.due(1_000, FAR)
+        asleep = tx.claimable(Abilities(list(self.app.intents)), 1_000, FAR)
+        jobs = {job.id: job for job, _ in tx.jobs([*ahead.deadlines, *(e.job_id for e in asleep)])}
+        waits = {(w.job_id, w.name): w for w in tx.waits({job_id for job_id, _ in ahead.waits})}
+        times: list[int | None] = [waits[key].due_at for key in ahead.waits]
+        times += [jobs[job_id].job_deadline for job_id in ahead.deadlines]
+        times += [jobs[job_id].queue_deadline for job_id in ahead.deadlines]
+        times += [jobs[each.job_id].not_before for each in asleep]
+        times += [self.clock.now + self.engine.lifetimes.lease_us for _ in ahead.leases]
+        return [each for each in times if each is not None]
+
+    # -- crashing --------------------------------------------------------------------------
+
+    def crash(self, *, before: str | None = None, after: str | None = None) -> None:
+        """Die once, just before or just after the run records this checkpoint name."""
+        moment, name = ("before", before) if before is not None else ("after", after)
+
+        def hook(when: str, command: c.Command) -> None:
+            if when == moment and name is not None and getattr(command, "name", None) == name:
+                raise Crash
+
+        self.hooks.append(hook)
+
+    def crash_at(self, write: int) -> None:
+        """Die at a write of the coming run, counted from 0: even ones before, odd ones after it."""
+        counter = itertools.count()
+
+        def hook(*_: object) -> None:
+            if next(counter) == write:
+                raise Crash
+
+        self.hooks.append(hook)
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> Job:
+        with self.store.read() as view:
+            return next(job for job, _ in view.jobs([job_id]))
+
+    def events(self, job_id: str) -> list[str]:
+        """The names of a job's events, in order."""
+        with self.store.read() as view:
+            return [event.name for event in view.events(0, MAX_ROUNDS, stream=job_id)]

@@ -1,0 +1,186 @@
+"""Runs scenarios under many schedules on a real PostgreSQL, and audits what is left.
+
+A seed gives the scenario, the number of writers and the schedule. A reader follows the log after
+every step; at the end it must have seen all of it.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import psycopg
+
+from detent.engine import Engine
+from detent.ids import new_id
+from detent.integrity.verify import verify
+from detent.store.postgres import PostgresStore
+from detent.testing.interleavings.scenarios import NEVER_WAIT, ROW_LOCKS, SCENARIOS, Hand, Scene
+from detent.testing.interleavings.scheduler import Scheduler, Writer
+from detent.testing.postgres_proxy import Proxy, proxy_to
+from verification.postgres_server import HOST, Server
+
+#: Of a hundred runs at least so many must be interleavings that no other run had.
+FLOOR = 80
+#: So many runs share a database, which is verified after them.
+RUNS_OF_A_DATABASE = 10
+WRITERS = (2, 3)
+FOLLOW = "SELECT position FROM events WHERE position > %s ORDER BY position"
+
+
+class Clock:
+    """One for all runs: a store never reads a time before that of the last event."""
+
+    def __init__(self) -> None:
+        self._ahead_us = 0
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000 + self._ahead_us
+
+    def elapsed(self) -> int:
+        return time.monotonic_ns() // 1_000 + self._ahead_us
+
+    def advance(self, by_us: int) -> None:
+        self._ahead_us += by_us
+
+
+@dataclass(slots=True)
+class Exploration:
+    """What was tried and what was wrong."""
+
+    runs: int = 0
+    statements: int = 0
+    waits: int = 0
+    interleavings: set[tuple[str, tuple[int, ...]]] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    clock: Clock = field(default_factory=Clock)
+
+    def line(self) -> str:
+        return (
+            f"{len(self.interleavings)} distinct interleavings in {self.runs} runs, "
+            f"{self.statements:,} statements, {self.waits} waits for a lock"
+        )
+
+    def shortfalls(self) -> list[str]:
+        """Too few to mean anything."""
+        few = len(self.interleavings) * 100 < self.runs * FLOOR
+        return [f"too few distinct interleavings: {self.line()}"] if few or not self.waits else []
+
+
+def explore(
+    server: Server,
+    runs: int,
+    seed: int = 1,
+    scenarios: Sequence[str] = tuple(SCENARIOS),
+    say: Callable[[str], None] = lambda _text: None,
+) -> Exploration:
+    """Stops after the first database in which something is wrong."""
+    found = Exploration()
+    seeds = range(seed, seed + runs)
+    for first in range(0, runs, RUNS_OF_A_DATABASE):
+        with _database(server) as url, proxy_to(HOST, server.port) as proxy:
+            batch = seeds[first : first + RUNS_OF_A_DATABASE]
+            for each in batch:
+                _run(proxy, url, each, scenarios[each % len(scenarios)], found)
+            _verify(url, found, f"seeds {batch[0]} to {batch[-1]}")
+        say(found.line())
+        if found.problems:
+            return found
+    found.problems += found.shortfalls()
+    return found
+
+
+@contextmanager
+def _database(server: Server) -> Iterator[str]:
+    name = f"interleavings_{new_id()}"
+    yield server.create_database(name)
+    server.drop_database(name)
+
+
+def _verify(url: str, found: Exploration, which: str) -> None:
+    store = PostgresStore(url)
+    try:
+        differences = verify(store).differences
+        deadlocks = _deadlocks(url)
+    finally:
+        store.close()
+    found.problems += [f"P8: {which}: {each}" for each in differences]
+    found.problems += [f"{which}: {deadlocks} deadlocks"] if deadlocks else []
+
+
+def _deadlocks(url: str) -> int:
+    query = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    with psycopg.connect(url) as connection:
+        (count,) = connection.execute(query).fetchone() or (0,)
+    return int(count)
+
+
+def _run(proxy: Proxy, url: str, seed: int, scenario: str, found: Exploration) -> None:
+    """One scenario under one schedule."""
+    chance = random.Random(seed)
+    with ExitStack() as stack:
+        beside = stack.enter_context(psycopg.connect(url, autocommit=True))
+        scene = _scene(stack, proxy, url, found.clock, chance.choice(WRITERS))
+        script = SCENARIOS[scenario](scene)
+        writers = [
+            Writer(hand.name, work) for hand, work in zip(scene.hands, script.works, strict=True)
+        ]
+        scheduler = Scheduler(proxy, beside, chance, writers)
+        hands = {hand.name: hand for hand in scene.hands}
+        scheduler.on_wait = lambda writer: _waited(scene, hands[writer.name], writer, found)
+        tail = Tail(beside)
+        scheduler.on_step = tail.follow
+        try:
+            scheduler.run()
+            script.check()
+        except TimeoutError as error:
+            scene.problems.append(str(error))
+        scene.problems += [*scheduler.problems, *tail.missed()]
+    found.runs += 1
+    found.statements += len(scheduler.schedule)
+    found.interleavings.add((scenario, tuple(scheduler.schedule)))
+    found.problems += [f"{scenario}, seed {seed}: {each}" for each in scene.problems]
+
+
+def _waited(scene: Scene, hand: Hand, writer: Writer, found: Exploration) -> None:
+    found.waits += 1
+    if hand.operation in NEVER_WAIT and writer.waits_for in ROW_LOCKS:
+        scene.problems.append(f"a {hand.operation} waited for a row that another writer changes")
+
+
+def _scene(stack: ExitStack, proxy: Proxy, url: str, clock: Clock, writers: int) -> Scene:
+    """Stores of their own through the proxy, on one clock that the scene moves."""
+
+    def opened(url: str) -> Engine:
+        store = PostgresStore(url, clock)
+        stack.callback(store.close)
+        return Engine(store)
+
+    intent = f"i-{new_id()}"
+    through = f"{proxy.url(url)}&doorbell=no"
+    hands = [
+        Hand(opened(f"{through}&application_name=w{number}"), f"w{number}", intent)
+        for number in range(writers)
+    ]
+    return Scene(hands, Hand(opened(f"{url}?doorbell=no"), "direct", intent), clock.advance)
+
+
+class Tail:
+    """A reader that goes on from its cursor after every step, and what it has not seen."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+        self._seen = [0, *self._after(0)]
+        self._begun = len(self._seen)
+
+    def _after(self, cursor: int) -> list[int]:
+        return [position for (position,) in self._connection.execute(FOLLOW, [cursor])]
+
+    def follow(self) -> None:
+        self._seen += self._after(self._seen[-1])
+
+    def missed(self) -> list[str]:
+        self.follow()
+        missed = {*self._after(0)} - {*self._seen}
+        return [f"P7: a reader missed the events at {sorted(missed)}"] if missed else []

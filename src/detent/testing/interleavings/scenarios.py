@@ -1,0 +1,267 @@
+"""What writers do to each other in the simulation, and what must be true afterwards."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+from detent.engine import Answer, Ask, Claimed, Engine, Idempotency, due_timers
+from detent.engine.claims import ClaimAsk
+from detent.errors import DetentError
+from detent.ids import new_id
+from detent.integrity import hash_chain
+from detent.kernel import commands as c
+from detent.store.port import Abilities, Writing
+
+ACTOR = c.Actor("person:ann")
+LEASE_US = 30_000_000
+#: Kinds of locks for rows that somebody else has changed.
+ROW_LOCKS = ("transactionid", "tuple")
+#: Operations that pass over the rows that others change, and never wait for them.
+NEVER_WAIT = ("claim", "renew")
+
+
+class Hand:
+    """What a writer can do; `operation` says what it is doing."""
+
+    def __init__(self, engine: Engine, name: str, intent: str) -> None:
+        self.engine = engine
+        self.name = name
+        self.intent = intent
+        self.operation = ""
+        self.claimed: list[Claimed] = []
+        self.answers: list[Any] = []
+
+    def submit(self, **fields: Any) -> str:
+        self.operation = "submit"
+        job_id = new_id()
+        given = {"project": "p", "intent": self.intent, **fields}
+        self.engine.ask([Ask(c.SubmitJob(job_id, **given), ACTOR, fresh=True)])
+        return job_id
+
+    def do(self, command: c.Command, key: Idempotency | None = None) -> Any:
+        """The answer or the refusal; both are kept."""
+        self.operation = type(command).__name__
+        self.answers += self.engine.ask([Ask(command, ACTOR, key)])
+        return self.answers[-1]
+
+    def claim(self, limit: int = 1, worker: str = "") -> list[Claimed]:
+        self.operation = "claim"
+        ask = ClaimAsk(worker or self.name, new_id(), limit, [self.intent])
+        self.claimed += self.engine.claim(ask)
+        return self.claimed
+
+    def complete(self) -> None:
+        for each in self.claimed:
+            self.do(c.CompleteRun(each.grant, each.job.run_id or ""))
+
+    def renew(self, claimed: Sequence[Claimed], worker: str = "") -> set[tuple[str, int]]:
+        self.operation = "renew"
+        return self.engine.renew(worker or self.name, [each.grant[:2] for each in claimed])
+
+    def keep(self) -> int:
+        self.operation = "keep"
+        return self.engine.within(lambda tx: due_timers.run(tx, 100, self.engine.lifetimes))
+
+
+@dataclass(slots=True)
+class Scene:
+    """Several writers, one who prepares and looks afterwards, and a clock for all of them."""
+
+    hands: Sequence[Hand]
+    direct: Hand
+    advance: Callable[[int], None]
+    problems: list[str] = field(default_factory=list)
+
+    def expect(self, truth: bool, what: str) -> None:
+        if not truth:
+            self.problems.append(what)
+
+
+class Script(NamedTuple):
+    """What each writer does, and the check that follows."""
+
+    works: Sequence[Callable[[], Any]]
+    check: Callable[[], Any]
+
+
+# ---- scenarios -------------------------------------------------------------------------------
+
+
+def same_key(scene: Scene) -> Script:
+    """Everybody submits another job with the same idempotency key."""
+    key = Idempotency("p", new_id(), "body")
+    jobs = [c.SubmitJob(new_id(), "p", scene.direct.intent) for _ in scene.hands]
+
+    def check() -> None:
+        answers = [answer for hand in scene.hands for answer in hand.answers]
+        values = {each.value for each in answers if isinstance(each, Answer)}
+        first = [each for each in answers if isinstance(each, Answer) and not each.repeated]
+        scene.expect(len(values) == len(first) == 1, f"P2: one key has the answers {answers}")
+
+    works = zip(scene.hands, jobs, strict=True)
+    return Script([partial(hand.do, job, key) for hand, job in works], check)
+
+
+def claims(scene: Scene) -> Script:
+    """Everybody claims from one lane, renews, and completes."""
+    for _ in range(len(scene.hands) + 1):
+        scene.direct.submit()
+
+    def work(hand: Hand) -> None:
+        claimed = hand.claim(2)
+        held = {each.grant[:2] for each in claimed}
+        renewed = hand.renew(claimed)
+        scene.expect(renewed == held, f"P4: {hand.name} holds {held} and renewed {renewed}")
+        hand.complete()
+
+    def check() -> None:
+        taken = [each.job.id for hand in scene.hands for each in hand.claimed]
+        scene.expect(len(taken) == len({*taken}), f"P4: claimed twice: {taken}")
+        refused = [a for hand in scene.hands for a in hand.answers if isinstance(a, DetentError)]
+        scene.expect(not refused, f"P5: a holder was refused: {refused}")
+
+    return Script([partial(work, hand) for hand in scene.hands], check)
+
+
+def named_rows(scene: Scene) -> Script:
+    """Everybody adds to one counter, twice."""
+    name = scene.direct.intent
+
+    def add(tx: Writing) -> bool:
+        count = tx.changing("system_state").get(name, 0)
+        tx.put_rows("system_state", {name: count + 1})
+        return True
+
+    def work(hand: Hand) -> None:
+        for _ in range(2):
+            hand.operation = "count"
+            hand.engine.within(add)
+
+    def check() -> None:
+        with scene.direct.engine.store.read() as view:
+            count = view.rows("system_state")[name]
+        wanted = 2 * len(scene.hands)
+        scene.expect(count == wanted, f"a change of a named row was lost: {count}, not {wanted}")
+
+    return Script([partial(work, hand) for hand in scene.hands], check)
+
+
+def limits(scene: Scene) -> Script:
+    """Everybody claims under a limit of one."""
+    name = f"intent:{scene.direct.intent}"
+    scene.direct.engine.within(lambda tx: tx.put_rows("limits", {name: {"running": 1}}))
+    for _ in scene.hands:
+        scene.direct.submit()
+
+    def check() -> None:
+        running = [each for hand in scene.hands for each in hand.claimed]
+        scene.expect(len(running) <= 1, f"{len(running)} run under a limit of one")
+        scene.direct.engine.within(lambda tx: tx.put_rows("limits", {name: None}))
+
+    return Script([hand.claim for hand in scene.hands], check)
+
+
+def leases(scene: Scene) -> Script:
+    """A lease has run out: its holder reports, a keeper reclaims it, another one renews it."""
+    old, thief, *rest = scene.hands
+    scene.direct.submit()
+    old.claim()
+    held = [*old.claimed]
+    scene.advance(LEASE_US + 1_000_000)
+
+    def report() -> None:
+        old.submit(intent="other")
+        old.complete()
+
+    def forge() -> None:
+        forged = thief.renew(held)
+        scene.expect(not forged, f"P5: {thief.name} renewed the lease of {old.name}")
+
+    def reclaim() -> None:
+        """The job is claimed again, by a worker of the same name as before."""
+        keeper = rest[0] if rest else thief
+        keeper.keep()
+        gone = keeper.claim(1, old.name) and keeper.renew(held, old.name)
+        scene.expect(not gone, "P5: a claim that was taken away is renewed")
+
+    def look_and_take() -> None:
+        forge()
+        reclaim()
+
+    return Script([report, forge, reclaim] if rest else [report, look_and_take], lambda: None)
+
+
+def arrivals(scene: Scene) -> Script:
+    """One claims for the first time while others submit to lanes that it does not know."""
+    first, *others = scene.hands
+    jobs: list[str] = []
+
+    def work(hand: Hand) -> None:
+        jobs.extend(hand.submit(project=f"{hand.name}-{number}") for number in range(2))
+
+    def check() -> None:
+        taken = {each.job.id for each in first.claimed}
+        for hand in (first, *others):
+            seen = claimable(hand)
+            lost = {*jobs} - taken - seen
+            scene.expect(not lost, f"P3: {hand.name} does not see {len(lost)} jobs in the queue")
+
+    return Script([first.claim, *(partial(work, hand) for hand in others)], check)
+
+
+def trees(scene: Scene) -> Script:
+    """A tree that is cancelled, worked on, and grows, with a task that waits for it."""
+    top = c.SubmitTask(new_id(), "p", "board", scene.direct.intent, "cli", queue=True)
+    below = c.SubmitTask(
+        new_id(), "p", "board", scene.direct.intent, "cli", queue=True, parent_id=top.task_id
+    )
+    after = c.SubmitTask(
+        new_id(), "p", "board", scene.direct.intent, "cli", queue=True, depends_on=(top.task_id,)
+    )
+    for each in (top, below, after):
+        scene.direct.do(each)
+
+    def take() -> None:
+        scene.hands[1].claim(2)
+        scene.hands[1].complete()
+
+    grown = c.SubmitTask(
+        new_id(), "p", "board", scene.direct.intent, "cli", queue=True, parent_id=top.task_id
+    )
+    canceller, _, *growers = scene.hands
+    works = [partial(hand.do, grown) for hand in growers]
+    return Script([partial(canceller.do, c.CancelTask(top.task_id)), take, *works], bool)
+
+
+def sealing(scene: Scene) -> Script:
+    """Two seal the log while others append to it."""
+
+    def seal(hand: Hand) -> None:
+        hand.operation = "seal"
+        hand.submit()
+        hash_chain.seal_all(hand.engine.store)
+
+    return Script([partial(seal, hand) for hand in scene.hands], bool)
+
+
+class _Undo(Exception):
+    """Ends a transaction that is not to be committed."""
+
+
+def claimable(hand: Hand) -> set[str]:
+    """What a claim of this process would find now; nothing is taken."""
+    found: set[str] = set()
+    try:
+        with hand.engine.store.write() as tx:
+            candidates = tx.claimable(Abilities([hand.intent]), 100, tx.now())
+            found.update(each.job_id for each in candidates)
+            raise _Undo
+    except _Undo:
+        return found
+
+
+SCENARIOS: Mapping[str, Callable[[Scene], Script]] = {
+    each.__name__.replace("_", "-"): each
+    for each in (same_key, claims, named_rows, limits, leases, arrivals, trees, sealing)
+}

@@ -1,0 +1,409 @@
+"""An archive of one task tree: a zip file with its history, its evidence and its output.
+
+`manifest.json` names every other member with its size and SHA-256, and says where the chain of the
+log stood. An archive may come from anybody: nothing of it is believed before all of it was checked,
+no member becomes a file by its own name, and no more is read than the manifest announces. Whatever
+it holds, reading it takes a bounded amount of memory: the limits below say how much of what.
+"""
+
+import json
+import os
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import msgspec.structs
+
+from detent import private_files
+from detent.errors import Refused, TooLarge
+from detent.integrity import audit, hash_chain
+from detent.kernel.world import RUNS
+from detent.store.blobs import CHUNK_BYTES
+from detent.store.port import TOMBSTONES, Logged
+
+FORMAT, VERSION = "detent task", 1
+MANIFEST, EVENTS, TREE = "manifest.json", "events.jsonl", "tree.json"
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}")
+#: Members are called by what they hold, whatever their runs and files are called.
+NAME = re.compile(r"events\.jsonl|tree\.json|(?:evidence|output)/[0-9a-f]{64}")
+MAX_BYTES = 1_073_741_824
+MAX_MANIFEST_BYTES = 8 * 1024 * 1024
+#: Fewer than a zip file can have without the extensions of ZIP64, which are not read.
+MAX_MEMBERS = 65_000
+MAX_DIRECTORY_BYTES = 8 * 1024 * 1024
+#: The history is held in memory, and each of its lines is decoded as a whole.
+MAX_HISTORY_BYTES = 32 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
+#: The end of a zip file without a comment; and what stands before it with ZIP64.
+END, END_BYTES, LOCATOR, LOCATOR_BYTES = b"PK\x05\x06", 22, b"PK\x06\x07", 20
+#: Others are unpacked without a limit by the standard library.
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: Members are as old as zip can say, so that the same task makes the same archive.
+LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+#: What a damaged or hostile zip file makes its reader raise.
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    UnicodeError,
+    RecursionError,
+    struct.error,
+    msgspec.MsgspecError,
+)
+
+
+class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sha256: str
+    size: int
+
+
+class Chain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the chain of seals stood in the log that the history is from."""
+
+    position: int
+    value: str
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: str
+    version: int
+    detent: str
+    task: str
+    #: How many events each stream has, and the chain over all of them in their order.
+    streams: dict[str, int]
+    events_chain: str
+    chain: Chain
+    #: Digest of the output of each run that has some.
+    output: dict[str, str]
+    #: Digests of evidence that was not kept any more.
+    missing: list[str]
+    members: dict[str, Member]
+
+
+# ---- writing ---------------------------------------------------------------------------------
+
+
+class Writer:
+    """Writes members as they come; the manifest, which needs all of them, goes last."""
+
+    def __init__(self, path: Path) -> None:
+        private_files.create(path)
+        self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
+        self.members: dict[str, Member] = {}
+        self.size = 0
+
+    def add(self, name: str, pieces: Iterable[bytes]) -> Member:
+        digest, size = sha256(), 0
+        most = MAX_HISTORY_BYTES if name == EVENTS else MAX_BYTES
+        if len(self.members) >= MAX_MEMBERS - 1:
+            raise TooLarge(f"An archive has at most {MAX_MEMBERS:,} files.", limit=MAX_MEMBERS)
+        with self._zip.open(_info(name), "w", force_zip64=True) as member:
+            for piece in pieces:
+                digest.update(piece)
+                size += len(piece)
+                self._grow(len(piece))
+                if size > most:
+                    raise TooLarge(f"A history has at most {most:,} bytes.", limit=most)
+                member.write(piece)
+        made = self.members[name] = Member(digest.hexdigest(), size)
+        return made
+
+    def _grow(self, by: int) -> None:
+        self.size += by
+        if self.size > MAX_BYTES:
+            raise TooLarge(f"An archive holds at most {MAX_BYTES:,} bytes.", limit=MAX_BYTES)
+
+    def finish(self, manifest: Manifest) -> str:
+        """Write the manifest; its SHA-256, which stands for the whole archive."""
+        document = msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)
+        self._zip.writestr(_info(MANIFEST), document)
+        self._zip.close()
+        return sha256(document).hexdigest()
+
+    def give_up(self) -> None:
+        self._zip.close()
+
+
+def _info(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, LONG_AGO)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = (stat.S_IFREG | 0o644) << 16
+    return info
+
+
+def event_line(event: Logged) -> bytes:
+    """An event as one line; what it says stays the text that the digest was made of."""
+    named = {name: value for name, value in event._asdict().items() if name != "digest"}
+    return json.dumps(named, ensure_ascii=False).encode() + b"\n"
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+
+class Archive:
+    """An archive that was opened; `flaws` says everything that is wrong with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            _check_directory(path)
+            self._zip = zipfile.ZipFile(path)
+            document = self._read_manifest()
+            self.manifest = msgspec.json.decode(document, type=Manifest, strict=True)
+        except UNREADABLE as error:
+            raise bad(f"{path} is no archive of a task: {error}.") from None
+        self.digest = sha256(document).hexdigest()
+        if (self.manifest.format, self.manifest.version) != (FORMAT, VERSION):
+            raise bad(f"{path} has a format that this version does not know.")
+
+    def _read_manifest(self) -> bytes:
+        entries = self._zip.infolist()
+        if len(entries) > MAX_MEMBERS:
+            raise ValueError(f"over {MAX_MEMBERS} members")
+        found = [entry for entry in entries if entry.filename == MANIFEST]
+        if len(found) != 1 or found[0].file_size > MAX_MANIFEST_BYTES:
+            raise ValueError("it has no manifest that can be read")
+        if any(entry.compress_type not in COMPRESSIONS for entry in entries):
+            raise ValueError("it is compressed in another way than by deflate")
+        with self._zip.open(found[0]) as member:
+            document = member.read(MAX_MANIFEST_BYTES + 1)
+        if len(document) > MAX_MANIFEST_BYTES:
+            raise ValueError("its manifest is too large")
+        return document
+
+    def close(self) -> None:
+        self._zip.close()
+
+    def __enter__(self) -> "Archive":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """A member's bytes, some at a time, and never more than the manifest announces."""
+        left = self.manifest.members[name].size
+        with self._zip.open(name) as member:
+            while piece := member.read(CHUNK_BYTES):
+                left -= len(piece)
+                if left < 0:
+                    raise ValueError(f"{name} is larger than announced")
+                yield piece
+
+    def events(self) -> list[Logged]:
+        """The history, in the order of the log that it is from."""
+        return [_event(line) for line in _lines(self.read(EVENTS))]
+
+    # -- checking --------------------------------------------------------------------------
+
+    def flaws(self) -> list[str]:
+        """Everything that is wrong; an empty list if the archive is what it says."""
+        try:
+            found = [*self._wrong_entries(), *self._wrong_manifest()]
+            if not found:
+                found = list(self._wrong_members())
+            if not found:
+                found = list(self._wrong_history())
+        except Exception as error:  # somebody may have made it so that anything is raised
+            return [f"it cannot be read to its end: {error!r}"]
+        return found
+
+    def _wrong_entries(self) -> Iterator[str]:
+        """Looked at before anything is unpacked."""
+        known = {MANIFEST, *self.manifest.members}
+        seen: set[str] = set()
+        for entry in self._zip.infolist():
+            name, kind = entry.filename, stat.S_IFMT(entry.external_attr >> 16)
+            if name in seen:
+                yield f"{name!r} stands there twice"
+            seen.add(name)
+            if name not in known:
+                yield f"{name!r} is not in the manifest"
+            elif kind not in (0, stat.S_IFREG) or entry.is_dir():
+                yield f"{name!r} is no plain file"
+            elif name != MANIFEST and entry.file_size != self.manifest.members[name].size:
+                yield f"{name!r} has another size than the manifest says"
+        yield from (f"{name!r} is missing" for name in sorted(known - seen))
+
+    def _wrong_manifest(self) -> Iterator[str]:
+        members = self.manifest.members
+        for name in members:
+            if not NAME.fullmatch(name):
+                yield f"{name!r} is no name of a member"
+        if any(each.size < 0 for each in members.values()):
+            yield "a size is negative"
+        if sum(each.size for each in members.values()) > MAX_BYTES:
+            yield f"it would hold over {MAX_BYTES:,} bytes"
+        if EVENTS not in members:
+            yield "it has no history"
+        elif members[EVENTS].size > MAX_HISTORY_BYTES:
+            yield f"its history is over {MAX_HISTORY_BYTES:,} bytes"
+        for run_id, digest in self.manifest.output.items():
+            if f"output/{digest}" not in members:
+                yield f"the output of run {run_id} is missing"
+
+    def _wrong_members(self) -> Iterator[str]:
+        for name, announced in self.manifest.members.items():
+            digest, size = sha256(), 0
+            for piece in self.read(name):
+                digest.update(piece)
+                size += len(piece)
+            if (digest.hexdigest(), size) != (announced.sha256, announced.size):
+                yield f"{name!r} is not what the manifest says: its SHA-256 or size differs"
+            folder, _, called = name.partition("/")
+            if called and called != announced.sha256:
+                yield f"{name!r} is not called by its {folder}'s SHA-256"
+
+    def _wrong_history(self) -> Iterator[str]:
+        events = self.events()
+        if hash_chain.chained(hash_chain.START, events).hex() != self.manifest.events_chain:
+            yield "the chain over its events is another than the manifest says"
+        yield from _wrong_events(events, self.manifest)
+        log = History(events)
+        folded = audit.fold(log)
+        yield from (f"its history cannot be: {flaw}" for flaw in folded.flaws)
+        yield from _strangers(folded, self.manifest)
+        offences = audit.offences(log, folded)
+        yield from (f"its history cannot be: {each}" for each in offences)
+        yield from self._wrong_evidence(folded)
+
+    def _wrong_evidence(self, folded: audit.Folded) -> Iterator[str]:
+        members, missing = self.manifest.members, set(self.manifest.missing)
+        for key, row in folded.evidence.items():
+            held = members.get(f"evidence/{row['sha256']}")
+            if held is None and row["sha256"] not in missing:
+                yield f"the evidence {key[-1]!r} is missing"
+            elif held is not None and held.size != row["size"]:
+                yield f"the evidence {key[-1]!r} has another size than the history says"
+
+
+class History:
+    """A list of events, read like the log of a store."""
+
+    def __init__(self, events: Sequence[Logged]) -> None:
+        self._events = events
+        self._streams: dict[str, list[Logged]] = {}
+        for each in events:
+            self._streams.setdefault(each.stream, []).append(each)
+
+    def events(
+        self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
+    ) -> list[Logged]:
+        events = self._events if stream is None else self._streams.get(stream, [])
+        start = bisect_right(events, after, key=_position)
+        end = len(events) if upto is None else bisect_right(events, upto, key=_position)
+        return list(events[start : min(end, start + limit)])
+
+    def rows(self, table: str) -> Mapping[str, Any]:  # noqa: ARG002 - a history has no tables
+        return {}
+
+
+def _position(event: Logged) -> int:
+    return event.position
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of the history: an event without its digest."""
+
+    position: int
+    stream: str
+    version: int
+    project: str
+    name: str
+    schema: int
+    subject: str | None
+    at: int
+    actor: str
+    data: str
+
+
+#: Decodes into these fields alone, so that no other structure is ever built in memory.
+_decoder = msgspec.json.Decoder(Line, strict=True)
+
+
+def _event(line: bytes) -> Logged:
+    found = _decoder.decode(line)
+    if not found.data:
+        raise ValueError("an event of its history says nothing")
+    return Logged(**msgspec.structs.asdict(found), digest=None)
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+        if len(rest) > MAX_LINE_BYTES:
+            raise ValueError(f"a line of its history is over {MAX_LINE_BYTES:,} bytes")
+    if rest:
+        yield rest
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse a list of members that is too long, before the standard library reads all of it."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - END_BYTES - LOCATOR_BYTES))
+        end = file.read()
+    directory, comment = struct.unpack("<I4xH", end[-10:])
+    if end[-END_BYTES:][:4] != END or comment:
+        raise ValueError("it does not end like a zip file")
+    if end[:4] == LOCATOR or directory > MAX_DIRECTORY_BYTES:
+        raise ValueError(f"over {MAX_MEMBERS} members")
+
+
+def _wrong_events(events: Sequence[Logged], manifest: Manifest) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    before = 0
+    for event in events:
+        counts[event.stream] = counts.get(event.stream, 0) + 1
+        if event.position <= before:
+            yield f"event {event.position} is out of order"
+        before = event.position
+        if event.name in TOMBSTONES:
+            yield f"{event.stream} was deleted"
+    if counts != manifest.streams:
+        yield "its streams have other events than the manifest says"
+
+
+def _strangers(folded: audit.Folded, manifest: Manifest) -> Iterator[str]:
+    """All of it must be one tree, with its top in it."""
+    if manifest.task not in folded.world.tasks:
+        yield f"the task {manifest.task} is not in it"
+    roots = {task.id: task.root_id for task in folded.world.tasks.values()}
+    roots |= {job.id: job.root_id for job in folded.world.jobs.values()}
+    for name, root in roots.items():
+        if root != manifest.task:
+            yield f"{name} does not belong to {manifest.task}"
+    runs = {run for job in folded.jobs() for run in folded.world.parts_of(RUNS, job.id)}
+    yield from (f"there is no run {each!r}" for each in sorted(set(manifest.output) - runs))
+    for name in (*manifest.streams, *runs):
+        if not ID.fullmatch(name):
+            yield f"{name!r} is no id"
+
+
+def bad(message: str) -> Refused:
+    return Refused(message, code="bad_archive")
+
+
+def opened(path: Path) -> Archive:
+    """An archive in which everything is what it should be."""
+    archive = Archive(path)
+    found = archive.flaws()
+    if found:
+        archive.close()
+        raise bad(f"{path} is refused: {'; '.join(found[:5])}.")
+    return archive

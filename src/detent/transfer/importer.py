@@ -1,0 +1,128 @@
+"""Importing an archive: a task tree with its whole history into another store, ids kept.
+
+The one path by which events that were decided elsewhere come into a log. Everything is checked
+before the first byte is stored; the events, the rows that follow from them and a mark of where they
+come from are one transaction. Rows are made by the same ledger that writes them first.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from detent.engine import Engine
+from detent.engine.changeset import Ledger
+from detent.errors import Refused
+from detent.integrity import audit, hash_chain
+from detent.integrity.audit import Folded
+from detent.kernel import events as e
+from detent.kernel.commands import Actor
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.world import World
+from detent.store.codec import read_record
+from detent.store.port import Logged, Reading, Writing
+from detent.transfer.archive import Archive, History, opened
+
+#: Keeps a run's output: its id, the offset, the bytes.
+WriteOutput = Callable[[str, int, bytes], None]
+
+
+class Imported(NamedTuple):
+    """What came in."""
+
+    task: str
+    manifest: str
+    tasks: int
+    jobs: int
+    events: int
+    evidence: int
+
+
+def import_archive(engine: Engine, path: Path, actor: Actor, write_output: WriteOutput) -> Imported:
+    """Take the tree of an archive in; refused as a whole if anything about it is wrong."""
+    with opened(path) as archive:
+        events = archive.events()
+        folded = audit.fold(History(events))
+        _must_be_over(folded)
+        with engine.store.read() as view:
+            _must_be_new(view, archive, events)
+        blobs = _keep_blobs(engine, archive)
+        _sealed_apart(engine, lambda tx: _append(tx, archive, events, actor))
+        for run_id, digest in archive.manifest.output.items():
+            offset = 0
+            for piece in archive.read(f"output/{digest}"):
+                write_output(run_id, offset, piece)
+                offset += len(piece)
+        counts = (len(folded.world.tasks), len(folded.world.jobs), len(events), blobs)
+        return Imported(archive.manifest.task, archive.digest, *counts)
+
+
+def _sealed_apart(engine: Engine, append: Callable[[Writing], bool]) -> None:
+    """Append with seals of its own: the events keep their old times, which is no late sealing."""
+    hash_chain.seal_all(engine.store)
+    with engine.store.read() as view:
+        last = view.last_seal()
+    engine.within(append)
+    hash_chain.accept(engine.store, after=last.to_position if last else 0)
+
+
+def _must_be_over(folded: Folded) -> None:
+    """Work that is not over would be done in two places."""
+    live = [job for job in folded.jobs() if job.state not in ENDED_JOB]
+    if live:
+        raise Refused(
+            f"job {live[0].id} is {live[0].state} in the archive: it would be done twice.",
+            hint="Export the task again when its work is over, or cancel it first.",
+        )
+    tasks = {task.id: task for task in folded.tasks()}
+    for task in tasks.values():
+        outside = [each for each in task.depends_on if each not in tasks]
+        if task.open_dependencies and outside:
+            raise Refused(f"task {task.id} waits for {outside[0]}, which is not in the archive.")
+
+
+def _must_be_new(view: Reading, archive: Archive, events: list[Logged]) -> None:
+    streams = list(archive.manifest.streams)
+    for task, _ in view.tasks(streams):
+        raise Refused(f"There is a task {task.id} already.", code="task_exists")
+    for job, _ in view.jobs(streams):
+        raise Refused(f"There is a job {job.id} already.", code="job_exists")
+    for stream in streams:
+        if view.events(0, 1, stream=stream):
+            raise Refused(
+                f"{stream} was here before and was deleted: its id stays taken.", code="task_exists"
+            )
+    if any(not 0 < event.at <= view.now() for event in events):
+        raise Refused(
+            "Its history lies in the future.", hint="Look at the clocks of both machines."
+        )
+
+
+def _keep_blobs(engine: Engine, archive: Archive) -> int:
+    names = [name for name in archive.manifest.members if name.startswith("evidence/")]
+    for name in names:
+        with tempfile.TemporaryFile() as file:
+            _fill(file, archive.read(name))
+            kept = engine.store.blobs.put(file)
+        if name != f"evidence/{kept.sha256}":
+            raise Refused(f"{name} was changed while it was read.", code="bad_archive")
+    return len(names)
+
+
+def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
+    for piece in pieces:
+        file.write(piece)
+
+
+def _append(tx: Writing, archive: Archive, events: list[Logged], actor: Actor) -> bool:
+    _must_be_new(tx, archive, events)
+    ledger = Ledger(World(), 0, tx.now())
+    for logged in events:
+        ledger.replay(read_record(logged))
+    chain = archive.manifest.chain
+    mark = e.TaskImported(archive.digest, chain.position, chain.value)
+    root = archive.manifest.task
+    ledger.replay(e.Record(root, None, mark, tx.now(), actor.name))
+    changes = ledger.changes()
+    tx.save(changes._replace(queue=(), leases=(), unqueued=()))
+    return True

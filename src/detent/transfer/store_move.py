@@ -1,0 +1,137 @@
+"""Everything from SQLite to PostgreSQL: log and tables are copied, rows made anew, all compared.
+
+Evidence comes along out of its directory, and output out of the files of the runs.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from detent.errors import Broken, Refused
+from detent.integrity.audit import Difference
+from detent.integrity.hash_chain import Anchor
+from detent.integrity.rebuild import rebuild
+from detent.integrity.verify import verify
+from detent.store.blobs import Piece, Tell, untold
+from detent.store.port import LISTED, TABLES, Query, Reading, Store
+from detent.store.postgres.table_copy import Table, copy_into
+from detent.store.sqlite import SqliteStore, table_copy
+from detent.store.sqlite.reader import SqliteReading
+from detent.store.store_url import open_store
+from detent.transfer.blob_copy import copy_blobs
+from detent.transfer.exporter import ReadOutput
+
+#: What is copied as it is: the log, and what does not follow from it.
+COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", *TABLES)
+
+#: A column with few values, by table, where it is not the state.
+FEW = {"waits": "kind", "checkpoints": "kind", "evidence": "kind", "queue": "intent"}
+
+BATCH = 1_000
+PIECE_BYTES = 131_072
+
+
+class Moved(NamedTuple):
+    """What was copied, table by table, and where the chain stands on both sides."""
+
+    counts: dict[str, int]
+    anchor: Anchor
+
+
+def move(
+    source: SqliteStore,
+    url: str,
+    lease_us: int,
+    read_output: ReadOutput | None = None,
+    tell: Tell = untold,
+) -> Moved:
+    """Nobody may be using the source. The target is empty before, and equal to it after."""
+    with source.read() as view:
+        head = view.head()
+
+    def verifying(what: str, position: int) -> None:
+        tell(what, position, head)
+
+    before = verify(source, progress=verifying)
+    if before.differences:
+        raise Broken(
+            f"the database is damaged and stays where it is: {before.differences[0]}",
+            hint="`detent verify` lists everything; `detent rebuild` repairs rows.",
+        )
+    target = open_store(url)
+    try:
+        _require_empty(target)
+        with source.read() as view:
+            counts = copy_into(url, _tables(view, tell))
+        rebuild(target, lease_us)
+        counts["blobs"] = copy_blobs(source.blobs, target.blobs, tell)
+        counts["output"] = 0 if read_output is None else _copy_output(source, target, read_output)
+        differing = [
+            *verify(target, before.anchor, verifying).differences,
+            *_uneven(source, target),
+        ]
+    finally:
+        target.close()
+    if differing:
+        raise Broken(
+            f"the copy differs from the database, which is unchanged: {differing[0]}",
+            hint="Empty the other database and try again; go on with this one until then.",
+        )
+    return Moved(counts, before.anchor)
+
+
+def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
+    """How many runs have output; more of it than was kept before is not."""
+    assert target.outputs is not None
+    count, after = 0, None
+    while True:
+        with source.read() as view:
+            rows = view.page(Query("runs", order="id", after=after, limit=BATCH))
+        for row in rows:
+            offset = 0
+            while data := read_output(row["id"], offset, PIECE_BYTES):
+                target.outputs.append([Piece(row["id"], offset, data)])
+                offset += len(data)
+            count += bool(offset)
+        if not rows:
+            return count
+        after = (rows[-1]["id"], rows[-1]["id"])
+
+
+def _tables(view: SqliteReading, tell: Tell) -> Iterator[Table]:
+    for name in COPIED:
+        yield Table(name, table_copy.columns(view, name), _told(view, name, tell))
+
+
+def _told(view: SqliteReading, name: str, tell: Tell) -> Iterator[list[tuple[Any, ...]]]:
+    total, count = table_copy.count(view, name), 0
+    for rows in table_copy.batches(view, name):
+        yield rows
+        count += len(rows)
+        tell(name, count, total)
+
+
+def _require_empty(target: Store) -> None:
+    with target.read() as view:
+        used = [name for name in TABLES if view.rows(name)]
+        if view.head() or used or any(_count(view, name) for name in LISTED):
+            raise Refused(
+                f"{target.url} is not empty.", hint="Give a database that holds nothing yet."
+            )
+
+
+def _uneven(source: Store, target: Store) -> Iterator[Difference]:
+    """Counts of rows, and small tables by value; the chain has compared what is in the log."""
+    with source.read() as here, target.read() as there:
+        for name in LISTED:
+            counts = _count(here, name), _count(there, name)
+            if counts[0] != counts[1]:
+                yield Difference("", here.head(), name, "count", *counts)
+        for name in TABLES:
+            if here.rows(name) != there.rows(name):
+                yield Difference("", here.head(), name, "rows", here.rows(name), there.rows(name))
+        if here.head() != there.head():
+            yield Difference("", here.head(), "log", "position", here.head(), there.head())
+
+
+def _count(view: Reading, table: str) -> int:
+    return sum(view.count_by(Query(table), FEW.get(table, "state")).values())

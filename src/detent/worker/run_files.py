@@ -1,0 +1,286 @@
+"""The directory of one run: its output, its evidence, its working directory.
+
+The one place that opens them. What a command left behind is opened beneath the directory, component
+by component, and only if it is a plain file of its own: no symlink, no hard link, no pipe. Evidence
+goes from there into the store's blobs, read once, so that what is hashed is what is kept.
+"""
+
+import errno
+import json
+import mimetypes
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from detent import failpoints, private_files
+from detent.errors import Invalid, Refused, TooLarge
+from detent.kernel import document_fields
+from detent.kernel.evidence_types import type_of
+from detent.operations.run_output import FILE as OUTPUT
+from detent.operations.run_output import read_file
+from detent.redaction import Passing, redact_value
+from detent.store.blobs import MAX_BLOB_BYTES, Blobs, blob_of
+from detent.worker.values import storable
+
+EVIDENCE, WORK = "evidence", "work"
+MAX_OUTPUT_BYTES = 10_485_760
+MAX_EVIDENCE_BYTES = MAX_BLOB_BYTES
+MAX_FILES = 1_000
+DEEPEST = 8
+#: How a directory is opened that may have become a link.
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+CUT = b"\n[the output was cut here: it passed its limit]\n"
+
+
+class Kept(NamedTuple):
+    """A piece of evidence, in the order of the command that reports it."""
+
+    file: str
+    kind: str
+    sha256: str
+    size: int
+    media_type: str
+
+
+class RunFiles:
+    """Made when first needed: most runs leave nothing behind."""
+
+    def __init__(
+        self,
+        runs: Path,
+        run_id: str,
+        most_output: int = MAX_OUTPUT_BYTES,
+        blobs: Blobs | None = None,
+        on_output: "Callable[[RunFiles], None] | None" = None,
+    ) -> None:
+        if "/" in run_id or run_id.startswith("."):
+            raise Invalid(f"{run_id!r} cannot name a directory.", field="run_id", given=run_id)
+        self.runs, self.run_id = runs, run_id
+        self.most_output = most_output
+        self.written = 0
+        #: How much of the output other machines can read, if they read it elsewhere.
+        self.sent = 0
+        self.made = False
+        self._blobs = blobs
+        self._on_output = on_output
+        self._passing = Passing()
+
+    @property
+    def path(self) -> Path:
+        return self.runs / self.run_id
+
+    def directory(self, name: str = "") -> Path:
+        """The run's directory, or one in it, for nobody else's eyes."""
+        path = self.path / name if name else self.path
+        private_files.make_directory(path)
+        self.made = True
+        return path
+
+    def put(self, name: str, text: str) -> Path:
+        """Write a file of our own in the run's directory. Its program may have run there before, so
+        that whatever stands in the file's place goes first: a link leads nowhere.
+        """
+        path = self.directory() / name
+        with os.fdopen(_made(path), "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        return path
+
+    # -- output ----------------------------------------------------------------------------
+
+    def write(self, output: str | bytes) -> None:
+        """Append to the run's output, up to its limit and without the secrets in it."""
+        if self.written >= self.most_output:
+            return  # nothing more is kept: a flood costs nothing further
+        data = output.encode("utf-8", "replace") if isinstance(output, str) else output
+        self._append(self._passing.feed(data))
+
+    def end_output(self) -> None:
+        """Nothing more comes: what waited for the rest of a secret is written too."""
+        self._append(self._passing.end())
+
+    def _append(self, data: bytes) -> None:
+        room = self.most_output - self.written
+        if room <= 0 or not data:
+            return
+        if len(data) > room:
+            data = data[:room] + CUT
+        failpoints.hit("output.write")
+        _append_to(self.directory() / OUTPUT, data)
+        self.written += len(data)  # now it is there for whoever sends it on
+        if self._on_output is not None:
+            self._on_output(self)
+
+    def output(self) -> bytes:
+        return read_file(self.path / OUTPUT, 0, self.most_output + len(CUT))
+
+    def unsent(self, most: int) -> bytes:
+        """The next bytes of the output that were not sent yet."""
+        return read_file(self.path / OUTPUT, self.sent, min(most, self.written - self.sent))
+
+    # -- evidence --------------------------------------------------------------------------
+
+    def keep(self, name: str, content: Any) -> Kept:
+        """Store a file (given as a Path), bytes, text or a JSON value as evidence."""
+        document_fields.text(name, "name", 200)
+        if "/" in name or name.startswith("."):
+            raise Invalid(f"{name!r} is no plain file name.", field="name", given=name)
+        self.directory(EVIDENCE)
+        try:
+            top = os.open(self.path / EVIDENCE, DIRECTORY)
+        except OSError as error:
+            raise Invalid(f"{EVIDENCE} cannot be opened: {error.strerror}.", field="name") from None
+        try:
+            return self._kept(top, name, content)
+        finally:
+            os.close(top)
+
+    def _kept(self, top: int, name: str, content: Any) -> Kept:
+        draft = f".{name}.part"
+        with os.fdopen(_made(draft, top), "w+b") as file:
+            _fill(file, content, name)
+            file.flush()
+            os.fsync(file.fileno())
+            failpoints.hit("evidence.write")
+            os.replace(draft, name, src_dir_fd=top, dst_dir_fd=top)
+            file.seek(0)
+            return self._archived(name, file)
+
+    def collect(self) -> Iterator[Kept]:
+        """The evidence that a command has left in its directory; what cannot be kept is named in
+        the output.
+        """
+        try:
+            top = os.open(self.path / EVIDENCE, DIRECTORY)
+        except FileNotFoundError:
+            return
+        try:
+            for number, (name, file) in enumerate(_below(top, "", 0)):
+                if number == MAX_FILES:
+                    self.write(f"[over {MAX_FILES} files of evidence: the rest is left out]\n")
+                    return
+                try:
+                    yield self._archived(name, file)
+                except (TooLarge, Refused) as error:
+                    self.write(f"[evidence {name} is left out: {error}]\n")
+        finally:
+            os.close(top)
+
+    def _archived(self, name: str, file: BinaryIO) -> Kept:
+        blob = blob_of(file) if self._blobs is None else self._blobs.put(file)
+        media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        return Kept(name, type_of(name).value, blob.sha256, blob.size, media_type)
+
+    def left(self, name: str, most: int) -> bytes | None:
+        """A small plain file that a command left in the run's directory; anything else is refused.
+
+        None if there is none.
+        """
+        try:
+            descriptor = os.open(self.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Invalid(f"{name} cannot be opened: {error.strerror}.", field=name) from None
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise Invalid(f"{name} is no plain file.", field=name)
+            if found.st_nlink != 1:
+                raise Invalid(f"{name} is a hard link to another file.", field=name)
+            if found.st_size > most:
+                raise Invalid(f"{name} is over {most:,} bytes.", field=name)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(most)
+        finally:
+            os.close(descriptor)
+
+    def result(self) -> Any:
+        """What a command has left as `result.json`; None if it left nothing that can be read."""
+        path = self.path / "result.json"
+        try:
+            if path.stat(follow_symlinks=False).st_size > MAX_EVIDENCE_BYTES:
+                return None
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not is_plain(file.fileno()):
+                return None
+            return storable(redact_value(json.loads(file.read())), "result.json")
+
+
+def _made(path: str | Path, beneath: int | None = None) -> int:
+    """A new file that nobody else has a name for, open; what stood there is removed, not opened."""
+    with suppress(FileNotFoundError):
+        os.unlink(path, dir_fd=beneath)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600, dir_fd=beneath)
+
+
+def _fill(file: BinaryIO, content: Any, name: str) -> None:
+    if isinstance(content, Path):
+        if content.stat().st_size > MAX_EVIDENCE_BYTES:
+            raise _too_large(name)
+        with content.open("rb") as source:
+            shutil.copyfileobj(source, file)
+        return
+    data = content if isinstance(content, bytes | bytearray) else _text(content, name).encode()
+    if len(data) > MAX_EVIDENCE_BYTES:
+        raise _too_large(name)
+    file.write(data)
+
+
+def _text(content: Any, name: str) -> str:
+    if isinstance(content, str):
+        return content
+    return json.dumps(storable(content, f"evidence {name}"), ensure_ascii=False, indent=1)
+
+
+def _too_large(name: str) -> TooLarge:
+    limit = MAX_EVIDENCE_BYTES
+    return TooLarge(f"evidence {name} is over {limit:,} bytes, which is the limit", limit=limit)
+
+
+def _append_to(path: Path, data: bytes) -> None:
+    """What the run's own program has put in the file's place gets nothing."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            return
+        raise
+    with os.fdopen(descriptor, "ab") as file:
+        if is_plain(file.fileno()):
+            file.write(data)
+
+
+def _below(directory: int, prefix: str, depth: int) -> Iterator[tuple[str, BinaryIO]]:
+    """Plain files beneath an open directory, open, in order of their names."""
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    for name in names:
+        try:
+            descriptor = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory
+            )
+        except OSError:
+            continue  # a symlink, or gone by now
+        try:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode) and depth < DEEPEST:
+                yield from _below(descriptor, f"{prefix}{name}/", depth + 1)
+            elif is_plain(descriptor):
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    yield prefix + name, file
+        finally:
+            os.close(descriptor)
+
+
+def is_plain(descriptor: int) -> bool:
+    """Whether it is a file of its own: no pipe, no device, no second name for something else."""
+    found = os.fstat(descriptor)
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1

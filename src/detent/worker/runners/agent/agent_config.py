@@ -1,0 +1,304 @@
+"""An agent command line as configured: `[agents.NAME]` over its preset, checked when it is read.
+
+Every mistake is named by its place in the file. Pure: nothing is started, no file is opened.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from detent.errors import DetentError, Misconfigured
+from detent.kernel import document_fields
+from detent.kernel.retry import FailureClass
+from detent.worker.runners.agent.presets import FACTS, PRESETS, Table
+
+#: What may stand in an argv, `{prompt}`, as an element of its own. `args` becomes several.
+PLACES = (
+    "prompt",
+    "prompt_file",
+    "session_id",
+    "resume_id",
+    "budget",
+    "model",
+    "max_turns",
+    "args",
+    "directory",
+    "run_dir",
+    "config_dir",
+)
+#: What an end can be matched by, beside the facts of lines.
+SEEN = ("resumed", "end", "exit_code", "stderr")
+#: The session cannot be used: a new one is begun, once.
+NEW_SESSION = "new_session"
+SUCCESS, COUNTS, DENIALS = ("line", "exit"), ("session", "run", "line"), ("fail", "ask")
+KEYS = (
+    "preset",
+    "argv",
+    "args",
+    "model",
+    "max_turns",
+    "environment",
+    "variables",
+    "secrets",
+    "success",
+    "cost_counts",
+    "lines",
+    "ends",
+    "reset_pattern",
+    "denials",
+    "quota_mb",
+    "repos",
+    "base",
+    "linger_s",
+    "root_is_sandboxed",
+)
+LINE_KEYS = ("take", "when", "having", "lacking", "field", "value", "joined", "counts")
+PLACE = re.compile(r"\{([a-z_]+)\}")
+
+Argv = tuple[str | tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineRule:
+    """What one kind of line tells: the fact, on which lines, and from which field or constant."""
+
+    take: str
+    when: Mapping[str, str]
+    path: tuple[str, ...]
+    value: Any = None
+    joined: bool = False
+    #: Fields that must be there, and that must not.
+    having: str | None = None
+    lacking: str | None = None
+    #: Of what a cost is the total.
+    counts: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndRule:
+    """What kind of end it is, by patterns over what was seen."""
+
+    when: Mapping[str, str]
+    kind: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent command line, ready to be started."""
+
+    name: str
+    argv: Argv
+    args: tuple[str, ...] = ()
+    model: str | None = None
+    max_turns: int | None = None
+    environment: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    #: Variable to reference: `env:NAME` or `file:/path`, resolved when a run starts.
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    success: str = "line"
+    cost_counts: str = "run"
+    lines: tuple[LineRule, ...] = ()
+    ends: tuple[EndRule, ...] = ()
+    reset_pattern: re.Pattern[str] | None = None
+    denials: str = "ask"
+    quota_bytes: int | None = None
+    #: Repositories, or directories of them, that a payload may name.
+    repos: tuple[str, ...] = ()
+    base: str | None = None
+    #: How long a process may stay after it has said that it is done.
+    linger_s: float = 60.0
+    root_is_sandboxed: bool = False
+
+
+def agent_from(name: str, tables: Mapping[str, Table]) -> Agent:
+    """The agent of that name: configured, or a preset as it is."""
+    where = f"agents.{name}"
+    if name not in tables and name not in PRESETS:
+        known = ", ".join(sorted({*tables, *PRESETS}))
+        raise Misconfigured(
+            f"there is no agent {name!r}",
+            setting=where,
+            hint=f"Write [{where}] in detent.toml, or use one of: {known}.",
+        )
+    try:
+        return _agent(name, tables.get(name, {}), where)
+    except Misconfigured:
+        raise
+    except (DetentError, re.error) as error:
+        raise Misconfigured(str(error).rstrip("."), setting=where) from None
+
+
+def _agent(name: str, given: object, where: str) -> Agent:
+    own = document_fields.table(given, where, KEYS)
+    preset = own.get("preset", name if name in PRESETS else "plain")
+    if preset not in PRESETS:
+        raise document_fields.wrong(f"{where}.preset", f"one of {', '.join(PRESETS)}", preset)
+    table: dict[str, Any] = {**PRESETS[str(preset)], **own}
+    for key in ("variables", "secrets"):
+        table[key] = {**PRESETS[str(preset)].get(key, {}), **_named(own, key, where)}
+    pattern = table.get("reset_pattern")
+    quota = table.get("quota_mb")
+    return Agent(
+        name,
+        _argv(table.get("argv"), f"{where}.argv"),
+        args=_texts(table, "args", where),
+        model=table.get("model"),
+        max_turns=table.get("max_turns"),
+        environment=_texts(table, "environment", where),
+        variables=table["variables"],
+        secrets={key: _reference(text, where, key) for key, text in table["secrets"].items()},
+        success=_one_of(table, "success", SUCCESS, where),
+        cost_counts=_one_of(table, "cost_counts", COUNTS, where),
+        lines=tuple(_line_rules(table.get("lines", ()), f"{where}.lines")),
+        ends=tuple(_end_rules(table.get("ends", ()), f"{where}.ends")),
+        reset_pattern=None if pattern is None else re.compile(pattern),
+        denials=_one_of(table, "denials", DENIALS, where),
+        quota_bytes=None if quota is None else _number(quota, f"{where}.quota_mb") * 1_048_576,
+        repos=_texts(table, "repos", where),
+        base=table.get("base"),
+        linger_s=table.get("linger_s", 60.0),
+        root_is_sandboxed=table.get("root_is_sandboxed") is True,
+    )
+
+
+def _number(given: object, where: str) -> int:
+    return document_fields.whole_number(given, where, 1, 1 << 40)
+
+
+def _named(own: Mapping[str, object], key: str, where: str) -> Mapping[str, str]:
+    table = document_fields.table(own.get(key, {}), f"{where}.{key}")
+    for name, value in table.items():
+        if not isinstance(value, str):
+            raise document_fields.wrong(f"{where}.{key}.{name}", "a text", value)
+    return {name: str(value) for name, value in table.items()}
+
+
+def _texts(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    given = table.get(key, ())
+    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+        raise document_fields.wrong(f"{where}.{key}", "a list of texts", given)
+    return tuple(given)
+
+
+def _one_of(table: Mapping[str, Any], key: str, allowed: Sequence[str], where: str) -> str:
+    given = table.get(key, allowed[-1])
+    if given not in allowed:
+        raise document_fields.wrong(
+            f"{where}.{key}", f"one of {', '.join(allowed)}", given, allowed
+        )
+    return str(given)
+
+
+def _reference(text: str, where: str, name: str) -> str:
+    kind, _, rest = text.partition(":")
+    if kind not in ("env", "file") or not rest:
+        wanted = "a reference, env:NAME or file:/path, never the secret itself"
+        raise document_fields.wrong(f"{where}.secrets.{name}", wanted, "[hidden]")
+    return text
+
+
+# ---- argv ------------------------------------------------------------------------------------
+
+
+def _argv(given: object, where: str) -> Argv:
+    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
+        raise document_fields.wrong(
+            where, 'a list that begins with a program, as in ["claude", "-p"]', given
+        )
+    if PLACE.search(given[0]) or not given[0]:
+        raise document_fields.wrong(f"{where}[0]", "the program itself, not a place", given[0])
+    made: list[str | tuple[str, ...]] = []
+    for index, each in enumerate(given):
+        group = each if isinstance(each, list | tuple) else [each]
+        for part in group:
+            _check_part(part, f"{where}[{index}]")
+        made.append(each if isinstance(each, str) else tuple(group))
+    return tuple(made)
+
+
+def _check_part(part: object, where: str) -> None:
+    if not isinstance(part, str):
+        raise document_fields.wrong(where, "a text, or a list of texts that go together", part)
+    named = PLACE.fullmatch(part)
+    if named is None and PLACE.search(part):
+        raise document_fields.wrong(where, "a place as an element of its own", part)
+    if named is not None and named[1] not in PLACES:
+        raise document_fields.wrong(where, f"one of {', '.join(PLACES)} in braces", part, PLACES)
+
+
+def filled(argv: Argv, values: Mapping[str, str | Sequence[str] | None]) -> list[str]:
+    """The argv with values in their places; a group in which one has no value is left out."""
+    made: list[str] = []
+    for each in argv:
+        group = (each,) if isinstance(each, str) else each
+        parts = [_part(part, values) for part in group]
+        if all(part is not None for part in parts):
+            made += [text for part in parts for text in part or ()]
+    return made
+
+
+def _part(part: str, values: Mapping[str, str | Sequence[str] | None]) -> Sequence[str] | None:
+    named = PLACE.fullmatch(part)
+    if named is None:
+        return (part,)
+    value = values.get(named[1])
+    return (value,) if isinstance(value, str) else value
+
+
+def with_places(text: str, values: Mapping[str, str | Sequence[str] | None]) -> str:
+    """A variable's value, which may have places inside it."""
+    return PLACE.sub(lambda found: str(values.get(found[1], found[0])), text)
+
+
+# ---- rules -----------------------------------------------------------------------------------
+
+
+def _line_rules(given: object, where: str) -> Iterator[LineRule]:
+    for index, row in enumerate(_rows(given, where)):
+        at = f"{where}[{index}]"
+        table = document_fields.table(row, at, LINE_KEYS)
+        take = table.get("take")
+        if take not in FACTS:
+            raise document_fields.wrong(f"{at}.take", f"one of {', '.join(FACTS)}", take, FACTS)
+        path = str(table.get("field", ""))
+        yield LineRule(
+            str(take),
+            _patterns(table.get("when", {}), f"{at}.when"),
+            tuple(path.split(".")) if path else (),
+            table.get("value", True if take == "end" else None),
+            table.get("joined") is True,
+            having=_path(table.get("having")),
+            lacking=_path(table.get("lacking")),
+            counts=_one_of(table, "counts", COUNTS, at) if "counts" in table else None,
+        )
+
+
+def _path(given: object) -> str | None:
+    return None if given is None else str(given)
+
+
+def _end_rules(given: object, where: str) -> Iterator[EndRule]:
+    classes = (*FailureClass, NEW_SESSION)
+    for index, row in enumerate(_rows(given, where)):
+        at = f"{where}[{index}]"
+        table = document_fields.table(row, at, ("when", "class", "hint"))
+        kind = table.get("class")
+        if kind not in classes:
+            raise document_fields.wrong(
+                f"{at}.class", f"one of {', '.join(classes)}", kind, classes
+            )
+        when = _patterns(table.get("when", {}), f"{at}.when", (*FACTS, *SEEN))
+        yield EndRule(when, str(kind), str(table.get("hint", "")))
+
+
+def _rows(given: object, where: str) -> Sequence[object]:
+    if not isinstance(given, list | tuple):
+        raise document_fields.wrong(where, "a list of tables", given)
+    return given
+
+
+def _patterns(given: object, where: str, allowed: Sequence[str] | None = None) -> Mapping[str, str]:
+    table = document_fields.table(given, where, allowed)
+    return {name: str(value) for name, value in table.items()}

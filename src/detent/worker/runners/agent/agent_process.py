@@ -1,0 +1,227 @@
+"""One process of an agent: followed line by line, its cost settled while it runs, ended in time.
+
+May start a process and tell the engine what it costs. What the end means is decided in `end`.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from detent import failpoints
+from detent.errors import DetentError, Refused
+from detent.kernel import commands as c
+from detent.kernel.budget import cost_from, settle
+from detent.worker.active_run import Attempt, Stop
+from detent.worker.engine_client import Line
+from detent.worker.failures import Failure
+from detent.worker.runners.agent.output_parser import Lines, Reader
+from detent.worker.runners.command_runner import Follower
+from detent.worker.runners.process_group import Group, Records
+from detent.worker.sandbox import confined
+
+#: How often tokens are told while only they change, and the workspace's size is looked at.
+TELL_S, SIZE_S = 5.0, 5.0
+LOOK_MS = 500
+
+
+class Meter:
+    """What a run has cost so far: from the totals that a process claims to what is charged."""
+
+    def __init__(self, attempt: Attempt, line: Line) -> None:
+        self.attempt, self.line = attempt, line
+        #: What the session had cost before this run, and the most that this run was seen to add.
+        self.base = self.highest = 0
+        #: What this run was charged in sessions that it has left.
+        self.before = 0
+        self.tokens = (0, 0)
+        self.exceeded = False
+        self.doubts: list[str] = []
+        self._told: tuple[int, int, int] = (0, 0, 0)
+        self._told_s = 0.0
+
+    def begin(self, session_cost: int) -> None:
+        """A session begins, or goes on after it has cost this much."""
+        self.before, self.highest = self.cost, 0
+        self.base = session_cost
+        self.doubts.clear()
+
+    @property
+    def cost(self) -> int:
+        return self.before + self.highest
+
+    def hear(self, amounts: Sequence[tuple[Any, str]]) -> None:
+        """Amounts in dollars, with what each is the total of; what is none is not believed."""
+        for given, counts in amounts:
+            try:
+                amount = cost_from(given)
+            except DetentError as error:
+                self._doubt(f"a cost was not believed: {error}")
+                continue
+            own = {"session": amount - self.base, "run": amount, "line": self.highest + amount}
+            settled = settle(self.highest, own[counts])
+            if settled.went_back:
+                self._doubt(f"the total cost went back to {given}; what was spent stays spent")
+            self.highest = settled.total
+
+    def _doubt(self, text: str) -> None:
+        if len(self.doubts) < 5:
+            self.doubts.append(text)
+
+    def tell(self, *, now: bool = False) -> None:
+        """Charge the run, if there is something new to charge."""
+        known = (self.cost, *self.tokens)
+        if known == self._told:
+            return
+        money = known[0] != self._told[0]
+        if money or now or time.monotonic() - self._told_s >= TELL_S:
+            grant, run_id = self.attempt.hold.grant, self.attempt.run_id
+            self.exceeded |= self._tell(c.ChargeRun(grant, run_id, *known)) == "exceeded"
+            self._told, self._told_s = known, time.monotonic()
+
+    def _tell(self, command: c.Command) -> Any:
+        return told(self.line, self.attempt, command)
+
+
+def told(line: Line, attempt: Attempt, command: c.Command) -> Any:
+    """Have a report taken; without the claim nobody would hear it, and the work must stop."""
+    try:
+        if attempt.hold.expired():
+            return None
+        return line.tell(command, over=attempt.hold.expired)
+    except Refused as refusal:
+        if refusal.code != "stale_fence":
+            raise
+        attempt.hold.stop(Stop.LOST)
+        return None
+
+
+class AgentFollower(Follower):
+    """Reads an agent's lines as they come."""
+
+    def __init__(
+        self,
+        process: "subprocess.Popen[bytes]",
+        group: Group,
+        attempt: Attempt,
+        *,
+        reader: Reader,
+        meter: Meter,
+        on_session: Callable[[str], None],
+        size: Callable[[], None],
+    ) -> None:
+        super().__init__(process, group, attempt)
+        self.reader, self.meter = reader, meter
+        self.on_session, self.size = on_session, size
+        self.lines = Lines()
+        self.failure: Failure | None = None
+        self._session: Any = None
+        self._size_s = time.monotonic() + SIZE_S
+        self._ended_s: float | None = None
+        self._cut = False
+
+    def take(self, output: int, chunk: bytes) -> None:
+        super().take(output, chunk)
+        if output == self.outputs[0]:
+            for line, whole in self.lines.feed(chunk):
+                self._hear(line, whole)
+        else:
+            self.reader.complain(chunk.decode("utf-8", "replace"))
+
+    def finish(self) -> None:
+        """The process has exited: what it said last is heard, and charged."""
+        for line, whole in self.lines.end():
+            self._hear(line, whole)
+        self.meter.tell(now=True)
+
+    def _hear(self, line: bytes, whole: bool) -> None:
+        if not whole or not self.reader.read(line):
+            return
+        facts = self.reader.facts
+        session = facts.get("session_id")
+        if isinstance(session, str) and session and session != self._session:
+            self._session = session
+            self.on_session(session)
+        amounts, self.reader.costs = self.reader.costs, []
+        self.meter.hear(amounts)
+        self.meter.tokens = (facts.get("tokens_in", 0), facts.get("tokens_out", 0))
+
+    def look(self) -> None:
+        """Money, disk, and a process that stays after it has said that it is done."""
+        if self.attempt.stopped is not None or self._cut:
+            return
+        self.meter.tell()
+        now_s = time.monotonic()
+        if self.reader.ended and self._ended_s is None:
+            self._ended_s = now_s
+        if self.meter.exceeded or self._lingers(now_s) or self._too_big(now_s):
+            self._cut = True
+            self._stop()
+
+    def _lingers(self, now_s: float) -> bool:
+        patience_s = self.reader.agent.linger_s
+        return self._ended_s is not None and now_s - self._ended_s > patience_s
+
+    def _too_big(self, now_s: float) -> bool:
+        if now_s < self._size_s:
+            return False
+        self._size_s = now_s + SIZE_S
+        try:
+            self.size()
+        except Failure as failure:
+            self.failure = failure
+            return True
+        return False
+
+    def _patience_ms(self) -> int | None:
+        asked = super()._patience_ms()
+        return LOOK_MS if asked is None else min(asked, LOOK_MS)
+
+
+def follow(
+    argv: list[str],
+    attempt: Attempt,
+    directory: Path,
+    writable: Sequence[Path],
+    environment: Mapping[str, str],
+    follower: Callable[["subprocess.Popen[bytes]", Group], AgentFollower],
+) -> tuple[int, AgentFollower]:
+    """Start it and stay until it has ended with everything that it started."""
+    group = Group(attempt.run_id)
+    records = Records(attempt.files.path.parent.parent)
+    records.write(group)
+    try:
+        failpoints.hit("spawn.before")
+        attempt.require_lease()
+        settings = attempt.intent.app.installation().settings
+        inside = confined(argv, settings, attempt.files.path, directory, writable)
+        with start(inside, directory, environment) as process:
+            try:
+                failpoints.hit("spawn.after")
+                group.leads(process.pid)
+                records.write(group)
+                following = follower(process, group)
+                with following:
+                    code = following.follow()
+                    following.finish()
+                    return code, following
+            finally:
+                group.end(attempt.grace_s)
+    finally:
+        records.remove(group)
+
+
+def start(
+    argv: list[str], directory: Path, environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    """An own session and process group, no input, no descriptors of ours."""
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=directory,
+        env=dict(environment),
+        start_new_session=True,
+    )

@@ -1,0 +1,278 @@
+"""The agent runner: carries a run out by an agent's command line, described by `[agents.NAME]`.
+
+The session is stored before the process starts. Cost is settled while it runs. A question ends the
+run and leaves its place free; the answer goes on in the same session and directory.
+"""
+
+import contextlib
+import uuid
+from typing import Any
+
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel.budget import OnExceeded, dollars, on_exceeded_from
+from detent.kernel.retry import FailureClass
+from detent.operations import budgets
+from detent.operations.run_reports import asked
+from detent.redaction import redact, redact_value
+from detent.worker import run_outcome
+from detent.worker.active_run import Attempt
+from detent.worker.engine_client import Line
+from detent.worker.failures import Failure
+from detent.worker.runners.agent.agent_config import NEW_SESSION, Agent
+from detent.worker.runners.agent.agent_files import (
+    QUESTION,
+    Asked,
+    asked_from,
+    question_in,
+    summary_in,
+)
+from detent.worker.runners.agent.agent_process import AgentFollower, Meter, follow, told
+from detent.worker.runners.agent.exit_status import End, end_of
+from detent.worker.runners.agent.launch import IssueToken, Setting
+from detent.worker.runners.agent.output_parser import Reader
+from detent.worker.runners.agent.prompt import asked_for, opening
+from detent.worker.runners.agent.session_history import Past, past_of
+from detent.worker.runners.command_runner import report_evidence
+from detent.worker.values import storable
+from detent.worker.workspaces import WORKTREE
+
+KEEP, GO_ON = "keep", "go on"
+CHANGES = "changes.diff"
+MAX_RESULT = 200_000
+
+
+class AgentRunner:
+    """Runs one agent for each run of its intent."""
+
+    asynchronous = False
+    stoppable = True
+
+    def __init__(self, agent: Agent, prompt: str, token: IssueToken | None = None) -> None:
+        self.agent, self.prompt, self.token = agent, prompt, token
+
+    def run(self, attempt: Attempt, line: Line) -> c.Report:
+        try:
+            return AgentRun(self, attempt, line).report()
+        except Failure as failure:
+            failed = run_outcome.Failed(failure.error_class, redact(str(failure)))
+        except (DetentError, OSError, ValueError) as error:
+            failed = run_outcome.of_exception(error)
+        return run_outcome.failed(attempt.hold.grant, attempt.run_id, failed)
+
+    async def run_async(self, attempt: Attempt, line: Line) -> c.Report:
+        return await line.aside(lambda: self.run(attempt, line))
+
+
+class AgentRun:
+    """One run, to its report."""
+
+    def __init__(self, runner: AgentRunner, attempt: Attempt, line: Line) -> None:
+        self.runner, self.agent = runner, runner.agent
+        self.attempt, self.line = attempt, line
+        self.grant, self.run_id = attempt.hold.grant, attempt.run_id
+        self.setting = Setting(runner.agent, attempt, runner.token)
+        self.meter = Meter(attempt, line)
+        self.failure: Failure | None = None
+
+    def report(self) -> c.Report:
+        """Do the work and say how it ended."""
+        with self.line.read() as view:
+            past = past_of(view, self.attempt)
+        kept = past.said("confirmation")
+        if kept is not None and kept.value.get("answer") == KEEP:
+            return run_outcome.completed(self.grant, self.run_id, kept.value.get("result"))
+        budget = self._reserved()
+        if budget == 0:
+            return self._over_budget("nothing is left of its budget")
+        self.setting.prepare()
+        prompt = asked_for(self.runner.prompt, self.attempt.payload, past.title)
+        return self._reported(self._worked(prompt, past, budget))
+
+    def _reserved(self) -> int | None:
+        """What the agent may spend; no other run of the tree is promised the same money."""
+        if self.attempt.hold.task is None:
+            return None
+        amount: int | None = self.line.tell(c.ReserveFunds(self.grant, self.run_id))
+        return amount
+
+    # -- working ---------------------------------------------------------------------------
+
+    def _worked(self, prompt: str, past: Past, budget: int | None) -> End:
+        """In the session that there is; if it cannot be used, once more in a new one."""
+        known = past.session_id
+        if known is not None and self.setting.holds(known):
+            self.meter.begin(past.cost)
+            end = self._execute(opening(prompt, past, resumed=True), known, budget, resumed=True)
+            if end.kind != NEW_SESSION or self.attempt.stopped is not None:
+                return end
+            self._note(f"the session {known} cannot be gone on with: {end.text}")
+        elif known is not None:
+            self._note(f"the session {known} is on another machine, or gone: a new one is begun")
+        self.meter.begin(0)
+        first = opening(prompt, past, resumed=False)
+        end = self._execute(first, str(uuid.uuid4()), budget, resumed=False)
+        if end.kind == NEW_SESSION and self.attempt.stopped is None:
+            self._note(f"a session could not be begun, and another one is: {end.text}")
+            end = self._execute(first, str(uuid.uuid4()), budget, resumed=False)
+        return end._replace(kind="error") if end.kind == NEW_SESSION else end
+
+    def _execute(self, prompt: str, session_id: str, budget: int | None, *, resumed: bool) -> End:
+        self._join(session_id)
+        environment = self.setting.environment(session_id)
+        reader = Reader(self.agent)
+
+        def follower(process: Any, group: Any) -> AgentFollower:
+            return AgentFollower(
+                process,
+                group,
+                self.attempt,
+                reader=reader,
+                meter=self.meter,
+                on_session=self._learn,
+                size=self.setting.check_quota,
+            )
+
+        argv = self.setting.argv(prompt, session_id, budget, resumed=resumed)
+        work, also = self.setting.workspace.work, self.setting.writable()
+        code, following = follow(argv, self.attempt, work, also, environment, follower)
+        self.failure = self.failure or following.failure
+        if following.lines.too_long:
+            self._note(f"{following.lines.too_long} lines were too long to be read")
+        if self.agent.success == "exit" and "text" not in reader.facts:
+            reader.facts["text"] = following.tail()
+        return end_of(self.agent, reader, code, resumed=resumed, now=self.line.now())
+
+    def _join(self, session_id: str) -> None:
+        """Stored before the process starts, so that a crash cannot lose it."""
+        told(self.line, self.attempt, c.OpenSession(self.grant, session_id, self.run_id))
+        self.setting.workspace.hold(session_id)
+
+    def _learn(self, session_id: str) -> None:
+        """The agent has chosen its own session id; one that was given ours has no say in it."""
+        if not self.setting.chooses_sessions:
+            self._join(session_id)
+
+    def _note(self, text: str) -> None:
+        command = c.ReportProgress(self.grant, self.run_id, None, redact(text)[:2_000])
+        told(self.line, self.attempt, command)
+
+    # -- reporting -------------------------------------------------------------------------
+
+    def _reported(self, end: End) -> c.Report:
+        for doubt in self.meter.doubts:
+            self._note(doubt)
+        if self.attempt.stopped is not None:
+            return self._failed(end)  # why it had to stop counts, whatever is said here
+        question = self._question()
+        self._keep_evidence()
+        if self.failure is not None:
+            raise self.failure
+        if end.kind == FailureClass.BUDGET and self._may_spend_on():
+            return self._suspended("share", "timer", {}, self.line.now())
+        if self.meter.exceeded or end.kind == FailureClass.BUDGET:
+            how = end.text or "it has spent more than its budget"
+            return self._over_budget(how, end.exit_code)
+        if end.kind is not None:
+            return self._failed(end)
+        result = self._result(end, question.summary)
+        denials = end.facts.get("denials")
+        if denials:
+            return self._denied(denials, result)
+        if question.asked is not None:
+            return self._ask(question.asked)
+        return run_outcome.completed(self.grant, self.run_id, result, end.exit_code)
+
+    def _may_spend_on(self) -> bool:
+        """It has spent its part of a budget that it shares, and not all of that: it goes on with
+        the next part. One that says so without having spent anything is not believed."""
+        task = self.attempt.hold.task
+        if task is None or task.budget is not None or self.meter.exceeded or not self.meter.cost:
+            return False
+        with self.line.read() as view:
+            return bool(budgets.left(budgets.line(view, task)))
+
+    def _failed(self, end: End) -> c.Report:
+        kind = FailureClass(end.kind or FailureClass.ERROR)
+        failed = run_outcome.Failed(kind, end.text, end.exit_code, end.reset_at)
+        return run_outcome.failed(self.grant, self.run_id, failed)
+
+    def _question(self) -> Any:
+        """From the run's own door, or from its file, which is moved into the evidence."""
+        found = question_in(self.attempt.files)
+        if found.data is not None:
+            self.attempt.files.keep(QUESTION, found.data)
+            (self.attempt.files.path / QUESTION).unlink(missing_ok=True)
+        with self.line.read() as view:
+            said = asked(view, self.grant.job_id, self.run_id)
+        return found if said is None else found._replace(asked=asked_from(said))
+
+    def _keep_evidence(self) -> None:
+        workspace = self.setting.workspace
+        if workspace.mode == WORKTREE:
+            index = self.attempt.files.path / "index.part"
+            environment = self.setting.plain_environment()
+            changes = workspace.changes(environment, index, self.setting.confined)
+            if changes:
+                self.attempt.files.keep(CHANGES, changes)
+        report_evidence(self.attempt, self.line)
+
+    def _result(self, end: End, said: str | None) -> dict[str, Any]:
+        """What the task shows as its result: the agent's last words, and its summary."""
+        summary, wrong = summary_in(self.attempt.files)
+        if wrong is not None:
+            self._note(f"the summary was not read: {wrong}")
+        facts = end.facts
+        text = facts.get("text")
+        found = {
+            "text": redact(text)[:MAX_RESULT] if isinstance(text, str) else None,
+            "summary": summary or said,
+            "output": _storable(facts.get("output")),
+            "turns": facts.get("turns"),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _ask(self, question: Asked) -> c.Report:
+        due_at = None
+        if question.expires_in_s is not None:
+            due_at = self.line.now() + round(question.expires_in_s * 1_000_000)
+        return self._suspended("answer", "question", question.detail(), due_at)
+
+    def _denied(self, denials: Any, result: dict[str, Any]) -> c.Report:
+        """It says that it succeeded, without something that it was not allowed to do."""
+        text = f"The agent was not allowed to use {_tools(denials)}."
+        if self.agent.denials == "fail":
+            raise Failure(text, error_class=FailureClass.NEEDS_USER)
+        detail = {"text": f"{text} Keep its result, or let it go on?", "options": [KEEP, GO_ON]}
+        return self._suspended("denied", "confirmation", {**detail, "result": result})
+
+    def _over_budget(self, how: str, exit_code: int | None = None) -> c.Report:
+        attempt, task = self.attempt, self.attempt.hold.task
+        spent = dollars(self.meter.cost)
+        text = f"the agent {self.agent.name} was stopped: {how} (this run: {spent} dollars)"
+        policy = attempt.hold.job.options.get("on_budget_exceeded") or OnExceeded.STOP
+        if on_exceeded_from(policy) is OnExceeded.STOP:
+            failed = run_outcome.Failed(FailureClass.BUDGET, text, exit_code)
+            return run_outcome.failed(self.grant, self.run_id, failed)
+        budget = None if task is None else task.budget
+        detail = {"text": text, "budget": budget, "exceeded": self.meter.exceeded}
+        return self._suspended("budget", "budget", detail)
+
+    def _suspended(
+        self, name: str, kind: str, detail: dict[str, Any], due_at: int | None = None
+    ) -> c.Report:
+        wait = f"{name}:{self.run_id}"
+        return c.SuspendRun(self.grant, self.run_id, wait, kind, due_at=due_at, detail=detail)
+
+
+def _tools(denials: Any) -> str:
+    rows = denials if isinstance(denials, list) else [denials]
+    names = [each.get("tool_name", "?") if isinstance(each, dict) else str(each) for each in rows]
+    return redact(", ".join(dict.fromkeys(map(str, names))))[:500]
+
+
+def _storable(value: Any) -> Any:
+    """An output of the agent's own, if it can be kept and holds no secret."""
+    with contextlib.suppress(DetentError, ValueError):
+        return storable(redact_value(value), "output")
+    return None

@@ -1,0 +1,80 @@
+"""How an agent's process ended: well, or with which class of failure, in words for people.
+
+Success is what the agent's rules say: a line that reports it, or exit code 0. Pure.
+"""
+
+import signal
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from detent.kernel.retry import FailureClass
+from detent.redaction import redact
+from detent.worker.run_outcome import LONGEST_ERROR
+from detent.worker.runners.agent.agent_config import Agent, EndRule
+from detent.worker.runners.agent.output_parser import Reader, matches
+
+MS_US, S_US = 1_000, 1_000_000
+#: Exit codes by which a shell, and many programs, tell of the signal that ended them.
+BY_SIGNAL = 128
+LONGEST_WORDS = 600
+
+
+class End(NamedTuple):
+    """`kind` is None if it ended well, else a failure class or `new_session`."""
+
+    kind: str | None
+    exit_code: int
+    facts: Mapping[str, Any]
+    text: str = ""
+    reset_at: int | None = None
+
+
+def end_of(agent: Agent, reader: Reader, exit_code: int, *, resumed: bool, now: int) -> End:
+    """What the end of the process means."""
+    if _went_well(agent, reader, exit_code):
+        return End(None, exit_code, reader.facts)
+    seen = reader.seen(exit_code, resumed)
+    rule = next((each for each in agent.ends if matches(each.when, seen)), None)
+    kind = FailureClass.ERROR.value if rule is None else rule.kind
+    text = _words(agent, reader, exit_code, rule)
+    return End(kind, exit_code, reader.facts, text, _reset_at(agent, reader, now))
+
+
+def _went_well(agent: Agent, reader: Reader, exit_code: int) -> bool:
+    if agent.success == "exit":
+        return exit_code == 0
+    return reader.ended and reader.facts.get("is_error") is False
+
+
+def _words(agent: Agent, reader: Reader, exit_code: int, rule: EndRule | None) -> str:
+    said = reader.seen(exit_code, resumed=False)
+    if reader.ended:
+        status = f" with status {said['status']}" if said.get("status", "None") != "None" else ""
+        how = f"failed{status} ({said.get('subtype', 'error')})"
+        words = said.get("error") or said.get("text") or ""
+    else:
+        how = f"{_exit(exit_code)} without a result"
+        words = said.get("error") or reader.stderr
+    words = redact(words.strip())[-LONGEST_WORDS:]
+    hint = f" {rule.hint}" if rule is not None and rule.hint else ""
+    text = f"the agent {agent.name} {how}" + (f": {words}" if words else ".") + hint
+    return text[:LONGEST_ERROR]
+
+
+def _exit(code: int) -> str:
+    number = -code if code < 0 else code - BY_SIGNAL
+    try:
+        return f"was ended by {signal.Signals(number).name}"
+    except ValueError:
+        return f"ended with exit code {code}"
+
+
+def _reset_at(agent: Agent, reader: Reader, now: int) -> int | None:
+    """When a rate limit is over, if the agent has said so: a time, or a delay."""
+    facts = reader.facts
+    if "reset_at_s" in facts:
+        return int(facts["reset_at_s"]) * S_US
+    stated = agent.reset_pattern.search(str(facts.get("text", ""))) if agent.reset_pattern else None
+    if stated is not None:
+        return int(stated[1]) * S_US
+    return now + int(facts["retry_after_ms"]) * MS_US if "retry_after_ms" in facts else None

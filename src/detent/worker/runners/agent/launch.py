@@ -1,0 +1,201 @@
+"""What an agent's process is given: its workspace, its environment, its argv, its prompt.
+
+May make directories and ask git for a worktree. The environment is an allowlist: no credentials of
+detent's own, but a token that is good for this run only.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from detent import private_files
+from detent.kernel import commands as c
+from detent.kernel.budget import dollars
+from detent.kernel.retry import FailureClass
+from detent.operations.context import Core
+from detent.redaction import remember, remember_environment, resolve
+from detent.server_file import read_live
+from detent.worker.active_run import Attempt
+from detent.worker.failures import Failure
+from detent.worker.runners.agent.agent_config import Agent, filled, with_places
+from detent.worker.runners.agent.agent_files import QUESTION, SUMMARY
+from detent.worker.runners.agent.prompt import as_argument, too_long
+from detent.worker.runners.command_runner import variables
+from detent.worker.sandbox import confined
+from detent.worker.workspaces import (
+    DIRECTORY,
+    WORKTREE,
+    Within,
+    Workspace,
+    Workspaces,
+    repo_from,
+)
+
+#: A token for one run under one claim.
+IssueToken = Callable[[Core, c.Grant, str], str]
+PROMPT = "prompt.md"
+#: What git may see.
+PLAIN = ("HOME", "PATH", "LANG")
+
+
+class Setting:
+    """Everything around one run's process."""
+
+    def __init__(self, agent: Agent, attempt: Attempt, token: IssueToken | None) -> None:
+        self.agent, self.attempt, self._token = agent, attempt, token
+        self.core = attempt.intent.app.installation()
+        #: That of the worker that carries the run out, also where it was moved.
+        self.data_dir = attempt.files.path.parent.parent
+        self.workspaces = Workspaces(self.data_dir)
+        job = attempt.hold.job
+        self.owner = job.task_id or job.id
+        self.chooses_sessions = any(
+            "{session_id}" in (each if isinstance(each, tuple) else (each,)) for each in agent.argv
+        )
+
+    # -- where -----------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Have the workspace; it is the same one in every run of the task."""
+        mode = self.attempt.hold.job.options.get("workspace", DIRECTORY)
+        if mode == WORKTREE:
+            repo, plain = self._repo(), self.plain_environment()
+            self.workspace: Workspace = self.workspaces.worktree_for(
+                self.owner, repo, self.agent.base, plain, self._within
+            )
+        else:
+            self.workspace = self.workspaces.directory_for(self.owner)
+        self.check_quota()
+
+    def _repo(self) -> Path:
+        """The payload's, if it may name it; the project's; the only one there is."""
+        payload = self.attempt.payload
+        named = payload.get("repo") if isinstance(payload, Mapping) else None
+        if named is not None:
+            return repo_from(named, self.agent.repos)
+        with self.core.store.read() as view:
+            project = view.rows("projects").get(self.attempt.hold.job.project, {})
+        if isinstance(project, Mapping) and project.get("repo"):
+            return Path(str(project["repo"]))
+        return repo_from(
+            self.agent.repos[0] if len(self.agent.repos) == 1 else None, self.agent.repos
+        )
+
+    def holds(self, session_id: str) -> bool:
+        return self.workspaces.holds(self.owner, session_id)
+
+    def writable(self) -> list[Path]:
+        """What the agent writes to beside its workspace: its sessions, a worktree's repository."""
+        return self._writable(self.workspace)
+
+    def _writable(self, workspace: Workspace) -> list[Path]:
+        git_dir = workspace.git_dir(self.plain_environment())
+        return [self.config_dir, *([] if git_dir is None else [git_dir])]
+
+    def confined(self, argv: Sequence[str]) -> list[str]:
+        """The argv of a program that is kept apart as the agent is."""
+        return self._within(self.workspace)(argv)
+
+    def _within(self, workspace: Workspace) -> Within:
+        private_files.make_directory(self.config_dir)
+        settings, run_dir = self.core.settings, self.attempt.files.directory()
+        also = self._writable(workspace)
+        return lambda argv: confined(argv, settings, run_dir, workspace.work, also)
+
+    @property
+    def config_dir(self) -> Path:
+        return self.data_dir / "agents" / self.agent.name
+
+    def check_quota(self) -> None:
+        self.workspace.check_quota(self.agent.quota_bytes)
+
+    # -- environment -----------------------------------------------------------------------
+
+    def plain_environment(self) -> dict[str, str]:
+        return {name: os.environ[name] for name in PLAIN if name in os.environ}
+
+    def environment(self, session_id: str) -> dict[str, str]:
+        """The allowlist, what is configured, secrets, and what detent tells of the run."""
+        agent = self.agent
+        names = (*self.core.settings.worker_environment, *agent.environment)
+        made = {name: os.environ[name] for name in names if name in os.environ}
+        places = self._places(session_id)
+        made |= {name: with_places(text, places) for name, text in agent.variables.items()}
+        for name, reference in agent.secrets.items():
+            made[name] = resolve(reference, f"agents.{agent.name}.secrets.{name}")
+            remember([made[name], json.dumps(made[name])[1:-1]])
+        if agent.root_is_sandboxed and os.geteuid() == 0:
+            made["IS_SANDBOX"] = "1"
+        made = {**self._door(), **made, **self._facts(session_id)}
+        remember_environment(made)
+        return made
+
+    def _facts(self, session_id: str) -> dict[str, str]:
+        files = self.attempt.files
+        return {
+            **variables(self.attempt, str(self.workspace.work)),
+            "DETENT_QUESTION_FILE": str(files.path / QUESTION),
+            "DETENT_SUMMARY_FILE": str(files.path / SUMMARY),
+            "DETENT_SESSION_ID": session_id,
+            "TMPDIR": str(files.directory("tmp")),
+        }
+
+    def _door(self) -> dict[str, str]:
+        """The gateway and a token for this run; without the one the other is of no use."""
+        url = _announced(self.data_dir)
+        if self._token is None or url is None:
+            return {}
+        token = self._token(self.core, self.attempt.hold.grant, self.attempt.run_id)
+        remember([token])
+        return {"DETENT_URL": url, "DETENT_TOKEN": token}
+
+    # -- argv ------------------------------------------------------------------------------
+
+    def _places(self, session_id: str) -> dict[str, str | Sequence[str] | None]:
+        private_files.make_directory(self.config_dir)
+        return {
+            "session_id": session_id,
+            "directory": str(self.workspace.work),
+            "run_dir": str(self.attempt.files.directory()),
+            "config_dir": str(self.config_dir),
+        }
+
+    def argv(self, prompt: str, session_id: str, budget: int | None, *, resumed: bool) -> list[str]:
+        """The agent's argv for this run."""
+        agent, files = self.agent, self.attempt.files
+        file = files.put(PROMPT, prompt)
+        files.put("payload.json", json.dumps(self.attempt.payload))
+        argument = as_argument(prompt)
+        if too_long(argument):
+            argument = f"Read the file {file} and do what it says."
+        values = self._places(session_id) | {
+            "prompt": argument,
+            "prompt_file": str(file),
+            "session_id": None if resumed else session_id,
+            "resume_id": session_id if resumed else None,
+            "budget": None if budget is None else dollars(budget),
+            "model": agent.model,
+            "max_turns": None if agent.max_turns is None else str(agent.max_turns),
+            "args": agent.args,
+        }
+        made = filled(agent.argv, values)
+        self._check_program(made[0])
+        return made
+
+    def _check_program(self, program: str) -> None:
+        path = os.environ.get("PATH") if "PATH" in self.core.settings.worker_environment else None
+        if shutil.which(program, path=path) is None:
+            raise Failure(
+                f"the agent {self.agent.name} cannot be started: there is no program {program!r} "
+                f"here. Install it on this worker, or set agents.{self.agent.name}.argv; "
+                "then retry.",
+                error_class=FailureClass.NEEDS_USER,
+            )
+
+
+def _announced(data_dir: Path) -> str | None:
+    """The gateway of this data directory, if it is alive."""
+    server = read_live(data_dir)
+    return None if server is None else str(server["url"])

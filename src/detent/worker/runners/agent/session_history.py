@@ -1,0 +1,148 @@
+"""What came before a run of an agent, from the log: its session, what that cost, what was said.
+
+Reads only. A task's runs share a session over all its jobs; a step of a plan, or a job alone, has
+its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from detent.kernel.entities import Task
+from detent.store.log_walk import events_of
+from detent.store.port import Logged, Query, Reading
+from detent.worker.active_run import Attempt
+
+MAX_RUNS = 1_000
+
+
+class Moment(NamedTuple):
+    """One thing that an agent should know of: see the words for each kind in `prompt`."""
+
+    kind: str
+    text: str = ""
+    value: Any = None
+
+
+class Past(NamedTuple):
+    """What a run goes on from."""
+
+    #: The session to go on with, and what its earlier runs were charged, in micro-dollars.
+    session_id: str | None
+    cost: int
+    #: Everything since the agent was last at work, and everything there was.
+    news: tuple[Moment, ...]
+    moments: tuple[Moment, ...]
+    title: str = ""
+
+    def said(self, kind: str) -> Moment | None:
+        """The latest news of a kind."""
+        return next((each for each in reversed(self.news) if each.kind == kind), None)
+
+
+def past_of(view: Reading, attempt: Attempt) -> Past:
+    """Look it up for a run that is about to start."""
+    task, job = attempt.hold.task, attempt.hold.job
+    step = None if attempt.step is None else attempt.step.name
+    jobs = [job.id]
+    if task is not None and step is None:
+        rows = view.page(Query("jobs", {"task_id": task.id}, "created_at", limit=MAX_RUNS))
+        jobs = [row["id"] for row in rows]
+    runs = [run for run in _runs(view, jobs, step) if run["id"] != attempt.run_id]
+    session_id = _session(attempt, runs)
+    cost = sum(run["cost"] for run in runs if run["session_id"] == session_id)
+    told = _Told(attempt.run_id, step)
+    streams = [*jobs, *([task.id] if task is not None and step is None else [])]
+    for logged in sorted(event for stream in streams for event in events_of(view, stream)):
+        told.hear(logged)
+    return Past(session_id, cost if session_id else 0, *told.all(), _title(view, task))
+
+
+def _runs(view: Reading, jobs: Sequence[str], step: str | None) -> list[Mapping[str, Any]]:
+    query = Query("runs", {"job_id": jobs, "step": step}, "queued_at", limit=MAX_RUNS)
+    return list(view.page(query))
+
+
+def _session(attempt: Attempt, runs: Sequence[Mapping[str, Any]]) -> str | None:
+    task = attempt.hold.task
+    if task is not None and attempt.step is None:
+        return task.session_id
+    last = next((run for run in reversed(runs) if run["session_id"]), None)
+    if last is None or _run_again(attempt, runs[-1]):
+        return None
+    return str(last["session_id"])
+
+
+def _run_again(attempt: Attempt, last: Mapping[str, Any]) -> bool:
+    """A person has asked for it anew: the counts have begun again after a failure."""
+    failed = last["state"] in ("failed", "timeout") and last["error_class"] != "rate_limit"
+    return failed and attempt.number == 1
+
+
+def _title(view: Reading, task: Task | None) -> str:
+    rows = view.page(Query("tasks", {"id": task.id}, limit=1)) if task is not None else ()
+    return str(rows[0]["title"]) if rows else ""
+
+
+class _Told:
+    """Follows the log up to the run, and remembers what an agent should know of."""
+
+    def __init__(self, run_id: str, step: str | None) -> None:
+        self.run_id, self.step = run_id, step
+        self.moments: list[Moment] = []
+        self.news_from = 0
+        self.over = False
+        self._runs: set[str] = set()
+        self._open: dict[str, Mapping[str, Any]] = {}
+
+    def all(self) -> tuple[tuple[Moment, ...], tuple[Moment, ...]]:
+        return tuple(self.moments[self.news_from :]), tuple(self.moments)
+
+    def hear(self, logged: Logged) -> None:
+        act = HEARD.get(logged.name)
+        if act is not None and not self.over and logged.data:
+            act(self, logged.subject or "", msgspec.json.decode(logged.data))
+
+    def run_queued(self, run_id: str, data: Mapping[str, Any]) -> None:
+        if run_id == self.run_id:
+            self.over = True
+        elif data.get("step") == self.step:
+            self._runs.add(run_id)
+            self.news_from = len(self.moments)
+
+    def ended(self, kind: str, run_id: str, text: str) -> None:
+        if run_id in self._runs:
+            self.moments.append(Moment(kind, text))
+
+    def wait_begun(self, name: str, data: Mapping[str, Any]) -> None:
+        if data.get("step") == self.step:
+            self._open[name] = data
+
+    def wait_over(self, name: str, data: Mapping[str, Any]) -> None:
+        begun = self._open.pop(name, None)
+        if begun is not None:
+            detail = {**begun.get("detail", {}), "outcome": data["outcome"]}
+            said = {**detail, "answer": data.get("value")}
+            self.moments.append(Moment(begun["kind"], str(detail.get("text", "")), said))
+
+    def rejected(self, data: Mapping[str, Any]) -> None:
+        self.moments.append(Moment("rejection", data.get("comment") or ""))
+
+    def begun_anew(self) -> None:
+        """A fresh start by a person's word; what a reviewer said holds all the same."""
+        self.moments = [each for each in self.moments if each.kind == "rejection"]
+        self.news_from = 0
+
+
+HEARD: Mapping[str, Callable[[_Told, str, Mapping[str, Any]], None]] = {
+    "run_queued": lambda told, name, data: told.run_queued(name, data),
+    "run_timed_out": lambda told, name, data: told.ended("timeout", name, data["error"]),
+    "run_failed": lambda told, name, data: told.ended("failure", name, data["error"]),
+    "run_cancelled": lambda told, name, data: told.ended("interruption", name, data["reason"]),
+    "wait_begun": lambda told, name, data: told.wait_begun(name, data),
+    "wait_completed": lambda told, _, data: told.wait_over(data["wait"], data),
+    "wait_ended": lambda told, name, data: told.wait_over(name, data),
+    "task_rejected": lambda told, _, data: told.rejected(data),
+    "task_retried": lambda told, _name, _data: told.begun_anew(),
+}

@@ -1,0 +1,62 @@
+"""`./dev faults`: what it runs, how it enters that into its ledger, and when a soak is flat."""
+
+from pathlib import Path
+
+import pytest
+
+from tools import faults
+from tools.faults import Line
+from verification.fault_injection import soak
+
+
+def test_a_part_is_run_on_each_store_that_it_is_about() -> None:
+    count = len(faults.ON_BOTH) * 2 + 20 + 2 + 2 + len(faults.OWN)
+    assert len([*faults.jobs((), faults.Size())]) == count
+    assert len([*faults.jobs(("soak", "disk"), faults.Size())]) == 3
+
+
+def test_the_simulation_is_cut_into_runs() -> None:
+    assert faults.shards(1_200_000) == [500_000, 500_000, 200_000]
+
+
+def test_the_ledger_keeps_what_was_not_run_again(tmp_path: Path) -> None:
+    page = tmp_path / "ledger.md"
+    faults.enter([Line("races", "sqlite", "1", "5 races"), Line("disk", "sqlite", "1", "x")], page)
+    faults.enter([Line("races", "sqlite", "2", "9 races", ["P12: a | b"])], page)
+    first, second = page.read_text().removeprefix(faults.HEAD).splitlines()
+    assert first.startswith("| races | sqlite | 2 | 9 races | **failed**: P12: a / b |")
+    assert second.startswith("| disk | sqlite | 1 | x | passed |")
+    assert "SQLite 3." in second
+
+
+def test_runs_of_one_part_are_one_line() -> None:
+    runs = [Line("simulation", "sqlite", str(n), "", counts={"steps": 10}) for n in (1_001, 1)]
+    (line,) = faults.together(runs)
+    assert (line.seed, line.seen) == ("1, 1001 and on", "2 runs: steps 20")
+
+
+# ---- the soak --------------------------------------------------------------------------------
+
+MB = 1 << 20
+
+
+def samples(**last: int) -> list[soak.Sample]:
+    flat = {"memory of the worker": 90 * MB, "wal": MB, "dead rows": 500, "bytes of the log": 0}
+    grown = {name.replace("_", " "): value for name, value in last.items()}
+    return [dict(flat)] * 30 + [{**flat, **grown}] * 10
+
+
+def test_what_stays_as_it_is_is_flat() -> None:
+    assert [*soak.grown(samples(dead_rows=1_500, bytes_of_the_log=900 * MB))] == []
+
+
+@pytest.mark.parametrize(
+    "last", [{"memory_of_the_worker": 150 * MB}, {"wal": 40 * MB}, {"dead_rows": 9_000}]
+)
+def test_what_grows_is_named(last: dict[str, int]) -> None:
+    (problem,) = soak.grown(samples(**last))
+    assert next(iter(last)).replace("_", " ") in problem
+
+
+def test_a_soak_without_load_fails() -> None:
+    assert [*soak.too_little(soak.Report(submitted=10), 10.0)]

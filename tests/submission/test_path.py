@@ -1,0 +1,94 @@
+"""How many of detent's own files and frames a `POST /add` passes until it is committed.
+
+A ceiling against growth: each layer that is removed lowers the numbers here.
+"""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import detent
+from detent.engine.engine import Engine
+from tests.gateway.installation import installed
+
+OWN = f"{Path(detent.__file__).parent}/"
+#: The follower of the log and its hub are awake at any time, and no part of the path.
+ASIDE_THREAD, ASIDE_FILE = "detent-feed", "gateway/feed_hub.py"
+#: By store: most files. The kernel has 16 of them, the gateway 6.
+MAX_FILES = {"sqlite": 43, "postgres": 46}
+#: By store: most frames. On SQLite the kernel has 9 of them (decide, the submission, two events and
+#: their coupling, the fold); on PostgreSQL the rows of a batch have 12.
+MAX_FRAMES = {"sqlite": 16, "postgres": 17}
+BODY = {"source": "api", "intent": "runQA", "payload": {"project": "demo"}}
+
+
+class Trace:
+    """The files and the deepest stack of detent's own frames while it is on."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.files: set[str] = set()
+        self.deepest: list[str] = []
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        if not self.on or event != "call" or not frame.f_code.co_filename.startswith(OWN):
+            return
+        stack = list(own_frames(frame))
+        if threading.current_thread().name == ASIDE_THREAD or stack[-1].startswith(ASIDE_FILE):
+            return
+        self.files.add(frame.f_code.co_filename.removeprefix(OWN))
+        if len(stack) > len(self.deepest):
+            self.deepest = stack
+
+
+def own_frames(frame: FrameType | None) -> Iterator[str]:
+    """Innermost first."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(OWN):
+            yield f"{code.co_filename.removeprefix(OWN)}:{code.co_name}"
+        frame = frame.f_back
+
+
+@contextmanager
+def traced() -> Iterator[Trace]:
+    """Every thread that is started from here on is traced."""
+    trace, before = Trace(), sys.gettrace()
+    threading.settrace(trace)
+    try:
+        yield trace
+    finally:
+        trace.on = False
+        threading.settrace(before)
+
+
+def test_a_submission_passes_no_more_files_and_frames_than_this(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Engine._commit_once
+
+    def committed(self: Engine, asks: Any) -> Any:
+        results = commit(self, asks)
+        trace.on = False
+        return results
+
+    monkeypatch.setattr(Engine, "_commit_once", committed)
+    with traced() as trace, installed(tmp_path, store_url=url) as gateway:
+        client = gateway.client()
+        for _ in range(3):  # what is done once, as the lookup of a token, is done
+            assert client.post("/add", json=BODY).status_code == 201
+        trace.on = True
+        assert client.post("/add", json=BODY).status_code == 201
+        assert not trace.on, "nothing was committed"
+    store = "postgres" if url else "sqlite"
+    listed = "\n".join(sorted(trace.files))
+    assert "submission/command.py" in trace.files, "nothing was traced"
+    assert len(trace.files) <= MAX_FILES[store], f"{len(trace.files)} files:\n{listed}"
+    shown = "\n".join(reversed(trace.deepest))
+    assert len(trace.deepest) <= MAX_FRAMES[store], f"{len(trace.deepest)} frames:\n{shown}"

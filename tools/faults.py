@@ -1,0 +1,329 @@
+"""The full torture: every part in its full size, two at a time, and a ledger of what was run.
+
+`./dev faults` takes more than an hour on two cores, most of it the simulation, and writes
+`docs/explanation/fault-injection-results.md`; `--only PART` runs some parts and leaves the lines of
+the others as they are.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+import apsw
+import click
+
+from tools import dependencies, mutants
+from verification.postgres_programs import find_binaries
+
+ROOT = Path(__file__).resolve().parents[1]
+LEDGER = ROOT / "docs/explanation/fault-injection-results.md"
+#: Parts that are done on each store, and those that are about a file alone.
+ON_BOTH = ("soak", "storm", "failpoints", "stops", "races")
+ON_FILES = ("simulation", "images", "disk")
+ON_POSTGRES = ("interleavings", "freezes")
+#: About this repository, not about an installation.
+OF_THE_CLONE = ("mutants", "unit-tests-of-mutants", "fuzzing", "dependencies")
+PARTS = (*ON_BOTH, *ON_FILES, *ON_POSTGRES, *OF_THE_CLONE)
+STORES = ("sqlite", "postgres")
+#: The simulation is cut into runs of so many steps, so that both lanes have something to do.
+SHARD = 500_000
+CATCHERS = (
+    "tests/kernel/test_search.py::test_a_broken_kernel_is_found",
+    "tests/simulation/test_simulation.py::test_a_mutant_is_caught",
+    "tests/fault_injection/test_mutants.py",
+    "tests/store/test_postgres_interleavings.py::test_a_mutant_is_caught",
+)
+LEAST_MUTANTS = 20
+FUZZ, TEXTS = "tests/faults/test_fuzz.py", 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is asked for."""
+
+    seed: int = 1
+    minutes: float = 5.0
+    steps: int = 10_000_000
+    quick: bool = False
+
+
+@dataclass(slots=True)
+class Line:
+    """One line of the ledger: what was run, on what, and what came of it."""
+
+    part: str
+    store: str
+    seed: str
+    seen: str
+    problems: list[str] = field(default_factory=list)
+    replay: str = ""
+    seconds: float = 0.0
+    #: What can be added up, if the part was cut into several runs.
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def row(self, when: str, version: str) -> str:
+        verdict = "passed" if not self.problems else f"**failed**: {self.problems[0]}"
+        cells = (self.part, self.store, self.seed, self.seen, verdict, f"{self.seconds:.0f}")
+        return "| " + " | ".join(_cell(each) for each in (*cells, when, version)) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "/").replace("\n", " ") or "-"
+
+
+Job = Callable[[], Line]
+
+
+# ---- what is to be done ----------------------------------------------------------------------
+
+
+def jobs(only: Sequence[str], size: Size) -> Iterator[Job]:
+    """The longest first, so that no lane stands idle in the end."""
+    wanted = only or PARTS
+    for part in ON_BOTH:
+        if part in wanted:
+            yield from (_torture(part, store, size) for store in STORES)
+    for number, steps in enumerate(shards(size.steps) if "simulation" in wanted else ()):
+        yield _torture("simulation", "sqlite", size, steps=steps, shard=number)
+    for part in ("images", "disk"):
+        if part in wanted:
+            yield _torture(part, "sqlite", size)
+    for part in ON_POSTGRES:
+        if part in wanted:
+            yield _torture(part, "postgres", size)
+    for part, job in OWN.items():
+        if part in wanted:
+            yield job
+
+
+def shards(steps: int) -> list[int]:
+    """Every shard but the last is whole."""
+    whole, rest = divmod(steps, SHARD)
+    return [SHARD] * whole + ([rest] if rest else [])
+
+
+def _torture(part: str, store: str, size: Size, *, steps: int = 0, shard: int = 0) -> Job:
+    # A shard has its own seeds: those of the next one begin far behind.
+    seed = size.seed + shard * 1_000
+    command = [sys.executable, "-m", "verification.fault_injection", "--json", "--store", store]
+    command += ["--part", part, "--seed", str(seed), "--minutes", f"{size.minutes:g}"]
+    command += ["--steps", str(steps)] if steps else []
+    command += ["--quick"] if size.quick else []
+    return lambda: _run(part, store, str(seed), command)
+
+
+def _run(part: str, store: str, seed: str, command: Sequence[str]) -> Line:
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        (told,) = json.loads(ended.stdout)["results"]
+    except (ValueError, KeyError):
+        last = (ended.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return Line(part, store, seed, "-", [f"it did not end well: {last}"], " ".join(command))
+    return Line(
+        *(part, store, seed, told["seen"], told["problems"], told["replay"], told["seconds"]),
+        told["counts"],
+    )
+
+
+# ---- what is about this repository -----------------------------------------------------------
+
+
+def _caught() -> Line:
+    """Every mutant is caught by its layer, each within its time."""
+    line = _tests("mutants", "--timeout", "60", *CATCHERS)
+    return replace(line, seen=f"{len(mutants.mutants())} mutants: {line.seen}")
+
+
+def _fuzzing() -> Line:
+    """Every parser with many more texts than a build tries."""
+    line = _tests("fuzzing", "--timeout", "1800", FUZZ, DETENT_FUZZ_EXAMPLES=str(TEXTS))
+    return replace(line, seen=f"{TEXTS} texts for each parser: {line.seen}")
+
+
+def _tests(part: str, *arguments: str, **environment: str) -> Line:
+    begun_s = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--no-header", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    last = (ended.stdout.strip().splitlines() or ["it said nothing"])[-1]
+    problems = [] if ended.returncode == 0 else [last]
+    command = f"python -m pytest {' '.join(arguments)}"
+    seconds = time.monotonic() - begun_s
+    return Line(part, "-", "-", last.partition(" in ")[0], problems, command, seconds)
+
+
+def _unseen_by_unit_tests() -> Line:
+    """Enough of the mutants pass the ordinary unit tests; the page of mutants says which."""
+    begun_s = time.monotonic()
+    verdicts = [mutants.judge(name) for name in mutants.mutants()]
+    mutants.write(verdicts)
+    counting = sum(each.counts for each in verdicts)
+    problems = [] if counting >= LEAST_MUTANTS else [f"only {counting} pass the unit tests"]
+    seen = f"{counting} of {len(verdicts)} mutants pass {', '.join(mutants.UNIT_TESTS)}"
+    seconds = time.monotonic() - begun_s
+    return Line(
+        "unit-tests-of-mutants", "-", "-", seen, problems, "python -m tools.mutants", seconds
+    )
+
+
+def _dependencies() -> Line:
+    begun_s = time.monotonic()
+    found = dependencies.audit(online=True)
+    seen = "; ".join(found.looked)
+    if found.unlooked:
+        seen += f"; not checked: {len(found.unlooked)}, such as {found.unlooked[0]}"
+    seconds = time.monotonic() - begun_s
+    command = "python -m tools.dependencies --online"
+    return Line("dependencies", "-", "-", seen, found.problems, command, seconds)
+
+
+OWN: Mapping[str, Job] = {
+    "mutants": _caught,
+    "unit-tests-of-mutants": _unseen_by_unit_tests,
+    "fuzzing": _fuzzing,
+    "dependencies": _dependencies,
+}
+
+
+# ---- the ledger ------------------------------------------------------------------------------
+
+HEAD = """\
+# Fault-injection results
+
+`./dev faults` writes this page. Each row is the last run of one part: its seed, what it observed
+and its result. [How detent is tested](testing.md) explains the parts. A row stays until its part
+runs again, so each row has its own time and versions.
+
+| part | store | seed | observed | result | seconds | time | versions |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def versions() -> str:
+    """Of everything that a result may depend on."""
+    return ", ".join(
+        (
+            f"detent {metadata.version('detent')} at {_commit()}",
+            f"Python {platform.python_version()}",
+            f"SQLite {apsw.sqlite_lib_version()}",
+            f"PostgreSQL {find_binaries()[0].version}",
+            f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        )
+    )
+
+
+def _commit() -> str:
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return told.stdout.strip() or "an unknown commit"
+
+
+def enter(lines: Sequence[Line], path: Path = LEDGER) -> None:
+    """Put lines in the place of those about the same, and keep the rest."""
+    rows = _rows(path.read_text("utf-8")) if path.exists() else {}
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    told = versions()
+    for line in together(lines):
+        rows[line.part, line.store] = line.row(when, told)
+    order = sorted(rows, key=lambda key: (PARTS.index(key[0]), key[1]))
+    path.write_text(HEAD + "".join(f"{rows[key]}\n" for key in order), "utf-8")
+
+
+def together(lines: Sequence[Line]) -> list[Line]:
+    """One line for each part on each store, also if it was cut into several runs."""
+    groups: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        groups.setdefault((line.part, line.store), []).append(line)
+    return [each[0] if len(each) == 1 else _sum(each) for each in groups.values()]
+
+
+def _sum(lines: Sequence[Line]) -> Line:
+    first = min(lines, key=lambda line: int(line.seed))
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line.counts)
+    seen = f"{len(lines)} runs: " + ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    problems = [problem for line in lines for problem in line.problems]
+    seeds = ", ".join(sorted((line.seed for line in lines), key=int))
+    return replace(
+        first,
+        seed=f"{seeds} and on",
+        seen=seen,
+        problems=problems,
+        seconds=sum(line.seconds for line in lines),
+    )
+
+
+def _rows(text: str) -> dict[tuple[str, str], str]:
+    found = {}
+    for line in text.removeprefix(HEAD).splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) > 3 and cells[1] in PARTS:
+            found[cells[1], cells[2]] = line
+    return found
+
+
+# ---- the command -----------------------------------------------------------------------------
+
+
+@click.command()
+@click.option("--only", multiple=True, type=click.Choice(PARTS), help="A part alone; repeatable.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--minutes", default=5.0, show_default=True, help="Of storm, on each store.")
+@click.option("--steps", default=10_000_000, show_default=True, help="Of the simulation.")
+@click.option("--lanes", default=2, show_default=True, help="How many parts at a time.")
+@click.option("--quick", is_flag=True, help="A little of everything, and no entry in the ledger.")
+def main(
+    only: tuple[str, ...], seed: int, minutes: float, steps: int, lanes: int, quick: bool
+) -> None:
+    """Run the full torture of this repository, and enter what it showed into the ledger."""
+    size = Size(seed, minutes, 4_000 if quick else steps, quick)
+    lines: list[Line] = []
+    writing = threading.Lock()
+
+    def go(job: Job) -> None:
+        line = job()
+        with writing:
+            lines.append(line)
+            _tell(line)
+            if not quick:
+                enter(lines)
+
+    with ThreadPoolExecutor(lanes) as pool:
+        for each in [pool.submit(go, job) for job in jobs(only, size)]:
+            each.result()
+    sys.exit(1 if any(line.problems for line in lines) else 0)
+
+
+def _tell(line: Line) -> None:
+    verdict = "FAILED" if line.problems else "passed"
+    click.echo(f"{line.part} on {line.store}: {verdict} after {line.seconds:.0f} s: {line.seen}")
+    for problem in line.problems[:20]:
+        click.echo(f"  {problem}")
+    if line.problems:
+        click.echo(f"  replay: {line.replay}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,343 @@
+"""A storm: a cluster under load and faults for some time, then peace, then the check.
+
+Meanwhile the log is read over WebSockets, server-sent events, pages and a webhook, and each reader
+is compared with it. What it leaves when it fails is a directory with everything that was seen, and
+the command that does the same again.
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from detent.errors import DetentError
+from detent.operations.context import Core
+from verification.fault_injection import collected_results, deliveries, receiver
+from verification.fault_injection.checker import Seen
+from verification.fault_injection.client_history import History
+from verification.fault_injection.cluster import Cluster
+from verification.fault_injection.cluster_faults import OF_A_FILE, OF_A_SERVER, Injector
+from verification.fault_injection.environment import SQLITE, Failed, Place, live, until
+from verification.fault_injection.load import CLIENTS, Client, total
+from verification.fault_injection.log_readers import KINDS, Readers, log_in
+from verification.fault_injection.process_supervisor import Nursery
+
+if TYPE_CHECKING:  # a plain installation has no PostgreSQL
+    from verification.postgres_server import Server
+
+Say = Callable[[str], None]
+#: How often the person who watches hears something.
+SAY_EVERY_S = 5.0
+#: A slow machine gets up to so much more time than was asked for, until enough was seen.
+MAX_MORE_S = 180.0
+#: How often it is looked whether that is so.
+LOOK_EVERY_S = 1.0
+#: Readers of each kind; one webhook message in CUT_EVERY is cut off without an answer.
+READERS, CUT_EVERY = 2, 400
+#: After the faults: how long until one more answer has come, or one more piece of work has ended.
+PEACE_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked for; the same plan is the same load and the same faults in the same order."""
+
+    seed: int = 1
+    minutes: float = 1.0
+    store: str = SQLITE
+    faults: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.faults or (OF_A_FILE if self.store == SQLITE else OF_A_SERVER)
+
+    def command(self) -> str:
+        faults = f" --faults {','.join(self.faults)}" if self.faults else ""
+        return (
+            f"python -m verification.fault_injection --store {self.store} --seed {self.seed} "
+            f"--minutes {self.minutes:g}{faults}"
+        )
+
+
+@dataclass(slots=True)
+class Report:
+    """What was seen, and what of it is wrong."""
+
+    plan: Plan
+    problems: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def lines(self) -> list[str]:
+        seen = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+        done = ", ".join(f"{name} {count}" for name, count in sorted(self.faults.items()))
+        return [f"seen: {seen}", f"faults: {done}", *self.problems]
+
+
+class Storm:
+    """One run of a plan in a directory of its own."""
+
+    def __init__(self, plan: Plan, nursery: Nursery, where: Path, say: Say) -> None:
+        self.plan, self.where, self.say = plan, where, say
+        self.report = Report(plan)
+        #: What the log has told so far, and up to where.
+        self._logged: Counter[str] = Counter()
+        self._looked = 0
+        self._stack = ExitStack()
+        self.server = None if plan.store == SQLITE else self._serve()
+        url = "" if self.server is None else self.server.create_database("torture")
+        self.place = Place(nursery, where / "place", url)
+        self.cluster = Cluster(self.place)
+        self.history = History(where / "history.jsonl")
+        rng = Random(plan.seed)
+        self.injector = Injector(self.cluster, Random(rng.random()), plan.kinds, self.server)
+        self.clients = [
+            Client(self.cluster, self.history, Random(rng.random()), f"client-{number}")
+            for number in range(CLIENTS)
+        ]
+        self.readers = self._readers(Random(rng.random()))
+        self.receiver = self._stack.enter_context(receiver.receiving(CUT_EVERY))
+
+    def _readers(self, rng: Random) -> Readers:
+        """Each chooses a gateway whenever it connects."""
+
+        def address() -> str | None:
+            return self.cluster.address(Random(rng.random()))
+
+        return Readers(
+            kind(f"{kind.kind}-{number}", address, lambda: self.place.token, Random(rng.random()))
+            for kind in KINDS
+            for number in range(READERS)
+        )
+
+    def _serve(self) -> "Server":
+        from verification.postgres_server import Server
+
+        return self._stack.enter_context(Server.start(self.where / "pg"))
+
+    def run(self) -> Report:
+        begun_s = time.monotonic()
+        try:
+            self._rage()
+            self._calm()
+            self._judge()
+        except (Failed, DetentError, TimeoutError) as error:
+            self.report.problems.append(f"{type(error).__name__}: {error}")
+        finally:
+            self.readers.end()
+            self.place.end()
+            self.history.close()
+            self._stack.close()
+        self.report.seconds = time.monotonic() - begun_s
+        self._leave()
+        return self.report
+
+    # -- the parts of it -------------------------------------------------------------------
+
+    def _rage(self) -> None:
+        self.cluster.start()
+        self._start_readers()
+        self.say(f"{sum(self.cluster.started.values())} processes are up on {self.plan.store}")
+        self.injector.start()
+        for client in self.clients:
+            client.start()
+        ends_s = time.monotonic() + self.plan.minutes * 60
+        never = threading.Event()
+        while (left_s := ends_s - time.monotonic()) > 0:
+            never.wait(min(left_s, SAY_EVERY_S))
+            self.say(self._progress(ends_s - time.monotonic()))
+        while time.monotonic() < ends_s + MAX_MORE_S and self._shows_too_little():
+            never.wait(LOOK_EVERY_S)
+        self.injector.end()
+        for client in self.clients:
+            client.end()
+        self.report.faults = self.injector.done
+
+    def _start_readers(self) -> None:
+        with self.place.core() as core:
+            self.receiver.subscribe(core)
+        self.readers.start()
+
+    def _progress(self, left_s: float) -> str:
+        counts = total(self.clients)
+        told = {end: sum(counts[each] for each in counts if each.endswith(end)) for end in ENDS}
+        faults = sum(dict(self.injector.done).values())
+        said = ", ".join(f"{count} {end}" for end, count in told.items())
+        return f"{max(left_s, 0):5.0f} s left: asked {said}; {faults} faults"
+
+    def _shows_too_little(self) -> bool:
+        """Whether it would prove nothing if it ended now."""
+        try:
+            with self.place.core() as core:
+                for piece in collected_results.pieces_of(core.store, self._looked):
+                    self._logged += counted(piece)
+                    self._looked = piece[-1].position
+        except Exception:  # away, as it is now and then, whatever it says
+            return True
+        seen = self._logged.copy()
+        seen["marks"] = self.place.ledger.size()
+        seen["stale writes refused"] = self.place.refused()
+        faults = Counter(dict(self.injector.done))
+        counts = total(self.clients) + seen + self._read()
+        now = Report(self.plan, counts=counts, faults=faults)
+        return bool(too_little(now))
+
+    def _read(self) -> Counter[str]:
+        """What the readers of the log have seen."""
+        webhook = {
+            "webhook messages": len(self.receiver.messages),
+            "webhook messages cut off": self.receiver.cuts,
+        }
+        return self.readers.counts() + Counter(webhook)
+
+    def _calm(self) -> None:
+        """Nobody is hurt any more: answers come, work ends, everybody leaves."""
+        self.place.clock.unlink(missing_ok=True)
+        self.cluster.refill_all()
+        settling = [threading.Thread(target=each.settle, args=(PEACE_S,)) for each in self.clients]
+        for thread in settling:
+            thread.start()
+        for thread in settling:
+            thread.join()
+        if any(client.unknown for client in self.clients):
+            raise Failed("P3: submissions are not answered although the faults have stopped")
+        with self.place.core() as core:
+            while (left := live(core)) and self._is_worked_off(core, left):
+                pass
+            while (left := self._unread(core)) and self._is_read(core, left):
+                pass
+        self.readers.end()
+        self.report.problems += self.place.end()
+
+    def _is_worked_off(self, core: Core, left: int) -> bool:
+        """However much there is, some of it ends within its time: a slow machine is no fault."""
+
+        def less() -> bool:
+            self.cluster.refill_all()
+            return live(core) < left
+
+        return bool(until(less, f"all work has ended: {left} pieces stand still", PEACE_S))
+
+    def _unread(self, core: Core) -> int:
+        """How many events readers of the log have still to get, all together."""
+        log, wanted = log_in(core.store), log_in(core.store, receiver.EVENTS)
+        head = log.positions[-1] if log.positions else 0
+        left = sum(len(log.between(each.cursor, head)) for each in self.readers.all)
+        return left + len({*wanted.events} - {each.event for each in [*self.receiver.messages]})
+
+    def _is_read(self, core: Core, left: int) -> bool:
+        def less() -> bool:
+            self.cluster.refill_all()
+            return self._unread(core) < left
+
+        return bool(until(less, f"readers have the whole log: {left} events are missing", PEACE_S))
+
+    def _judge(self) -> None:
+        self.history.close()
+        told = collected_results.told(self.where / "history.jsonl")
+        with self.place.core() as core:
+            seen = collected_results.gather(core.store, self.place.ledger, told)
+            self.report.problems += collected_results.judge(core.store, self.place.ledger, told)
+            self.report.problems += self.readers.problems(log_in(core.store))
+            wanted = log_in(core.store, receiver.EVENTS)
+        self.report.problems += deliveries.webhook_problems(self.receiver.messages, wanted)
+        self.report.counts = total(self.clients) + counted(seen.log) + self._read()
+        self.report.counts["marks"] = sum(map(len, seen.ledger.values()))
+        self.report.counts["stale writes refused"] = self.place.refused()
+        self.report.problems += too_little(self.report)
+
+    def _leave(self) -> None:
+        report = {
+            "command": self.plan.command(),
+            "problems": self.report.problems,
+            "counts": self.report.counts,
+            "faults": self.report.faults,
+            "seconds": self.report.seconds,
+        }
+        (self.where / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+
+
+ENDS = ("ok", "refused", "unknown")
+
+
+# ---- whether enough was seen -----------------------------------------------------------------
+
+
+def counted(log: Iterable[Seen]) -> Counter[str]:
+    """What the log tells of the storm."""
+    counts: Counter[str] = Counter()
+    for event in log:
+        lost = event.name == "job_requeued" and event.data.get("reason") == "lost"
+        counts["reclaimed"] += lost
+        counts["events"] += 1
+        for name in ("job_completed", "job_cancelled", "task_accepted", "wait_completed"):
+            counts[name] += event.name == name
+    return counts
+
+
+#: Per minute, at least this often, or the storm proves nothing: on a slow machine too.
+LEAST: Mapping[str, float] = {
+    "submit ok": 60,
+    "submit refused": 0,
+    "repeated": 15,
+    "job_completed": 40,
+    "job_cancelled": 2,
+    "task_accepted": 2,
+    "wait_completed": 6,
+    "cancel ok": 2,
+    "answer ok": 2,
+    "reject ok": 1,
+    "marks": 80,
+    "events by WebSocket": 400,
+    "events by SSE": 400,
+    "events by pages": 400,
+    "webhook messages": 20,
+    "cuts of WebSocket": 6,
+    "cuts of SSE": 6,
+    "cuts of pages": 6,
+}
+#: From so many minutes on every kind of fault must have come.
+WHOLE = 0.5
+#: How often PostgreSQL is killed in a minute, at least.
+KILLS = 20
+#: Faults that take leases away, and those that leave clients without an answer.
+LOSING = ("kill-worker", "stop-worker", "failpoint")
+SILENCING = ("kill-gateway", "stop-gateway")
+#: Faults that end the connections of readers.
+CUTTING = ("kill-gateway", "cut", "kill-database")
+
+
+def too_little(report: Report) -> list[str]:
+    """A storm in which nothing happened passes nothing."""
+    least = {name: round(rate * report.plan.minutes) for name, rate in LEAST.items()}
+    kinds = report.plan.kinds
+    least["reclaimed"] = _some(kinds, LOSING)
+    least["submit unknown"] = _some(kinds, SILENCING)
+    least["lost connections"] = _some(kinds, CUTTING)
+    least["webhook messages cut off"] = 1
+    if report.plan.minutes >= WHOLE:
+        least["stale writes refused"] = _some(kinds, ("stop-worker",))
+    if "kill-database" in kinds:
+        least["kill-database"] = round(KILLS * report.plan.minutes)
+    least["kinds of faults"] = len(kinds) if report.plan.minutes >= WHOLE else len(kinds) // 2
+    seen = {
+        **report.counts,
+        **report.faults,
+        "kinds of faults": sum(report.faults[kind] > 0 for kind in kinds),
+    }
+    return [
+        f"too little: {name} {seen.get(name, 0)}, at least {wanted}"
+        for name, wanted in least.items()
+        if seen.get(name, 0) < wanted
+    ]
+
+
+def _some(kinds: Sequence[str], causes: Sequence[str]) -> int:
+    return int(any(cause in kinds for cause in causes))

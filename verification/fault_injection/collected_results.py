@@ -1,0 +1,64 @@
+"""Gathers what a torture has left: the log, the rows, the ledger, the history. Reads only."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from detent.store.log_walk import batches
+from detent.store.port import Logged, Query, Reading, Store
+from detent.testing.audit import audit
+from verification.fault_injection import client_history
+from verification.fault_injection.checker import Evidence, Seen, problems
+from verification.fault_injection.client_history import Op
+from verification.fault_injection.effects_ledger import Ledger
+
+BATCH = 1_000
+FAR = 1 << 62
+
+
+def gather(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> Evidence:
+    with store.read() as view:
+        return Evidence(
+            log=[_seen(each) for piece in batches(view) for each in piece],
+            ledger={job_id: ledger.lines(job_id) for job_id in ledger.jobs()},
+            history=told,
+            jobs=_states(view, "jobs"),
+            tasks=_states(view, "tasks"),
+        )
+
+
+def pieces_of(store: Store, after: int) -> Iterator[list[Seen]]:
+    """The log from a position on, each piece by a look of its own: the store may go away."""
+    while True:
+        with store.read() as view:
+            piece = [_seen(each) for each in view.events(after, BATCH)]
+        if not piece:
+            return
+        yield piece
+        after = piece[-1].position
+
+
+def judge(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> list[str]:
+    """Every broken promise, P8 among them: the rows are what the log says."""
+    found = problems(gather(store, ledger, told))
+    try:
+        audit(store)
+    except AssertionError as error:
+        found.append(f"P8: {error}")
+    return found
+
+
+def told(path: Path) -> list[Op]:
+    return client_history.read(path)
+
+
+def _seen(event: Logged) -> Seen:
+    data = json.loads(event.data) if event.data else {}
+    return Seen(
+        *(event.position, event.stream, event.version, event.name, event.subject),
+        *(event.actor, data),
+    )
+
+
+def _states(view: Reading, table: str) -> dict[str, str]:
+    return {row["id"]: row["state"] for row in view.page(Query(table, limit=FAR))}

@@ -1,0 +1,182 @@
+"""An installation of its own for a torture: a store, a data directory, a ledger, and processes."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from detent import failpoints
+from detent.engine import Ask
+from detent.errors import DetentError
+from detent.ids import new_id
+from detent.kernel import commands as c
+from detent.kernel.predicates import ENDED_JOB
+from detent.operations.context import Core
+from detent.service import open_core
+from detent.settings import TOKEN_FILE, Loaded, Settings
+from detent.store.port import Query
+from verification.fault_injection import effects_ledger
+from verification.fault_injection.effects_ledger import Ledger
+from verification.fault_injection.injected_app import app
+from verification.fault_injection.process_supervisor import Birth, Child, Nursery
+
+SQLITE, POSTGRES = "sqlite", "postgres"
+LEASE_MS = 400
+DEADLINE_S = 90.0
+LOOK_S = 0.01
+SETTINGS: Mapping[str, Any] = {
+    "worker_lease_ms": LEASE_MS,
+    "worker_heartbeat_ms": 100,
+    "worker_poll_ms": 50,
+    "worker_grace_ms": 300,
+    "worker_concurrency": 4,
+    "keeper_interval_ms": 50,
+    "gateway_port": 0,
+    "webhooks_allow": ("127.0.0.0/8",),
+}
+ACTOR = c.Actor("torture")
+#: Names the file by which the clock of a process is set off.
+CLOCK = "DETENT_TORTURE_CLOCK"
+#: Where processes note each refused stale report, by one byte: who is killed cannot tell later.
+REFUSED = "refused"
+#: Names the broken variant that a process is to be.
+MUTANT = "DETENT_TORTURE_MUTANT"
+
+
+class Failed(Exception):
+    """Something that must happen did not."""
+
+
+def until(look: Callable[[], Any], what: str, seconds: float | None = None) -> Any:
+    """What `look` finds, as soon as it finds something."""
+    seconds = DEADLINE_S if seconds is None else seconds
+    end_s = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > end_s:
+            raise Failed(f"not within {seconds:.0f} s: {what}")
+        time.sleep(LOOK_S)
+    return found
+
+
+def past_the_lease() -> None:
+    """The one thing that must be waited for by the clock: that a lease is over for certain."""
+    time.sleep(2 * LEASE_MS / 1_000)
+
+
+class Place:
+    """Its processes are started by the nursery, and ended here."""
+
+    def __init__(
+        self, nursery: Nursery, directory: Path, url: str = "", mutant: str = "", **settings: Any
+    ) -> None:
+        self.nursery, self.directory = nursery, directory
+        self.store = POSTGRES if url else SQLITE
+        self.data_dir = directory / "data"
+        self.data_dir.mkdir(parents=True)
+        self.settings = {
+            **SETTINGS,
+            **settings,
+            "store_data_dir": str(self.data_dir),
+            "store_url": url,
+        }
+        self.ledger = Ledger(directory / "ledger")
+        self.hits = directory / "hits"
+        #: How far the host's clock is off, in microseconds, for those who are told to read it.
+        self.clock = directory / "clock"
+        #: The broken variant that its processes are; empty: none.
+        self.mutant = mutant
+        #: How long the failpoint action `delay` takes.
+        self.delay_ms = failpoints.DELAY_MS
+        self.children: list[Child] = []
+
+    def start(self, role: str, name: str, armed: str = "", **settings: Any) -> Child:
+        environment = {
+            effects_ledger.VARIABLE: str(self.ledger.directory),
+            CLOCK: str(self.clock),
+            MUTANT: self.mutant,
+        }
+        if armed:
+            environment |= {
+                failpoints.VARIABLE: armed,
+                failpoints.TESTING: "1",
+                failpoints.LOG: str(self.hits),
+                failpoints.DELAY: str(self.delay_ms),
+            }
+        birth = Birth(role, name, self.directory, {**self.settings, **settings}, environment)
+        child = self.nursery.start(birth)
+        self.children.append(child)
+        return child
+
+    def up(self, role: str, name: str, armed: str = "", **settings: Any) -> Child:
+        """A process that says that it is up."""
+        child = self.start(role, name, armed, **settings)
+        until(child.ready.exists, f"{name} is up")
+        return child
+
+    @contextmanager
+    def core(self) -> Iterator[Core]:
+        """This process's own way to the store."""
+        with open_core(Loaded(Settings(**self.settings), {}, {}, None)) as core:
+            yield core
+
+    @property
+    def token(self) -> str:
+        """What the first gateway has made."""
+        return (self.data_dir / TOKEN_FILE).read_text("ascii").strip()
+
+    def was_hit(self, armed: str) -> bool:
+        """Whether every failpoint that was armed has acted."""
+        return not self.missed(armed)
+
+    def missed(self, armed: str) -> list[str]:
+        found = self.hits.read_text() if self.hits.exists() else ""
+        acted = {":".join(line.split()[:2]) for line in found.splitlines()}
+        return [each for each in armed.split(",") if each.rpartition(":")[0] not in acted]
+
+    def refused(self) -> int:
+        """How many reports of its processes were refused because their claim was over."""
+        noted = self.directory / REFUSED
+        return noted.stat().st_size if noted.exists() else 0
+
+    def end(self) -> list[str]:
+        """All at once, so that nobody's grace is waited for alone; who had to be killed."""
+        for child in self.children:
+            child.stop()
+        for child in self.children:
+            child.end()
+        unruly = [
+            f"P15: {child.birth.name} did not stop" for child in self.children if child.unruly
+        ]
+        self.children.clear()
+        return unruly
+
+
+def submit(core: Core, intent: str) -> str:
+    """A job for one of the app's intents, acknowledged when this returns."""
+    options = app.intents[intent].declared.options
+    job_id = new_id()
+    payload = {"key": job_id}
+    command = c.SubmitJob(job_id, "default", intent, payload=payload, options=options)
+    result = core.engine.ask([Ask(command, ACTOR, fresh=True)])[0]
+    if isinstance(result, DetentError):
+        raise result
+    return job_id
+
+
+def ended(core: Core, *job_ids: str) -> bool:
+    with core.store.read() as view:
+        states = [job.state for job, _ in view.jobs(job_ids)]
+    return len(states) == len(job_ids) and all(state in ENDED_JOB for state in states)
+
+
+def at_rest(core: Core) -> bool:
+    """Whether all work has ended, subtasks that nobody waits for too."""
+    return live(core) == 0
+
+
+def live(core: Core) -> int:
+    """How many jobs have not ended."""
+    with core.store.read() as view:
+        states = view.count_by(Query("jobs"), "state")
+    return sum(count for state, count in states.items() if state not in ENDED_JOB)

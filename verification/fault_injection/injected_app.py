@@ -1,0 +1,155 @@
+"""The work that is tortured: an app whose handlers mark every act in the ledger.
+
+`tour` passes everything that a run can do; the other intents are one thing each.
+"""
+
+import sys
+import time
+from functools import partial
+from typing import Any
+
+from detent.worker.app import App
+from detent.worker.effects import NOT_DONE
+from detent.worker.run_context import Run
+from verification.fault_injection.effects_ledger import Ledger, from_environment
+
+REFERENCE = "verification.fault_injection.injected_app:app"
+#: Faults are many and not the work's own: it is tried again at once, and often.
+RETRY = {"retries": 50, "backoff": "fixed", "delay_ms": 20, "classes": {"lost": {"retries": 200}}}
+#: A step of a plan has a count of its own.
+MAX_STEP_RETRIES = 50
+NAP_S = 0.02
+#: As long as two leases.
+LONG_S = 0.8
+
+app = App()
+
+
+class Acts:
+    """What a handler does in the world, for one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.ledger: Ledger = from_environment()
+
+    def step(self, name: str) -> str:
+        """A recorded step: done at least once, and never again once its result was seen."""
+        value: str = self.run.step(name, partial(self._do, name))
+        self.ledger.past(self.run.job_id, name, self.run.fence)
+        return value
+
+    def effect(self, name: str) -> str:
+        """An effect that can be looked up: done exactly once."""
+        value: str = self.run.effect(
+            name, partial(self._do, name), policy="reconcile", reconcile=partial(self._find, name)
+        )
+        self.ledger.past(self.run.job_id, name, self.run.fence)
+        return value
+
+    def _do(self, name: str) -> str:
+        self.ledger.do(self.run.job_id, name, self.run.fence)
+        return name
+
+    def _find(self, name: str, _: str) -> Any:
+        return name if self.ledger.has_done(self.run.job_id, name, self.run.fence) else NOT_DONE
+
+
+@app.intent("small", retry=RETRY)
+def small(run: Run) -> str:
+    return Acts(run).effect("effect:only")
+
+
+@app.intent("slow", retry=RETRY)
+def slow(run: Run, seconds: float = 0.2) -> str:
+    acts = Acts(run)
+    acts.step("step:before")
+    linger(run, seconds)
+    return acts.effect("effect:after")
+
+
+def linger(run: Run, seconds: float) -> None:
+    """Be at it for some time, and say so."""
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        time.sleep(NAP_S)
+        run.progress(None, "still at it")
+
+
+@app.intent("long", retry=RETRY)
+def long(run: Run) -> str:
+    """A little of everything, then long enough to be overtaken, or until it is let go."""
+    acts = Acts(run)
+    acts.step("step:one")
+    acts.effect("effect:two")
+    run.log("between two and three")
+    run.evidence("three.json", {"job": run.job_id})
+    run.subtask("small", name="child")
+    linger(run, LONG_S)
+    while acts.ledger.hold.exists():
+        linger(run, NAP_S)
+    return acts.effect("effect:four")
+
+
+@app.intent("held", retry=RETRY)
+def held(run: Run) -> str:
+    """Ends at once, and records nothing before; while it is held, it does not end."""
+    while from_environment().hold.exists():
+        linger(run, NAP_S)
+    return run.job_id
+
+
+@app.intent("tour", retry=RETRY)
+def tour(run: Run) -> str:
+    """Everything a run can do, one after the other."""
+    acts = Acts(run)
+    acts.step("step:one")
+    acts.effect("effect:two")
+    run.log("between two and three")
+    run.evidence("three.json", {"job": run.job_id})
+    run.sleep(0.001, name="nap")
+    child = run.subtask("small", name="child")
+    run.gather([child])
+    acts.step("step:four")
+    return acts.effect("effect:five")
+
+
+@app.intent("signalled", retry=RETRY)
+def signalled(run: Run) -> Any:
+    """Waits for a signal, or for its time."""
+    acts = Acts(run)
+    acts.effect("effect:asked")
+    value = run.wait_for("go", timeout=1.0, default="nobody came")
+    acts.effect("effect:heard")
+    return value
+
+
+@app.intent("asking", retry=RETRY)
+def asking(run: Run) -> Any:
+    """Asks a person; a default stands in for one who does not come."""
+    answer = run.ask("Go on?", ["yes", "no"], timeout=4.0, default="nobody")
+    Acts(run).effect("effect:answered")
+    return answer
+
+
+@app.intent("part", retry=RETRY)
+def part(run: Run, name: str = "part") -> str:
+    return Acts(run).effect(f"effect:{name}")
+
+
+app.plan(
+    "planned",
+    [
+        {"name": name, "intent": "part", "needs": needs, "input": {"name": name}}
+        for name, needs in (("a", []), ("b", []), ("c", ["a", "b"]))
+    ],
+    retry=RETRY,
+    max_retries=MAX_STEP_RETRIES,
+)
+
+
+@app.planner("thought-out", retry=RETRY, max_retries=MAX_STEP_RETRIES)
+def thought_out(_: Any) -> list[dict[str, Any]]:
+    return [{"name": "only", "intent": "part", "input": {"name": "only"}}]
+
+
+app.command("command", [sys.executable, "-S", "-c", "print('said by a command')"], retry=RETRY)

@@ -1,0 +1,112 @@
+"""The matrix: every failpoint under every action on one store, several cells at a time.
+
+Each cell has a store, a directory and processes of its own; most of a cell is waiting.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from detent.failpoints import NAMES, Action
+from detent.store.store_url import open_store
+from verification.fault_injection import fault_cells
+from verification.fault_injection.environment import Place
+from verification.fault_injection.fault_cells import SCENES, SUBMISSIONS, Outcome, Scene
+from verification.fault_injection.process_supervisor import Nursery
+
+if TYPE_CHECKING:  # a plain installation has no PostgreSQL
+    from verification.postgres_server import Cluster
+
+#: Cells at once: they wait for leases more than they work.
+SIDE_BY_SIDE = 6
+
+Told = Callable[[Outcome], None]
+#: What is played; at which pass of the failpoint, or at the scene's own.
+Cell = tuple[Scene, Action, int | None]
+
+
+class Databases:
+    """Databases of their own in one server, ready for use, made from one that was migrated."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self.cluster = cluster
+        self.template = f"torture_{uuid.uuid4().hex}"
+        open_store(cluster.create_database(self.template)).close()
+
+    @contextmanager
+    def one(self, *, empty: bool = False) -> Iterator[str]:
+        name = f"torture_{uuid.uuid4().hex}"
+        yield self.cluster.create_database(name, **({} if empty else {"template": self.template}))
+        self.cluster.drop_database(name)
+
+    def close(self) -> None:
+        self.cluster.drop_database(self.template)
+
+
+def run(
+    nursery: Nursery,
+    where: Path,
+    databases: Databases | None,
+    wanted: Iterable[Cell],
+    told: Told = lambda _: None,
+) -> list[Outcome]:
+    """Play cells side by side; without databases on SQLite files."""
+
+    def play(number: int, scene: Scene, action: Action, count: int | None) -> Outcome:
+        place = where / f"{number}-{scene.point}-{action}"
+        if databases is None:
+            outcome = fault_cells.run(Place(nursery, place), scene, action, count)
+        else:
+            with databases.one(empty=scene.role == "first") as url:
+                outcome = fault_cells.run(Place(nursery, place, url), scene, action, count)
+        told(outcome)
+        return outcome
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        begun = [pool.submit(play, number, *each) for number, each in enumerate(wanted)]
+        return [each.result() for each in begun]
+
+
+def cells_of(actions: Sequence[Action], seed: int | None = None) -> list[Cell]:
+    """Every scene under these actions; a seed draws the order, and which pass is the one."""
+    wanted = [(scene, action) for scene in SCENES for action in actions]
+    if seed is None:
+        return [(*each, None) for each in wanted]
+    rng = Random(seed)
+    rng.shuffle(wanted)
+    return [(scene, action, _drawn(scene, rng)) for scene, action in wanted]
+
+
+def _drawn(scene: Scene, rng: Random) -> int:
+    """A worker passes most points more than once, and may have done before the pass comes; what a
+    gateway passes before the scene's own count belongs to its start, and each request is a pass.
+    """
+    if scene.role == "worker":
+        return rng.randint(1, max(2 * scene.count, 3))
+    if scene.role == "gateway":
+        return rng.randint(scene.count, scene.count + SUBMISSIONS // 2)
+    return rng.randint(1, scene.count)
+
+
+def together(action: Action) -> Iterator[Cell]:
+    """As `cells_of`, with all that one process can survive in one go: a kill or a stop is alone."""
+    if action in (Action.KILL, Action.STOP):
+        yield from cells_of([action])
+        return
+    groups: dict[tuple[str, str], list[Scene]] = {}
+    for scene in SCENES:
+        # A worker that cannot even say that it is here gives up, and meets nothing more.
+        alone = scene.point if scene.point == "worker.registered" else ""
+        groups.setdefault((scene.role, scene.intent + alone), []).append(scene)
+    for first, *others in groups.values():
+        yield replace(first, others=tuple(others)), action, None
+
+
+def unplayed() -> set[str]:
+    """Failpoints that no scene meets."""
+    return set(NAMES) - {scene.point for scene in SCENES}

@@ -1,0 +1,297 @@
+"""An exhaustive search over the real kernel: every order in which a small cast can act.
+
+Breadth first over `decide` and `evolve`, with nothing simulated but the hands that hold grants.
+In every state everything is tried; every accepted step is held against the promises. The first
+step that breaks one ends the search, with the shortest path of commands that leads to it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
+
+from detent.errors import DetentError
+from detent.kernel import commands as c
+from detent.kernel.decide import decide
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Task
+from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS, World
+from verification.model_search.observer import Hand, Witness, keep
+from verification.model_search.promises import Broken, Step, broken, wrongly_refused
+from verification.model_search.scenarios import LATER_US, PERSON, WORKERS, Action, Scene
+
+Hands = tuple[Hand | None, ...]
+
+
+class State(NamedTuple):
+    """Where the search stands: the kernel's world, the workers' hands, the onlooker's books."""
+
+    world: World
+    hands: Hands
+    books: Mapping[str, Witness]
+
+
+class Counterexample(NamedTuple):
+    """A broken promise, and the commands that lead to it from the scene's beginning."""
+
+    promise: str
+    what: str
+    path: tuple[Action, ...]
+
+    def lines(self) -> list[str]:
+        steps = [
+            f"{number:3}. {each.actor.name}: {each.command}"
+            for number, each in enumerate(self.path, start=1)
+        ]
+        return [f"{self.promise} is broken: {self.what}", *steps]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a search saw: how much, how deep, what was done and what was refused."""
+
+    scene: str
+    states: int = 0
+    depth: int = 0
+    accepted: Counter[str] = field(default_factory=Counter)
+    #: Refusals by error code, and those of reports from a stale hand by kind of report.
+    refused: Counter[str] = field(default_factory=Counter)
+    stale: Counter[str] = field(default_factory=Counter)
+    job_states: set[str] = field(default_factory=set)
+    task_states: set[tuple[str, str]] = field(default_factory=set)
+    counterexample: Counterexample | None = None
+
+    def lines(self) -> list[str]:
+        taken, refused = sum(self.accepted.values()), sum(self.refused.values())
+        size = f"{self.states} states, {self.depth} deep, {taken} commands taken, {refused} refused"
+        told = [] if self.counterexample is None else self.counterexample.lines()
+        return [f"{self.scene}: {size}", *told]
+
+
+class Trail:
+    """Every state that was reached, and the action that led there first."""
+
+    def __init__(self, first: State) -> None:
+        self.numbers = {key(first): 0}
+        self.steps: list[tuple[int, Action | None]] = [(-1, None)]
+
+    def enter(self, state: State, origin: int, action: Action) -> int | None:
+        """The number of a state that is new; None for one that is known."""
+        number = len(self.steps)
+        if self.numbers.setdefault(key(state), number) != number:
+            return None
+        self.steps.append((origin, action))
+        return number
+
+    def path(self, number: int) -> tuple[Action, ...]:
+        actions: list[Action] = []
+        origin, action = self.steps[number]
+        while action is not None:
+            actions.append(action)
+            origin, action = self.steps[origin]
+        return tuple(reversed(actions))
+
+
+def search(scene: Scene, most_states: int | None = None) -> Outcome:
+    """Visit every state that the scene can reach, nearest first, or until so many are seen."""
+    outcome = Outcome(scene.name)
+    first = beginning(scene)
+    trail = Trail(first)
+    level = [(0, first)]
+    while level and outcome.counterexample is None:
+        outcome.depth += 1
+        level = _next_level(scene, level, trail, outcome)
+        if most_states is not None and outcome.states >= most_states:
+            break
+    return outcome
+
+
+def _next_level(
+    scene: Scene, level: list[tuple[int, State]], trail: Trail, outcome: Outcome
+) -> list[tuple[int, State]]:
+    """Everything that one more step leads to for the first time."""
+    below = []
+    for number, state in level:
+        _look(outcome, state.world)
+        for action in scene.actions(state.world, state.hands):
+            after = attempt(scene, state, action, outcome)
+            if isinstance(after, Broken):
+                path = (*trail.path(number), action)
+                outcome.counterexample = Counterexample(*after, path)
+                return []
+            entered = None if after is None else trail.enter(after, number, action)
+            if after is not None and entered is not None:
+                below.append((entered, after))
+    return below
+
+
+def _look(outcome: Outcome, world: World) -> None:
+    outcome.states += 1
+    outcome.job_states.update(job.state for job in world.jobs.values())
+    outcome.task_states.update((task.lifecycle, task.state) for task in world.tasks.values())
+
+
+def beginning(scene: Scene) -> State:
+    """The scene set up, with empty hands."""
+    world = World()
+    books: Mapping[str, Witness] = {}
+    for command in scene.setup:
+        draft = decide(world, command, 0, PERSON)
+        world.merge(draft, draft.records)
+        books = keep(books, command, draft.records)
+    return State(world, (None,) * len(WORKERS), books)
+
+
+def attempt(scene: Scene, state: State, action: Action, outcome: Outcome) -> State | Broken | None:
+    """Try one action: the state after it, None if it changed nothing, or the promise it breaks."""
+    try:
+        draft = decide(state.world, action.command, action.now, action.actor)
+    except DetentError as error:
+        outcome.refused[error.code] += 1
+        if error.code == "stale_fence":
+            outcome.stale[type(action.command).__name__] += 1
+        due = action.now == LATER_US
+        return wrongly_refused(state.world, state.books, action.command, due, error)
+    outcome.accepted[type(action.command).__name__] += 1
+    if not folds(state.world, draft):
+        return Broken("P8", f"the fold of its events is not the row: {action.command}")
+    after = follow(state, action, draft) if draft.records else state
+    step = Step(
+        state.world,
+        state.books,
+        action.command,
+        action.actor,
+        draft.records,
+        draft.answer,
+        after.world,
+        after.books,
+        scene.allowed,
+    )
+    return broken(step) or (None if after is state else after)
+
+
+def folds(world: World, draft: Draft) -> bool:
+    """Whether the events alone, applied one by one, give the rows that the decision came to."""
+    folded = World(world)
+    for record in draft.records:
+        folded.apply(record)
+    return all(getattr(folded, name) == getattr(draft, name) for name in CHANGED)
+
+
+#: What a command changes in the world under it.
+CHANGED = ("tasks", "jobs", "parts", "plans", "usage", "gone")
+
+
+def follow(state: State, action: Action, draft: Draft) -> State:
+    world = World()
+    for name, value in vars(state.world).items():
+        setattr(world, name, dict(value) if isinstance(value, dict) else value)
+    world.merge(draft, draft.records)
+    hands = state.hands
+    if isinstance(draft.answer, c.Grant) and action.worker is not None:
+        run_id = world.jobs[draft.answer.job_id].run_id or ""
+        filled = list(hands)
+        filled[action.worker] = Hand(draft.answer, run_id)
+        hands = tuple(filled)
+    return State(world, hands, keep(state.books, action.command, draft.records))
+
+
+# ---- when two states are one -----------------------------------------------------------------
+#
+# Dropped is what no decision reads: times that have passed, serial numbers of jobs and runs, values
+# that are the same everywhere. Fences are replaced by their order among the grants in hands, nonces
+# go with their fence, and workers are interchangeable. Live runs follow from the grant, which the
+# promises check. Of a job that has ended only its end is left, since a person's retry counts anew;
+# of a job that its task has replaced by another, only the hands that still hold its grants.
+
+DROPPED_OF_JOB = frozenset(
+    {
+        *(
+            "id",
+            "waited",
+            "state_at",
+            "queued_at",
+            "created_at",
+            "ended_at",
+            "rank",
+            "queue_deadline",
+        ),
+        *("fence", "nonce", "worker", "runs", "run_id", "options", "result", "failures"),
+    }
+)
+DROPPED_OF_TASK = frozenset(
+    {
+        *("state_at", "created_at", "jobs", "job_id", "options", "blocked_detail", "answered"),
+    }
+)
+_of_job = itemgetter(*(i for i, name in enumerate(Job._fields) if name not in DROPPED_OF_JOB))
+_of_task = itemgetter(*(i for i, name in enumerate(Task._fields) if name not in DROPPED_OF_TASK))
+
+
+def key(state: State) -> tuple[Any, ...]:
+    """What tells a state from every other one that behaves differently."""
+    world, hands, books = state
+    names = {job.id: name for job in world.jobs.values() if (name := _latest(world, job))}
+    return (
+        *((name, _job_key(world.jobs[job_id], books[job_id])) for job_id, name in names.items()),
+        *(_task_key(task) for task in world.tasks.values()),
+        _hands_key(world, hands, names, books),
+        _parts_key(world, names),
+    )
+
+
+def _latest(world: World, job: Job) -> str | None:
+    """The name of a job that somebody can still ask for: its task's, or its own if it has none."""
+    if job.task_id is None:
+        return job.id
+    return job.task_id if world.tasks[job.task_id].job_id == job.id else None
+
+
+def _job_key(job: Job, witness: Witness) -> tuple[Any, ...]:
+    if witness.ended is not None:
+        return (job.state,)
+    failures = tuple(sorted(job.failures.items()))
+    return (*_of_job(job), failures, witness._replace(holder=None, fence=0))
+
+
+def _task_key(task: Task) -> tuple[Any, ...]:
+    return (*_of_task(task), _frozen(task.blocked_detail), _frozen(task.answered))
+
+
+def _hands_key(
+    world: World, hands: Hands, names: Mapping[str, str], books: Mapping[str, Witness]
+) -> tuple[Any, ...]:
+    """Each hand by its job and by how many fences in other hands are higher; workers unnamed."""
+    grants = [hand.grant for hand in hands if hand is not None]
+    ranked = []
+    for grant in grants:
+        if grant.job_id not in names or books[grant.job_id].ended in ("completed", "cancelled"):
+            ranked.append((grant.job_id[0], -1))
+            continue
+        known = {each.fence for each in grants if each.job_id == grant.job_id}
+        known.add(world.jobs[grant.job_id].fence)
+        ranked.append((names[grant.job_id], sum(fence > grant.fence for fence in known)))
+    return tuple(sorted(ranked))
+
+
+def _parts_key(world: World, names: Mapping[str, str]) -> tuple[Any, ...]:
+    found: list[tuple[Any, ...]] = []
+    for (kind, job_id), parts in world.parts.items():
+        told = TOLD.get(kind)
+        if told is not None and job_id in names:
+            found += ((kind, names[job_id], name, told(each)) for name, each in parts.items())
+    return tuple(sorted(found))
+
+
+TOLD: Mapping[str, Callable[[Any], Any]] = {
+    WAITS: attrgetter("missing"),
+    SIGNALS: attrgetter("taken"),
+    CHECKPOINTS: attrgetter("done"),
+}
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple(sorted((name, _frozen(each)) for name, each in value.items()))
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value

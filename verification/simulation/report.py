@@ -1,0 +1,65 @@
+"""What a run saw, what it must have seen at least, and how to see it again."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+#: For each thing that a run is about: in this many steps it must have happened at least once.
+FLOORS = {
+    "operations": 3,
+    "refusals": 40,
+    "reclaims": 100,
+    "stale writes refused": 100,
+    "cancels": 250,
+    "deaths": 150,
+    "steps succeeded": 300,
+    "switches": 3_000,
+    "critic rejects": 500,
+    "replans": 12_000,
+    "budgets spent": 2_000,
+    "budgets raised": 2_000,
+    "waits for a resource": 3_000,
+    "dismissals": 6_000,
+    "outcomes handled": 12_000,
+}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Counts by name; `failure` says which promise was broken, or what was seen too seldom."""
+
+    seed: int
+    steps: int
+    counts: Counter[str] = field(default_factory=Counter)
+    failure: str | None = None
+    mutant: str | None = None
+    #: Of the whole log: equal digests are equal runs.
+    digest: str = ""
+
+    def shortfalls(self) -> list[str]:
+        """A run in which too little went wrong proves nothing."""
+        return [
+            f"{name}: {self.counts[name]}, at least {self.steps // every}"
+            for name, every in FLOORS.items()
+            if self.counts[name] < self.steps // every
+        ]
+
+    @property
+    def found(self) -> str | None:
+        """Why the run failed; None if it passed."""
+        if self.failure is not None:
+            return self.failure
+        short = self.shortfalls()
+        return f"too little happened: {'; '.join(short)}" if short else None
+
+    def lines(self) -> list[str]:
+        counted = ", ".join(f"{name} {number}" for name, number in self.counts.items())
+        told = [f"seed {self.seed}: {counted}, log {self.digest[:12]}"]
+        if self.found is not None:
+            told += [f"  {self.found}", f"  replay: {self.replay()}"]
+        return told
+
+    def replay(self) -> str:
+        """The one command that shows this run again."""
+        mutant = f" --mutant {self.mutant}" if self.mutant else ""
+        command = f"python -m verification.simulation --seed {self.seed} --steps {self.steps}"
+        return command + mutant

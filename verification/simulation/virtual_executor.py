@@ -1,0 +1,188 @@
+"""How a virtual worker carries out a plan: by the very driver of real workers, `PlanRun`.
+
+Its line goes past the auditor. Others act between what it tells, and between what the steps do.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detent.engine import Ask, Claimed
+from detent.errors import DetentError, Unavailable
+from detent.kernel import commands as c
+from detent.store.port import Reading
+from detent.worker.active_run import Attempt, Hold, Stop
+from detent.worker.engine_client import Line, never
+from detent.worker.executor import UNKNOWN_CRITIC
+from detent.worker.plan_runner import NOTHING, PlanRun, Work
+from detent.worker.run_files import RunFiles
+from verification.simulation.planned_work import APPS, script
+from verification.simulation.virtual_process import Process
+
+if TYPE_CHECKING:
+    from verification.simulation.virtual_worker import Worker
+
+#: A critic's words on a run that ended well, and the classes by which others fail.
+WORDS = (
+    "retry",
+    "switch_resource",
+    "switch_resource",
+    "replan",
+    "replan",
+    "needs_user",
+    "perhaps",
+    UNKNOWN_CRITIC,
+)
+CLASSES = ("error", "network", "rate_limit", "resource", "resource", "needs_user")
+LONGEST_NAP_US = 30_000_000
+#: How often others act before the driver tells something.
+BETWEEN = 0.2
+#: How often there is a pause after one thing that a step did: with one after each, hardly a plan
+#: would come to its second step before its lease has run out.
+PAUSE = 0.3
+
+
+class AuditedLine(Line):
+    """Tells the engine what the driver wants to tell; others may act before each time."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(process.engine, process.name)
+        self.process = process
+
+    def read(self) -> AbstractContextManager[Reading]:
+        self.process.store.begin()
+        return super().read()
+
+    def tell(
+        self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
+    ) -> Any:
+        while True:
+            if self.process.faults.rng.random() < BETWEEN:
+                self.process.faults.between()
+            (result,) = self.process.ask(Ask(command, self.process.actor(), grant=under))
+            if isinstance(result, Unavailable) and not over():
+                continue
+            if isinstance(result, DetentError):
+                raise result
+            return result.value
+
+
+class Carrying:
+    """One claimed job with a plan, until it leaves the worker's hands."""
+
+    def __init__(self, worker: "Worker", claimed: Claimed) -> None:
+        self.worker, self.rng, self.process = worker, worker.rng, worker.process
+        self.claimed = claimed
+        self.hold = Hold(claimed)
+        app = APPS[self.process.abilities]
+        self.plan = PlanRun(self.hold, app, AuditedLine(self.process), _files)
+
+    def life(self) -> Iterator[None]:
+        live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]] = {}
+        work = self.plan.advance()
+        yield
+        while True:
+            for attempt in work.attempts:
+                live[attempt.run_id] = (attempt, self._step(attempt))
+            if work.planner:
+                work = self.plan.make_plan()
+                yield
+                continue
+            if not live or not self._still_at_it():
+                return
+            work = self._go_on(live)
+            if self.rng.random() < PAUSE:
+                yield
+
+    def _go_on(
+        self, live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]]
+    ) -> Work:
+        """One step does its next thing; now and then the plan is looked at as well."""
+        if self.plan.pending and self.rng.random() < 0.2:
+            return self.plan.advance()
+        run_id = self.rng.choice(list(live))
+        attempt, doing = live[run_id]
+        try:
+            next(doing)
+        except StopIteration as ended:
+            del live[run_id]
+            return self.plan.ended(attempt, ended.value)
+        return NOTHING
+
+    def _still_at_it(self) -> bool:
+        """Heartbeats, wishes to cancel, a stop of the worker; False: it forgets the job, or has
+        given it back."""
+        calm = self.worker.calm
+        drawn = 0.4 if calm else self.rng.random()
+        if drawn < 0.35:
+            self._beat()
+        elif drawn < 0.5:
+            if self.process.cancel_wanted(self.hold.job.id):
+                self.hold.stop(Stop.CANCEL)
+        elif drawn < 0.51:
+            self.plan.hand_back()
+            return False
+        return calm or drawn < 0.985
+
+    def _beat(self) -> None:
+        with suppress(Unavailable):
+            kept = self.process.renew(self.worker.hands)
+            if self.hold.grant[:2] not in kept and self.rng.random() < 0.5:
+                self.hold.stop(Stop.LOST)  # otherwise it has not noticed: its reports are refused
+
+    # -- a step ----------------------------------------------------------------------------
+
+    def _step(self, attempt: Attempt) -> Generator[None, None, c.Report | None]:
+        """What one run of a step does; the report of its end, None if there is none to make."""
+        grant, run_id, step = self.hold.grant, attempt.run_id, attempt.step
+        assert step is not None
+        version, done = self.process.found(grant.job_id)
+        for act in script(grant.job_id, version, step.name):
+            yield
+            if attempt.stopped is not None:
+                return self._stopped(attempt.stopped)
+            if act == "effect":
+                self.process.auditor.performed_step(grant, run_id, step.name, attempt.resource)
+            elif act == "spend":
+                report = yield from self.worker.spend(self.claimed, run_id)
+                if report is not None:
+                    return report
+            elif f"{act}:{step.name}:{version}" not in done:
+                return self._nap(attempt, act, version)
+        yield
+        return self._stopped(attempt.stopped) if attempt.stopped else self._end(attempt)
+
+    def _stopped(self, why: Stop) -> c.Report | None:
+        reports = {Stop.CANCEL: c.ConfirmCancel, Stop.HAND_BACK: c.HandBack}
+        return reports[why](self.hold.grant) if why in reports else None
+
+    def _nap(self, attempt: Attempt, kind: str, version: int) -> c.SuspendRun:
+        step = attempt.step
+        assert step is not None
+        name = f"{kind}:{step.name}:{version}"
+        until = self.process.now() + self.rng.randrange(LONGEST_NAP_US)
+        return c.SuspendRun(
+            *(self.hold.grant, attempt.run_id, name, kind),
+            needs=(f"go-{name}",) if kind == "signal" else (),
+            due_at=until if kind == "timer" or self.rng.random() < 0.3 else None,
+            hold_resource_us=step.hold_resource_ms * 1_000,
+        )
+
+    def _end(self, attempt: Attempt) -> c.Report:
+        grant, run_id = self.hold.grant, attempt.run_id
+        drawn = 0.0 if self.worker.calm else self.rng.random()
+        if drawn < 0.6:
+            return c.CompleteRun(grant, run_id, run_id, decision=self.rng.choice((None, "accept")))
+        if drawn < 0.8:
+            return c.CompleteRun(grant, run_id, run_id, decision=self.rng.choice(WORDS))
+        word = self.rng.choice(WORDS) if self.rng.random() < 0.3 else None
+        if drawn < 0.97:
+            error_class = self.rng.choice(CLASSES)
+            return c.FailRun(grant, run_id, error_class, "it failed", decision=word)
+        return c.TimeOutRun(grant, run_id, decision=word)
+
+
+def _files(run_id: str) -> RunFiles:
+    """Nothing is ever written: files are made when a run first leaves something behind."""
+    return RunFiles(Path("runs"), run_id)

@@ -1,0 +1,56 @@
+"""Virtual keepers, which run the real keeper's passes, and readers that tail the feed."""
+
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+
+from detent import feed
+from detent.errors import Unavailable
+from detent.keeper import timers, unblocker
+from detent.keeper.keeper import Duty, Keeper
+from detent.store.port import Logged
+from verification.simulation.virtual_process import Process
+
+# A full disk is part of the play: no keeper needs to complain of it on the terminal.
+logging.getLogger("detent").addHandler(logging.NullHandler())
+
+DUTIES = (Duty("due", 500, timers.run), Duty("unblock", 2_000, unblocker.run))
+
+
+class VirtualKeeper:
+    """Elected or standing by, one pass a step. Others act between the passes of its duties."""
+
+    mortal = True
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def life(self) -> Generator[None]:
+        keeper = Keeper(self.process.core, self.process.name, DUTIES)
+        while True:
+            self.process.store.begin()
+            with suppress(Unavailable):
+                keeper.pass_once()
+            self.process.auditor.look()
+            yield
+
+
+class Reader:
+    """Tails the feed, and goes on after a death from the last event that it took."""
+
+    mortal = True
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.cursor = 0
+
+    def life(self) -> Generator[None]:
+        tail = feed.Tail(self.process.store, self._deliver, self.cursor)
+        while True:
+            self.process.store.begin()
+            tail.step()
+            self.cursor = tail.cursor
+            yield
+
+    def _deliver(self, batch: Sequence[Logged]) -> None:
+        self.process.auditor.tailed(self.process.name, batch)

@@ -1,0 +1,233 @@
+"""Virtual workers: claim, work, report, with a pause after every transaction.
+
+They die, hang past their leases, and report late. What a job does follows from its id.
+"""
+
+import random
+from collections.abc import Generator, Iterator
+
+from detent.engine import Answer, Ask, Claimed
+from detent.engine.batch import Result
+from detent.errors import Unavailable
+from detent.kernel import commands as c
+from verification.model_search.observer import Hand
+from verification.model_search.scenarios import late
+from verification.simulation.money_books import MAX_CALL
+from verification.simulation.run_books import ROLE
+from verification.simulation.virtual_executor import Carrying
+from verification.simulation.virtual_process import Process
+
+STEPS = ("effect", "effect", "effect", "signal", "timer", "question", "gather", "child")
+#: Stands in the id of a job that another has started; such a one starts none itself.
+BELOW = ":below:"
+LONGEST_TIMER_US = 90_000_000
+
+
+def script(job_id: str) -> list[str]:
+    """The names of what a job does, one after the other: effects, waits, and work below it."""
+    rng = random.Random(job_id)
+    steps = STEPS[:-2] if BELOW in job_id else STEPS
+    return [f"{rng.choice(steps)}-{number}" for number in range(rng.randint(1, 4))]
+
+
+def child_of(job_id: str, name: str) -> str:
+    """The id of the job that a step starts and waits for; the same each time it is tried."""
+    return f"{job_id}{BELOW}{name}"
+
+
+class Worker:
+    """One process that works; `hands` are the grants that it believes to hold."""
+
+    mortal = True
+
+    def __init__(self, process: Process, rng: random.Random) -> None:
+        self.process = process
+        self.rng = rng
+        self.hands: list[c.Grant] = []
+
+    @property
+    def calm(self) -> bool:
+        return not self.process.faults.on
+
+    def life(self) -> Generator[None]:
+        self.hands = []
+        while True:
+            claimed = self._claim()
+            yield
+            for each in claimed:
+                if each.job.run_id is None:
+                    yield from Carrying(self, each).life()
+                else:
+                    yield from self._work(each)
+            self.hands = []
+
+    def _claim(self) -> list[Claimed]:
+        try:
+            claimed = self.process.claim(20 if self.calm else self.rng.randint(1, 2))
+        except Unavailable:
+            return []
+        self.hands = [each.grant for each in claimed]
+        return claimed
+
+    # -- working ---------------------------------------------------------------------------
+
+    def _work(self, claimed: Claimed) -> Iterator[None]:
+        grant = claimed.grant
+        _, done = self.process.found(grant.job_id)
+        yield
+        yield from self._reserve(claimed, claimed.job.run_id or "")
+        for name in script(grant.job_id):
+            if name in done:
+                continue
+            if not (yield from self._still_at_it(claimed)):
+                return
+            if name.startswith("child") and not (yield from self._start(claimed, name)):
+                return
+            if name.startswith("gather") and claimed.task is None:
+                continue
+            if name.startswith("gather") and not (yield from self._submit(claimed, name)):
+                return
+            if not name.startswith("effect"):
+                yield from self._report(self._suspension(claimed, name))
+                return
+            self.process.auditor.performed(grant, name)
+            yield
+            if not (yield from self._report(c.RecordCheckpoint(grant, name))):
+                return
+        if (yield from self._still_at_it(claimed)):
+            report = yield from self.spend(claimed, claimed.job.run_id or "")
+            yield from self._end(claimed) if report is None else self._report(report)
+
+    def _still_at_it(self, claimed: Claimed) -> Generator[None, None, bool]:
+        """Heartbeats and looks at what people want; True if the work goes on."""
+        drawn = 1.0 if self.calm else self.rng.random()
+        if drawn < 0.4:
+            return (yield from self._beat(claimed))
+        if self.calm or drawn < 0.6:
+            wanted = self.process.cancel_wanted(claimed.job.id)
+            yield
+            if wanted:
+                yield from self._report(c.ConfirmCancel(claimed.grant))
+            return not wanted
+        if drawn < 0.63:
+            yield from self._report(c.HandBack(claimed.grant))
+            return False
+        return drawn >= 0.66  # in between it just forgets the job: its lease runs out
+
+    def _beat(self, claimed: Claimed) -> Generator[None, None, bool]:
+        try:
+            kept = self.process.renew(self.hands)
+        except Unavailable:
+            return True
+        yield
+        if claimed.grant[:2] in kept or self.rng.random() < 0.6:
+            return True  # also one who lost it may not have noticed
+        yield from self._late(claimed)
+        return False
+
+    def _late(self, claimed: Claimed) -> Iterator[None]:
+        """Any kind of report under a grant that no longer holds; a keeper's late look is none."""
+        hand = Hand(claimed.grant, claimed.job.run_id or "")
+        reports = [each.command for each in late(0, hand) if isinstance(each.command, c.Report)]
+        yield from self._report(self.rng.choice(reports))
+
+    # -- reporting -------------------------------------------------------------------------
+
+    def _report(self, command: c.Command) -> Generator[None, None, bool]:
+        """True if it was taken. What the store cannot take now is reported again later."""
+        result = yield from self._tell(command)
+        return isinstance(result, Answer)
+
+    def _tell(self, command: c.Command) -> Generator[None, None, Result]:
+        while True:
+            (result,) = self.process.ask(Ask(command, self.process.actor()))
+            yield
+            if not isinstance(result, Unavailable):
+                return result
+
+    def spend(self, claimed: Claimed, run_id: str) -> Generator[None, None, c.Report | None]:
+        """Calls that cost money, each settled after it was made; what to report if that was too
+        much. A run looks at its budget after a call, so the last one may overshoot.
+        """
+        task, total = claimed.task, 0
+        if self.calm or task is None or (task.budget is None and task.parent_id is None):
+            return None
+        yield from self._reserve(claimed, run_id)
+        for _ in range(self.rng.randint(0, 3)):
+            total += self.rng.randint(1, MAX_CALL)
+            result = yield from self._tell(c.ChargeRun(claimed.grant, run_id, total))
+            if isinstance(result, Answer) and result.value == "exceeded":
+                return _over_budget(claimed, run_id)
+        return None
+
+    def _reserve(self, claimed: Claimed, run_id: str) -> Iterator[None]:
+        """Before it spends: what it may, out of the budgets of its task and of those above."""
+        if claimed.task is not None and not self.calm:
+            yield from self._tell(c.ReserveFunds(claimed.grant, run_id))
+
+    def _start(self, claimed: Claimed, name: str) -> Generator[None, None, bool]:
+        """A job below; True unless the grant no longer holds."""
+        job = claimed.job
+        made = c.SubmitJob(
+            child_of(job.id, name), job.project, "dig", parent_job_id=job.id, options=ROLE.options
+        )
+        return (yield from self._add(claimed, made))
+
+    def _submit(self, claimed: Claimed, name: str) -> Generator[None, None, bool]:
+        """A subtask; True unless the grant no longer holds."""
+        job, task = claimed.job, claimed.task
+        assert task is not None
+        made = c.SubmitTask(
+            *(child_of(job.id, name), job.project, task.lifecycle, "dig", "cli"),
+            parent_id=task.id,
+            options=ROLE.options,
+        )
+        return (yield from self._add(claimed, made))
+
+    def _add(self, claimed: Claimed, made: c.Command) -> Generator[None, None, bool]:
+        """Submit work below, under the grant; True unless that no longer holds."""
+        while True:
+            ask = Ask(made, self.process.actor(), grant=claimed.grant)
+            (result,) = self.process.ask(ask)
+            yield
+            if not isinstance(result, Unavailable):
+                return isinstance(result, Answer) or result.code != "stale_fence"
+
+    def _subtasks(self, claimed: Claimed) -> tuple[str, ...]:
+        """What is below its task now: it wants to know how each of that ends."""
+        task_id = claimed.job.task_id or ""
+        below = self.process.auditor.world.children.get(task_id, ())
+        return tuple(f"task:{each}" for each in below)
+
+    def _suspension(self, claimed: Claimed, name: str) -> c.SuspendRun:
+        kind = name.partition("-")[0]
+        needs: tuple[str, ...] = (f"go-{name}",) if kind == "signal" else ()
+        run_id, detail = claimed.job.run_id or "", {"outcomes": True}
+        if kind == "gather":
+            needs = self._subtasks(claimed) or needs
+            return c.SuspendRun(claimed.grant, run_id, name, "subtasks", needs, detail=detail)
+        if kind == "child":
+            kind, needs = "subtasks", (f"job:{child_of(claimed.job.id, name)}",)
+        due_at = None
+        if kind == "timer" or (kind == "signal" and self.rng.random() < 0.3):
+            due_at = self.process.now() + self.rng.randrange(LONGEST_TIMER_US)
+        return c.SuspendRun(claimed.grant, run_id, name, kind, needs, due_at)
+
+    def _end(self, claimed: Claimed) -> Iterator[None]:
+        grant, run_id = claimed.grant, claimed.job.run_id or ""
+        drawn = 0.0 if self.calm else self.rng.random()
+        if drawn < 0.7:
+            yield from self._report(c.CompleteRun(grant, run_id, "done"))
+        elif drawn < 0.95:
+            error_class = self.rng.choice(("error", "network", "rate_limit"))
+            yield from self._report(c.FailRun(grant, run_id, error_class, "it failed"))
+        else:
+            yield from self._report(c.TimeOutRun(grant, run_id))
+
+
+def _over_budget(claimed: Claimed, run_id: str) -> c.Report:
+    """As the policy of the job says: it ends, or waits until somebody raises the budget."""
+    if claimed.job.options.get("on_budget_exceeded") == "ask":
+        wait, told = f"budget:{run_id}", {"exceeded": True}
+        return c.SuspendRun(claimed.grant, run_id, wait, "budget", detail=told)
+    return c.FailRun(claimed.grant, run_id, "budget", "its budget is spent")

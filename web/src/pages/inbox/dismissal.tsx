@@ -1,0 +1,43 @@
+// A subtask that failed: its parent waits for it until it is completed or dismissed.
+import { type FormEvent, useState } from "react";
+import type { InboxTask } from "../../api/schema";
+import { Link, linkTo } from "../../router";
+import { Trouble } from "../../ui/notes";
+import { useSettling } from "./settling";
+
+export function Dismissal({ task, main }: { task: InboxTask; main: boolean }) {
+  const dismiss = useSettling("dismiss_task", "Dismissed", task);
+  const [reason, setReason] = useState("");
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    dismiss.mutate({ task_id: task.id, ...(reason.trim() ? { reason: reason.trim() } : {}) });
+  };
+  return (
+    <>
+      <p>
+        <Link to={linkTo.task(task.parent_id!)}>Its parent</Link> waits for it. If you dismiss it,
+        the parent goes on without it; this task stays as it is.
+      </p>
+      <form className="row wrap end-aligned" onSubmit={submit}>
+        <label className="field">
+          <span>Reason (optional)</span>
+          <input
+            className="input"
+            maxLength={500}
+            value={reason}
+            onChange={(event) => setReason(event.target.value)}
+          />
+        </label>
+        <button
+          type="submit"
+          className={main ? "button primary" : "button"}
+          data-key={main ? "main" : undefined}
+          disabled={dismiss.isPending}
+        >
+          Dismiss
+        </button>
+      </form>
+      {dismiss.error && <Trouble problem={dismiss.error} />}
+    </>
+  );
+}
