@@ -10,6 +10,9 @@ from verification.simulation.__main__ import main
 SEEDS, STEPS = range(25), 12_000
 #: What a mutant is caught with; the first of those above, which pass without it.
 MUTANT_SEEDS, MUTANT_STEPS = SEEDS[:20], 1_500
+#: What comes to light in few runs: a seed in which it does, and how many steps that takes. A new
+#: plan of which all is done is made about once in 80,000 steps.
+RARE = {"finished-plan-is-not-ended": ((13,), 4_000)}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -26,10 +29,11 @@ def test_a_build_simulates_300_000_steps() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
     """By a broken promise, not by a count that is too low, with seeds that pass without it."""
-    runs = (simulate(seed, MUTANT_STEPS, name) for seed in MUTANT_SEEDS)
+    seeds, steps = RARE.get(name, (MUTANT_SEEDS, MUTANT_STEPS))
+    runs = (simulate(seed, steps, name) for seed in seeds)
     caught = next((run for run in runs if run.failure), None)
     assert caught is not None
-    assert caught.replay().endswith(f"--steps {MUTANT_STEPS} --mutant {name}")
+    assert caught.replay().endswith(f"--steps {steps} --mutant {name}")
 
 
 def test_the_same_seed_is_the_same_run() -> None:

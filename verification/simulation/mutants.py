@@ -29,6 +29,7 @@ from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.world import World
 from detent.store.port import Due, Writing
 from verification.simulation.mutants_plans import PLANS
+from verification.simulation.mutants_time import TIME
 from verification.simulation.mutants_unseen import UNSEEN
 
 Patches = Iterator[Any]
@@ -217,6 +218,7 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
         *(acknowledge_before_commit, fold_skips_an_event, attempts_not_counted),
         *UNSEEN,
         *PLANS,
+        *TIME,
     )
 }
 

@@ -227,11 +227,13 @@ class PostgresWriting(PostgresReading):
         return super().outbox(target, limit)
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._timed = True
         put = READY["insert_outbox"]
         names = ("target", "stream", "position", "body", "due_at")
         self._run(*(put(**{name: getattr(row, name) for name in names}) for row in rows))
 
     def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._timed = True
         names = ("due_at", "attempts", "error", "id")
         update = READY["update_outbox"]
         self._run(*(update(**{name: getattr(row, name) for name in names}) for row in rows))

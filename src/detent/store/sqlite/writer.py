@@ -180,9 +180,11 @@ class SqliteWriting(SqliteReading):
         return self._connection.changed - before
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._note_time()
         self._many(SQL["insert_outbox"].text, [row[1:6] for row in rows])
 
     def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._note_time()
         values = [(row.due_at, row.attempts, row.error, row.id) for row in rows]
         self._many(SQL["update_outbox"].text, values)
 
