@@ -358,11 +358,11 @@ def test_a_job_alone_is_answered_in_the_inbox(
     found = json.loads(run("jobs", "--json").stdout)["items"]
     assert {row["id"]: row["state"] for row in found} == {ids[0]: "queued", ids[1]: "cancelled"}
     assert json.loads(run("inbox", "--json").stdout) == {
+        "count": 0,
         "items": [],
         "questions": [],
         "refused": [],
     }
-    assert json.loads(run("inbox", "--json").stdout) == {"count": 0, "items": [], "questions": []}
 
 
 def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(

@@ -162,6 +162,7 @@ def test_a_notice_brings_no_markup_and_no_options() -> None:
         "blocked_detail": {},
         "error_class": None,
         "blocked_by": None,
+        "actions": [{"action": each} for each in ("accept", "reject")],
     }
     title, text = watch.notice(row)
     assert title == "detent: --help waits for you"
@@ -181,6 +182,7 @@ def test_the_bell_rings_and_the_desktop_is_told(
         "state": "ready",
         "blocked_detail": {},
         "error_class": None,
+        "actions": [{"action": each} for each in ("accept", "reject")],
     }
     watch.tell([])
     assert capsys.readouterr().err == ""
