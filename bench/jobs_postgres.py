@@ -164,7 +164,7 @@ def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = tuple(
     Benchmark(
         f"jobs-postgres-{batch}",
-        f"Jobs through their whole life on PostgreSQL, {batch} in a transaction.",
+        f"Complete jobs on PostgreSQL, {batch} per transaction.",
         "jobs/s",
         partial(contestants, batch),
         (Aim(0.6, "bare rows"),) if batch == 100 else (),
