@@ -249,8 +249,8 @@ def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
         webhook_dispatcher, function, Failing(getattr(webhook_dispatcher, function), 1, after=after)
     )
     with pytest.raises(Unavailable):
-        dispatcher.pass_once()
-    dispatcher.pass_once()
+        dispatcher.run_once()
+    dispatcher.run_once()
     assert said(receiver) == ["task_created t", "task_queued t", "job_created t-j1"]
     assert len({*receiver.ids}) == 3
 
@@ -262,8 +262,8 @@ def test_a_webhook_sends_again_what_was_not_noted_as_sent(
     submit(core, "t", queue=True)
     monkeypatch.setattr(dispatcher, "_delivered", Failing(dispatcher._delivered, 2))
     with pytest.raises(Unavailable):
-        dispatcher.pass_once()
-    dispatcher.pass_once()
+        dispatcher.run_once()
+    dispatcher.run_once()
     assert list(dict.fromkeys(said(receiver))) == [
         "task_created t",
         "task_queued t",

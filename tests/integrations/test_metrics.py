@@ -255,7 +255,7 @@ def test_the_keeper_counts_its_passes(core: Core) -> None:
     keeper = Keeper(core, "k", [Duty("note", 0, lambda _: 0)])
     metrics = Metrics(core, keeper.passes)
     assert value(read(metrics), "detent_keeper_elected") == 0
-    keeper.pass_once()
+    keeper.run_once()
     assert value(read(Metrics(core, keeper.passes)), "detent_keeper_elected") == 1
     assert value(read(metrics), "detent_keeper_passes_total", duty="note") == 1
 

@@ -53,9 +53,9 @@ def test_another_process_that_took_over_is_left_alone() -> None:
     keeper = NotionKeeper(world.core, "here", world.sync().notion)
     world.submit("t1")
     taken = {"name": "elsewhere", "until": 1 << 60}
-    assert keeper.office.take() is not None
+    assert keeper.election.acquire() is not None
     world.set_state(notion=taken)
-    keeper.office._until = 0
+    keeper.election._until = 0
     assert not keeper.work(0)
     assert world.server.asked == []
 
@@ -64,15 +64,15 @@ def test_what_another_process_has_written_meanwhile_is_not_written_again() -> No
     world = World()
     keeper = NotionKeeper(world.core, "here", world.sync().notion)
     world.submit("t1")
-    assert keeper.errand.pass_once() is False
-    keeper.office._until = 0  # it was stopped, and its term is over
+    assert keeper.service.run_once() is False
+    keeper.election._until = 0  # it was stopped, and its term is over
     world.set_state(notion=None)
     other = NotionKeeper(world.core, "elsewhere", world.sync().notion)
     world.submit("t2")
-    other.errand.pass_once()
-    other.office.resign()
+    other.service.run_once()
+    other.election.resign()
     world.core.engine.do(c.QueueTask("t2"), SOMEBODY)
-    keeper.errand.pass_once()
+    keeper.service.run_once()
     assert set(world.rows("tasks")) == {"t1", "t2"}
     assert len(world.server.pages) == len({*world.rows("tasks")})
 

@@ -23,7 +23,7 @@ def test_a_dismissal_is_told_by_its_parent(
     needs, detail = ("task:d",), {"outcomes": True}
     core.engine.do(c.SuspendRun(grant, run, "w", "subtasks", needs, detail=detail), SOMEBODY)
     core.engine.do(c.DismissSubtask("c", "not <needed>"), SOMEBODY)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert [json.loads(each.body)["text"] for each in receiver.received] == [
         "*p* has dealt with the failure of its subtask d (p, project p)",
         "*p* no longer waits for its subtask c, which was dismissed: not &lt;needed&gt; "

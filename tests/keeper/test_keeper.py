@@ -71,15 +71,15 @@ def test_one_keeper_holds_office_until_it_resigns_or_falls_silent(
         return Keeper(core, name, [Duty("note", 0, note)])
 
     first, second = keeper("first"), keeper("second")
-    first.pass_once()
-    second.pass_once()
+    first.run_once()
+    second.run_once()
     assert done == ["first"]
     clock.advance(seconds=16)
-    second.pass_once()
-    first.pass_once()
+    second.run_once()
+    first.run_once()
     assert done == ["first", "second"]
     second.stop()
-    first.pass_once()
+    first.run_once()
     assert done == ["first", "second", "first"]
 
 
@@ -87,13 +87,13 @@ def test_an_election_with_a_fast_clock_holds_nobody_up(core: Core, clock: Virtua
     """The fast keeper is killed: the next one comes a term later, not when it is that late."""
     fast = Keeper(core, "fast", [])
     clock.advance(seconds=3_600)
-    fast.pass_once()
+    fast.run_once()
     clock.set(clock.now - 3_600_000_000)
     other = SqliteStore(core.store.url.removeprefix("sqlite://"), clock)
     second = Keeper(Core(other, Engine(other), core.settings), "second", [DUTY])
-    assert second.pass_once() == 0
+    assert second.run_once() == 0
     clock.advance(seconds=16)
-    assert second.pass_once() == 1
+    assert second.run_once() == 1
     other.close()
 
 
@@ -101,12 +101,12 @@ def test_after_a_reset_the_keeper_goes_on(core: Core, clock: VirtualClock) -> No
     clock.advance(seconds=3_600)
     submit(core, "t1")
     first, second = Keeper(core, "first", [DUTY]), Keeper(core, "second", [DUTY])
-    assert (first.pass_once(), second.pass_once()) == (1, 0)
+    assert (first.run_once(), second.run_once()) == (1, 0)
     clock.set(clock.now - 3_600_000_000)
     assert store_time.reset(core.store) == 3_600_000_000
-    assert (first.pass_once(), second.pass_once()) == (1, 0)
+    assert (first.run_once(), second.run_once()) == (1, 0)
     clock.advance(seconds=16)
-    assert (second.pass_once(), first.pass_once()) == (1, 0)
+    assert (second.run_once(), first.run_once()) == (1, 0)
 
 
 def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
@@ -114,7 +114,7 @@ def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
         raise NotFound("nothing is there")
 
     keeper = Keeper(core, "k", [Duty("bad", 0, refused), Duty("good", 0, lambda _: 7)])
-    assert keeper.pass_once() == 7
+    assert keeper.run_once() == 7
 
 
 @pytest.mark.parametrize(("share", "pause_us"), [(None, 1_000_000), (0.05, 40_000_000)])

@@ -18,16 +18,16 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from detent import feed
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations.leader_service import Errand
+from detent.integrations.leader_service import LeaderService
 from detent.integrations.transitions import OVER, Move, Tracker
 from detent.operations.context import Core
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 from detent.redaction import redact
 from detent.store.port import Logged
 
 log = logging.getLogger("detent.traces")
 
-OFFICE = "traces"
+ROLE = "traces"
 CURSOR = "traces_cursor"
 MAX_EVENTS = 500
 #: Longer than an export takes.
@@ -194,14 +194,14 @@ class Traces:
         self._tracker = Tracker(core.store)
         #: The position up to which the tracker has seen the log; None if that is not known.
         self._tracked: int | None = None
-        office = Office(core, OFFICE, name, TERM_US)
-        self.errand = Errand(core, office, self.work, pause_s=PAUSE_S)
+        election = LeaderElection(core, ROLE, name, TERM_US)
+        self.service = LeaderService(core, election, self.work, pause_s=PAUSE_S)
 
     def start(self) -> None:
-        self.errand.start()
+        self.service.start()
 
     def stop(self) -> None:
-        self.errand.stop()
+        self.service.stop()
         self._exporter.shutdown()
 
     def work(self, _: int) -> bool:

@@ -4,18 +4,18 @@ from detent.operations.context import Core
 from detent.store.port import Writing
 
 #: The offices there are, and where those that follow the log keep how far they are.
-OFFICES = ("keeper", "webhooks", "notion", "traces")
+LEADER_ROLES = ("keeper", "webhooks", "notion", "traces")
 CURSORS = ("notion_cursor", "traces_cursor")
 #: A holder that has not said anything for this long is replaced.
 TERM_US = 15_000_000
 
 
-class Office:
+class LeaderElection:
     """A row of `system_state` that says who holds it and until when."""
 
-    def __init__(self, core: Core, office: str, name: str, term_us: int = TERM_US) -> None:
+    def __init__(self, core: Core, role: str, name: str, term_us: int = TERM_US) -> None:
         self.core = core
-        self.office = office
+        self.role = role
         self.name = name
         self.term_us = term_us
         #: How often it was taken over from another holder or from none. What a process remembers
@@ -23,7 +23,7 @@ class Office:
         self.term = 0
         self._until = 0
 
-    def take(self) -> int | None:
+    def acquire(self) -> int | None:
         """Take or keep the office; the store's time, None if somebody else holds it."""
         with self.core.store.read() as view:
             now = view.now()
@@ -42,16 +42,16 @@ class Office:
 
     def _elect(self, tx: Writing) -> int | None:
         now = tx.now()
-        holder = tx.changing("system_state").get(self.office) or {}
+        holder = tx.changing("system_state").get(self.role) or {}
         if holder.get("name") != self.name and holder.get("until", 0) > now:
             self._until = 0
             return None
         self.term += holder.get("name") != self.name
         self._until = now + self.term_us
-        tx.put_rows("system_state", {self.office: {"name": self.name, "until": self._until}})
+        tx.put_rows("system_state", {self.role: {"name": self.name, "until": self._until}})
         return now
 
     def _leave(self, tx: Writing) -> None:
-        holder = tx.changing("system_state").get(self.office) or {}
+        holder = tx.changing("system_state").get(self.role) or {}
         if holder.get("name") == self.name:
-            tx.put_rows("system_state", {self.office: None})
+            tx.put_rows("system_state", {self.role: None})

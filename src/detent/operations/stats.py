@@ -10,7 +10,7 @@ from detent.errors import Invalid, Refused
 from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
-from detent.operations.leader_election import CURSORS, OFFICES
+from detent.operations.leader_election import CURSORS, LEADER_ROLES
 from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
@@ -25,7 +25,7 @@ ENDED = ("succeeded", "failed", "timeout", "cancelled")
 PROBE = "ready"
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
 OWN_ROWS = (
-    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
+    *(*LEADER_ROLES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
     *("run_counts", "retention_cursors"),
 )
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from detent.operations.leader_election import OFFICES
+from detent.operations.leader_election import LEADER_ROLES
 from detent.store.port import Store, Writing
 
 
@@ -34,5 +34,5 @@ def reset(store: Store) -> int:
 
 def _terms(tx: Writing, ahead: int) -> dict[str, Any]:
     rows = tx.changing("system_state")
-    held = {office: rows[office] for office in OFFICES if rows.get(office)}
-    return {office: {**row, "until": row["until"] - ahead} for office, row in held.items()}
+    held = {role: rows[role] for role in LEADER_ROLES if rows.get(role)}
+    return {role: {**row, "until": row["until"] - ahead} for role, row in held.items()}
