@@ -16,7 +16,7 @@ from detent.integrations.traces import Traces, exporter_from_environment
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.testing.clock import VirtualClock
-from tests.integrations.hooks import SOMEBODY, submit
+from tests.integrations.hooks import PERSON, submit
 from tests.integrations.receiver import Receiver
 
 
@@ -75,7 +75,7 @@ def test_a_task_is_a_trace_and_its_runs_are_spans(
     clock.advance(seconds=2)
     grant, run = claim(core)
     clock.advance(seconds=3)
-    core.engine.do(c.CompleteRun(grant, run, None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, run, None, 0), PERSON)
     traces.service.run_once()
     spans = named(kept)
     whole, one = spans["t"], spans[run]
@@ -97,10 +97,10 @@ def test_a_retry_is_linked_to_the_run_before_it(
 ) -> None:
     submit(core, "t", lifecycle="board", queue=True)
     grant, first = claim(core)
-    core.engine.do(c.FailRun(grant, first, "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(grant, first, "error", "it broke", 1), PERSON)
     clock.advance(seconds=60)
     grant, second = claim(core)
-    core.engine.do(c.CompleteRun(grant, second, None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, second, None, 0), PERSON)
     traces.service.run_once()
     spans = named(kept)
     assert spans[first].links == ()
@@ -118,10 +118,10 @@ def test_a_run_after_a_wait_is_linked_to_the_one_that_slept(
     submit(core, "t", queue=True)
     grant, first = claim(core)
     asked = c.SuspendRun(grant, first, "ask", "question", detail={"text": "Which?"})
-    core.engine.do(asked, SOMEBODY)
-    core.engine.do(c.AnswerTask("t", "this"), SOMEBODY)
+    core.engine.do(asked, PERSON)
+    core.engine.do(c.AnswerTask("t", "this"), PERSON)
     grant, second = claim(core)
-    core.engine.do(c.CompleteRun(grant, second, None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, second, None, 0), PERSON)
     traces.service.run_once()
     spans = named(kept)
     assert attribute(spans[first], "detent.outcome") == "suspended"
@@ -136,11 +136,11 @@ def test_a_task_that_is_opened_again_has_a_span_more_in_the_same_trace(
     core: Core, clock: VirtualClock, kept: Kept, traces: Traces
 ) -> None:
     submit(core, "t", queue=True, options={"retry": {"retries": 0}})
-    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), PERSON)
     clock.advance(seconds=100)
-    core.engine.do(c.RetryTask("t"), SOMEBODY)
+    core.engine.do(c.RetryTask("t"), PERSON)
     clock.advance(seconds=1)
-    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), PERSON)
     traces.service.run_once()
     first, again = [span for span in kept.spans if span.name == "task dig"]
     assert again.parent == first.context
@@ -154,7 +154,7 @@ def test_a_subtask_is_a_trace_of_its_own_with_a_link(
     submit(core, "parent")
     submit(core, "child", parent_id="parent")
     for task in ("child", "parent"):
-        core.engine.do(c.CancelTask(task, "enough"), SOMEBODY)
+        core.engine.do(c.CancelTask(task, "enough"), PERSON)
     traces.service.run_once()
     spans = named(kept)
     (link,) = spans["child"].links
@@ -163,8 +163,8 @@ def test_a_subtask_is_a_trace_of_its_own_with_a_link(
 
 
 def test_a_job_alone_is_a_trace_too(core: Core, kept: Kept, traces: Traces) -> None:
-    core.engine.do(c.SubmitJob("j", "p", "dig"), SOMEBODY)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    core.engine.do(c.SubmitJob("j", "p", "dig"), PERSON)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     traces.service.run_once()
     run, job = kept.spans
     assert run.parent == job.context
@@ -173,19 +173,19 @@ def test_a_job_alone_is_a_trace_too(core: Core, kept: Kept, traces: Traces) -> N
 
 def test_it_begins_with_what_is_new_and_goes_on_after_a_restart(core: Core, kept: Kept) -> None:
     submit(core, "old", lifecycle="board", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     Traces(core, "here", kept).service.run_once()
     submit(core, "new", lifecycle="board", queue=True)
     grant, run = claim(core)
     Traces(core, "here", kept).service.run_once()
-    core.engine.do(c.CompleteRun(grant, run, None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, run, None, 0), PERSON)
     Traces(core, "here", kept).service.run_once()
     assert sorted(named(kept)) == sorted(["new", run])
 
 
 def test_what_could_not_be_exported_is_told_again(core: Core, kept: Kept, traces: Traces) -> None:
     submit(core, "t", lifecycle="board", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     kept.broken = True
     with pytest.raises(Unavailable):
         traces.service.run_once()
@@ -206,7 +206,7 @@ def test_the_environment_says_where_to(
     traces = Traces(core, "here")
     traces.service.run_once()
     submit(core, "t", lifecycle="board", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     traces.service.run_once()
     traces._exporter.shutdown()
     (came,) = receiver.received
@@ -227,7 +227,7 @@ def test_a_sampler_of_the_environment_decides_for_whole_traces(
     traces.service.run_once()
     for number in range(40):
         submit(core, f"t{number}", lifecycle="board", queue=True)
-        core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+        core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     traces.service.run_once()
     counts: dict[int, int] = {}
     for span in kept.spans:

@@ -25,7 +25,7 @@ from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from tests.gateway.installation import DEADLINE_S, until
-from tests.integrations.hooks import SETTINGS, SOMEBODY, listed, put, said, submit
+from tests.integrations.hooks import PERSON, SETTINGS, listed, put, said, submit
 from tests.integrations.receiver import Receiver
 
 # ---- what arrives ----------------------------------------------------------------------------
@@ -125,15 +125,15 @@ def test_for_people_only_what_needs_a_person(
     submit(core, "a", queue=True, title="<b>Ship & go</b>")
     detail = {"text": "Which branch <here>?", "options": ["x", "y"]}
     grant, run = claim(core, "a")
-    core.engine.do(c.SuspendRun(grant, run, "ask", "question", detail=detail), SOMEBODY)
+    core.engine.do(c.SuspendRun(grant, run, "ask", "question", detail=detail), PERSON)
     submit(core, "b", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core, "b"), None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core, "b"), None, 0), PERSON)
     submit(core, "c", queue=True, options={"retry": {"retries": 0}})
-    core.engine.do(c.FailRun(*claim(core, "c"), "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(*claim(core, "c"), "error", "it broke", 1), PERSON)
     for job_id, kind in (("j", "question"), ("k", "signal")):  # jobs without a task
-        core.engine.do(c.SubmitJob(job_id, "p", "dig"), SOMEBODY)
+        core.engine.do(c.SubmitJob(job_id, "p", "dig"), PERSON)
         (held,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
-        core.engine.do(c.SuspendRun(held.grant, f"{job_id}-r1", "w", kind, detail=detail), SOMEBODY)
+        core.engine.do(c.SuspendRun(held.grant, f"{job_id}-r1", "w", kind, detail=detail), PERSON)
     dispatcher.run_once()
     assert [json.loads(each.body)["text"] for each in receiver.received] == [
         "*&lt;b&gt;Ship &amp; go&lt;/b&gt;* asks: Which branch &lt;here&gt;? [x, y] (a, project p)",

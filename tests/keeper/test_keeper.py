@@ -22,7 +22,7 @@ from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
-SOMEBODY = c.Actor("person")
+PERSON = c.Actor("person")
 DAY_S = 86_400
 DUTY = Duty("note", 10_000, lambda _: 1)
 
@@ -42,7 +42,7 @@ def core(tmp_path: Path, clock: VirtualClock) -> Iterator[Core]:
 
 def submit(core: Core, task_id: str, lifecycle: str = "board", **more: object) -> None:
     command = c.SubmitTask(task_id, "p", lifecycle, "x", "cli", queue=True, **more)  # type: ignore[arg-type]
-    core.engine.do(command, SOMEBODY)
+    core.engine.do(command, PERSON)
 
 
 def claim(core: Core) -> c.Grant:
@@ -51,7 +51,7 @@ def claim(core: Core) -> c.Grant:
 
 
 def finish(core: Core, grant: c.Grant) -> None:
-    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), PERSON)
 
 
 def task_state(core: Core, task_id: str) -> str:
@@ -143,7 +143,7 @@ def test_a_lost_worker_gives_its_job_back(core: Core, clock: VirtualClock) -> No
 def test_a_retry_that_is_due_unblocks_its_task(core: Core, clock: VirtualClock) -> None:
     submit(core, "t")
     grant = claim(core)
-    core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), SOMEBODY)
+    core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), PERSON)
     assert task_state(core, "t") == "blocked"
     assert unblocker.run(core) == 0
     clock.advance(seconds=31)
@@ -165,13 +165,13 @@ def test_what_has_ended_is_forgotten_in_its_time(
 ) -> None:
     submit(core, "t", lifecycle, options={"retry": {"max_attempts": 1}})
     if end == "cancelled":
-        core.engine.do(c.CancelTask("t"), SOMEBODY)
+        core.engine.do(c.CancelTask("t"), PERSON)
     else:
         grant = claim(core)
         if end == "done":
             finish(core, grant)
         else:
-            core.engine.do(c.FailRun(grant, "t-j1-r1", "error", "bad"), SOMEBODY)
+            core.engine.do(c.FailRun(grant, "t-j1-r1", "error", "bad"), PERSON)
     clock.advance(seconds=days * DAY_S - 60)
     assert retention_sweep.run(core) == 0
     clock.advance(seconds=120)

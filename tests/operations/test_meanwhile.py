@@ -91,7 +91,7 @@ def test_a_token_that_is_revoked_does_not_come_back(
         assert tokens.digest_of(token) in tx.changing("tokens")
         tx.put_rows("tokens", {tokens.digest_of(token): None})
 
-    found = behind(revoke, lambda: run_tokens.counted(cores[1], caller, "writes", 100))
+    found = behind(revoke, lambda: run_tokens.count_request(cores[1], caller, "writes", 100))
     assert isinstance(found, Unauthorized)
     with cores[0].store.read() as view:
         assert view.rows("tokens") == {}

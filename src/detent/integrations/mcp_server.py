@@ -28,7 +28,7 @@ from detent.redaction import redact
 
 log = logging.getLogger("detent.mcp")
 
-GUEST = "detent.guest"
+CLIENT_KEY = "detent.client"
 PAGE = 50
 INSTRUCTIONS = """\
 detent keeps tasks, runs them and remembers everything that happened. Submit work with submit_task,
@@ -40,7 +40,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class McpClient:
     """Who is connected: how it asks for operations, and the scopes that open tools to it."""
 
     ask: Ask
@@ -52,42 +52,42 @@ class Guest:
         return tools_for(self.scopes)
 
 
-GuestOf = Callable[[Context], Guest]
+ClientOf = Callable[[Context], McpClient]
 
 
-def make_server(guest_of: GuestOf) -> Server[Any]:
+def make_server(client_of: ClientOf) -> Server[Any]:
     """A server that finds out for each request who asks."""
-    desk = Desk(guest_of)
+    handlers = RequestHandlers(client_of)
     return Server(
         "detent",
         version=version("detent"),
         instructions=INSTRUCTIONS,
-        on_list_tools=desk.list_tools,
-        on_call_tool=desk.call_tool,
-        on_list_resources=desk.list_resources,
-        on_list_resource_templates=desk.list_templates,
-        on_read_resource=desk.read_resource,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
     )
 
 
-class Desk:
+class RequestHandlers:
     """Answers the requests of the protocol."""
 
-    def __init__(self, guest_of: GuestOf) -> None:
-        self.guest_of = guest_of
+    def __init__(self, client_of: ClientOf) -> None:
+        self.client_of = client_of
 
     async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
-        """The tools that the guest's scopes open."""
-        offered = self.guest_of(ctx).tools().values()
+        """The tools that the client's scopes open."""
+        offered = self.client_of(ctx).tools().values()
         return types.ListToolsResult(tools=[_described(each) for each in offered])
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        guest = self.guest_of(ctx)
+        client = self.client_of(ctx)
         try:
-            tool = _find(params.name, guest)
-            answer = await tool.call(guest.ask, params.arguments or {}, guest.stopping)
+            tool = _find(params.name, client)
+            answer = await tool.call(client.ask, params.arguments or {}, client.stopping)
         except DetentError as error:
             return _result(_problem(error), is_error=True)
         except Exception as error:
@@ -98,10 +98,10 @@ class Desk:
 
     async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
         """The newest tasks, a page at a time."""
-        guest = self.guest_of(ctx)
+        client = self.client_of(ctx)
         cursor = None if params is None else params.cursor
         arguments = {"limit": PAGE} if cursor is None else {"limit": PAGE, "cursor": cursor}
-        page = await _read(guest, "list_tasks", arguments)
+        page = await _read(client, "list_tasks", arguments)
         listed = [_listed(task) for task in page["items"]]
         return types.ListResourcesResult(resources=listed, next_cursor=page["cursor"])
 
@@ -115,7 +115,7 @@ class Desk:
         if found is None:
             raise MCPError(types.INVALID_PARAMS, f"There is nothing at {str(params.uri)[:200]!r}.")
         resource, arguments = found
-        answer = await _read(self.guest_of(ctx), resource.operation, arguments)
+        answer = await _read(self.client_of(ctx), resource.operation, arguments)
         text = answer["text"] if resource.plain else _json(answer)
         contents = types.TextResourceContents(
             uri=params.uri, mime_type=resource.media_type, text=text
@@ -123,11 +123,11 @@ class Desk:
         return types.ReadResourceResult(contents=[contents])
 
 
-async def _read(guest: Guest, operation: str, arguments: Mapping[str, Any]) -> Any:
+async def _read(client: McpClient, operation: str, arguments: Mapping[str, Any]) -> Any:
     """The answer of an operation to a request that has no tool's result to carry a refusal in."""
     try:
-        _find(operation, guest)
-        return await guest.ask(operation, arguments)
+        _find(operation, client)
+        return await client.ask(operation, arguments)
     except NotFound as error:
         raise _refusal(types.INVALID_PARAMS, _problem(error)) from None
     except DetentError as error:
@@ -140,11 +140,11 @@ def _refusal(code: int, problem: Mapping[str, Any]) -> MCPError:
     return MCPError(code, problem["detail"], problem)
 
 
-def _find(name: str, guest: Guest) -> Tool:
+def _find(name: str, client: McpClient) -> Tool:
     every = tools_for(frozenset(Scope))
     if name not in every:
-        raise NotFound(f"There is no tool {name[:100]!r}.", known=sorted(guest.tools()))
-    if name not in guest.tools():
+        raise NotFound(f"There is no tool {name[:100]!r}.", known=sorted(client.tools()))
+    if name not in client.tools():
         scope = every[name].scope
         raise Forbidden(f"The tool {name} needs the scope {scope}.", details={"scope": scope.value})
     return every[name]
@@ -223,9 +223,9 @@ def _templates() -> "list[types.ResourceTemplate]":
 # ---- over stdio ------------------------------------------------------------------------------
 
 
-async def serve_stdio(guest: Guest) -> None:
+async def serve_stdio(client: McpClient) -> None:
     """Serve one client on standard input and output until it leaves."""
-    server = make_server(lambda _: guest)
+    server = make_server(lambda _: client)
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
@@ -238,7 +238,7 @@ class HttpTools:
 
     def __init__(self, body_limit: int) -> None:
         self._manager = StreamableHTTPSessionManager(
-            make_server(_guest_in),
+            make_server(_client_in),
             json_response=True,
             stateless=True,
             max_request_body_size=body_limit,
@@ -260,16 +260,16 @@ class HttpTools:
         receive: Receive,
         send: Send,
     ) -> None:
-        """One request of a guest."""
+        """One request of a client."""
         await self._open.wait()
-        scope[GUEST] = Guest(ask, scopes, self._stopping)
+        scope[CLIENT_KEY] = McpClient(ask, scopes, self._stopping)
         await self._manager.handle_request(scope, receive, send)
 
     def stop(self) -> None:
         self._stopping.set()
 
 
-def _guest_in(ctx: Context) -> Guest:
+def _client_in(ctx: Context) -> McpClient:
     assert ctx.request is not None, "every request over HTTP has one"
-    guest: Guest = ctx.request.scope[GUEST]
-    return guest
+    client: McpClient = ctx.request.scope[CLIENT_KEY]
+    return client

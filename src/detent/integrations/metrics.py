@@ -21,7 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from detent import feed
-from detent.integrations.transitions import OVER, Move, Tracker
+from detent.integrations.transitions import OVER, Transition, TransitionTracker
 from detent.kernel.health import Figures, judge
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations.context import Core
@@ -61,7 +61,7 @@ class Names:
         return value
 
 
-class Families:
+class EventMetrics:
     """What is counted from the feed, each family under the name that dashboards know."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -126,10 +126,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         #: Requests by method, route and status; the gateway counts them here.
         self.requests: Counts[tuple[str, str, str]] = Counts()
-        self._families = Families(self.registry)
+        self._counters = EventMetrics(self.registry)
         self._steps, self._capabilities, self._intents = Names(), Names(), Names()
-        self._tracker = Tracker(core.store)
-        self.registry.register(Standing(core, self._counted_here))
+        self._tracker = TransitionTracker(core.store)
+        self.registry.register(StoreCollector(core, self._counted_here))
         self._duties = {} if duties is None else duties
         self._follower = feed.Follower(core.store, "metrics", self.observe)
 
@@ -145,9 +145,9 @@ class Metrics:
 
     def observe(self, batch: Sequence[Logged]) -> None:
         """Count what a piece of the log says: all of it, or after a failure nothing."""
-        for move in self._tracker.moves(batch):
-            if move.level in OBSERVED:
-                OBSERVED[move.level](self, move)
+        for transition in self._tracker.transitions(batch):
+            if transition.level in OBSERVED:
+                OBSERVED[transition.level](self, transition)
 
     def _counted_here(self) -> Iterable[Metric]:
         """What this process has counted itself."""
@@ -172,65 +172,69 @@ class Metrics:
 
     # -- one event -------------------------------------------------------------------------
 
-    def _intent(self, move: Move) -> str:
-        return self._intents(move.stream.intent)
+    def _intent(self, transition: Transition) -> str:
+        return self._intents(transition.stream.intent)
 
-    def _step(self, move: Move) -> None:
-        if move.target is None:
+    def _step(self, transition: Transition) -> None:
+        if transition.target is None:
             return
-        name = move.logged.subject or ""
-        capability = self._capabilities(move.stream.capabilities.get(name, ""))
+        name = transition.logged.subject or ""
+        capability = self._capabilities(transition.stream.capabilities.get(name, ""))
         step = self._steps(name)
-        self._families.transitions["step"].labels(step, move.source, move.target).inc()
-        if move.logged.name == "step_retrying":
-            self._families.step_retries.labels(step, capability).inc()
-        if move.source == "running":
-            ended = self._families.step_durations.labels(step, capability, move.target)
-            ended.observe(move.seconds)
+        self._counters.transitions["step"].labels(step, transition.source, transition.target).inc()
+        if transition.logged.name == "step_retrying":
+            self._counters.step_retries.labels(step, capability).inc()
+        if transition.source == "running":
+            ended = self._counters.step_durations.labels(step, capability, transition.target)
+            ended.observe(transition.seconds)
 
-    def _run(self, move: Move) -> None:
-        intent, told = self._intent(move), move.told
-        if move.logged.name == "run_charged":
-            self._families.cost.labels(intent).inc(told.cost / 1_000_000)
-        if move.logged.name == "run_queued" and told.attempt > 1:
-            self._families.retries["run"].labels(intent).inc()
-        if move.target is None:
+    def _run(self, transition: Transition) -> None:
+        intent, fields = self._intent(transition), transition.fields
+        if transition.logged.name == "run_charged":
+            self._counters.cost.labels(intent).inc(fields.cost / 1_000_000)
+        if transition.logged.name == "run_queued" and fields.attempt > 1:
+            self._counters.retries["run"].labels(intent).inc()
+        if transition.target is None:
             return
-        self._families.transitions["run"].labels(intent, move.source, move.target).inc()
-        if move.target in RUN_OVER:
-            outcome = "suspended" if told.outcome == "suspended" else move.target
-            self._families.durations["run"].labels(intent, outcome).observe(move.seconds)
+        self._counters.transitions["run"].labels(intent, transition.source, transition.target).inc()
+        if transition.target in RUN_OVER:
+            outcome = "suspended" if fields.outcome == "suspended" else transition.target
+            self._counters.durations["run"].labels(intent, outcome).observe(transition.seconds)
 
-    def _job(self, move: Move) -> None:
-        intent, event, told = self._intent(move), move.logged.name, move.told
+    def _job(self, transition: Transition) -> None:
+        intent, event, fields = self._intent(transition), transition.logged.name, transition.fields
         if event == "job_running":
-            self._families.claims.labels(intent).inc()
-        if told.reason == "lost" or told.error_class == "lost":
-            self._families.reclaims.labels(intent).inc()
-        if event == "job_retrying" or (event == "job_requeued" and told.reason not in NO_RETRY):
-            self._families.retries["job"].labels(intent).inc()
-        self._moved(move, intent, OVER["job"])
+            self._counters.claims.labels(intent).inc()
+        if fields.reason == "lost" or fields.error_class == "lost":
+            self._counters.reclaims.labels(intent).inc()
+        if event == "job_retrying" or (event == "job_requeued" and fields.reason not in NO_RETRY):
+            self._counters.retries["job"].labels(intent).inc()
+        self._count_transition(transition, intent, OVER["job"])
 
-    def _task(self, move: Move) -> None:
-        intent = self._intent(move)
+    def _task(self, transition: Transition) -> None:
+        intent = self._intent(transition)
         # An event of every task above the subtask: counted once, at the top.
-        if move.logged.name == "subtask_dismissed" and move.stream.parent_id is None:
-            self._families.dismissed.labels(intent).inc()
-        again = move.logged.name == "task_unblocked" and move.told.reason == "retry"
-        if again or move.logged.name == "task_retried":
-            self._families.retries["task"].labels(intent).inc()
-        self._moved(move, intent, TASK_OVER)
+        if transition.logged.name == "subtask_dismissed" and transition.stream.parent_id is None:
+            self._counters.dismissed.labels(intent).inc()
+        again = transition.logged.name == "task_unblocked" and transition.fields.reason == "retry"
+        if again or transition.logged.name == "task_retried":
+            self._counters.retries["task"].labels(intent).inc()
+        self._count_transition(transition, intent, TASK_OVER)
 
-    def _moved(self, move: Move, intent: str, over: frozenset[str]) -> None:
-        if move.target is None:
+    def _count_transition(self, transition: Transition, intent: str, over: frozenset[str]) -> None:
+        if transition.target is None:
             return
-        self._families.transitions[move.level].labels(intent, move.source, move.target).inc()
-        if move.target in over:
-            seconds = (move.logged.at - move.stream.begun_at) / 1_000_000
-            self._families.durations[move.level].labels(intent, move.target).observe(seconds)
+        self._counters.transitions[transition.level].labels(
+            intent, transition.source, transition.target
+        ).inc()
+        if transition.target in over:
+            seconds = (transition.logged.at - transition.stream.begun_at) / 1_000_000
+            self._counters.durations[transition.level].labels(intent, transition.target).observe(
+                seconds
+            )
 
 
-OBSERVED: Mapping[str, Callable[[Metrics, Move], None]] = {
+OBSERVED: Mapping[str, Callable[[Metrics, Transition], None]] = {
     "step": Metrics._step,
     "run": Metrics._run,
     "job": Metrics._job,
@@ -241,7 +245,7 @@ OBSERVED: Mapping[str, Callable[[Metrics, Move], None]] = {
 # ---- how things stand ------------------------------------------------------------------------
 
 
-class Standing(Collector):
+class StoreCollector(Collector):
     """Counts of the store, taken when somebody asks and kept for a while; and what processes count.
 
     The longer a count takes, the longer it is kept: being watched costs a bounded share.

@@ -60,7 +60,7 @@ class Suggestion(NamedTuple):
         value = {"answer": " ANSWER", "raise": " DOLLARS"}.get(self.action, "")
         return f"detent {self.action} {self.id}{value}"
 
-    def told(self) -> schemas.Suggestion:
+    def to_schema(self) -> schemas.Suggestion:
         return {"action": self.action, "id": self.id, "command": self.command}
 
 

@@ -10,7 +10,7 @@ from detent.kernel.world import RUNS, World
 from detent.store.port import Reading
 
 
-def line(view: Reading, task: Task) -> list[Task]:
+def with_ancestors(view: Reading, task: Task) -> list[Task]:
     """The task and every task above it: a run draws on the budget of each."""
     found = [task]
     while (parent_id := found[-1].parent_id) is not None:
@@ -20,7 +20,7 @@ def line(view: Reading, task: Task) -> list[Task]:
     return found
 
 
-def left(tasks: Iterable[Task]) -> int | None:
+def remaining(tasks: Iterable[Task]) -> int | None:
     """The least that any of these has left, in micro-dollars; None if none has a budget."""
     purses = [Purse(task.id, task.budget, task.spent) for task in tasks]
     lefts = [rest for purse in purses if (rest := purse.remaining) is not None]

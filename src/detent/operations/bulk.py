@@ -128,7 +128,7 @@ def _act(
     for each in named:
         unknown = NotFound(f"There is no {kinds} {each!r}.", code="unknown_task")
         results.setdefault(each, unknown)
-    return _told(core, caller, {each: results[each] for each in named})
+    return _to_schema(core, caller, {each: results[each] for each in named})
 
 
 def _seen(
@@ -156,7 +156,7 @@ def _unless_unavailable(answers: Sequence[Result]) -> None:
         raise failures[0]
 
 
-def _told(core: Core, caller: Caller, results: Mapping[str, Result]) -> schemas.ActedOn:
+def _to_schema(core: Core, caller: Caller, results: Mapping[str, Result]) -> schemas.ActedOn:
     done = {each: result for each, result in results.items() if isinstance(result, Answer)}
     tasks, jobs = _seen(core, caller, list(done))
     places = {**jobs, **tasks}

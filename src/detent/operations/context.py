@@ -10,7 +10,7 @@ from detent.kernel.entities import Job, Task
 from detent.operations.registry import Caller
 from detent.settings import Settings
 from detent.store.port import Query, Store
-from detent.submission.checks import known as known
+from detent.submission.checks import check_choice as check_choice
 from detent.submission.context import Context
 from detent.submission.payload import ARGUMENTS
 from detent.submission.plan_steps import CRITICS
@@ -39,7 +39,7 @@ class Core:
         }
         return {**registered, **own}
 
-    def submissions(self, caller: Caller) -> Context:
+    def submission_context(self, caller: Caller) -> Context:
         """What the submissions of a caller are checked against."""
         intents = self.known_intents()
         return Context(self.store, self.settings, intents, caller.actor, caller.project)

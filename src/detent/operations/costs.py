@@ -8,7 +8,7 @@ from detent.kernel.budget import is_warned
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.state_mapping import seen
 from detent.operations import schemas
-from detent.operations.budgets import left, line
+from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query, Reading
@@ -139,7 +139,7 @@ def task_costs(core: Core, caller: Caller, *, task_id: str) -> schemas.Costs:
         ids = [task_id, *_below(pairs, [task_id])[task_id]]
         rows = {row["id"]: row for row in view.page(Query("tasks", {"id": ids}, limit=len(ids)))}
         found = trees(view, list(rows.values()))
-        rest = left(line(view, task))
+        rest = remaining(with_ancestors(view, task))
         runs = _runs(view, rows)
     return {
         "id": task_id,

@@ -13,7 +13,7 @@ from detent import views
 from detent.errors import Invalid, NotFound
 from detent.kernel.lifecycle import normalise
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller
 from detent.store.port import Query
 
@@ -45,7 +45,7 @@ def page(
     """Rows as the store has them, and the cursor of the next page if there is one."""
     if not 1 <= limit <= MAX_ROWS:
         raise Invalid(f"limit must be from 1 to {MAX_ROWS}.", field="limit", given=limit)
-    column = known(sort.removeprefix("-"), SORTS[table], "sort")
+    column = check_choice(sort.removeprefix("-"), SORTS[table], "sort")
     after = None if cursor is None else _read_cursor(cursor, table, sort)
     query = Query(table, where, column, sort.startswith("-"), after, limit + 1, search)
     with core.store.read() as view:
@@ -67,7 +67,7 @@ def of_project(caller: Caller, where: dict[str, Any], project: str | None) -> di
 def states_from(given: str, table: str) -> list[str]:
     """The states that a filter names, separated by commas."""
     names = [normalise(each.strip()) for each in given.split(",")]
-    return [known(name, STATES[table], "state", "unknown_state") for name in names]
+    return [check_choice(name, STATES[table], "state", "unknown_state") for name in names]
 
 
 def listed(core: Core, query: Query) -> list[Any]:

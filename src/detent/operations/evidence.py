@@ -15,7 +15,7 @@ from detent.kernel.entities import Job
 from detent.kernel.evidence_types import type_of
 from detent.operations import schemas
 from detent.operations.context import Core
-from detent.operations.manual import HAND
+from detent.operations.manual import MANUAL_PREFIX
 from detent.operations.registry import Caller
 from detent.store.port import Query
 
@@ -103,7 +103,11 @@ def attach_evidence(
 
 def _command(job: Job, run_id: str, added: tuple[Any, ...]) -> c.Command:
     """A run by hand is added to under its own claim, any other only when nobody holds its job."""
-    if job.state == "running" and str(job.worker).startswith(HAND) and job.run_id == run_id:
+    if (
+        job.state == "running"
+        and str(job.worker).startswith(MANUAL_PREFIX)
+        and job.run_id == run_id
+    ):
         return c.AddEvidence(c.Grant(job.id, job.fence, str(job.nonce)), *added)
     return c.AttachEvidence(job.id, *added)
 

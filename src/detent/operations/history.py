@@ -68,12 +68,12 @@ def task_at(
     return {
         "position": last.position,
         "at": views.utc(last.at),
-        "task": {**_shown(world.tasks[task_id]), **words},
-        "jobs": [_shown(job) for job in world.jobs.values()],
+        "task": {**_to_schema(world.tasks[task_id]), **words},
+        "jobs": [_to_schema(job) for job in world.jobs.values()],
     }
 
 
-def _shown(entity: Task | Job) -> dict[str, Any]:
+def _to_schema(entity: Task | Job) -> dict[str, Any]:
     shown = views.shown(entity._asdict())
     return {name: list(each) if isinstance(each, tuple) else each for name, each in shown.items()}
 

@@ -33,7 +33,7 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.
         for where in (ASKING, FAILED, {"state": "ready"}):
             rows += _rows(view, of_project(caller, where, project))
         rows += _left_behind(view, of_project(caller, {}, project))
-        items = _shown(view, _unsettled(view, rows))
+        items = _to_schema(view, _unsettled(view, rows))
         refused = list(refused_rows(view, caller, project))
     alone = Query("questions", of_project(caller, {}, project), "begun_at")
     return {
@@ -63,7 +63,7 @@ def _unsettled(view: Reading, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["id"] not in settled]
 
 
-def _shown(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
+def _to_schema(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
     tasks = [task for task, _ in view.tasks([row["id"] for row in rows])]
     legal = actions_on(view, tasks)
     known = {task.id: _actions(view, task, legal[task.id]) for task in tasks}
@@ -73,4 +73,4 @@ def _shown(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
 def _actions(view: Reading, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:
     own = [Suggestion(each, task.id) for each in legal if each not in NOT_HERE]
     above = raises(view, task) if task.blocked_by == "budget" else ()
-    return [each.told() for each in (*above, *own)]
+    return [each.to_schema() for each in (*above, *own)]

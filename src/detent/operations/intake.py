@@ -8,7 +8,14 @@ from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
 from detent.operations import schemas
 from detent.operations.context import Core
-from detent.operations.registry import Caller, Posted, Result, Scope, operation, submission
+from detent.operations.registry import (
+    Caller,
+    PreparedSubmission,
+    Result,
+    Scope,
+    operation,
+    submission,
+)
 from detent.store.port import Query
 from detent.submission.command import Submission, add_task, digest, enqueue_task
 from detent.submission.command import submit_task as task_from
@@ -21,22 +28,22 @@ MAX_AT_ONCE = 10_000
 
 
 @submission(Scope.SUBMIT, "POST", "/add", request=BoardRequest)
-def add(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Added]:
+def add(core: Core, caller: Caller, /, **given: Any) -> PreparedSubmission[schemas.Added]:
     """Create a board task and queue it."""
-    made = add_task(core.submissions(caller), given)
+    made = add_task(core.submission_context(caller), given)
 
     def finish(results: Sequence[Result]) -> schemas.Added:
         answer = _answer(results)
         status = core.task(caller, answer.value)[0].state if answer.repeated else "todo"
         return {"taskId": answer.value, "status": status, "repeated": answer.repeated}
 
-    return Posted([made.ask()], finish)
+    return PreparedSubmission([made.ask()], finish)
 
 
 @operation(Scope.SUBMIT, "POST", "/enqueue", request=EnqueueRequest)
 def enqueue(core: Core, caller: Caller, /, **given: Any) -> schemas.Added:
     """Queue a task under the caller's own id; a known one goes on if it can."""
-    command = enqueue_task(core.submissions(caller), given).command
+    command = enqueue_task(core.submission_context(caller), given).command
     assert isinstance(command, c.SubmitTask)
     task_id = command.task_id
     try:
@@ -79,9 +86,11 @@ def _same_body(core: Core, task_id: str, command: c.SubmitTask) -> bool:
 
 
 @submission(Scope.SUBMIT, "POST", "/api/tasks", request=TaskRequest)
-def submit_task(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Submitted]:
+def submit_task(
+    core: Core, caller: Caller, /, **given: Any
+) -> PreparedSubmission[schemas.Submitted]:
     """Create a task; it stays pending unless `run` is true."""
-    return Posted([task_from(core.submissions(caller), given).ask()], submitted)
+    return PreparedSubmission([task_from(core.submission_context(caller), given).ask()], submitted)
 
 
 @operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)
@@ -91,7 +100,7 @@ def submit_tasks(
     """Create many tasks in one transaction; a flaw in one refuses all, a conflict only its own."""
     if len(tasks) > MAX_AT_ONCE:
         raise Invalid(f"At most {MAX_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
-    context = core.submissions(caller)
+    context = core.submission_context(caller)
     asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
     results = core.engine.ask(asks, bulk=True)
     return {

@@ -6,15 +6,17 @@ from detent.kernel import commands as c
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.intake import submitted
-from detent.operations.registry import Caller, Posted, Scope, operation, submission
+from detent.operations.registry import Caller, PreparedSubmission, Scope, operation, submission
 from detent.submission.command import submit_job as job_from
 from detent.submission.request import JobRequest
 
 
 @submission(Scope.SUBMIT, "POST", "/api/jobs", request=JobRequest)
-def submit_job(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Submitted]:
+def submit_job(
+    core: Core, caller: Caller, /, **given: Any
+) -> PreparedSubmission[schemas.Submitted]:
     """Queue a job without a task."""
-    return Posted([job_from(core.submissions(caller), given).ask()], submitted)
+    return PreparedSubmission([job_from(core.submission_context(caller), given).ask()], submitted)
 
 
 def _done(core: Core, caller: Caller, command: c.JobCommand) -> schemas.Moved:

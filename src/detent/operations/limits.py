@@ -13,7 +13,7 @@ from typing import Any, cast
 from detent.errors import Forbidden, Invalid, Misconfigured
 from detent.kernel import document_fields
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.store.port import Writing
@@ -40,10 +40,10 @@ def list_limits(core: Core, caller: Caller) -> schemas.Limits:
     """What is paused, how many may run at once under each key, and how many may start in a time."""
     with core.store.read() as view:
         rows = view.rows("limits")
-    return {"items": [_shown(name, rows[name]) for name in sorted(rows)]}
+    return {"items": [_to_schema(name, rows[name]) for name in sorted(rows)]}
 
 
-def _shown(name: str, row: Mapping[str, Any]) -> schemas.Limit:
+def _to_schema(name: str, row: Mapping[str, Any]) -> schemas.Limit:
     shown = {field: row.get(field) for field in NUMBERS}
     flags = {field: bool(row.get(field)) for field in ("paused", IN_FILE)}
     since = utc(row["paused_at"]) if "paused_at" in row else None
@@ -63,7 +63,7 @@ def pause(
     """Claim no more work of an intent or a project, or none at all if neither is named."""
     name = _key(caller, intent, project)
     if intent is not None:
-        known(intent, core.known_intents(), "intent", "unknown_intent")
+        check_choice(intent, core.known_intents(), "intent", "unknown_intent")
 
     def write(tx: Writing) -> dict[str, Any]:
         said = {"paused": True, "paused_by": caller.name, "paused_at": tx.now(), "reason": reason}
@@ -73,7 +73,7 @@ def pause(
 
     row = core.engine.within(write)
     log.info("%s paused by %s: %s", name, caller.name, reason or "no reason given")
-    return _shown(name, row)
+    return _to_schema(name, row)
 
 
 @operation(Scope.OPERATE, "POST", "/api/resume")
@@ -90,7 +90,7 @@ def resume(
 
     row = core.engine.within(write)
     log.info("%s resumed by %s", name, caller.name)
-    return _shown(name, row)
+    return _to_schema(name, row)
 
 
 def _unpaused(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
     return row
 
 
-def keep_limits(core: Core) -> None:
+def save_limits(core: Core) -> None:
     """Write the limits of the file into the table, and remove what the file has dropped."""
 
     def write(tx: Writing) -> bool:

@@ -14,11 +14,11 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.retry import FailureClass
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.runs import run_from
 
-HAND = "hand:"
+MANUAL_PREFIX = "hand:"
 S_US = 1_000_000
 DEFAULT_HOLD_S = 86_400
 MAX_HOLD_S = 7 * 86_400
@@ -37,7 +37,7 @@ def begin_run(
     _not_a_workers(job)
     if job.plan_version or job.options.get("planner"):
         raise Refused(f"Job {job_id} has a plan: workers run its steps.", code="not_claimable")
-    worker = HAND + caller.name
+    worker = MANUAL_PREFIX + caller.name
     grant: c.Grant = core.engine.do(c.ClaimJob(job_id, worker, secrets.token_hex(8)), caller.actor)
 
     def prolong(tx: Any) -> int:
@@ -71,7 +71,7 @@ def end_run(
     run = core.run(caller, run_id)
     job, _ = core.job(caller, run["job_id"])
     how = _outcome(exit_code, error, outcome)
-    known(error_class, CLASSES, "error_class")
+    check_choice(error_class, CLASSES, "error_class")
     grant = _grant(job, run_id)
     if how == "cancelled":
         _cancel(core, caller, job)
@@ -85,7 +85,7 @@ def set_task_state(
 ) -> schemas.Moved:
     """Bring a task into a state by the moves that its lifecycle allows; a worker's is refused."""
     task, _ = core.task(caller, task_id)
-    move = MOVES[known(state, MOVES, "state", "unknown_state")]
+    move = STATE_SETTERS[check_choice(state, STATE_SETTERS, "state", "unknown_state")]
     if task.job_id is not None:
         _not_a_workers(core.job(caller, task.job_id)[0])
     move(core, caller, task, reason)
@@ -97,7 +97,7 @@ def set_task_state(
 
 
 def _not_a_workers(job: Job) -> None:
-    if job.state == "running" and not str(job.worker).startswith(HAND):
+    if job.state == "running" and not str(job.worker).startswith(MANUAL_PREFIX):
         raise Refused(
             f"Job {job.id} is in the hands of worker {job.worker}.",
             code="held_by_worker",
@@ -123,7 +123,7 @@ def _outcome(exit_code: int | None, error: str | None, outcome: str | None) -> s
         raise Invalid(
             "A run that succeeded has exit code 0 and no error.", field="outcome", given=outcome
         )
-    return known(outcome, ENDS, "outcome")
+    return check_choice(outcome, ENDS, "outcome")
 
 
 def _end(
@@ -156,13 +156,13 @@ def _cancel(core: Core, caller: Caller, job: Job) -> None:
 
 # ---- tasks -----------------------------------------------------------------------------------
 
-Move = Callable[[Core, Caller, Task, str], None]
+StateSetter = Callable[[Core, Caller, Task, str], None]
 
 
 def _queue(core: Core, caller: Caller, task: Task, reason: str) -> None:
     """What was blocked by hand goes on by hand; a question of the work itself wants an answer."""
     command: c.TaskCommand = c.QueueTask(task.id)
-    if str(task.blocked_detail.get("wait", "")).startswith(HAND):
+    if str(task.blocked_detail.get("wait", "")).startswith(MANUAL_PREFIX):
         command = c.AnswerTask(task.id, reason)
     elif task.state == "blocked":
         command = c.UnblockTask(task.id)
@@ -186,7 +186,7 @@ def _start(core: Core, caller: Caller, task: Task, reason: str) -> None:
     _begin(core, caller, task, reason)
 
 
-def _ended(outcome: str) -> Move:
+def _ended(outcome: str) -> StateSetter:
     def move(core: Core, caller: Caller, task: Task, reason: str) -> None:
         run_id = _begin(core, caller, task, reason)
         error = None if outcome == "succeeded" else reason
@@ -201,7 +201,7 @@ def _block(core: Core, caller: Caller, task: Task, reason: str) -> None:
     run = core.run(caller, run_id)
     grant = _grant(core.job(caller, run["job_id"])[0], run_id)
     detail = {"text": reason}
-    wait = HAND + run_id
+    wait = MANUAL_PREFIX + run_id
     core.engine.do(c.SuspendRun(grant, run_id, wait, "question", detail=detail), caller.actor)
 
 
@@ -214,7 +214,7 @@ def _stop(core: Core, caller: Caller, task: Task, reason: str) -> None:
 
 #: By the state that is wanted, how a task of either lifecycle gets there. Accepting and rejecting
 #: are not among them: they are a reviewer's.
-MOVES: Mapping[str, Move] = {
+STATE_SETTERS: Mapping[str, StateSetter] = {
     "todo": _queue,
     "queued": _queue,
     "doing": _start,

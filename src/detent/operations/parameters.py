@@ -12,7 +12,7 @@ from detent.kernel.priority import ALIASES, Priority
 from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
 from detent.operations.intake import MAX_AT_ONCE
-from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, MOVES
+from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
 from detent.operations.schedules import MAX_TIMES
@@ -28,7 +28,7 @@ from detent.submission.options import OPTIONS
 from detent.submission.request import MAX_DEPENDENCIES, MAX_NAME, MAX_TAGS, MAX_TIME, MAX_TITLE
 
 #: The largest whole number that every part understands.
-MOST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 NAME = f"^{TOKEN_NAME.pattern}$"
 NAMES = {"items": {"type": "string", "minLength": 1}}
@@ -124,7 +124,9 @@ INPUTS: Mapping[str, Input] = {
     "run_id": _name("The run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
     "reason": _name("Why", "no longer wanted"),
     "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),
-    "seen": Input("The version that was looked at; another one refuses", 7, least=1, most=MOST),
+    "seen": Input(
+        "The version that was looked at; another one refuses", 7, least=1, most=MAX_INTEGER
+    ),
     "answer": Input("The answer: one of the options if the question has some", "yes"),
     "intake_id": Input("The refused submission", "7", pattern=r"^[0-9]{1,18}$"),
     "question": _name("Which question, if several are open: the name of its wait", "ask"),
@@ -141,9 +143,9 @@ INPUTS: Mapping[str, Input] = {
     "sort": Input("The column to sort by; - before it turns the order around"),
     "cursor": Input("Where the last page ended", None, longest=1_000),
     "limit": Input("At most so many", 100, least=1, most=MAX_ROWS),
-    "after": Input("Only what comes after this position of the log", 0, least=0, most=MOST),
-    "offset": Input("From this byte on", 0, least=0, most=MOST),
-    "position": Input("A position of the log", 42, least=0, most=MOST),
+    "after": Input("Only what comes after this position of the log", 0, least=0, most=MAX_INTEGER),
+    "offset": Input("From this byte on", 0, least=0, most=MAX_INTEGER),
+    "position": Input("A position of the log", 42, least=0, most=MAX_INTEGER),
     "time": Input("A time with its zone", "2030-01-01T12:00:00Z", longest=40),
     "step": _name("The step from which the new job goes on", "build"),
     # a run's own door
@@ -241,7 +243,9 @@ OWN: Mapping[tuple[str, str], Input] = {
         _name("Which value", "release"), schema={"pattern": f"^{STATE_KEY.pattern}$"}
     ),
     ("set_state", "value"): Input("Any JSON value; null removes it", "2026.1"),
-    ("set_task_state", "state"): Input("The state that is wanted", "done", choices=tuple(MOVES)),
+    ("set_task_state", "state"): Input(
+        "The state that is wanted", "done", choices=tuple(STATE_SETTERS)
+    ),
     ("put_schedule", "lifecycle"): Input(
         "Which life its tasks lead", "board", choices=("review", "board")
     ),

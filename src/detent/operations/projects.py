@@ -10,7 +10,7 @@ from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
-from detent.operations.resources import everywhere
+from detent.operations.resources import require_all_projects
 from detent.store.port import Query, Writing
 
 #: How an intent is carried out, by what its row names; a function is what is left.
@@ -35,7 +35,7 @@ def list_projects(core: Core, caller: Caller) -> schemas.Projects:
 @operation(Scope.OPERATE, "POST", "/api/projects", status=201)
 def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
     """Make a project known, which matters where projects are locked. One that is there stays."""
-    everywhere(caller, "projects")
+    require_all_projects(caller, "projects")
     named = text({"name": name}, "name")
     if not named.strip():
         raise Invalid("name must not be empty.", field="name", given=name)

@@ -7,7 +7,7 @@ from detent import views
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import MAX_ROWS, listed, of_project, page, states_from
 from detent.operations.registry import Caller, Scope, operation
@@ -43,7 +43,7 @@ def list_tasks(
     """A page of tasks: filtered, sorted, by cursor."""
     where = _given(locals(), "intent", "source", "parent_id")
     if lifecycle is not None:
-        where["lifecycle"] = known(lifecycle, ("board", "review"), "lifecycle")
+        where["lifecycle"] = check_choice(lifecycle, ("board", "review"), "lifecycle")
     if priority is not None:
         where["priority"] = priority_from(priority).value
     if tag is not None:
@@ -98,7 +98,7 @@ def why(core: Core, caller: Caller, *, task_id: str) -> schemas.Why:
     """Why a task is not moving, who can clear it, and what is legal now."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        return cast(schemas.Why, why_reasons.why(why_reasons.look_with(core, view), task))
+        return cast(schemas.Why, why_reasons.why(why_reasons.why_context(core, view), task))
 
 
 # ---- jobs ------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
     """Why a job is not moving, who can clear it, and what is legal now."""
     job, _ = core.job(caller, job_id)
     with core.store.read() as view:
-        return cast(schemas.Why, why_reasons.why_job(why_reasons.look_with(core, view), job))
+        return cast(schemas.Why, why_reasons.why_job(why_reasons.why_context(core, view), job))
 
 
 # ---- the log ---------------------------------------------------------------------------------

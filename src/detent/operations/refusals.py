@@ -49,7 +49,7 @@ def refused_rows(
 ) -> Iterator[schemas.RefusedRow]:
     """The refused rows that a caller may see, of one project or of all."""
     for row in view.refused_intake(MAX_ROWS):
-        shown = _shown(row)
+        shown = _to_schema(row)
         if caller.project in (None, shown["project"]) and project in (None, shown["project"]):
             yield shown
 
@@ -60,7 +60,7 @@ def problem(error: DetentError) -> str:
     return msgspec.json.encode(document, enc_hook=str).decode()
 
 
-def _shown(row: RefusedIntake) -> schemas.RefusedRow:
+def _to_schema(row: RefusedIntake) -> schemas.RefusedRow:
     body, error = _object(row.body), _object(row.error)
     detail = str(error.get("detail", row.error))
     field = error.get("field")

@@ -47,7 +47,7 @@ class Caller:
     def actor(self) -> Actor:
         return Actor(self.name, self.root_id)
 
-    def must(self, scope: Scope) -> None:
+    def require(self, scope: Scope) -> None:
         """Refuse a caller without the scope."""
         if scope not in self.scopes and Scope.ADMIN not in self.scopes:
             raise Forbidden(f"{self.name} lacks the scope {scope}", details={"scope": scope.value})
@@ -62,13 +62,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 Result = Answer | DetentError
 
 
-class Posted(NamedTuple, Generic[T]):
+class PreparedSubmission(NamedTuple, Generic[T]):
     """What a submission asks of the engine, and what it makes of the answers.
 
     Whoever called waits as it likes: most wait on the spot, the gateway gathers many.
     """
 
-    asks: Sequence[Ask]
+    requests: Sequence[Ask]
     finish: Callable[[Sequence[Result]], T]
 
 
@@ -87,10 +87,10 @@ class Operation:
     #: The shape of its input where a submission has one; it is checked by `submission.request`.
     request: type[Struct] | None = None
     #: The same without the wait, for what only submits.
-    post: Callable[..., Posted[Any]] | None = None
+    prepare: Callable[..., PreparedSubmission[Any]] | None = None
     parameters: tuple[inspect.Parameter, ...] = field(default=(), compare=False)
     #: The shape of its answer.
-    answer: Any = field(default=None, compare=False)
+    response: Any = field(default=None, compare=False)
 
     @property
     def summary(self) -> str:
@@ -118,8 +118,8 @@ def operation(
     """Put a function `(core, caller, *, …)` on the list; one with a `request` reads it itself."""
 
     def register(function: F) -> F:
-        answer = get_type_hints(function)["return"]
-        _enlist(scope, method, path, function, status, request, whole=whole, answer=answer)
+        response = get_type_hints(function)["return"]
+        _register(scope, method, path, function, status, request, whole=whole, response=response)
         return function
 
     return register
@@ -127,24 +127,24 @@ def operation(
 
 def submission(
     scope: Scope, method: str, path: str, status: int = 201, *, request: type[Struct]
-) -> Callable[[Callable[P, Posted[T]]], Callable[P, T]]:
+) -> Callable[[Callable[P, PreparedSubmission[T]]], Callable[P, T]]:
     """Put a function that says what it asks of the engine on the list, as one that waits for it."""
 
-    def register(function: Callable[P, Posted[T]]) -> Callable[P, T]:
+    def register(function: Callable[P, PreparedSubmission[T]]) -> Callable[P, T]:
         @wraps(function)
         def wait(*args: P.args, **kwargs: P.kwargs) -> T:
             core: Any = args[0]
-            posted = function(*args, **kwargs)
-            return posted.finish(core.engine.ask(posted.asks))
+            prepared = function(*args, **kwargs)
+            return prepared.finish(core.engine.ask(prepared.requests))
 
-        (answer,) = get_args(get_type_hints(function)["return"])
-        _enlist(scope, method, path, wait, status, request, post=function, answer=answer)
+        (response,) = get_args(get_type_hints(function)["return"])
+        _register(scope, method, path, wait, status, request, prepare=function, response=response)
         return wait
 
     return register
 
 
-def _enlist(
+def _register(
     scope: Scope,
     method: str,
     path: str,
@@ -202,7 +202,7 @@ def _default(field: structs.FieldInfo) -> Any:
 def call(name: str, core: Any, caller: Caller, /, **arguments: Any) -> Any:
     """Ask for an operation by name: the one way to call it, which checks the scope first."""
     found = OPERATIONS[name]
-    caller.must(found.scope)
+    caller.require(found.scope)
     return found.function(core, caller, **arguments)
 
 

@@ -31,7 +31,7 @@ def list_resources(core: Core, caller: Caller) -> schemas.Resources:
         known = sorted(view.resources(), key=lambda each: each.id)
         at_home = view.count_by(Query("steps", {"resource": LOCAL.id}), "state")
     local = LOCAL._replace(in_use=sum(at_home.values()))
-    return {"items": [_shown(each, rows, holders) for each in (local, *known)]}
+    return {"items": [_to_schema(each, rows, holders) for each in (local, *known)]}
 
 
 @operation(Scope.OPERATE, "PUT", "/api/resources/{name}")
@@ -46,7 +46,7 @@ def put_resource(
     healthy: bool | None = None,
 ) -> schemas.Resource:
     """Make a resource, or change what is named of one; what is not named stays."""
-    everywhere(caller, "resources")
+    require_all_projects(caller, "resources")
     _own(name)
     given = _checked(capabilities, labels, capacity, healthy)
 
@@ -76,7 +76,7 @@ def undrain_resource(core: Core, caller: Caller, *, name: str) -> schemas.Resour
 @operation(Scope.OPERATE, "DELETE", "/api/resources/{name}")
 def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a resource; refused while a step holds it."""
-    everywhere(caller, "resources")
+    require_all_projects(caller, "resources")
     _own(name)
 
     def write(tx: Writing) -> bool:
@@ -94,14 +94,14 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     return {"name": name, "removed": core.engine.within(write)}
 
 
-def everywhere(caller: Caller, what: str) -> None:
+def require_all_projects(caller: Caller, what: str) -> None:
     """What belongs to no project is not for a token of one project."""
     if caller.project is not None:
         raise Forbidden(f"{caller.name} is for project {caller.project!r}, not for {what}")
 
 
 def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.Resource:
-    everywhere(caller, "resources")
+    require_all_projects(caller, "resources")
     _own(name)
 
     def write(tx: Writing) -> bool:
@@ -183,7 +183,7 @@ def _holders(view: Reading, caller: Caller) -> dict[str, list[schemas.Holder]]:
     return found
 
 
-def _shown(
+def _to_schema(
     each: Resource, rows: Mapping[str, Any], holders: Mapping[str, list[schemas.Holder]]
 ) -> schemas.Resource:
     return {

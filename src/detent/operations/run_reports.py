@@ -15,12 +15,12 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Task
 from detent.kernel.evidence_types import is_question, type_of
 from detent.operations import schemas
-from detent.operations.budgets import left, line
+from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.evidence import ANY, checked_name
 from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.run_tokens import Own, counted, own_of, writer
+from detent.operations.run_tokens import TokenRun, count_request, run_for_write, run_of_caller
 from detent.redaction import redact, redact_value
 from detent.store.port import Query, Reading
 from detent.submission.request import SubtaskRequest
@@ -37,15 +37,15 @@ LONGEST_NOTE = 2_000
 def own_subtask(core: Core, caller: Caller, /, **given: Any) -> schemas.Submitted:
     """Create a subtask of the run's own task and queue it, within the limits of the task."""
     with core.store.read() as view:
-        own = own_of(view, caller)
+        own = run_of_caller(view, caller)
         task = _own_task(own)
-        rest = left(line(view, task))
-    made = submit_own_subtask(core.submissions(caller), task, rest, redact_value(given))
-    counted(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
+        rest = remaining(with_ancestors(view, task))
+    made = submit_own_subtask(core.submission_context(caller), task, rest, redact_value(given))
+    count_request(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
     return submitted(core.engine.ask([made.ask()._replace(grant=own.grant)]))
 
 
-def _own_task(own: Own) -> Task:
+def _own_task(own: TokenRun) -> Task:
     if own.task is None:
         raise Refused(f"The job {own.job.id} has no task, and so no subtasks.")
     return own.task
@@ -65,7 +65,7 @@ def own_progress(
         raise Invalid("progress must be from 0 to 1.", field="progress", given=progress)
     if note is not None and len(note) > LONGEST_NOTE:
         raise Invalid(f"note must have at most {LONGEST_NOTE} characters.", field="note")
-    own = writer(core, caller)
+    own = run_for_write(core, caller)
     said = None if note is None else redact(note)
     core.engine.do(c.ReportProgress(own.grant, own.run_id, progress, said), caller.actor)
     return {"run_id": own.run_id, "outcome": "reported"}
@@ -85,7 +85,7 @@ def own_evidence(
     limit = core.settings.run_evidence_limit
     if len(data) > limit:
         raise TooLarge(f"Evidence through this door has at most {limit} bytes.", limit=limit)
-    own = writer(core, caller)
+    own = run_for_write(core, caller)
     _room_for_evidence(core, own.run_id, checked_name(name))
     blob = core.store.blobs.put(BytesIO(data))
     kind, media_type = type_of(name).value, mimetypes.guess_type(name)[0] or ANY
@@ -138,9 +138,9 @@ def own_question(
 ) -> schemas.OwnQuestion:
     """Ask a person. The question counts when the run's process ends with exit code 0."""
     question = redact_value(_question(text, options, default, expires_in_s))
-    own = writer(core, caller)
+    own = run_for_write(core, caller)
     with core.store.read() as view:
-        first = asked(view, own.job.id, own.run_id)
+        first = recorded_question(view, own.job.id, own.run_id)
     if first not in (None, question):
         raise Refused("This run has asked another question already.", code="already_asked")
     if first is None:
@@ -151,7 +151,7 @@ def own_question(
     return {"run_id": own.run_id, "outcome": outcome, "next": following}
 
 
-def asked(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
+def recorded_question(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The question that a run has asked through its door; whoever ends the run well asks it.
 
     `text`, `options`, and where they were given `default` and `expires_in_s`.

@@ -15,7 +15,7 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.wait_kinds import PEOPLE
 from detent.operations import schemas
-from detent.operations.budgets import left, line
+from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import SECOND_US, digest_of, expired, new_token, row_for
@@ -28,7 +28,7 @@ MAX_EVENTS = 10_000
 Row = Mapping[str, Any]
 
 
-class Own(NamedTuple):
+class TokenRun(NamedTuple):
     """The run behind a token, as the store has it now."""
 
     grant: c.Grant
@@ -74,7 +74,7 @@ def _dead(tx: Writing) -> Iterator[str]:
             yield key
 
 
-def _held(view: Reading, run_id: str, fence: int) -> Own | None:
+def _held(view: Reading, run_id: str, fence: int) -> TokenRun | None:
     """The run, if it lives and its job is still in the hands of that claim."""
     for row in view.page(Query("runs", {"id": run_id}, limit=1)):
         for job, _ in view.jobs([row["job_id"]]):
@@ -82,11 +82,11 @@ def _held(view: Reading, run_id: str, fence: int) -> Own | None:
             if held and row["state"] == "running" and row["fence"] == fence:
                 tasks = [task for task, _ in view.tasks([job.task_id])] if job.task_id else []
                 grant = c.Grant(job.id, fence, job.nonce or "")
-                return Own(grant, run_id, row["attempt"], job, tasks[0] if tasks else None)
+                return TokenRun(grant, run_id, row["attempt"], job, tasks[0] if tasks else None)
     return None
 
 
-def own_of(view: Reading, caller: Caller) -> Own:
+def run_of_caller(view: Reading, caller: Caller) -> TokenRun:
     """The caller's own run; whoever comes without one, or too late, is refused."""
     if caller.run_id is None or caller.fence is None:
         raise Refused("This token belongs to no run.", code="not_a_run")
@@ -106,7 +106,7 @@ def own_of(view: Reading, caller: Caller) -> Own:
 def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
     """What this run works on: payload, comments, answers, subtasks, and the money that is left."""
     with core.store.read() as view:
-        own = own_of(view, caller)
+        own = run_of_caller(view, caller)
         job, task = own.job, own.task
         said = _history(view, task)
         row = _task_row(view, task)
@@ -141,7 +141,11 @@ def _history(view: Reading, task: Task | None) -> Sequence[Logged]:
 def _budget(view: Reading, task: Task | None) -> schemas.OwnBudget:
     if task is None:
         return {"budget": None, "spent": 0.0, "left": None}
-    money = {"budget": task.budget, "spent": task.spent, "left": left(line(view, task))}
+    money = {
+        "budget": task.budget,
+        "spent": task.spent,
+        "left": remaining(with_ancestors(view, task)),
+    }
     return cast(schemas.OwnBudget, views.shown(money))
 
 
@@ -185,15 +189,15 @@ def _subtasks(view: Reading, task: Task | None) -> list[schemas.OwnSubtask]:
 # ---- how often -------------------------------------------------------------------------------
 
 
-def writer(core: Core, caller: Caller) -> Own:
+def run_for_write(core: Core, caller: Caller) -> TokenRun:
     """The caller's run, with one more write of it counted."""
     with core.store.read() as view:
-        own = own_of(view, caller)
-    counted(core, caller, "writes", core.settings.run_writes_per_minute)
+        own = run_of_caller(view, caller)
+    count_request(core, caller, "writes", core.settings.run_writes_per_minute)
     return own
 
 
-def counted(core: Core, caller: Caller, what: str, most: int) -> None:
+def count_request(core: Core, caller: Caller, what: str, most: int) -> None:
     """Count one more in the minute that has begun; the count stands in the token's own row."""
 
     def write(tx: Writing) -> None:

@@ -32,7 +32,7 @@ def list_schedules(core: Core, caller: Caller) -> schemas.Schedules:
     with core.store.read() as view:
         rows = view.rows("schedules")
     seen = [name for name in sorted(rows) if _sees(caller, rows[name])]
-    return {"items": [_shown(schedule_from(name, rows[name])) for name in seen]}
+    return {"items": [_to_schema(schedule_from(name, rows[name])) for name in seen]}
 
 
 @operation(Scope.OPERATE, "PUT", "/api/schedules/{name}")
@@ -75,7 +75,7 @@ def put_schedule(
         tx.put_rows("schedules", {name: _row(new)})
         return new
 
-    return _shown(core.engine.within(write))
+    return _to_schema(core.engine.within(write))
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/schedules/{name}")
@@ -163,7 +163,7 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
         "run": True,
     }
     given = {name: value for name, value in body.items() if value is not None}
-    return submit_task(core.submissions(caller), given)
+    return submit_task(core.submission_context(caller), given)
 
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.Schedule:
@@ -174,7 +174,7 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.S
         tx.put_rows("schedules", {name: row})
         return schedule_from(name, row)
 
-    return _shown(core.engine.within(write))
+    return _to_schema(core.engine.within(write))
 
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:
@@ -198,5 +198,5 @@ def _row(schedule: Schedule) -> dict[str, Any]:
     return row
 
 
-def _shown(schedule: Schedule) -> schemas.Schedule:
+def _to_schema(schedule: Schedule) -> schemas.Schedule:
     return cast(schemas.Schedule, views.shown(asdict(schedule)))

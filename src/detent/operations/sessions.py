@@ -124,7 +124,7 @@ def list_sessions(core: Core, caller: Caller) -> schemas.Sessions:
     """The browser sessions that are valid now; without the scope `admin`, the own ones alone."""
     with core.store.read() as view:
         rows = _visible(view, caller, view.now())
-    items = [_shown(row) for row in rows.values()]
+    items = [_to_schema(row) for row in rows.values()]
     return {"items": sorted(items, key=lambda row: (row["token"], row["created_at"], row["id"]))}
 
 
@@ -160,7 +160,7 @@ def _may(caller: Caller, row: Row) -> bool:
     return caller.key is not None and caller.key == row["token"]
 
 
-def _shown(row: Row) -> schemas.Session:
+def _to_schema(row: Row) -> schemas.Session:
     times: dict[str, Any] = views.shown({name: row[name] for name in ("created_at", "expires_at")})
     return {
         "id": row["id"],

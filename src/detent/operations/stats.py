@@ -13,7 +13,7 @@ from detent.operations.cursor_pages import of_project
 from detent.operations.leader_election import CURSORS, LEADER_ROLES
 from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.resources import everywhere
+from detent.operations.resources import require_all_projects
 from detent.store.clock import CLOCK
 from detent.store.port import LATE, SEALED, TRIMMED, Query, Writing
 
@@ -104,7 +104,7 @@ def _costs(runs: Sequence[Run]) -> list[schemas.DayCost]:
 @operation(Scope.READ, "GET", "/api/state")
 def show_state(core: Core, caller: Caller) -> schemas.StateValues:
     """The values of the installation's state, by name."""
-    everywhere(caller, "the whole installation's state")
+    require_all_projects(caller, "the whole installation's state")
     with core.store.read() as view:
         return {"values": dict(view.rows("system_state"))}
 
@@ -112,7 +112,7 @@ def show_state(core: Core, caller: Caller) -> schemas.StateValues:
 @operation(Scope.OPERATE, "PUT", "/api/state/{name}")
 def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> schemas.StateValues:
     """Set one value of the installation's state; null removes it."""
-    everywhere(caller, "the whole installation's state")
+    require_all_projects(caller, "the whole installation's state")
     if name in OWN_ROWS or name.startswith(RATE):
         raise Refused(
             f"{name!r} belongs to detent itself and is not set by hand.",

@@ -59,11 +59,11 @@ def _document(run: Run, job: Job, evidence: list[Mapping[str, Any]]) -> dict[str
         "tokens_in": run.tokens_in,
         "tokens_out": run.tokens_out,
         "session_id": run.session_id,
-        "evidence": [_shown(row) for row in evidence],
+        "evidence": [_to_schema(row) for row in evidence],
     }
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _to_schema(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "file": row["file"],
         "type": row["kind"],

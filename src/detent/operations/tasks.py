@@ -33,7 +33,7 @@ def _done(core: Core, caller: Caller, command: c.TaskCommand) -> schemas.Moved:
 def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> None:
     """A new payload of a task is checked as that of a submission is."""
     task, _ = core.task(caller, task_id)
-    context = core.submissions(caller)
+    context = core.submission_context(caller)
     row = context.intents.get(task.intent, {})
     if ARGUMENTS in row:
         check_payload(context, task.intent, row, payload)
@@ -54,8 +54,8 @@ def _with_what_is_possible(core: Core, caller: Caller, task_id: str, refusal: Re
         return refusal
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        found = why_reasons.possible(why_reasons.look_with(core, view), task)
-    refusal.details["actions"] = [each.told() for each in found]
+        found = why_reasons.possible(why_reasons.why_context(core, view), task)
+    refusal.details["actions"] = [each.to_schema() for each in found]
     listed = ", ".join(f"`{each.command}`" for each in found)
     possible = f"Possible now: {listed}." if found else "Nothing can be done with it now."
     refusal.hint = f"Task {task_id} is {_standing(task)}. {possible}"

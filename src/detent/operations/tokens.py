@@ -14,7 +14,7 @@ from typing import Any, cast
 from detent import views
 from detent.errors import Forbidden, Invalid, NotFound, Refused
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Writing
 
@@ -140,7 +140,7 @@ def list_tokens(core: Core, caller: Caller) -> schemas.Tokens:
         rows, now = view.rows("tokens").values(), view.now()
     mine = [row for row in _tokens(rows) if sees(caller, row) and not expired(row, now)]
     mine.sort(key=lambda row: str(row["name"]))
-    return {"items": [_shown(row) for row in mine]}
+    return {"items": [_to_schema(row) for row in mine]}
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/tokens/{name}")
@@ -171,7 +171,7 @@ def sees(caller: Caller, row: Row) -> bool:
     return caller.project in (None, row.get("project"))
 
 
-def _shown(row: Row) -> schemas.Token:
+def _to_schema(row: Row) -> schemas.Token:
     kept = {name: row.get(name) for name in schemas.Token.__annotations__}
     return cast(schemas.Token, views.shown(kept))
 
@@ -187,7 +187,7 @@ def _scopes(given: Sequence[str]) -> frozenset[Scope]:
     names = tuple(scope.value for scope in Scope)
     if not given:
         raise Invalid("scopes must name at least one.", field="scopes", allowed=names)
-    return frozenset(Scope(known(each, names, "scopes")) for each in given)
+    return frozenset(Scope(check_choice(each, names, "scopes")) for each in given)
 
 
 def _project(caller: Caller, given: str | None) -> str | None:

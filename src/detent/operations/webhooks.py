@@ -17,7 +17,7 @@ from detent.errors import Forbidden, Invalid, NotFound
 from detent.ids import new_id
 from detent.kernel.events import EVENTS
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import texts
 from detent.store.port import Delivery, Reading, Writing
@@ -96,7 +96,7 @@ def list_webhooks(core: Core, caller: Caller) -> schemas.Webhooks:
     """Every webhook, and how sending to it goes."""
     with core.store.read() as view:
         seen = [hook for hook in webhooks(view.rows("webhooks")) if _sees(caller, hook)]
-        return {"items": [_shown(view, hook) for hook in seen]}
+        return {"items": [_to_schema(view, hook) for hook in seen]}
 
 
 @operation(Scope.ADMIN, "PUT", "/api/webhooks/{name}")
@@ -117,11 +117,11 @@ def put_webhook(
     _check_name(name)
     wanted: dict[str, Any] = {
         "url": _url(url, networks(core.settings.webhooks_allow, ALLOWED)),
-        "shape": known(shape, SHAPES, "shape"),
-        "events": [known(each, EVENTS, "events", "unknown_event") for each in events],
+        "shape": check_choice(shape, SHAPES, "shape"),
+        "events": [check_choice(each, EVENTS, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
         "intents": list(texts({"intents": intents}, "intents", MAX_NAMES)),
-        "only": None if only is None else known(only, ONLY, "only"),
+        "only": None if only is None else check_choice(only, ONLY, "only"),
         "paused": paused,
     }
 
@@ -140,7 +140,7 @@ def put_webhook(
             hook = Webhook(name, **wanted, **own, keys=[{"key": key, "until": None}])
             tx.put_rows("webhooks", {cursor_name(name): {"position": tx.head()}})
         _keep(tx, hook)
-        return dict(_shown(tx, hook)), key
+        return dict(_to_schema(tx, hook)), key
 
     shown, key = core.engine.within(write)
     return cast(schemas.NewWebhook, {**shown, "key": key})
@@ -320,7 +320,7 @@ def _url(given: str, allowed: Sequence[Network]) -> str:
     return given
 
 
-def _shown(view: Reading, hook: Webhook) -> schemas.Webhook:
+def _to_schema(view: Reading, hook: Webhook) -> schemas.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
     kept = view.outbox(hook.target, MAX_KEPT)

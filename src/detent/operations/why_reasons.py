@@ -13,7 +13,7 @@ from detent.kernel.lane import needs_of
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
-from detent.operations.budgets import line
+from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
 from detent.operations.limits import EVERYTHING, PAUSE
 from detent.store.port import Query, Reading
@@ -22,8 +22,8 @@ from detent.views import shown, utc
 S_US = 1_000_000
 #: Neighbours that are named one by one.
 MAX_NAMED = 20
-AT_ONCE = "at once, when that happens"
-NOBODY = "not by itself"
+IMMEDIATELY = "at once, when that happens"
+NEVER = "not by itself"
 
 
 class Reason(NamedTuple):
@@ -38,7 +38,7 @@ class Reason(NamedTuple):
     #: What a person can do about it now.
     actions: tuple[Suggestion, ...] = ()
 
-    def told(self) -> dict[str, Any]:
+    def to_schema(self) -> dict[str, Any]:
         at = None if self.again_at is None else utc(self.again_at)
         return {
             "reason": self.reason,
@@ -47,11 +47,11 @@ class Reason(NamedTuple):
             "looks_again": self.again if at is None else f"at {at}",
             "looks_again_at": at,
             "detail": shown(self.detail),
-            "actions": [each.told() for each in self.actions],
+            "actions": [each.to_schema() for each in self.actions],
         }
 
 
-class Look(NamedTuple):
+class WhyContext(NamedTuple):
     """What reasons are looked for with: a view, and how often the keeper looks at blocked tasks."""
 
     view: Reading
@@ -60,21 +60,21 @@ class Look(NamedTuple):
 
     @property
     def sometimes(self) -> str:
-        return f"{AT_ONCE}, and every {self.blocked_ms // 1_000} s"
+        return f"{IMMEDIATELY}, and every {self.blocked_ms // 1_000} s"
 
 
 #: By reason of a block: who can clear it, what happens without anybody, and whether detent goes on
 #: by itself.
 CLEARED_BY: Mapping[str, tuple[str, str | None, str]] = {
-    "question": ("a person", None, AT_ONCE),
-    "needs_user": ("a person", None, AT_ONCE),
-    "subtasks": ("its subtasks", "wait", AT_ONCE),
-    "dependency": ("what it depends on", "wait", AT_ONCE),
-    "retry": ("detent", "wait", AT_ONCE),
-    "rate_limit": ("detent", "wait for the reset", AT_ONCE),
-    "budget": ("a person", None, AT_ONCE),
-    "resource": ("a resource that is freed", "wait, or add a resource", AT_ONCE),
-    "error": ("a person", None, NOBODY),
+    "question": ("a person", None, IMMEDIATELY),
+    "needs_user": ("a person", None, IMMEDIATELY),
+    "subtasks": ("its subtasks", "wait", IMMEDIATELY),
+    "dependency": ("what it depends on", "wait", IMMEDIATELY),
+    "retry": ("detent", "wait", IMMEDIATELY),
+    "rate_limit": ("detent", "wait for the reset", IMMEDIATELY),
+    "budget": ("a person", None, IMMEDIATELY),
+    "resource": ("a resource that is freed", "wait, or add a resource", IMMEDIATELY),
+    "error": ("a person", None, NEVER),
 }
 #: What is suggested of that which is legal, in this order.
 SUGGESTED = ("answer", "accept", "reject", "raise", "run", "resume", "retry", "dismiss", "cancel")
@@ -92,49 +92,51 @@ WAITS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def look_with(core: Core, view: Reading) -> Look:
-    return Look(view, core.settings.keeper_blocked_ms, core.settings.worker_lease_ms)
+def why_context(core: Core, view: Reading) -> WhyContext:
+    return WhyContext(view, core.settings.keeper_blocked_ms, core.settings.worker_lease_ms)
 
 
-def why(look: Look, task: Task) -> dict[str, Any]:
+def why(context: WhyContext, task: Task) -> dict[str, Any]:
     """Every reason that a task is not moving, who can clear it, and what is legal."""
-    job = next((job for job, _ in look.view.jobs([task.job_id])), None) if task.job_id else None
-    legal = actions_on(look.view, [task])[task.id]
+    job = next((job for job, _ in context.view.jobs([task.job_id])), None) if task.job_id else None
+    legal = actions_on(context.view, [task])[task.id]
     return {
         "id": task.id,
         "state": task.state,
         "since": utc(task.state_at),
-        "reasons": [reason.told() for reason in _reasons(look, task, job, legal)],
+        "reasons": [reason.to_schema() for reason in _reasons(context, task, job, legal)],
         "actions": legal,
     }
 
 
-def why_job(look: Look, job: Job) -> dict[str, Any]:
+def why_job(context: WhyContext, job: Job) -> dict[str, Any]:
     """The same of a job."""
     return {
         "id": job.id,
         "state": job.state,
         "since": utc(job.state_at),
-        "reasons": [reason.told() for reason in _job_reasons(look, job)],
-        "actions": actions_on_job(job, look.view.waits([job.id])),
+        "reasons": [reason.to_schema() for reason in _job_reasons(context, job)],
+        "actions": actions_on_job(job, context.view.waits([job.id])),
     }
 
 
 # ---- of a task -------------------------------------------------------------------------------
 
 
-def possible(look: Look, task: Task) -> list[Suggestion]:
+def possible(context: WhyContext, task: Task) -> list[Suggestion]:
     """Everything that a person can do about a task now, there and on the tasks in its way."""
-    legal = actions_on(look.view, [task])[task.id]
-    found = [each for reason in _reasons(look, task, None, legal) for each in reason.actions]
+    legal = actions_on(context.view, [task])[task.id]
+    found = [each for reason in _reasons(context, task, None, legal) for each in reason.actions]
     return list(dict.fromkeys([*found, *(Suggestion(name, task.id) for name in legal)]))
 
 
-def _reasons(look: Look, task: Task, job: Job | None, legal: Sequence[str]) -> Iterator[Reason]:
+def _reasons(
+    context: WhyContext, task: Task, job: Job | None, legal: Sequence[str]
+) -> Iterator[Reason]:
     if LIFECYCLES[task.lifecycle].is_terminal(task.state):
         return
     if task.state == "blocked" and task.blocked_by:
-        yield _blocked(look, task, legal)
+        yield _blocked(context, task, legal)
     elif task.state in ("inbox", "pending"):
         yield _for_a_person("not_queued", task, legal)
     elif task.state == "ready":
@@ -142,11 +144,11 @@ def _reasons(look: Look, task: Task, job: Job | None, legal: Sequence[str]) -> I
     elif task.state in ("failed", "timed_out"):
         yield _for_a_person(task.state, task, legal, _failure(job))
     if task.open_dependencies and task.blocked_by != "dependency":
-        yield _dependencies(look, task, legal)
-    yield from _failed_subtasks(look.view, task)
-    yield from _warnings(look, task)
+        yield _dependencies(context, task, legal)
+    yield from _failed_subtasks(context.view, task)
+    yield from _warnings(context, task)
     if job is not None and (job.state != "retrying" or task.state != "blocked"):
-        yield from _job_reasons(look, job, task.blocked_detail.get("wait"))
+        yield from _job_reasons(context, job, task.blocked_detail.get("wait"))
 
 
 def _own(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
@@ -172,39 +174,39 @@ def _for_a_person(
     if not actions:
         actions = [Suggestion(each, task.id) for each in legal]
     how = _in_words(task, None, actions)
-    return Reason(reason, "a person", how, NOBODY, detail or {}, actions=tuple(actions))
+    return Reason(reason, "a person", how, NEVER, detail or {}, actions=tuple(actions))
 
 
-def _blocked(look: Look, task: Task, legal: Sequence[str]) -> Reason:
+def _blocked(context: WhyContext, task: Task, legal: Sequence[str]) -> Reason:
     reason = task.blocked_by or ""
     who, first, again = CLEARED_BY[reason]
     if reason == "dependency":
-        return _dependencies(look, task, legal)
+        return _dependencies(context, task, legal)
     if task.retries_left == 0:
-        again = NOBODY
+        again = NEVER
     detail = {**task.blocked_detail, "retries_left": task.retries_left}
     actions = _own(task, legal)
     if reason == "subtasks":
-        waiting = _unsettled(look.view, task)
+        waiting = _unsettled(context.view, task)
         detail["subtasks"] = _named(waiting)
         first = first if any(not has_failed(each) for each in waiting) else None
-        actions = (*_about(look.view, [each for each in waiting if has_failed(each)]), *actions)
+        actions = (*_about(context.view, [each for each in waiting if has_failed(each)]), *actions)
     elif reason == "budget":
-        actions = (*raises(look.view, task), *actions)
+        actions = (*raises(context.view, task), *actions)
     how = _in_words(task, first, actions)
     again_at = task.blocked_detail.get("due_at")
     return Reason(reason, who, how, again, detail, again_at, actions)
 
 
-def _dependencies(look: Look, task: Task, legal: Sequence[str]) -> Reason:
-    found = [each for each, _ in look.view.tasks(task.depends_on)]
+def _dependencies(context: WhyContext, task: Task, legal: Sequence[str]) -> Reason:
+    found = [each for each, _ in context.view.tasks(task.depends_on)]
     waiting = [each for each in found if each.state not in DONE_TASK]
     failed = [each for each in waiting if has_failed(each)]
     who = "a person" if failed else "what it depends on"
-    actions = (*_about(look.view, failed, ("run", "resume", "retry")), *_own(task, legal))
+    actions = (*_about(context.view, failed, ("run", "resume", "retry")), *_own(task, legal))
     how = _in_words(task, None if failed else "wait", actions)
     detail = {"open": task.open_dependencies, "tasks": _named(waiting)}
-    return Reason("dependency", who, how, look.sometimes, detail, actions=actions)
+    return Reason("dependency", who, how, context.sometimes, detail, actions=actions)
 
 
 def _about(
@@ -222,7 +224,7 @@ def _about(
 
 def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
     """Budgets of tasks above it that are spent; one of a task that has ended stays spent."""
-    for each in line(view, task):
+    for each in with_ancestors(view, task):
         ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
         if each.id != task.id and is_spent(each) and not ended:
             yield Suggestion("raise", each.id)
@@ -245,7 +247,7 @@ def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
         actions = tuple(one for one in suggested if one.id == each.id)
         how = _in_words(task, None, actions)
         detail = {"task": each.id, "state": each.state}
-        yield Reason("failed_subtask", "a person", how, NOBODY, detail, actions=actions)
+        yield Reason("failed_subtask", "a person", how, NEVER, detail, actions=actions)
 
 
 def _named(tasks: Iterable[Task]) -> list[dict[str, str]]:
@@ -256,56 +258,56 @@ def _failure(job: Job | None) -> dict[str, Any]:
     return {} if job is None else {"error_class": job.error_class, "error": job.error}
 
 
-def _warnings(look: Look, task: Task) -> Iterator[Reason]:
+def _warnings(context: WhyContext, task: Task) -> Iterator[Reason]:
     """Budgets of which most is spent; what is blocked by one says so already."""
-    for each in line(look.view, task) if task.blocked_by != "budget" else ():
+    for each in with_ancestors(context.view, task) if task.blocked_by != "budget" else ():
         if is_warned(each.budget, each.spent):
             detail = {"task": each.id, "budget": each.budget, "spent": each.spent}
-            yield Reason("budget_warning", "a person", "raise the budget", NOBODY, detail)
+            yield Reason("budget_warning", "a person", "raise the budget", NEVER, detail)
 
 
 # ---- of a job --------------------------------------------------------------------------------
 
 
-def _job_reasons(look: Look, job: Job, told: str | None = None) -> Iterator[Reason]:
+def _job_reasons(context: WhyContext, job: Job, told: str | None = None) -> Iterator[Reason]:
     """`told` is the wait by which its task is blocked."""
     if job.state == "queued":
-        yield from _queued(look, job)
+        yield from _queued(context, job)
     elif job.state == "retrying":
         detail = {"error_class": job.error_class, "error": job.error}
-        yield Reason("retry", "detent", "wait, or retry now", AT_ONCE, detail, job.not_before)
+        yield Reason("retry", "detent", "wait, or retry now", IMMEDIATELY, detail, job.not_before)
     elif job.state in ("waiting", "parked"):
-        waits: list[Wait] = list(look.view.waits([job.id]))
+        waits: list[Wait] = list(context.view.waits([job.id]))
         yield from (_wait(wait) for wait in waits if wait.name != told)
     elif job.state == "running" and job.cancel_reason:
         detail = {"asked": job.cancel_reason, "worker": job.worker}
-        yield Reason("cancelling", "the worker that runs it", "wait", AT_ONCE, detail)
+        yield Reason("cancelling", "the worker that runs it", "wait", IMMEDIATELY, detail)
     elif job.state == "running":
         detail = {"worker": job.worker, "run": job.run_id}
-        yield Reason("in_work", "the worker that runs it", "wait, or cancel", AT_ONCE, detail)
+        yield Reason("in_work", "the worker that runs it", "wait, or cancel", IMMEDIATELY, detail)
 
 
 def _wait(wait: Wait) -> Reason:
     who, how = WAITS[wait.kind]
     detail = {**wait.detail, "name": wait.name, "needs": list(wait.needs), "step": wait.step}
-    return Reason(f"wait:{wait.kind}", who, how, AT_ONCE, detail, wait.due_at)
+    return Reason(f"wait:{wait.kind}", who, how, IMMEDIATELY, detail, wait.due_at)
 
 
-def _queued(look: Look, job: Job) -> Iterator[Reason]:
-    if job.not_before > look.view.now():
+def _queued(context: WhyContext, job: Job) -> Iterator[Reason]:
+    if job.not_before > context.view.now():
         due: dict[str, Any] = {"not_before": job.not_before}
-        yield Reason("not_before", "detent", "wait, or cancel", AT_ONCE, due, job.not_before)
-    held = [*_paused(look.view, job), *_full(look.view, job)]
+        yield Reason("not_before", "detent", "wait, or cancel", IMMEDIATELY, due, job.not_before)
+    held = [*_paused(context.view, job), *_full(context.view, job)]
     yield from held
-    needs = _needs(look.view, job)
-    if not _has_worker(look, needs):
+    needs = _needs(context.view, job)
+    if not _has_worker(context, needs):
         yield _no_worker(job, needs)
     elif not held:
-        ahead = look.view.count_by(
+        ahead = context.view.count_by(
             Query("queue", {"rank": ("<", job.rank), "worker": None}), "worker"
         )
         detail = {"intent": job.intent, "ahead": sum(ahead.values())}
-        yield Reason("queued", "a worker that is free", "wait", AT_ONCE, detail)
+        yield Reason("queued", "a worker that is free", "wait", IMMEDIATELY, detail)
 
 
 def _keys(job: Job) -> list[str]:
@@ -319,7 +321,7 @@ def _paused(view: Reading, job: Job) -> Iterator[Reason]:
         row = limits.get(name, {})
         if row.get("paused"):
             said = {field: row[field] for field in PAUSE[1:] if row.get(field)}
-            yield Reason("paused", "an operator", "resume", AT_ONCE, {"limit": name, **said})
+            yield Reason("paused", "an operator", "resume", IMMEDIATELY, {"limit": name, **said})
 
 
 def _full(view: Reading, job: Job) -> Iterator[Reason]:
@@ -330,12 +332,12 @@ def _full(view: Reading, job: Job) -> Iterator[Reason]:
         running = _running(view, name) if "running" in row else 0
         if "running" in row and running >= row["running"]:
             detail = {"limit": name, "most": row["running"], "running": running}
-            yield Reason("limit", "what runs under it now", "wait", AT_ONCE, detail)
+            yield Reason("limit", "what runs under it now", "wait", IMMEDIATELY, detail)
         window = view.rows("system_state").get(RATE + name) if "rate" in row else None
         ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
         if window is not None and window["started"] >= row["rate"] and now < ends_at:
             detail = {"limit": name, "most": row["rate"], "per_s": row.get("per_s", 1)}
-            yield Reason("rate", "detent", "wait", AT_ONCE, detail, ends_at)
+            yield Reason("rate", "detent", "wait", IMMEDIATELY, detail, ends_at)
 
 
 def _running(view: Reading, name: str) -> int:
@@ -350,12 +352,12 @@ def _needs(view: Reading, job: Job) -> frozenset[str]:
     return needs_of(rows[0]["lane"] if rows else job.intent)
 
 
-def _has_worker(look: Look, needs: frozenset[str]) -> bool:
+def _has_worker(context: WhyContext, needs: frozenset[str]) -> bool:
     """A worker that has one of these intents has given a sign of life lately."""
-    lately = look.view.now() - 2 * look.lease_ms * 1_000
+    lately = context.view.now() - 2 * context.lease_ms * 1_000
     return any(
         not needs.isdisjoint(row.get("intents", ())) and row.get("seen_at", 0) >= lately
-        for row in look.view.rows("workers").values()
+        for row in context.view.rows("workers").values()
     )
 
 
@@ -366,4 +368,4 @@ def _no_worker(job: Job, needs: frozenset[str]) -> Reason:
         detail["needs"] = sorted(needs)
         listed = ", ".join(detail["needs"])
         how = f"start a worker that has one of the intents of its next steps: {listed}"
-    return Reason("no_worker", "an operator", how, AT_ONCE, detail)
+    return Reason("no_worker", "an operator", how, IMMEDIATELY, detail)

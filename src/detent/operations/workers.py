@@ -12,7 +12,7 @@ from detent.errors import NotFound
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.resources import everywhere
+from detent.operations.resources import require_all_projects
 from detent.store.port import Query, Writing
 
 MAX_HELD = 1_000
@@ -34,7 +34,8 @@ def list_workers(core: Core, caller: Caller) -> schemas.Workers:
     lately = now - core.settings.worker_lease_ms * 1_000
     return {
         "items": [
-            _shown(name, rows[name], held.get(name, []), limits, lately) for name in sorted(rows)
+            _to_schema(name, rows[name], held.get(name, []), limits, lately)
+            for name in sorted(rows)
         ]
     }
 
@@ -52,7 +53,7 @@ def undrain_worker(core: Core, caller: Caller, *, name: str) -> schemas.Drained:
 
 
 def _drain(core: Core, caller: Caller, name: str, *, draining: bool) -> schemas.Drained:
-    everywhere(caller, "workers")
+    require_all_projects(caller, "workers")
 
     def write(tx: Writing) -> bool:
         known = tx.rows("workers")
@@ -76,7 +77,7 @@ def _held(job: Mapping[str, Any]) -> schemas.Held:
     }
 
 
-def _shown(
+def _to_schema(
     name: str,
     row: Mapping[str, Any],
     running: list[schemas.Held],

@@ -13,7 +13,7 @@ from detent.submission.request import MAX_NAME
 DEFAULT_PROJECT = "default"
 
 
-def known(value: str, allowed: Iterable[str], where: str, code: str = "invalid") -> str:
+def check_choice(value: str, allowed: Iterable[str], where: str, code: str = "invalid") -> str:
     """The value, if it is one of the allowed ones."""
     if value not in allowed:
         names = tuple(sorted(allowed))
@@ -29,12 +29,12 @@ def known(value: str, allowed: Iterable[str], where: str, code: str = "invalid")
 
 def intent_row(context: Context, intent: str) -> Mapping[str, Any]:
     """The row of a known intent: its options and the arguments of its handler."""
-    return context.intents[known(intent, context.intents, "intent", "unknown_intent")]
+    return context.intents[check_choice(intent, context.intents, "intent", "unknown_intent")]
 
 
 def source_of(context: Context, given: str) -> str:
     """The source, if `intake.sources` lists it."""
-    return known(given, context.settings.intake_sources, "source")
+    return check_choice(given, context.settings.intake_sources, "source")
 
 
 def project_of(context: Context, given: object, parent_id: str | None = None) -> str:
@@ -52,7 +52,7 @@ def project_of(context: Context, given: object, parent_id: str | None = None) ->
         )
     if context.settings.intake_projects_locked:
         with context.store.read() as view:
-            known(project, view.rows("projects"), "project")
+            check_choice(project, view.rows("projects"), "project")
     return project
 
 

@@ -16,7 +16,12 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
-from detent.submission.checks import check_resources, intent_row, known, project_of, source_of
+from detent.submission.checks import (
+    check_resources,
+    intent_row,
+    project_of,
+    source_of,
+)
 from detent.submission.context import Context
 from detent.submission.delay import delay_from
 from detent.submission.options import options_for
@@ -80,7 +85,7 @@ def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> Ta
 
 
 def _task(context: Context, request: TaskRequest) -> Submission:
-    lifecycle = known(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
+    lifecycle = check_choice(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
     command = c.SubmitTask(
