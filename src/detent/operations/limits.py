@@ -1,9 +1,9 @@
-"""Pausing, resuming, and limits of the configuration: rows of `limits`, which every claim reads.
+"""Limits and pauses: rows of the table `limits`, which every claim reads.
 
-A pause says who began it, when and why; its beginning and its end are lines of the program's log.
-`[limits]` of detent.toml is written to the table at every start: for a name that stands in the file
-the file's numbers win, and what the file no longer names is removed if it came from there. A pause
-that a person began lasts until a person ends it.
+A pause records who began it, when and why; its begin and its end are written to the program's log.
+At every start, `[limits]` of detent.toml is written to the table: the numbers of the file replace
+those in the table, and a row that came from the file is deleted when the file no longer has it. A
+pause that a person began lasts until a person ends it.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("detent.limits")
 
 EVERYTHING = "all"
 KINDS = ("intent:", "project:", "key:")
-#: By field of a limit, the least and the most that it may be.
+#: By field of a limit, its minimum and its maximum.
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "running": (0, 1_000_000),
     "rate": (1, 1_000_000),
@@ -31,13 +31,13 @@ NUMBERS: Mapping[str, tuple[int, int]] = {
 }
 #: Marks a row that came from the configuration file.
 IN_FILE = "in_file"
-#: What is said of a pause; one of the file has no `paused_by`.
+#: The fields of a pause; a pause of the configuration file has no `paused_by`.
 PAUSE = ("paused", "paused_by", "paused_at", "reason")
 
 
 @operation(Scope.READ, "GET", "/api/limits")
 def list_limits(core: Core, caller: Caller) -> schemas.Limits:
-    """What is paused, how many may run at once under each key, and how many may start in a time."""
+    """List the pauses, the concurrency limits and the rate limits."""
     with core.store.read() as view:
         rows = view.rows("limits")
     return {"items": [_to_schema(name, rows[name]) for name in sorted(rows)]}
@@ -47,8 +47,8 @@ def _to_schema(name: str, row: Mapping[str, Any]) -> schemas.Limit:
     shown = {field: row.get(field) for field in NUMBERS}
     flags = {field: bool(row.get(field)) for field in ("paused", IN_FILE)}
     since = utc(row["paused_at"]) if "paused_at" in row else None
-    said = {"paused_by": row.get("paused_by"), "paused_at": since, "reason": row.get("reason")}
-    return cast(schemas.Limit, {"name": name, **flags, **shown, **said})
+    pause = {"paused_by": row.get("paused_by"), "paused_at": since, "reason": row.get("reason")}
+    return cast(schemas.Limit, {"name": name, **flags, **shown, **pause})
 
 
 @operation(Scope.OPERATE, "POST", "/api/pause")
@@ -60,14 +60,14 @@ def pause(
     project: str | None = None,
     reason: str | None = None,
 ) -> schemas.Limit:
-    """Claim no more work of an intent or a project, or none at all if neither is named."""
+    """Pause an intent, a project, or everything: workers claim no more of its jobs."""
     name = _key(caller, intent, project)
     if intent is not None:
         check_choice(intent, core.known_intents(), "intent", "unknown_intent")
 
     def write(tx: Writing) -> dict[str, Any]:
-        said = {"paused": True, "paused_by": caller.name, "paused_at": tx.now(), "reason": reason}
-        row = {**_unpaused(tx.changing("limits").get(name, {})), **said}
+        pause = {"paused": True, "paused_by": caller.name, "paused_at": tx.now(), "reason": reason}
+        row = {**_unpaused(tx.changing("limits").get(name, {})), **pause}
         tx.put_rows("limits", {name: row})
         return row
 
@@ -80,7 +80,7 @@ def pause(
 def resume(
     core: Core, caller: Caller, *, intent: str | None = None, project: str | None = None
 ) -> schemas.Limit:
-    """End the pause of an intent, of a project, or of everything."""
+    """End the pause of an intent, a project, or everything."""
     name = _key(caller, intent, project)
 
     def write(tx: Writing) -> dict[str, Any]:
@@ -103,23 +103,23 @@ def _pause_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key(caller: Caller, intent: str | None, project: str | None) -> str:
-    """The row's name. A token of one project may stop that project and nothing else."""
+    """The name of the row. A token of one project may pause that project only."""
     if caller.project is not None and (intent is not None or project != caller.project):
-        raise Forbidden(f"{caller.name} may pause and resume project {caller.project!r} alone")
+        raise Forbidden(f"{caller.name} may pause and resume only project {caller.project!r}.")
     if project is not None and intent is None:
         return "project:" + text({"project": project}, "project")
     if intent is not None and project is None:
         return "intent:" + text({"intent": intent}, "intent")
     if intent is None:
         return EVERYTHING
-    raise Invalid("Name an intent or a project, not both.", field="project", given=project)
+    raise Invalid("Give an intent or a project, not both.", field="project", given=project)
 
 
-# ---- from the file ---------------------------------------------------------------------------
+# ---- the configuration file ------------------------------------------------------------------
 
 
 def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """`[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
+    """The `[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
     try:
         named = document_fields.table(tables.get("limits", {}), "limits")
         return {name: _row(name, row) for name, row in named.items()}
@@ -147,7 +147,7 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
 
 
 def save_limits(core: Core) -> None:
-    """Write the limits of the file into the table, and remove what the file has dropped."""
+    """Write the limits of the file to the table, and delete those that the file no longer has."""
 
     def write(tx: Writing) -> bool:
         rows = tx.changing("limits")
