@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for a person, with the actions that are legal now. Reads only."""
+"""The inbox: everything that waits for a person, with the legal actions on it. Reads only."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ NOT_LISTED = ("run",)
 
 @operation(Scope.READ, "GET", "/api/inbox")
 def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Inbox:
-    """List what waits for a person, oldest first: questions, reviews, failures, refused submissions."""
+    """List what waits for a person, oldest first: questions, reviews, failures, refusals."""
     with core.store.read() as view:
         rows: list[Row] = []
         for where in (ASKING, FAILED, {"state": "ready"}):

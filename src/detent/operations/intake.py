@@ -97,7 +97,7 @@ def submit_task(
 def submit_tasks(
     core: Core, caller: Caller, *, tasks: Sequence[Mapping[str, Any]]
 ) -> schemas.SubmittedMany:
-    """Create many tasks in one transaction. An invalid task refuses all, a conflict only its own."""
+    """Create many tasks in one transaction. An invalid task refuses all, a conflict only itself."""
     if len(tasks) > MAX_AT_ONCE:
         raise Invalid(
             f"tasks must have at most {MAX_AT_ONCE} entries, not {len(tasks)}.",

@@ -119,7 +119,7 @@ def _key(caller: Caller, intent: str | None, project: str | None) -> str:
 
 
 def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The `[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
+    """`[limits]` of a configuration file: by name, any of running, rate with per_s, and paused."""
     try:
         named = document_fields.table(tables.get("limits", {}), "limits")
         return {name: _row(name, row) for name, row in named.items()}

@@ -30,7 +30,7 @@ CLASSES = tuple(each.value for each in FailureClass)
 def begin_run(
     core: Core, caller: Caller, *, job_id: str, hold_s: int = DEFAULT_HOLD_S
 ) -> schemas.BegunRun:
-    """Begin a manual run of a queued job. The caller holds it until it is ended, or for `hold_s`."""
+    """Begin a manual run of a queued job. The caller holds it for `hold_s` or until it is ended."""
     if not 1 <= hold_s <= MAX_HOLD_S:
         raise Invalid(
             f"hold_s must be from 1 to {MAX_HOLD_S}, not {hold_s}.", field="hold_s", given=hold_s

@@ -34,7 +34,7 @@ def list_projects(core: Core, caller: Caller) -> schemas.Projects:
 
 @operation(Scope.OPERATE, "POST", "/api/projects", status=201)
 def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
-    """Create a project, which is needed if `intake.projects_locked` is set. An existing one is kept."""
+    """Create a project, as `intake.projects_locked` requires; an existing one is kept."""
     require_all_projects(caller, "projects")
     named = text({"name": name}, "name")
     if not named.strip():
@@ -64,7 +64,7 @@ def show_project(core: Core, caller: Caller, *, name: str) -> schemas.ProjectCou
 
 @operation(Scope.READ, "GET", "/api/intents")
 def list_intents(core: Core, caller: Caller) -> schemas.KnownIntents:
-    """List the intents that may be submitted, where each is defined, and its number of live workers."""
+    """List the intents that may be submitted, with their origins and numbers of live workers."""
     with core.store.read() as view:
         registered, limits = view.rows("intents"), view.rows("limits")
         alive_since = view.now() - core.settings.worker_lease_ms * 1_000

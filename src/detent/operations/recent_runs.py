@@ -1,4 +1,4 @@
-"""Recently ended runs, newest first and bounded in number, for statistics and charts. Reads only."""
+"""Recently ended runs, a bounded number, newest first, for statistics and charts. Reads only."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -56,7 +56,7 @@ def append_output(store: Store, data_dir: Path, run_id: str, offset: int, data: 
 
 
 def read_file(path: Path, offset: int, limit: int) -> bytes:
-    """Read a part of a file without following links: the run's program can write to its directory."""
+    """Read a part of a file without following links: the run's program can write beside it."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:

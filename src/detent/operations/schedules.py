@@ -1,4 +1,4 @@
-"""Schedules: kept by operators, fired by the keeper. Editable while everything runs."""
+"""Schedules: operators create and edit them at any time; the keeper fires them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,13 +22,13 @@ from detent.submission.request import null_payload
 ACTOR = Actor("schedule")
 MAX_TIMES = 100
 NO_PAYLOAD: Mapping[str, Any] = {}
-#: What stays when a schedule is replaced.
+#: The fields that are kept when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
 
 
 @operation(Scope.READ, "GET", "/api/schedules")
 def list_schedules(core: Core, caller: Caller) -> schemas.Schedules:
-    """Every schedule that the caller may see."""
+    """List the schedules that the caller may see."""
     with core.store.read() as view:
         rows = view.rows("schedules")
     seen = [name for name in sorted(rows) if _sees(caller, rows[name])]
@@ -54,16 +54,25 @@ def put_schedule(
     options: Mapping[str, Any] | None = None,
     not_before: str | None = None,
 ) -> schemas.Schedule:
-    """Make a schedule, or replace one; whether it is paused and what it did last is kept."""
+    """Create a schedule, or replace one; its pause and its last firing are kept."""
     if payload is None:
         raise null_payload()
-    given = {
-        field: value
-        for field, value in locals().items()
-        if field not in ("core", "caller", "name") and value is not None
+    fields = {
+        "intent": intent,
+        "cron": cron,
+        "timezone": timezone,
+        "every_s": every_s,
+        "overlap": overlap,
+        "missed": missed,
+        "lifecycle": lifecycle,
+        "priority": priority,
+        "payload": payload,
+        "options": options,
+        "not_before": not_before,
     }
+    given = {field: value for field, value in fields.items() if value is not None}
     schedule = schedule_from(name, {**given, "project": project or caller.project})
-    _submission(core, caller, schedule)  # a flaw is refused now, not when the schedule fires
+    _submission(core, caller, schedule)  # an invalid submission is refused now, not when it fires
 
     def write(tx: Writing) -> Schedule:
         old = tx.changing("schedules").get(name)
@@ -80,7 +89,7 @@ def put_schedule(
 
 @operation(Scope.OPERATE, "DELETE", "/api/schedules/{name}")
 def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
-    """Forget a schedule; tasks that it made stay."""
+    """Delete a schedule; the tasks that it submitted are kept."""
 
     def write(tx: Writing) -> bool:
         _one(tx.changing("schedules"), caller, name)
@@ -92,19 +101,19 @@ def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/pause")
 def pause_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Schedule:
-    """Fire it no more until it is resumed."""
+    """Pause a schedule: it does not fire until it is resumed."""
     return _change(core, caller, name, paused=True)
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/resume")
 def resume_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Schedule:
-    """Fire it again, from its next time on; times that passed in the pause are not made up for."""
+    """Resume a schedule from its next time; the times during the pause are skipped."""
     return _change(core, caller, name, paused=False)
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/trigger", status=201)
 def trigger_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Triggered:
-    """Submit its task now, besides its times."""
+    """Submit the task of a schedule now, in addition to its regular times."""
     with core.store.read() as view:
         schedule = _one(view.rows("schedules"), caller, name)
     return {"name": name, "task_id": submit(core, schedule, f"trigger:{name}:{new_id()}")}
@@ -112,7 +121,7 @@ def trigger_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Trigge
 
 @operation(Scope.READ, "GET", "/api/schedules/{name}/next")
 def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> schemas.Times:
-    """The next times of a schedule, paused or not."""
+    """List the next times of a schedule, paused or not."""
     with core.store.read() as view:
         schedule, now = _one(view.rows("schedules"), caller, name), view.now()
     found = islice(times(schedule, now), max(1, min(count, MAX_TIMES)))
@@ -123,16 +132,16 @@ def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> sche
 
 
 def submit(core: Core, schedule: Schedule, key: str) -> str:
-    """The task for one time. The key makes it one task, whoever fires."""
+    """Submit the task for one time. The idempotency key makes it one task for all keepers."""
     made = _submission(core, OWNER, schedule)
     once = Idempotency(made.command.project, key, key)
     return submitted(core.engine.ask([made.ask()._replace(actor=ACTOR, key=once)]))["id"]
 
 
 def note(core: Core, seen: Schedule, **changes: Any) -> None:
-    """Write down what was done, into the row as it is now: somebody may have edited it.
+    """Update the current row after firing; the row may have been edited in the meantime.
 
-    The next time of a schedule that was edited meanwhile is the editor's, not ours.
+    The next time of an edited schedule is kept.
     """
 
     def write(tx: Writing) -> None:

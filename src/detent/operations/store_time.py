@@ -1,4 +1,4 @@
-"""The store's time and its offset from the wall clock: reading it, and resetting it."""
+"""Reads the store's time and its offset from the wall clock, and resets it."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from detent.store.port import Store, Writing
 
 
 class StoreTime(NamedTuple):
-    """The store's time, and how far it is ahead of its wall clock, both in microseconds."""
+    """The store's time, and how far it is ahead of the wall clock, both in microseconds."""
 
     now: int
     ahead: int
@@ -19,10 +19,10 @@ def read(store: Store) -> StoreTime:
 
 
 def reset(store: Store) -> int:
-    """Set the store's time back to its wall clock; by how many microseconds.
+    """Set the store's time back to the wall clock; returns by how many microseconds.
 
-    Leases and elections end as much earlier, so that they last as long as they would have. The log
-    stays as it is, and with it the times at which retries, sleeps and deadlines are due.
+    The ends of leases and elections are moved back by the same amount. The log does not change, so
+    the due times of retries, sleeps and deadlines do not change either.
     """
     with store.write() as tx:
         ahead = tx.reset_clock()

@@ -1,6 +1,7 @@
-"""Why something is not moving: every reason, who can clear it, when detent looks again. Reads only.
+"""Explains why a task or job is not running: each reason and who can clear it. Reads only.
 
-A reason of the queue is looked for where the claim looks: pauses, limits, rates, keys, workers.
+The reasons of a queued job are found in what a claim reads: pauses, concurrency limits, rate
+limits, concurrency keys and workers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,14 +21,14 @@ from detent.store.port import Query, Reading
 from detent.views import shown, utc
 
 S_US = 1_000_000
-#: Neighbours that are named one by one.
+#: The maximum number of other tasks that a reason lists.
 MAX_NAMED = 20
-IMMEDIATELY = "at once, when that happens"
-NEVER = "not by itself"
+IMMEDIATELY = "immediately, when that happens"
+NEVER = "not automatically"
 
 
 class Reason(NamedTuple):
-    """One reason. `again` says in words when detent looks again, `again_at` when that is known."""
+    """One reason. `again` says when detent checks it again, `again_at` the time if it is known."""
 
     reason: str
     cleared_by: str
@@ -35,7 +36,7 @@ class Reason(NamedTuple):
     again: str
     detail: Mapping[str, Any] = {}
     again_at: int | None = None
-    #: What a person can do about it now.
+    #: What a person can do now.
     actions: tuple[Suggestion, ...] = ()
 
     def to_schema(self) -> dict[str, Any]:
@@ -52,42 +53,43 @@ class Reason(NamedTuple):
 
 
 class WhyContext(NamedTuple):
-    """What reasons are looked for with: a view, and how often the keeper looks at blocked tasks."""
+    """What reasons are found with: a view of the store, and the intervals of the settings."""
 
     view: Reading
     blocked_ms: int
     lease_ms: int
 
     @property
-    def sometimes(self) -> str:
+    def periodically(self) -> str:
+        """When the keeper checks blocked tasks."""
         return f"{IMMEDIATELY}, and every {self.blocked_ms // 1_000} s"
 
 
-#: By reason of a block: who can clear it, what happens without anybody, and whether detent goes on
-#: by itself.
+#: By reason of a block: who can clear it, what happens without a person, and when detent checks
+#: again.
 CLEARED_BY: Mapping[str, tuple[str, str | None, str]] = {
     "question": ("a person", None, IMMEDIATELY),
     "needs_user": ("a person", None, IMMEDIATELY),
     "subtasks": ("its subtasks", "wait", IMMEDIATELY),
-    "dependency": ("what it depends on", "wait", IMMEDIATELY),
+    "dependency": ("the tasks that it depends on", "wait", IMMEDIATELY),
     "retry": ("detent", "wait", IMMEDIATELY),
     "rate_limit": ("detent", "wait for the reset", IMMEDIATELY),
     "budget": ("a person", None, IMMEDIATELY),
     "resource": ("a resource that is freed", "wait, or add a resource", IMMEDIATELY),
     "error": ("a person", None, NEVER),
 }
-#: What is suggested of that which is legal, in this order.
+#: The legal actions that are suggested, in this order.
 SUGGESTED = ("answer", "accept", "reject", "raise", "run", "resume", "retry", "dismiss", "cancel")
-#: By kind of a wait: who ends it, and how.
+#: By kind of wait: who ends it, and how.
 WAITS: Mapping[str, tuple[str, str]] = {
     "timer": ("detent", "wait"),
     "retry": ("detent", "wait"),
-    "signal": ("whoever sends the signal", "signal"),
+    "signal": ("the sender of the signal", "send the signal"),
     "subtasks": ("its subtasks", "wait"),
     "question": ("a person", "answer"),
     "confirmation": ("a person", "answer"),
     "budget": ("a person", "raise the budget, or cancel"),
-    "funds": ("a person, or a run that spends less than it holds", "raise the budget, or wait"),
+    "funds": ("a person, or a run that ends below its reservation", "raise the budget, or wait"),
     "resource": ("a resource that is freed", "wait, or add a resource"),
 }
 
@@ -97,7 +99,7 @@ def why_context(core: Core, view: Reading) -> WhyContext:
 
 
 def why(context: WhyContext, task: Task) -> dict[str, Any]:
-    """Every reason that a task is not moving, who can clear it, and what is legal."""
+    """Every reason why a task is not running, who can clear it, and the legal actions."""
     job = next((job for job, _ in context.view.jobs([task.job_id])), None) if task.job_id else None
     legal = actions_on(context.view, [task])[task.id]
     return {
@@ -120,11 +122,11 @@ def why_job(context: WhyContext, job: Job) -> dict[str, Any]:
     }
 
 
-# ---- of a task -------------------------------------------------------------------------------
+# ---- reasons of a task -----------------------------------------------------------------------
 
 
-def possible(context: WhyContext, task: Task) -> list[Suggestion]:
-    """Everything that a person can do about a task now, there and on the tasks in its way."""
+def legal_actions(context: WhyContext, task: Task) -> list[Suggestion]:
+    """The actions that a person can take now, on the task and on the tasks that it waits for."""
     legal = actions_on(context.view, [task])[task.id]
     found = [each for reason in _reasons(context, task, None, legal) for each in reason.actions]
     return list(dict.fromkeys([*found, *(Suggestion(name, task.id) for name in legal)]))
@@ -156,7 +158,7 @@ def _own(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
 
 
 def _in_words(task: Task, first: str | None, actions: Sequence[Suggestion]) -> str:
-    """What helps: nothing but time, or a verb, with the task that it is for if that is another."""
+    """The suggested actions as text: waiting, or actions with the ids of other tasks."""
     verbs: dict[str, list[str]] = {}
     for each in actions:
         verbs.setdefault(each.id, []).append(each.action)
@@ -164,7 +166,7 @@ def _in_words(task: Task, first: str | None, actions: Sequence[Suggestion]) -> s
         " or ".join(names) if task_id == task.id else f"{' or '.join(names)} {task_id}"
         for task_id, names in verbs.items()
     ]
-    return ", or ".join([*([first] if first else []), *parts]) or "delete it when it has ended"
+    return ", or ".join([*([first] if first else []), *parts]) or "delete it after it has ended"
 
 
 def _for_a_person(
@@ -202,17 +204,17 @@ def _dependencies(context: WhyContext, task: Task, legal: Sequence[str]) -> Reas
     found = [each for each, _ in context.view.tasks(task.depends_on)]
     waiting = [each for each in found if each.state not in DONE_TASK]
     failed = [each for each in waiting if has_failed(each)]
-    who = "a person" if failed else "what it depends on"
+    who = "a person" if failed else "the tasks that it depends on"
     actions = (*_about(context.view, failed, ("run", "resume", "retry")), *_own(task, legal))
     how = _in_words(task, None if failed else "wait", actions)
     detail = {"open": task.open_dependencies, "tasks": _named(waiting)}
-    return Reason("dependency", who, how, context.sometimes, detail, actions=actions)
+    return Reason("dependency", who, how, context.periodically, detail, actions=actions)
 
 
 def _about(
     view: Reading, others: Sequence[Task], verbs: Sequence[str] = ("resume", "retry", "dismiss")
 ) -> tuple[Suggestion, ...]:
-    """What can be done about other tasks, of which a few are named."""
+    """The legal ones of some actions on other tasks, at most `MAX_NAMED` of them."""
     legal = actions_on(view, others[:MAX_NAMED])
     return tuple(
         Suggestion(name, task_id)
@@ -223,7 +225,7 @@ def _about(
 
 
 def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
-    """Budgets of tasks above it that are spent; one of a task that has ended stays spent."""
+    """Suggestions to raise the spent budgets of the tasks above, unless those have ended."""
     for each in with_ancestors(view, task):
         ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
         if each.id != task.id and is_spent(each) and not ended:
@@ -231,7 +233,7 @@ def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
 
 
 def _unsettled(view: Reading, task: Task) -> list[Task]:
-    """The tasks below that it waits for."""
+    """The subtasks that the task waits for."""
     if task.open_subtasks == 0:
         return []
     below = dict.fromkeys(child for _, child in view.children([task.id]))
@@ -240,7 +242,7 @@ def _unsettled(view: Reading, task: Task) -> list[Task]:
 
 
 def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
-    """Subtasks that failed and are not settled: it will wait for each of them."""
+    """The failed subtasks that the task still waits for."""
     failed = [each for each in _unsettled(view, task) if has_failed(each)]
     suggested = _about(view, failed)
     for each in failed[:MAX_NAMED]:
@@ -259,18 +261,18 @@ def _failure(job: Job | None) -> dict[str, Any]:
 
 
 def _warnings(context: WhyContext, task: Task) -> Iterator[Reason]:
-    """Budgets of which most is spent; what is blocked by one says so already."""
+    """Budgets that are mostly spent, unless the task is blocked by its budget."""
     for each in with_ancestors(context.view, task) if task.blocked_by != "budget" else ():
         if is_warned(each.budget, each.spent):
             detail = {"task": each.id, "budget": each.budget, "spent": each.spent}
             yield Reason("budget_warning", "a person", "raise the budget", NEVER, detail)
 
 
-# ---- of a job --------------------------------------------------------------------------------
+# ---- reasons of a job ------------------------------------------------------------------------
 
 
-def _job_reasons(context: WhyContext, job: Job, told: str | None = None) -> Iterator[Reason]:
-    """`told` is the wait by which its task is blocked."""
+def _job_reasons(context: WhyContext, job: Job, reported: str | None = None) -> Iterator[Reason]:
+    """The reasons of a job, without the wait `reported`, which is a reason of its task."""
     if job.state == "queued":
         yield from _queued(context, job)
     elif job.state == "retrying":
@@ -278,7 +280,7 @@ def _job_reasons(context: WhyContext, job: Job, told: str | None = None) -> Iter
         yield Reason("retry", "detent", "wait, or retry now", IMMEDIATELY, detail, job.not_before)
     elif job.state in ("waiting", "parked"):
         waits: list[Wait] = list(context.view.waits([job.id]))
-        yield from (_wait(wait) for wait in waits if wait.name != told)
+        yield from (_wait(wait) for wait in waits if wait.name != reported)
     elif job.state == "running" and job.cancel_reason:
         detail = {"asked": job.cancel_reason, "worker": job.worker}
         yield Reason("cancelling", "the worker that runs it", "wait", IMMEDIATELY, detail)
@@ -307,7 +309,7 @@ def _queued(context: WhyContext, job: Job) -> Iterator[Reason]:
             Query("queue", {"rank": ("<", job.rank), "worker": None}), "worker"
         )
         detail = {"intent": job.intent, "ahead": sum(ahead.values())}
-        yield Reason("queued", "a worker that is free", "wait", IMMEDIATELY, detail)
+        yield Reason("queued", "a free worker", "wait", IMMEDIATELY, detail)
 
 
 def _keys(job: Job) -> list[str]:
@@ -320,19 +322,21 @@ def _paused(view: Reading, job: Job) -> Iterator[Reason]:
     for name in (EVERYTHING, *_keys(job)):
         row = limits.get(name, {})
         if row.get("paused"):
-            said = {field: row[field] for field in PAUSE[1:] if row.get(field)}
-            yield Reason("paused", "an operator", "resume", IMMEDIATELY, {"limit": name, **said})
+            pause = {field: row[field] for field in PAUSE[1:] if row.get(field)}
+            yield Reason(
+                "paused", "an operator", "end the pause", IMMEDIATELY, {"limit": name, **pause}
+            )
 
 
 def _full(view: Reading, job: Job) -> Iterator[Reason]:
-    """Limits on how many run at once, and on how many start in a time."""
+    """Concurrency limits and rate limits that are reached."""
     limits, now = view.rows("limits"), view.now()
     for name in _keys(job):
         row = limits.get(name, {"running": 1} if name.startswith("key:") else {})
         running = _running(view, name) if "running" in row else 0
         if "running" in row and running >= row["running"]:
             detail = {"limit": name, "most": row["running"], "running": running}
-            yield Reason("limit", "what runs under it now", "wait", IMMEDIATELY, detail)
+            yield Reason("limit", "the jobs that run under it", "wait", IMMEDIATELY, detail)
         window = view.rows("system_state").get(RATE + name) if "rate" in row else None
         ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
         if window is not None and window["started"] >= row["rate"] and now < ends_at:
@@ -347,25 +351,25 @@ def _running(view: Reading, name: str) -> int:
 
 
 def _needs(view: Reading, job: Job) -> frozenset[str]:
-    """The intents of which a worker must have one to claim the job, as the queue has them."""
+    """The intents of which a worker must have one to claim the job, from its row in the queue."""
     rows = view.page(Query("queue", {"job_id": job.id}, limit=1))
     return needs_of(rows[0]["lane"] if rows else job.intent)
 
 
 def _has_worker(context: WhyContext, needs: frozenset[str]) -> bool:
-    """A worker that has one of these intents has given a sign of life lately."""
-    lately = context.view.now() - 2 * context.lease_ms * 1_000
+    """Whether a live worker has one of these intents."""
+    alive_since = context.view.now() - 2 * context.lease_ms * 1_000
     return any(
-        not needs.isdisjoint(row.get("intents", ())) and row.get("seen_at", 0) >= lately
+        not needs.isdisjoint(row.get("intents", ())) and row.get("seen_at", 0) >= alive_since
         for row in context.view.rows("workers").values()
     )
 
 
 def _no_worker(job: Job, needs: frozenset[str]) -> Reason:
     detail: dict[str, Any] = {"intent": job.intent}
-    how = "start a worker for its intent"
+    how = f"start a worker for the intent {job.intent}"
     if job.plan_version > 0:
         detail["needs"] = sorted(needs)
         listed = ", ".join(detail["needs"])
-        how = f"start a worker that has one of the intents of its next steps: {listed}"
+        how = f"start a worker for one of the intents of its next steps: {listed}"
     return Reason("no_worker", "an operator", how, IMMEDIATELY, detail)
