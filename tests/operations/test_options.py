@@ -62,7 +62,7 @@ def test_every_option_was_tried_and_is_documented() -> None:
 
 def test_an_unknown_option_is_refused_and_nothing_is_stored() -> None:
     desk = Desk()
-    with pytest.raises(Invalid, match=r"options\.shell is not known") as refused:
+    with pytest.raises(Invalid, match=r"options\.shell is not a known option") as refused:
         desk.submit(options={"shell": "rm"})
     assert "max_rounds" in refused.value.allowed
     assert desk.head() == 0

@@ -1,4 +1,4 @@
-"""An errand: work on a thread of its own, done while this process holds the office for it."""
+"""A leader service: a thread that works while this process is the elected leader for its role."""
 
 import logging
 import threading
@@ -14,9 +14,10 @@ log = logging.getLogger("detent.integrations")
 
 
 class LeaderService:
-    """Runs a bounded piece of work whenever the log has grown, and from time to time.
+    """Calls `work` whenever the log has grown, and at least every `poll_s` seconds.
 
-    Work that answers True has more to do and is not made to wait.
+    `work` does a bounded amount of work. If it returns True, there is more to do, and it is called
+    again without a pause.
     """
 
     def __init__(
@@ -39,15 +40,15 @@ class LeaderService:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the piece at hand, and let another process go on."""
+        """Stop after the current call of `work`, and resign so that another process can lead."""
         self.stopping.set()
         self.core.store.ring()
         self._thread.join()
-        with suppress(DetentError):  # a store that is away lets the term run out
+        with suppress(DetentError):  # if the store is unavailable, the term expires
             self.election.resign()
 
     def run_once(self) -> bool:
-        """One piece of work, if this process is the elected one; whether there is more."""
+        """Call `work` once if this process leads; returns whether there is more to do."""
         now = self.election.acquire()
         return now is not None and bool(self.work(now))
 
@@ -63,5 +64,5 @@ class LeaderService:
                 log.warning("%s: %s", self.election.role, error)
                 self.stopping.wait(self.poll_s)
             except Exception:
-                log.exception("%s failed; it is tried again", self.election.role)
+                log.exception("%s failed; it will be retried", self.election.role)
                 self.stopping.wait(self.poll_s)

@@ -1,7 +1,7 @@
-"""MCP: agents use operations as tools and read tasks as resources, over stdio or over HTTP.
+"""The MCP server: agents call operations as tools and read tasks as resources, by stdio or HTTP.
 
-Each tool is an operation of the one list, under its own name and with its own scope. Needs the
-extra `mcp`, which is slow to import: whoever uses this module imports it when it is asked for.
+Each tool is an operation with its name and its scope. Needs the extra `mcp`, which is slow to
+import, so callers import this module only when it is needed.
 """
 
 import logging
@@ -31,9 +31,9 @@ log = logging.getLogger("detent.mcp")
 CLIENT_KEY = "detent.client"
 PAGE = 50
 INSTRUCTIONS = """\
-detent keeps tasks, runs them and remembers everything that happened. Submit work with submit_task,
-look at it with show_task, and wait for it with wait_task. A task that does not move says why with
-the tool why. A refused call has changed nothing and names what would be allowed.
+detent runs tasks durably and records every change. Submit work with submit_task, read it with
+show_task, and wait for it with wait_task. The tool why explains why a task is not running. A call
+that is refused changes nothing, and its error says what is allowed.
 """
 
 Context = ServerRequestContext[Any, Any]
@@ -41,11 +41,11 @@ Context = ServerRequestContext[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class McpClient:
-    """Who is connected: how it asks for operations, and the scopes that open tools to it."""
+    """A connected client: the function that calls operations for it, and its scopes."""
 
     ask: Ask
     scopes: frozenset[Scope]
-    #: Set when the server goes away, so that nobody goes on waiting.
+    #: Set when the server stops, so that waiting tools return.
     stopping: anyio.Event = field(default_factory=anyio.Event)
 
     def tools(self) -> Mapping[str, Tool]:
@@ -56,7 +56,7 @@ ClientOf = Callable[[Context], McpClient]
 
 
 def make_server(client_of: ClientOf) -> Server[Any]:
-    """A server that finds out for each request who asks."""
+    """An MCP server; `client_of` gives the client of each request."""
     handlers = RequestHandlers(client_of)
     return Server(
         "detent",
@@ -71,13 +71,13 @@ def make_server(client_of: ClientOf) -> Server[Any]:
 
 
 class RequestHandlers:
-    """Answers the requests of the protocol."""
+    """Handles the requests of the protocol."""
 
     def __init__(self, client_of: ClientOf) -> None:
         self.client_of = client_of
 
     async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
-        """The tools that the client's scopes open."""
+        """The tools that the client's scopes allow."""
         offered = self.client_of(ctx).tools().values()
         return types.ListToolsResult(tools=[_described(each) for each in offered])
 
@@ -113,7 +113,7 @@ class RequestHandlers:
     ) -> types.ReadResourceResult:
         found = resource_from(str(params.uri))
         if found is None:
-            raise MCPError(types.INVALID_PARAMS, f"There is nothing at {str(params.uri)[:200]!r}.")
+            raise MCPError(types.INVALID_PARAMS, f"There is no resource {str(params.uri)[:200]!r}.")
         resource, arguments = found
         answer = await _read(self.client_of(ctx), resource.operation, arguments)
         text = answer["text"] if resource.plain else _json(answer)
@@ -124,7 +124,7 @@ class RequestHandlers:
 
 
 async def _read(client: McpClient, operation: str, arguments: Mapping[str, Any]) -> Any:
-    """The answer of an operation to a request that has no tool's result to carry a refusal in."""
+    """The response of an operation to a resource request; errors become protocol errors."""
     try:
         _find(operation, client)
         return await client.ask(operation, arguments)
@@ -150,7 +150,7 @@ def _find(name: str, client: McpClient) -> Tool:
     return every[name]
 
 
-# ---- what goes over the wire -----------------------------------------------------------------
+# ---- protocol messages -----------------------------------------------------------------------
 
 
 def _described(tool: Tool) -> types.Tool:
@@ -169,7 +169,7 @@ def _result(
     answer: Any, *, is_error: bool = False, meta: Mapping[str, Any] | None = None
 ) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(text=_json(answer))]
-    # Through the encoder, so that what is shown as text and as a value cannot differ.
+    # Decoded from the text, so that the text and the structured content cannot differ.
     value = msgspec.json.decode(content[0].text)  # type: ignore[union-attr]
     return types.CallToolResult(
         content=content,
@@ -193,9 +193,9 @@ def _short(value: Any) -> Any:
 
 
 def _unexpected(name: str, error: Exception) -> dict[str, Any]:
-    """No traceback to a client: the log has it."""
+    """The error for an unexpected exception. The traceback is written to the log only."""
     log.error("the tool %s failed", name, exc_info=error)
-    return _problem(DetentError(f"{name} could not be carried out.", code="internal"))
+    return _problem(DetentError(f"{name} failed with an internal error.", code="internal"))
 
 
 def _listed(task: Mapping[str, Any]) -> types.Resource:
@@ -224,7 +224,7 @@ def _templates() -> "list[types.ResourceTemplate]":
 
 
 async def serve_stdio(client: McpClient) -> None:
-    """Serve one client on standard input and output until it leaves."""
+    """Serve one client on standard input and output until it disconnects."""
     server = make_server(lambda _: client)
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
@@ -234,7 +234,7 @@ async def serve_stdio(client: McpClient) -> None:
 
 
 class HttpTools:
-    """MCP on one path: every request stands for itself, with the rights of the token it brings."""
+    """MCP over HTTP, stateless: every request has the scopes of its own token."""
 
     def __init__(self, body_limit: int) -> None:
         self._manager = StreamableHTTPSessionManager(
@@ -247,7 +247,7 @@ class HttpTools:
         self._open = anyio.Event()
 
     async def run(self) -> None:
-        """Be open until `stop`; a task of its own must run this."""
+        """Accept requests until `stop`; must run in its own task."""
         async with self._manager.run():
             self._open.set()
             await self._stopping.wait()
@@ -260,7 +260,7 @@ class HttpTools:
         receive: Receive,
         send: Send,
     ) -> None:
-        """One request of a client."""
+        """Handle one request of a client."""
         await self._open.wait()
         scope[CLIENT_KEY] = McpClient(ask, scopes, self._stopping)
         await self._manager.handle_request(scope, receive, send)
@@ -270,6 +270,6 @@ class HttpTools:
 
 
 def _client_in(ctx: Context) -> McpClient:
-    assert ctx.request is not None, "every request over HTTP has one"
+    assert ctx.request is not None, "every message over HTTP has a request"
     client: McpClient = ctx.request.scope[CLIENT_KEY]
     return client

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: what happened, counted from the feed; how things stand, from counts.
+"""Metrics for Prometheus: counters from the event feed, and gauges from counts in the store.
 
-Every process that serves `/metrics` follows the whole log from its own start. Numbers of series
-are bounded: names that come after the bound are counted as `other`. Reads the store.
+Every process that serves `/metrics` follows the whole log from its own start. The number of series
+is bounded: names after the maximum are counted as `other`. Reads the store.
 """
 
 import threading
@@ -31,23 +31,23 @@ from detent.operations.thresholds import thresholds
 from detent.store.port import Logged, Query
 
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
-#: Different values that one label may have; all further ones together are `other`.
+#: The maximum number of values of one label; all further ones are counted as `other`.
 MAX_NAMES = 200
 OTHER = "other"
 BUCKETS_S = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400)
-#: Counts are taken at most this often, and cost at most this part of a second each second.
+#: The minimum interval between two counts of the store, and the maximum share of time they take.
 FRESH_S = 5.0
 SHARE = 0.05
 
-#: Requeues that are no new try: the delay of one that was counted is over, or nothing had failed.
+#: Reasons of requeues that are not retries: the retry was counted before, or nothing had failed.
 NO_RETRY = ("due", "released", "handed_back")
-#: A task's work has ended when it waits for review, too.
+#: The states that end a task's duration; waiting for review is one of them.
 TASK_OVER = OVER["task"] | {"ready"}
 RUN_OVER = LIFECYCLES["run"].terminal
 
 
 class Names:
-    """Lets a bounded number of different values through."""
+    """Bounds the number of values of a label: further values become `other`."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
         self._most = most
@@ -62,7 +62,7 @@ class Names:
 
 
 class EventMetrics:
-    """What is counted from the feed, each family under the name that dashboards know."""
+    """The counters and histograms that are updated from the feed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double every series
@@ -76,7 +76,7 @@ class EventMetrics:
         self.transitions = {
             level: counter(
                 f"{level}_state_transitions_total",
-                f"Moves of {level}s from state to state",
+                f"State transitions of {level}s",
                 "step_id" if level == "step" else "intent",
                 "from_state",
                 "to_state",
@@ -84,40 +84,49 @@ class EventMetrics:
             for level in ("step", "run", "job", "task")
         }
         self.retries = {
-            level: counter(f"{level}_retries_total", f"Further tries of {level}s", "intent")
+            level: counter(f"{level}_retries_total", f"Retries of {level}s", "intent")
             for level in ("run", "job", "task")
         }
         self.step_retries = counter(
-            "step_retries_total", "Further tries of steps", "step_id", "capability"
+            "step_retries_total", "Retries of steps", "step_id", "capability"
         )
         self.durations = {
             "task": histogram(
-                "task_duration_seconds", "From submitting a task to its end", "intent", "status"
+                "task_duration_seconds",
+                "Time from the submission of a task to its end",
+                "intent",
+                "status",
             ),
             "job": histogram(
-                "job_duration_seconds", "From making a job to its end", "intent", "status"
+                "job_duration_seconds",
+                "Time from the creation of a job to its end",
+                "intent",
+                "status",
             ),
             "run": histogram(
-                "run_duration_seconds", "From the start of a run to its end", "intent", "status"
+                "run_duration_seconds",
+                "Time from the start of a run to its end",
+                "intent",
+                "status",
             ),
         }
         self.step_durations = histogram(
-            "step_duration_seconds", "How long a step ran", "step_id", "capability", "status"
+            "step_duration_seconds", "Duration of a step", "step_id", "capability", "status"
         )
-        self.claims = counter("detent_claims_total", "Jobs that workers have claimed", "intent")
+        self.claims = counter("detent_claims_total", "Jobs that workers claimed", "intent")
         self.reclaims = counter(
-            "detent_reclaims_total", "Jobs taken back from a worker that was lost", "intent"
+            "detent_reclaims_total", "Jobs reclaimed from lost workers", "intent"
         )
         self.dismissed = counter(
             "detent_subtasks_dismissed_total",
-            "Failed subtasks that people have dismissed",
+            "Failed subtasks that people dismissed",
             "intent",
         )
-        self.cost = counter("detent_cost_usd_total", "Money that runs have spent", "intent")
+        self.cost = counter("detent_cost_usd_total", "Cost of runs in dollars", "intent")
 
 
 class Metrics:
-    """Follows the feed on a thread of its own. `page` is what `/metrics` answers."""
+    """Follows the feed on its own thread. `page` is the response of `/metrics`."""
 
     media_type = MEDIA_TYPE
 
@@ -144,28 +153,28 @@ class Metrics:
         return generate_latest(self.registry)
 
     def observe(self, batch: Sequence[Logged]) -> None:
-        """Count what a piece of the log says: all of it, or after a failure nothing."""
+        """Update the metrics from a batch of events; from none of them if there is an error."""
         for transition in self._tracker.transitions(batch):
             if transition.level in OBSERVED:
                 OBSERVED[transition.level](self, transition)
 
     def _counted_here(self) -> Iterable[Metric]:
-        """What this process has counted itself."""
+        """The counters of this process."""
         requests = CounterMetricFamily(
             "detent_http_requests",
-            "Requests that this gateway has answered",
+            "Requests to this gateway",
             labels=["method", "path", "status"],
         )
         for key, count in sorted(self.requests.copy().items()):
             requests.add_metric(key, count)
         passes = CounterMetricFamily(
-            "detent_keeper_passes", "Passes of this process's keeper", labels=["duty"]
+            "detent_keeper_passes", "Passes of the keeper in this process", labels=["duty"]
         )
         for duty, count in sorted(dict(self._duties).items()):
             passes.add_metric([duty], count)
         refused = CounterMetricFamily(
             "detent_stale_writes_refused",
-            "Reports of this process's workers that came after their lease was taken away",
+            "Reports that were refused because the worker had lost its lease",
             value=self.core.engine.refused["stale_fence"],
         )
         return [requests, passes, refused]
@@ -213,7 +222,7 @@ class Metrics:
 
     def _task(self, transition: Transition) -> None:
         intent = self._intent(transition)
-        # An event of every task above the subtask: counted once, at the top.
+        # Every task above the subtask has this event; it is counted once, for the root task.
         if transition.logged.name == "subtask_dismissed" and transition.stream.parent_id is None:
             self._counters.dismissed.labels(intent).inc()
         again = transition.logged.name == "task_unblocked" and transition.fields.reason == "retry"
@@ -242,13 +251,14 @@ OBSERVED: Mapping[str, Callable[[Metrics, Transition], None]] = {
 }
 
 
-# ---- how things stand ------------------------------------------------------------------------
+# ---- gauges ----------------------------------------------------------------------------------
 
 
 class StoreCollector(Collector):
-    """Counts of the store, taken when somebody asks and kept for a while; and what processes count.
+    """Collects counts of the store when the metrics are scraped, and the counters of this process.
 
-    The longer a count takes, the longer it is kept: being watched costs a bounded share.
+    The counts are cached. The longer counting takes, the longer they are cached, so that scraping
+    takes a bounded share of the time.
     """
 
     def __init__(self, core: Core, here: Callable[[], Iterable[Metric]]) -> None:
@@ -259,7 +269,7 @@ class StoreCollector(Collector):
         self._until = float("-inf")
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: counting the store to learn the names would be too much for a start."""
+        """No metrics: the names are not known without counting the store."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -280,20 +290,20 @@ def _gauge(name: str, meaning: str, values: Mapping[str, float], label: str) -> 
 
 
 def by_state(core: Core) -> Iterable[Metric]:
-    """How many of each level are in each state."""
+    """The numbers of steps, runs, jobs and tasks by state."""
     with core.store.read() as view:
         counts = {
             table: view.count_by(Query(table), "state")
             for table in ("steps", "runs", "jobs", "tasks")
         }
     return [
-        _gauge(f"{table}_by_state", f"How many {table} are in each state", states, "state")
+        _gauge(f"{table}_by_state", f"Number of {table} by state", states, "state")
         for table, states in counts.items()
     ]
 
 
 def queue(core: Core) -> Iterable[Metric]:
-    """How long the queue is, and how long its oldest work has waited."""
+    """The length of the queue, the age of its oldest job, and whether a keeper is elected."""
     with core.store.read() as view:
         now = view.now()
         oldest = view.page(Query("jobs", {"state": "queued"}, "queued_at", limit=1))
@@ -301,33 +311,33 @@ def queue(core: Core) -> Iterable[Metric]:
     age = (now - oldest[0]["queued_at"]) / 1_000_000 if oldest else 0.0
     lengths = {name: float(count) for name, count in status(core, OWNER)["byPriority"].items()}
     return [
-        _gauge("detent_queue_length", "Work that waits, by priority", lengths, "priority"),
-        GaugeMetricFamily(
-            "detent_queue_age_seconds", "How long the oldest queued job has waited", value=age
-        ),
+        _gauge("detent_queue_length", "Queued tasks and jobs by priority", lengths, "priority"),
+        GaugeMetricFamily("detent_queue_age_seconds", "Age of the oldest queued job", value=age),
         GaugeMetricFamily(
             "detent_keeper_elected",
-            "1 while some keeper holds the office",
+            "1 while a keeper is the elected leader",
             value=int(keeper.get("until", 0) > now),
         ),
     ]
 
 
 def health(core: Core) -> Iterable[Metric]:
-    """The figures that the verdict is about, and the verdict."""
+    """The health and the figures from which it is judged."""
     found = figures(core)
     verdict = judge(found, thresholds(core.settings)).verdict.value
     verdicts = {each: float(each == verdict) for each in ("ok", "degraded", "unhealthy")}
     return [
-        _gauge("detent_health", "1 for the verdict that holds now", verdicts, "verdict"),
+        _gauge("detent_health", "1 for the current verdict", verdicts, "verdict"),
         GaugeMetricFamily(
-            "detent_success_ratio", "Runs of 24 h that ended well", value=_ratio(found)
+            "detent_success_ratio", "Share of succeeded runs in 24 h", value=_ratio(found)
         ),
         GaugeMetricFamily(
-            "detent_failed_runs", "Runs of 24 h that failed or timed out", value=found.failures
+            "detent_failed_runs", "Failed and timed-out runs in 24 h", value=found.failures
         ),
         GaugeMetricFamily(
-            "detent_blocked_tasks", "Blocked tasks that do not wait for people", value=found.blocked
+            "detent_blocked_tasks",
+            "Blocked tasks that do not wait for a person",
+            value=found.blocked,
         ),
         GaugeMetricFamily(
             "detent_waiting_for_people",

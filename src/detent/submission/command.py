@@ -1,4 +1,4 @@
-"""From a request to the kernel command that carries it out, with its idempotency key.
+"""Builds the kernel command of a request, with its idempotency key.
 
 Subtasks of a run are in `subtask`.
 """
@@ -41,7 +41,7 @@ LIFECYCLES = ("board", "review")
 
 
 class Submission(NamedTuple):
-    """A command that may be submitted. `fresh`: its id was just made."""
+    """A checked command. `fresh`: its id was generated, so no row with this id can exist."""
 
     command: c.SubmitTask | c.SubmitJob
     actor: c.Actor
@@ -49,7 +49,7 @@ class Submission(NamedTuple):
     fresh: bool = True
 
     def ask(self) -> Ask:
-        """What the engine is asked."""
+        """The request to the engine."""
         return Ask(self.command, self.actor, self.key, self.fresh)
 
 
@@ -139,7 +139,7 @@ def payload_of(context: Context, request: Request, row: Mapping[str, Any]) -> An
 
 
 def start_of(request: Request) -> dict[str, Any]:
-    """The fields of a command that say before which time it does not start."""
+    """The fields of a command for its earliest start."""
     return {} if request.not_before is None else delay_from(request.not_before)._asdict()
 
 
@@ -169,5 +169,5 @@ def key_for(project: str, request: Any, prefix: str = "") -> Idempotency | None:
 
 
 def digest(body: object) -> str:
-    """One text for one body, whatever the order of its fields."""
+    """A digest of a body that does not depend on the order of its fields."""
     return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
