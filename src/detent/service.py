@@ -32,10 +32,10 @@ from detent.keeper import (
     unblocker,
 )
 from detent.keeper.keeper import Duty, Keeper
-from detent.keeper.run_directories import Directories
+from detent.keeper.run_directories import RunDirectorySweeper
 from detent.operations import OPERATIONS
 from detent.operations.context import Core
-from detent.operations.limits import keep_limits
+from detent.operations.limits import save_limits
 from detent.operations.opener import open_core as open_core
 from detent.settings import Settings
 from detent.worker.app import App, load_app
@@ -79,12 +79,12 @@ class Service:
         self.server = Server(core, self.metrics, mcp_tools) if gateway else None
         self.state = state_file.StateWriter(core) if keeper else None
         self.outside = outside(core) if keeper else []
-        self.directories = Directories(core, forget) if worker or keeper else None
+        self.directories = RunDirectorySweeper(core, forget) if worker or keeper else None
         self._up: list[Part] = []
 
     def start(self) -> None:
         """Start every part; the worker last, because agents that it starts ask the gateway."""
-        keep_limits(self.core)
+        save_limits(self.core)
         for part in (self.keeper, self.state, self.metrics, *self.outside, self.directories):
             self._start(part)
         if self.server is not None:

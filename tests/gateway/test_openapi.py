@@ -130,7 +130,7 @@ def test_answer_examples_fit_their_shapes(document: Json) -> None:
 
 def fits(operation: Operation, answer: Any) -> bool:
     """Whether the answer has its declared shape, and no field beside it."""
-    checked = TypeAdapter(operation.answer).validate_python(answer, strict=True)
+    checked = TypeAdapter(operation.response).validate_python(answer, strict=True)
     return bool(json.loads(json.dumps(checked)) == answer)
 
 

@@ -19,7 +19,7 @@ from detent.integrations.mcp_tools import OFFERED, WAIT
 from detent.kernel import commands as c
 from detent.operations import registry
 from detent.operations.registry import OPERATIONS, Scope
-from detent.operations.run_reports import asked
+from detent.operations.run_reports import recorded_question
 from detent.operations.run_tokens import issue_run_token
 from detent.service import mcp_tools
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
@@ -162,7 +162,7 @@ async def test_a_run_does_its_own_things_and_nothing_else(gateway: Installation)
             client, "own_question", text="Which colour?", options=["red", "blue"], other=True
         )
         with gateway.core.store.read() as view:
-            question = asked(view, claimed.job.id, run_id)
+            question = recorded_question(view, claimed.job.id, run_id)
         assert question == {"text": "Which colour?", "options": ["red", "blue"], "other": True}
         for tool in ("show_task", "accept_task", "answer_task", "cancel_task"):
             problem = await refused(client, tool, task_id=made)

@@ -8,7 +8,7 @@ from detent.errors import Invalid, Refused
 from detent.integrations.metrics import Metrics
 from detent.integrations.webhook_bodies import line
 from detent.keeper import timers
-from detent.operations.limits import keep_limits, limits_from
+from detent.operations.limits import limits_from, save_limits
 from detent.store.port import TRIMMED
 from detent.views import event as shown_event
 from detent.views import utc
@@ -98,7 +98,7 @@ def test_what_the_file_changes_is_an_event_and_what_it_keeps_is_none(desk: Desk)
     second = {"intent:build": {"running": 3}, "project:p": {"rate": 1, "per_s": 60}}
     for tables in (first, first, second, second, {}):
         desk.core.limits = limits_from({"limits": tables})
-        keep_limits(desk.core)
+        save_limits(desk.core)
     assert [(subject, name) for subject, name, _ in said(desk)] == [
         ("intent:build", "limit_set"),
         ("key:k", "pause_set"),

@@ -82,7 +82,10 @@ def test_a_dependency_is_waited_for_and_named(desk: Desk) -> None:
     assert [each.job.task_id for each in desk.claims()] == [first]
     reason = desk.reasons(second)["dependency"]
     assert reason["detail"]["tasks"] == [{"id": first, "state": "running"}]
-    assert (reason["cleared_by"], "300 s" in reason["looks_again"]) == ("what it depends on", True)
+    assert (reason["cleared_by"], "300 s" in reason["looks_again"]) == (
+        "the tasks that it depends on",
+        True,
+    )
 
 
 def test_a_failed_dependency_says_what_to_run_again(desk: Desk) -> None:

@@ -164,7 +164,7 @@ def _everything_explained(auditor: Auditor) -> None:
     """Work that has not ended says why."""
     tasks = [task for task in auditor.world.tasks.values() if task.state not in ENDED]
     with auditor.store.read() as view:
-        look = why_reasons.Look(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
+        look = why_reasons.WhyContext(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
         for task in tasks[-MAX_ASKED:]:
             if not why_reasons.why(look, task)["reasons"]:
                 raise Violation(f"why: {task.id} is {task.state}, and nobody can say why")

@@ -30,7 +30,7 @@ class VirtualKeeper:
         while True:
             self.process.store.begin()
             with suppress(Unavailable):
-                keeper.pass_once()
+                keeper.run_once()
             self.process.auditor.look()
             yield
 

@@ -39,7 +39,7 @@ def _served() -> Any:
     try:
         import anyio
 
-        from detent.integrations.mcp_server import Guest, serve_stdio
+        from detent.integrations.mcp_server import McpClient, serve_stdio
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f"MCP is not installed here: {error.name} is missing.",
@@ -56,7 +56,7 @@ def _served() -> Any:
                 return await anyio.to_thread.run_sync(asked)
 
         async def main() -> None:
-            await serve_stdio(Guest(ask, frozenset(map(Scope, scopes))))
+            await serve_stdio(McpClient(ask, frozenset(map(Scope, scopes))))
 
         turn = anyio.Lock()
         anyio.run(main)

@@ -19,7 +19,7 @@ from detent.kernel.commands import Actor
 from detent.kernel.evolve.limit import IN_FILE, Row, paused
 from detent.kernel.world import World
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.history import events_before, moment_from
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
@@ -96,7 +96,7 @@ def pause(
     """
     name = _name(caller, intent, project, key)
     if intent is not None:
-        known(intent, core.known_intents(), "intent", "unknown_intent")
+        check_choice(intent, core.known_intents(), "intent", "unknown_intent")
     for_us = None if for_s is None else for_s * S_US
     row = core.engine.do(lc.SetPause(name, reason, for_us), caller.actor)
     return _shown(name, row)
@@ -163,7 +163,7 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
     return row
 
 
-def keep_limits(core: Core) -> None:
+def save_limits(core: Core) -> None:
     """Bring the table to what the file says; what the file has dropped is ended."""
     with core.store.read() as view:
         rows = view.rows("limits")
