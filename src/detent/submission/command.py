@@ -16,7 +16,8 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
-from detent.submission.checks import check_choice, (
+from detent.submission.checks import (
+    check_choice,
     check_resources,
     intent_row,
     project_of,
