@@ -62,6 +62,29 @@ def test_a_run_is_about_plans_resources_and_money_too() -> None:
     assert all(STEPS // every >= 1 for every in FLOORS.values())
 
 
+def test_a_run_is_about_pauses_rates_and_schedules_too() -> None:
+    wanted = {"pauses", "pauses expired", "starts under a rate", "schedules fired"}
+    assert wanted < FLOORS.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pause-is-ignored-by-claims", "has started while"),
+        ("pause-ends-without-an-event", "has started while"),
+        ("rate-is-not-kept", "starts under"),
+        ("schedule-fires-twice", "has fired"),
+        ("interval-drifts", "schedules: often has fired"),
+    ],
+)
+def test_limits_and_schedules_are_caught_by_their_own_books(name: str, said: str) -> None:
+    """By the rule that the mutant breaks, and not by another that it happens to break as well."""
+    runs = (simulate(seed, MUTANT_STEPS, name) for seed in MUTANT_SEEDS)
+    caught = next((run for run in runs if run.failure), None)
+    assert caught is not None
+    assert said in str(caught.failure)
+
+
 def test_a_failure_prints_the_command_that_replays_it() -> None:
     arguments = ["--seed", "0", "--steps", "200", "--mutant", "attempts-not-counted"]
     shown = CliRunner().invoke(main, arguments)

@@ -29,6 +29,7 @@ from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.world import World
 from detent.store.port import Due, Writing
+from verification.simulation.mutants_limits import LIMITS
 from verification.simulation.mutants_plans import PLANS
 from verification.simulation.mutants_time import TIME
 from verification.simulation.mutants_unseen import UNSEEN
@@ -220,6 +221,7 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
         *UNSEEN,
         *PLANS,
         *TIME,
+        *LIMITS,
     )
 }
 

@@ -6,21 +6,24 @@ transactions, and others may have turns of their own in between.
 """
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 from unittest.mock import patch
 
 from detent.errors import DetentError
 from detent.store.sqlite import SqliteStore
+from detent.submission import command
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.worker import active_run
 from verification.memory_directory import directory_in_memory
 from verification.simulation import time_books
 from verification.simulation.auditor import Auditor
-from verification.simulation.final_checks import end_in_peace
+from verification.simulation.final_checks import end_in_peace, put_schedule
 from verification.simulation.injected_faults import Died, Faults, Violation
 from verification.simulation.mutants import mutated
 from verification.simulation.planned_work import ABILITIES, INTENTS, RESOURCES, STEP_INTENTS
@@ -96,6 +99,7 @@ class Run:
         self.clients = [Client(self._process(f"c{n}"), self.rng) for n in range(CLIENTS)]
         self.keepers = [VirtualKeeper(self._process(f"k{n}")) for n in range(KEEPERS)]
         self.readers = [Reader(self._process(f"r{n}")) for n in range(READERS)]
+        put_schedule(self.auditor)
         cast: list[Actor] = [*self.workers, *self.workers, *self.clients, *self.clients]
         cast += [*self.keepers, *self.readers]
         players = {id(actor): Player(actor) for actor in cast}
@@ -122,6 +126,7 @@ class Run:
         finally:
             self.auditor.counts["steps"] = self.faults.steps
             self.auditor.counts.update(self.auditor.plans.counts)
+            self.auditor.counts.update(self.auditor.limits.counts)
             outcome.counts.update(self.auditor.counts)
         self.faults.on = False
         end_in_peace(self.auditor, self.clock, self.workers, self.keepers, self.readers)
@@ -177,10 +182,22 @@ class Run:
             self.times.jump(self._jumps.randrange(LEASE_US * 2))
 
 
+@contextmanager
+def _ids_in_order() -> Iterator[None]:
+    """What schedules submit has ids that follow from the run alone."""
+    serial = count(1)
+    with patch.object(command, "new_id", lambda: f"s-{next(serial)}"):
+        yield
+
+
 def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
     """Run one seed; a broken promise is in the outcome, with what was counted until then."""
     outcome = Outcome(seed, steps, mutant=mutant)
-    with mutated(mutant), directory_in_memory("detent-simulation-") as directory:
+    with (
+        mutated(mutant),
+        _ids_in_order(),
+        directory_in_memory("detent-simulation-") as directory,
+    ):
         run = Run(seed, directory / "simulation.db")
         own_clock = patch.object(active_run, "since_boot_s", lambda: time_books.own_s(run.clock))
         own_clock.start()
