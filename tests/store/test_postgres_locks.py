@@ -17,7 +17,7 @@ from detent.engine import Ask, Claimed, Engine, due_timers
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.store.port import Abilities, Writing
+from detent.store.port import Abilities, WriteTransaction
 from detent.store.postgres.claims import Floors, Wish
 from detent.store.postgres.connection import numbered
 from detent.store.postgres.reader import SQL
@@ -231,7 +231,7 @@ def test_work_whose_claim_was_undone_is_claimed(postgres_url: str) -> None:
     with opened(postgres_url) as engine, opened(postgres_url) as other:
         first, second = submit_job(engine), submit_job(engine)
 
-        def claim_and_drop(tx: Writing) -> None:
+        def claim_and_drop(tx: WriteTransaction) -> None:
             (held,) = tx.claimable(Abilities(), 1, tx.now())
             assert held.job_id == first
             assert claim_one(other).job.id == second

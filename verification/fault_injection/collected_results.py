@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from detent.store.log_walk import batches
-from detent.store.port import Logged, Query, Reading, Store
+from detent.store.port import Logged, Query, ReadTransaction, Store
 from detent.testing.audit import audit
 from verification.fault_injection import client_history
 from verification.fault_injection.checker import Evidence, Seen, problems
@@ -60,5 +60,5 @@ def _seen(event: Logged) -> Seen:
     )
 
 
-def _states(view: Reading, table: str) -> dict[str, str]:
+def _states(view: ReadTransaction, table: str) -> dict[str, str]:
     return {row["id"]: row["state"] for row in view.page(Query(table, limit=FAR))}

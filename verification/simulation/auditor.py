@@ -18,7 +18,7 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
-from detent.store.port import Logged, Reading
+from detent.store.port import Logged, ReadTransaction
 from detent.store.sqlite import SqliteStore
 from detent.testing import settlement
 from verification.model_search.observer import Witness, keep
@@ -344,7 +344,7 @@ class Auditor:
             raise Violation(f"P8: the log cannot be folded: {error}") from error
         self.world.merge(folded, records)
 
-    def _compare(self, view: Reading, streams: set[str]) -> None:
+    def _compare(self, view: ReadTransaction, streams: set[str]) -> None:
         """P8: at every commit the rows are what the log says."""
         for found in (view.tasks(streams), view.jobs(streams)):
             for row, version in found:
@@ -355,7 +355,7 @@ class Auditor:
         if planned:
             self._compare_plans(view, planned)
 
-    def _compare_plans(self, view: Reading, job_ids: list[str]) -> None:
+    def _compare_plans(self, view: ReadTransaction, job_ids: list[str]) -> None:
         """The same of steps, and what is held by the rows is held by the books."""
         for step in view.steps(job_ids):
             folded = self.world.part(STEPS, step.job_id, step.name)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 from detent.errors import Unavailable
-from detent.store.port import Reading, Store, Writing
+from detent.store.port import ReadTransaction, Store, WriteTransaction
 
 
 class Died(BaseException):
@@ -97,13 +97,13 @@ class FaultyStore:
         self._faults.steps += 1
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self) -> Iterator[ReadTransaction]:
         self._gap()
         with self._store.read() as view:
             yield view
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
+    def write(self) -> Iterator[WriteTransaction]:
         self._gap()
         fate = self._faults.fate()
         with self._store.write() as tx:

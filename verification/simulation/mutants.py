@@ -27,7 +27,7 @@ from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.world import World
-from detent.store.port import Due, Writing
+from detent.store.port import Due, WriteTransaction
 from verification.simulation.mutants_plans import PLANS
 from verification.simulation.mutants_unseen import UNSEEN
 
@@ -95,7 +95,11 @@ def claim_without_lock() -> Patches:
 
 
 def _claim_seen(
-    tx: Writing, ask: ClaimAsk, commands: list[c.ClaimJob], world: World, lifetimes: Lifetimes
+    tx: WriteTransaction,
+    ask: ClaimAsk,
+    commands: list[c.ClaimJob],
+    world: World,
+    lifetimes: Lifetimes,
 ) -> list[Claimed]:
     """Only what would collide in the tables is taken afresh: versions, and the run's number."""
     for found in (tx.jobs(list(world.jobs)), tx.tasks(list(world.tasks))):
@@ -128,7 +132,7 @@ def reclaim_from_a_stale_snapshot() -> Patches:
     run, soon_us = due_timers.run, 4_000_000
     noted: WeakKeyDictionary[Lifetimes, tuple[int, Due]] = WeakKeyDictionary()
 
-    def run_late(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
+    def run_late(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
         now = tx.now()
         at, before = noted.get(lifetimes, (now, Due((), (), ())))
         found = tx.due(limit, now)

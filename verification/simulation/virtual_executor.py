@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from detent.engine import Ask, Claimed
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 from detent.worker.active_run import Attempt, Hold, Stop
 from detent.worker.engine_client import Line, never
 from detent.worker.executor import UNKNOWN_CRITIC
@@ -50,7 +50,7 @@ class AuditedLine(Line):
         super().__init__(process.engine, process.name)
         self.process = process
 
-    def read(self) -> AbstractContextManager[Reading]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         self.process.store.begin()
         return super().read()
 

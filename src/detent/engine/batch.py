@@ -12,7 +12,7 @@ from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
-from detent.store.port import Key, Writing
+from detent.store.port import Key, WriteTransaction
 
 Result = Answer | DetentError
 
@@ -25,7 +25,7 @@ class Lifetimes:
     key_lifetime_us: int = 7 * 86_400_000_000
 
 
-def run(tx: Writing, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
+def run(tx: WriteTransaction, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
     """Decide the commands in order; each sees what those before it did."""
     wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
     wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
@@ -72,7 +72,7 @@ def _first_answer(ask: Ask, first: Key) -> Answer:
     return Answer(first.answer, repeated=True)
 
 
-def _known_keys(tx: Writing, asks: Sequence[Ask], now: int) -> dict[tuple[str, str], Key]:
+def _known_keys(tx: WriteTransaction, asks: Sequence[Ask], now: int) -> dict[tuple[str, str], Key]:
     wanted = {(ask.key.project, ask.key.key) for ask in asks if ask.key is not None}
     return {(key.project, key.key): key for key in tx.keys(wanted, now)} if wanted else {}
 

@@ -12,7 +12,7 @@ from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
-from detent.store.port import Abilities, Candidate, Writing
+from detent.store.port import Abilities, Candidate, WriteTransaction
 
 
 class Sessions(NamedTuple):
@@ -35,7 +35,7 @@ class ClaimAsk(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
+def run(tx: WriteTransaction, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
     """What was claimed; jobs that others hold or that a limit holds back stay where they are."""
     chosen = _choose(tx, ask)
     if not chosen:
@@ -49,7 +49,7 @@ def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
     return [_claimed(ledger, grant, payloads) for grant in grants]
 
 
-def _choose(tx: Writing, ask: ClaimAsk) -> list[Candidate]:
+def _choose(tx: WriteTransaction, ask: ClaimAsk) -> list[Candidate]:
     """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
     room = Room(tx, ask.worker)
     now = tx.now()
@@ -71,7 +71,7 @@ def _choose(tx: Writing, ask: ClaimAsk) -> list[Candidate]:
 
 
 def _held_elsewhere(
-    tx: Writing, sessions: Sessions, candidates: Iterable[Candidate], now: int
+    tx: WriteTransaction, sessions: Sessions, candidates: Iterable[Candidate], now: int
 ) -> set[str]:
     """Jobs whose agent session lives elsewhere, while its holder may still come for them."""
     ids = [each.job_id for each in candidates if each.intent in sessions.intents]
@@ -88,7 +88,7 @@ def _held_elsewhere(
     }
 
 
-def waiting(tx: Writing, ask: ClaimAsk) -> bool:
+def waiting(tx: WriteTransaction, ask: ClaimAsk) -> bool:
     """Whether anything could be claimed now, within every limit; nothing is taken."""
     room = Room(tx, ask.worker)
     if room.paused:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from detent.store.port import Candidate, Writing
+from detent.store.port import Candidate, WriteTransaction
 
 S_US = 1_000_000
 #: How the row of `system_state` begins that keeps the window of a rate; the limit's name follows.
@@ -20,7 +20,7 @@ RATE = "rate:"
 class Room:
     """Counts what is let in; without any limit this costs one small read."""
 
-    def __init__(self, tx: Writing, worker: str) -> None:
+    def __init__(self, tx: WriteTransaction, worker: str) -> None:
         self.tx = tx
         # First of all: over a connection the transaction begins together with what it asks first.
         self.rows: Mapping[str, Any] = tx.rows("limits")
@@ -72,7 +72,7 @@ class Room:
 class _Rates:
     """At most so many starts in each window of time; the windows are kept in `system_state`."""
 
-    def __init__(self, tx: Writing, rows: Mapping[str, Any], now: int) -> None:
+    def __init__(self, tx: WriteTransaction, rows: Mapping[str, Any], now: int) -> None:
         self.rates = {name: row for name, row in rows.items() if "rate" in row}
         state = tx.rows("system_state") if self.rates else {}
         self.windows = {name: self._window(name, state, now) for name in self.rates}
@@ -103,7 +103,7 @@ class _Rates:
         most: int = self.rates[name]["rate"]
         return self.windows[name]["started"] < most
 
-    def keep(self, tx: Writing) -> None:
+    def keep(self, tx: WriteTransaction) -> None:
         if self.used:
             tx.put_rows("system_state", {RATE + name: self.windows[name] for name in self.used})
 

@@ -18,7 +18,7 @@ from detent.engine.claims import ClaimAsk
 from detent.engine.types import Ask, Claimed
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
-from detent.store.port import Store, Writing
+from detent.store.port import Store, WriteTransaction
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
 MAX_COMMANDS = 1_000
@@ -81,7 +81,7 @@ class Engine:
         with self.store.write() as tx:
             return tx.renew(worker, grants, tx.now() + self.lifetimes.lease_us)
 
-    def within(self, work: Callable[[Writing], T]) -> T:
+    def within(self, work: Callable[[WriteTransaction], T]) -> T:
         """Run a piece of work in a write transaction of its own, in turn with the batches.
 
         Work that did something answers so: the bell is rung only then, or pollers would wake each

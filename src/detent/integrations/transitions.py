@@ -13,7 +13,7 @@ import msgspec
 
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.port import Logged, Reading, Store
+from detent.store.port import Logged, ReadTransaction, Store
 
 #: Streams that are remembered at once, and events of one that are read to remember it.
 MAX_STREAMS = 10_000
@@ -188,7 +188,7 @@ class Tracker:
                 for each in unknown:
                     self._read(view, each)
 
-    def _read(self, view: Reading, upto: Logged) -> None:
+    def _read(self, view: ReadTransaction, upto: Logged) -> None:
         """Remember a stream once all of its beginning is read."""
         before = upto.position - 1
         stream = Stream()

@@ -21,11 +21,11 @@ from detent.store.port import (
     TOMBSTONES,
     TRIMMED,
     Logged,
-    LogReading,
+    LogReader,
     Query,
     QueueRow,
-    Reading,
-    Writing,
+    ReadTransaction,
+    WriteTransaction,
 )
 
 #: Later than anything that can be due.
@@ -78,7 +78,7 @@ class Folded:
         return stream not in self.deleted and stream not in self.unread
 
 
-def differences(view: Reading) -> list[Difference]:
+def differences(view: ReadTransaction) -> list[Difference]:
     """Everything in which the rows differ from the log, and what is wrong with the log itself."""
     folded = fold(view)
     return [*folded.flaws, *row_differences(view, folded)]
@@ -87,7 +87,7 @@ def differences(view: Reading) -> list[Difference]:
 # ---- folding ---------------------------------------------------------------------------------
 
 
-def fold(view: LogReading, progress: Callable[[str, int], None] | None = None) -> Folded:
+def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) -> Folded:
     """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on.
 
     Some events at a time are in memory; what grows is what the rows would be.
@@ -160,7 +160,7 @@ def _note(folded: Folded, record: e.Record) -> None:
 # ---- comparing -------------------------------------------------------------------------------
 
 
-def row_differences(view: Reading, folded: Folded) -> Iterator[Difference]:
+def row_differences(view: ReadTransaction, folded: Folded) -> Iterator[Difference]:
     """Every row that is missing, not wanted, or different in a column."""
     jobs = [job.id for job in folded.jobs()]
     owners = {run: job for job in jobs for run in folded.world.parts_of(RUNS, job)}
@@ -194,7 +194,7 @@ def _compare(folded: Folded, kind: str, expected: Rows, found: Rows) -> Iterator
                 yield Difference(stream, position, what, name, wanted, row.get(name))
 
 
-def _listed(view: Reading, table: str, stream: str = "") -> Rows:
+def _listed(view: ReadTransaction, table: str, stream: str = "") -> Rows:
     """A whole table, page by page, keyed by the stream and by what identifies a row within it."""
     key = LISTED[table]
     order = stream or key
@@ -234,7 +234,7 @@ def _expected_jobs(folded: Folded) -> Rows:
     }
 
 
-def _queue(view: Reading, folded: Folded) -> tuple[Rows, Rows]:
+def _queue(view: ReadTransaction, folded: Folded) -> tuple[Rows, Rows]:
     """What the log says and what is there."""
     found = _listed(view, "queue")
     old = {row["job_id"] for row in found.values() if row["lane"] == row["intent"]}
@@ -279,7 +279,7 @@ def _expected_plans(folded: Folded) -> Rows:
     }
 
 
-def _found_plans(view: Reading, jobs: Collection[str]) -> Rows:
+def _found_plans(view: ReadTransaction, jobs: Collection[str]) -> Rows:
     return {(job_id,): {"plan": plan} for job_id, plan in view.plans(jobs).items()}
 
 
@@ -288,23 +288,23 @@ def _kept_evidence(folded: Folded, jobs: Collection[str]) -> Rows:
     return {key: row for key, row in folded.evidence.items() if key[0] in kept}
 
 
-def _found_evidence(view: Reading, owners: Mapping[str, str]) -> Rows:
+def _found_evidence(view: ReadTransaction, owners: Mapping[str, str]) -> Rows:
     rows = _listed(view, "evidence", "run_id")
     return {(owners.get(run, ""), run, file): row for (run, file), row in rows.items()}
 
 
-def _expected_use(view: Reading, folded: Folded) -> Rows:
+def _expected_use(view: ReadTransaction, folded: Folded) -> Rows:
     return {(each.id,): {"in_use": folded.world.in_use(each.id)} for each in view.resources()}
 
 
-def _found_use(view: Reading) -> Rows:
+def _found_use(view: ReadTransaction) -> Rows:
     return {(each.id,): {"in_use": each.in_use} for each in view.resources()}
 
 
 # ---- invariants ------------------------------------------------------------------------------
 
 
-def offences(view: LogReading, folded: Folded) -> Iterator[Difference]:
+def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
     """Every job whose events, as they stand in the log, break an invariant; job by job.
 
     Also jobs that cannot be folded, because of an event that must not stand where it does.
@@ -331,7 +331,7 @@ def _item(logged: Logged) -> invariants.Item:
 # ---- timers ----------------------------------------------------------------------------------
 
 
-def timer_differences(tx: Writing, folded: Folded) -> Iterator[Difference]:
+def timer_differences(tx: WriteTransaction, folded: Folded) -> Iterator[Difference]:
     """What the store holds to be due, now and some day, against what the log says."""
     for at in (tx.now(), FAR):
         due = tx.due(FAR, at)

@@ -19,10 +19,10 @@ from detent.store.port import (
     TOMBSTONES,
     TRIMMED,
     Logged,
-    Reading,
+    ReadTransaction,
     Seal,
     Store,
-    Writing,
+    WriteTransaction,
 )
 
 #: The value of the chain before the first event.
@@ -78,7 +78,7 @@ class Chain(NamedTuple):
 # ---- sealing -----------------------------------------------------------------------------------
 
 
-def next_seal(view: Reading, most: int = MOST) -> Seal | None:
+def next_seal(view: ReadTransaction, most: int = MOST) -> Seal | None:
     """The seal for what was committed since the last one; None if nothing was."""
     last = view.last_seal()
     after, value = (last.to_position, last.chain) if last else (0, START)
@@ -94,13 +94,13 @@ def next_seal(view: Reading, most: int = MOST) -> Seal | None:
     return Seal(first, end, len(events), chained(value, events), view.now())
 
 
-def put(tx: Writing, seal: Seal) -> None:
+def put(tx: WriteTransaction, seal: Seal) -> None:
     """Write a seal, and up to where there are seals."""
     tx.put_seal(seal)
     tx.put_rows("system_state", {SEALED: {"position": seal.to_position}})
 
 
-def _sealed(view: Reading) -> int:
+def _sealed(view: ReadTransaction) -> int:
     """Up to where the log was sealed, as the last sealing has noted; 0 in older databases."""
     row = view.rows("system_state").get(SEALED)
     return int(row["position"]) if row else 0
@@ -138,13 +138,13 @@ def _digest(event: Logged) -> bytes:
 # ---- checking ----------------------------------------------------------------------------------
 
 
-def trimmed(view: Reading) -> int:
+def trimmed(view: ReadTransaction) -> int:
     """The position up to which the log was trimmed; 0 if it never was."""
     row = view.rows("system_state").get(TRIMMED)
     return int(row["position"]) if row else 0
 
 
-def check(view: Reading, progress: Progress | None = None) -> Chain:
+def check(view: ReadTransaction, progress: Progress | None = None) -> Chain:
     """Follow the chain from the beginning, or from where the log was trimmed, to the last seal.
 
     A range that differs is named once: the next one is checked from what its seal says.
@@ -188,7 +188,7 @@ class _Range:
         self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
 
 
-def _tail(view: Reading, position: int, progress: Progress | None) -> _Range:
+def _tail(view: ReadTransaction, position: int, progress: Progress | None) -> _Range:
     """The events after the last seal."""
     tail = _Range(START)
     for events in batches(view, position):
@@ -198,7 +198,7 @@ def _tail(view: Reading, position: int, progress: Progress | None) -> _Range:
     return tail
 
 
-def _not_sealed(view: Reading, position: int, tail: _Range) -> Iterator[Unsealed]:
+def _not_sealed(view: ReadTransaction, position: int, tail: _Range) -> Iterator[Unsealed]:
     if _sealed(view) > position:
         yield Unsealed("removed", _sealed(view), tail.count, tail.oldest, None)
     elif tail.oldest is not None and view.now() - tail.oldest > LATE_US:
@@ -227,7 +227,7 @@ def accept(store: Store, after: int = 0) -> None:
         tx.put_rows("system_state", {LATE: {**known, **values}})
 
 
-def _begin_after(view: Reading, base: int, found: list[Break]) -> tuple[int, bytes]:
+def _begin_after(view: ReadTransaction, base: int, found: list[Break]) -> tuple[int, bytes]:
     """Where the chain goes on after a trim: at the seal that ends there, which was kept."""
     kept = [seal for seal in view.seals(base - 1, 1) if seal.to_position == base]
     if not kept:
@@ -246,13 +246,13 @@ def _differing(seal: Seal, found: _Range) -> Iterator[Break]:
         yield Break(seal.to_position, "chain", seal.chain.hex(), found.value.hex())
 
 
-def _seals(view: Reading, after: int) -> Iterator[Seal]:
+def _seals(view: ReadTransaction, after: int) -> Iterator[Seal]:
     while seals := view.seals(after, BATCH):
         yield from seals
         after = seals[-1].to_position
 
 
-def compare(view: Reading, anchor: Anchor) -> list[Break]:
+def compare(view: ReadTransaction, anchor: Anchor) -> list[Break]:
     """Whether the log still holds what an earlier check saw. Seals of trimmed ranges are kept."""
     if not anchor.position:
         return []  # it saw an empty log
@@ -272,7 +272,7 @@ def compare(view: Reading, anchor: Anchor) -> list[Break]:
 # ---- trimming ----------------------------------------------------------------------------------
 
 
-def can_trim(view: Reading) -> int:
+def can_trim(view: ReadTransaction) -> int:
     """Up to where the log can go: whole seals, before the first event of what still exists.
 
     The last event always stays, so that no position is given twice.
@@ -286,7 +286,7 @@ def can_trim(view: Reading) -> int:
     return end
 
 
-def _first_live(view: Reading) -> int:
+def _first_live(view: ReadTransaction) -> int:
     """The first event that was neither blanked nor is a tombstone, or else the last one."""
     head = view.head()
     for events in batches(view):

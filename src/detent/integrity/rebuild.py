@@ -10,7 +10,7 @@ from detent.integrity.audit import Folded
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.log_walk import batches
-from detent.store.port import Changes, LeaseRow, Store, Writing
+from detent.store.port import Changes, LeaseRow, Store, WriteTransaction
 
 
 def rebuild(store: Store, lease_us: int) -> int:
@@ -29,7 +29,7 @@ def rebuild(store: Store, lease_us: int) -> int:
     return count
 
 
-def _replay(tx: Writing, folded: Folded) -> int:
+def _replay(tx: WriteTransaction, folded: Folded) -> int:
     """All rows but those of the queue, which follow from how each job stands at the end."""
     kept = {*(task.id for task in folded.tasks()), *(job.id for job in folded.jobs())}
     world, count = World(), 0
@@ -44,7 +44,7 @@ def _replay(tx: Writing, folded: Folded) -> int:
     return count
 
 
-def _queue(tx: Writing, folded: Folded, lease_until: int) -> None:
+def _queue(tx: WriteTransaction, folded: Folded, lease_until: int) -> None:
     """Who may be claimed; whoever runs keeps its fence and gets a whole lease to come back in."""
     rows, leases = [], []
     for job in folded.jobs():

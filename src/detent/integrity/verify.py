@@ -8,7 +8,7 @@ from typing import NamedTuple
 from detent.integrity import audit, hash_chain
 from detent.integrity.audit import Difference, Folded
 from detent.integrity.hash_chain import Anchor, Break, Progress, Unsealed
-from detent.store.port import Reading, Store
+from detent.store.port import ReadTransaction, Store
 
 
 class Verdict(NamedTuple):
@@ -66,7 +66,7 @@ def _seal(store: Store, *, accept: bool) -> Anchor:
     return Anchor(last.to_position, last.chain.hex()) if last else Anchor(0, hash_chain.START.hex())
 
 
-def _in_view(view: Reading, folded: Folded) -> list[Difference]:
+def _in_view(view: ReadTransaction, folded: Folded) -> list[Difference]:
     offences = audit.offences(view, folded)
     return [*folded.flaws, *audit.row_differences(view, folded), *offences]
 

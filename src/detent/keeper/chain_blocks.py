@@ -3,7 +3,7 @@
 from detent import failpoints
 from detent.integrity import hash_chain
 from detent.operations.context import Core
-from detent.store.port import Seal, Writing
+from detent.store.port import Seal, WriteTransaction
 
 #: Seals in one pass; a log that was never sealed takes several.
 MOST = 10
@@ -18,7 +18,7 @@ def run(core: Core) -> int:
         if seal is None:
             break
 
-        def put(tx: Writing, seal: Seal = seal) -> None:
+        def put(tx: WriteTransaction, seal: Seal = seal) -> None:
             hash_chain.put(tx, seal)
 
         failpoints.hit("seal.before")

@@ -17,7 +17,7 @@ from detent.operations.context import Core
 from detent.operations.installation import status, verdict
 from detent.operations.registry import OWNER
 from detent.store.log_walk import batches
-from detent.store.port import Logged, Query, Reading, Writing
+from detent.store.port import Logged, Query, ReadTransaction, WriteTransaction
 
 #: Events after which the file is out of date, by how their names begin.
 STIRRING = ("task_", "job_", "run_")
@@ -61,7 +61,7 @@ def refresh(core: Core) -> dict[str, Any]:
     before, counted = _counted(core)
     values = _values(core)
 
-    def put(tx: Writing) -> None:
+    def put(tx: WriteTransaction) -> None:
         own = dict(values)
         if tx.changing("system_state").get(COUNTED) == before:  # else somebody else has counted on
             own |= {"stats": counted["runs"], COUNTED: counted}
@@ -99,14 +99,14 @@ def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
         return before, _count_on(view, before)
 
 
-def _count_all(view: Reading) -> dict[str, int]:
+def _count_all(view: ReadTransaction) -> dict[str, int]:
     ended = {"ended_at": (">", 0)}
     counts = Counter(view.count_by(Query("runs", ended), "state"))
     counts.subtract(view.count_by(Query("runs", {**ended, "outcome": "suspended"}), "state"))
     return dict(+counts)
 
 
-def _count_on(view: Reading, before: Mapping[str, Any]) -> Mapping[str, Any]:
+def _count_on(view: ReadTransaction, before: Mapping[str, Any]) -> Mapping[str, Any]:
     """What has ended since; what retention has deleted meanwhile stays counted."""
     position, runs = before["position"], Counter(before["runs"])
     for batch in batches(view, position):

@@ -7,10 +7,10 @@ from detent.kernel import budget_reservation
 from detent.kernel.budget import Purse, Short
 from detent.kernel.entities import Task
 from detent.kernel.world import RUNS, World
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 
 
-def line(view: Reading, task: Task) -> list[Task]:
+def line(view: ReadTransaction, task: Task) -> list[Task]:
     """The task and every task above it: a run draws on the budget of each."""
     found = [task]
     while (parent_id := found[-1].parent_id) is not None:
@@ -27,7 +27,7 @@ def left(tasks: Iterable[Task]) -> int | None:
     return min(lefts, default=None)
 
 
-def allowance(view: Reading, task: Task) -> int | None:
+def allowance(view: ReadTransaction, task: Task) -> int | None:
     """What a run of the task could reserve now, in micro-dollars; None: as much as it likes.
 
     Less than `left` where money is held for other runs of the tree.

@@ -23,14 +23,14 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Reading
+from detent.store.port import Logged, ReadTransaction
 from detent.submission.request import own_id
 
 #: What a task has that the kernel does not look at.
 WORDS = ("title", "payload", "tags")
 
 
-def stream_events(view: Reading, stream: str) -> Iterator[tuple[Logged, e.Record]]:
+def stream_events(view: ReadTransaction, stream: str) -> Iterator[tuple[Logged, e.Record]]:
     """A stream's events in order, as the kernel knows them."""
     for logged in events_of(view, stream):
         if not logged.data:
@@ -79,7 +79,7 @@ def _shown(entity: Task | Job) -> dict[str, Any]:
 
 
 def _before(
-    view: Reading, stream: str, position: int | None, until_us: int | None
+    view: ReadTransaction, stream: str, position: int | None, until_us: int | None
 ) -> Iterator[tuple[Logged, e.Record]]:
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
@@ -145,7 +145,7 @@ def fork_job(
     return {"id": new, "source": job_id, "until": step, "kept": names}
 
 
-def _past(view: Reading, job_id: str) -> Past:
+def _past(view: ReadTransaction, job_id: str) -> Past:
     world = World()
     order: dict[str, None] = {}
     for _, record in stream_events(view, job_id):

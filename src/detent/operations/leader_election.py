@@ -1,7 +1,7 @@
 """Offices: what one process at a time does, elected through the store. Any number stand by."""
 
 from detent.operations.context import Core
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 
 #: The offices there are, and where those that follow the log keep how far they are.
 OFFICES = ("keeper", "webhooks", "notion", "traces")
@@ -40,7 +40,7 @@ class Office:
         self._until = 0
         self.core.engine.within(self._leave)
 
-    def _elect(self, tx: Writing) -> int | None:
+    def _elect(self, tx: WriteTransaction) -> int | None:
         now = tx.now()
         holder = tx.changing("system_state").get(self.office) or {}
         if holder.get("name") != self.name and holder.get("until", 0) > now:
@@ -51,7 +51,7 @@ class Office:
         tx.put_rows("system_state", {self.office: {"name": self.name, "until": self._until}})
         return now
 
-    def _leave(self, tx: Writing) -> None:
+    def _leave(self, tx: WriteTransaction) -> None:
         holder = tx.changing("system_state").get(self.office) or {}
         if holder.get("name") == self.name:
             tx.put_rows("system_state", {self.office: None})

@@ -16,7 +16,7 @@ from detent.operations import schemas
 from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from detent.views import utc
 
 log = logging.getLogger("detent.limits")
@@ -65,7 +65,7 @@ def pause(
     if intent is not None:
         known(intent, core.known_intents(), "intent", "unknown_intent")
 
-    def write(tx: Writing) -> dict[str, Any]:
+    def write(tx: WriteTransaction) -> dict[str, Any]:
         said = {"paused": True, "paused_by": caller.name, "paused_at": tx.now(), "reason": reason}
         row = {**_unpaused(tx.changing("limits").get(name, {})), **said}
         tx.put_rows("limits", {name: row})
@@ -83,7 +83,7 @@ def resume(
     """End the pause of an intent, of a project, or of everything."""
     name = _key(caller, intent, project)
 
-    def write(tx: Writing) -> dict[str, Any]:
+    def write(tx: WriteTransaction) -> dict[str, Any]:
         row = _unpaused(tx.changing("limits").get(name, {}))
         tx.put_rows("limits", {name: row or None})
         return row
@@ -149,7 +149,7 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
 def keep_limits(core: Core) -> None:
     """Write the limits of the file into the table, and remove what the file has dropped."""
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         rows = tx.changing("limits")
         wanted: dict[str, Any] = {
             name: {**_pause_of(rows.get(name, {})), **row, IN_FILE: True}

@@ -11,7 +11,7 @@ from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.operations.resources import everywhere
-from detent.store.port import Query, Writing
+from detent.store.port import Query, WriteTransaction
 
 #: How an intent is carried out, by what its row names; a function is what is left.
 KINDS = ("command", "agent", "app", "plan", "planner")
@@ -40,7 +40,7 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
     if not named.strip():
         raise Invalid("name must not be empty.", field="name", given=name)
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         tx.put_rows("projects", {named: tx.changing("projects").get(named, {})})
         return True
 

@@ -15,7 +15,7 @@ from detent.kernel.resource_matching import LOCAL
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, Reading, Writing
+from detent.store.port import Query, ReadTransaction, WriteTransaction
 
 MAX_HOLDERS = 1_000
 MAX_CAPACITY = 1_000_000
@@ -50,7 +50,7 @@ def put_resource(
     _own(name)
     given = _checked(capabilities, labels, capacity, healthy)
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         row = {**tx.changing("resources").get(name, {"capabilities": []}), **given}
         if row.get("drained"):
             row["healthy"] = False
@@ -79,7 +79,7 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     everywhere(caller, "resources")
     _own(name)
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         _row(tx.changing("resources"), name)
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
@@ -104,7 +104,7 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
     everywhere(caller, "resources")
     _own(name)
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         row = _row(tx.changing("resources"), name)
         tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
         return True
@@ -164,7 +164,7 @@ def _one(core: Core, caller: Caller, name: str) -> schemas.Resource:
     return next(each for each in found if each["id"] == name)
 
 
-def _holders(view: Reading, caller: Caller) -> dict[str, list[schemas.Holder]]:
+def _holders(view: ReadTransaction, caller: Caller) -> dict[str, list[schemas.Holder]]:
     """By resource, the steps that hold it; of another project none is shown."""
     query = Query("steps", {"resource": (">", "")}, "state_at", limit=MAX_HOLDERS)
     steps = view.page(query)

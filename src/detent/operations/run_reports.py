@@ -22,7 +22,7 @@ from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.run_tokens import Own, counted, own_of, writer
 from detent.redaction import redact, redact_value
-from detent.store.port import Query, Reading
+from detent.store.port import Query, ReadTransaction
 from detent.submission.request import SubtaskRequest
 from detent.submission.subtask import submit_own_subtask
 
@@ -151,7 +151,7 @@ def own_question(
     return {"run_id": own.run_id, "outcome": outcome, "next": following}
 
 
-def asked(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
+def asked(view: ReadTransaction, job_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The question that a run has asked through its door; whoever ends the run well asks it.
 
     `text`, `options`, and where they were given `default` and `expires_in_s`.

@@ -19,7 +19,7 @@ from detent.operations.budgets import left, line
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import SECOND_US, digest_of, expired, new_token, row_for
-from detent.store.port import Logged, Query, Reading, Writing
+from detent.store.port import Logged, Query, ReadTransaction, WriteTransaction
 
 RUN = "run"
 MINUTE_US = 60 * SECOND_US
@@ -45,7 +45,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
     """A token for this run under this claim. Tokens of runs that are over are swept away."""
     token = new_token()
 
-    def write(tx: Writing) -> None:
+    def write(tx: WriteTransaction) -> None:
         own = _held(tx, run_id, grant.fence)
         if own is None or own.grant != grant:
             raise Refused(f"The run {run_id} is not held by this claim.", code="stale_fence")
@@ -65,7 +65,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
     return token
 
 
-def _dead(tx: Writing) -> Iterator[str]:
+def _dead(tx: WriteTransaction) -> Iterator[str]:
     """Tokens that are worth nothing any more."""
     now = tx.now()
     for key, row in tx.rows("tokens").items():
@@ -74,7 +74,7 @@ def _dead(tx: Writing) -> Iterator[str]:
             yield key
 
 
-def _held(view: Reading, run_id: str, fence: int) -> Own | None:
+def _held(view: ReadTransaction, run_id: str, fence: int) -> Own | None:
     """The run, if it lives and its job is still in the hands of that claim."""
     for row in view.page(Query("runs", {"id": run_id}, limit=1)):
         for job, _ in view.jobs([row["job_id"]]):
@@ -86,7 +86,7 @@ def _held(view: Reading, run_id: str, fence: int) -> Own | None:
     return None
 
 
-def own_of(view: Reading, caller: Caller) -> Own:
+def own_of(view: ReadTransaction, caller: Caller) -> Own:
     """The caller's own run; whoever comes without one, or too late, is refused."""
     if caller.run_id is None or caller.fence is None:
         raise Refused("This token belongs to no run.", code="not_a_run")
@@ -130,15 +130,15 @@ def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
         }
 
 
-def _task_row(view: Reading, task: Task | None) -> Row:
+def _task_row(view: ReadTransaction, task: Task | None) -> Row:
     return {} if task is None else view.page(Query("tasks", {"id": task.id}, limit=1))[0]
 
 
-def _history(view: Reading, task: Task | None) -> Sequence[Logged]:
+def _history(view: ReadTransaction, task: Task | None) -> Sequence[Logged]:
     return () if task is None else view.events(0, MAX_EVENTS, stream=task.id)
 
 
-def _budget(view: Reading, task: Task | None) -> schemas.OwnBudget:
+def _budget(view: ReadTransaction, task: Task | None) -> schemas.OwnBudget:
     if task is None:
         return {"budget": None, "spent": 0.0, "left": None}
     money = {"budget": task.budget, "spent": task.spent, "left": left(line(view, task))}
@@ -174,7 +174,7 @@ def _answers(said: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
         }
 
 
-def _subtasks(view: Reading, task: Task | None) -> list[schemas.OwnSubtask]:
+def _subtasks(view: ReadTransaction, task: Task | None) -> list[schemas.OwnSubtask]:
     if task is None or task.subtasks == 0:
         return []
     rows = view.page(Query("tasks", {"parent_id": task.id}, "created_at", limit=1_000))
@@ -196,7 +196,7 @@ def writer(core: Core, caller: Caller) -> Own:
 def counted(core: Core, caller: Caller, what: str, most: int) -> None:
     """Count one more in the minute that has begun; the count stands in the token's own row."""
 
-    def write(tx: Writing) -> None:
+    def write(tx: WriteTransaction) -> None:
         now = tx.now()
         key, row = _token_of(tx, caller)
         window = row.get("counts", {}).get(what, {"from": now, "count": 0})
@@ -212,7 +212,7 @@ def counted(core: Core, caller: Caller, what: str, most: int) -> None:
     core.engine.within(write)
 
 
-def _token_of(tx: Writing, caller: Caller) -> tuple[str, Row]:
+def _token_of(tx: WriteTransaction, caller: Caller) -> tuple[str, Row]:
     for key, row in tx.changing("tokens").items():
         if row.get("kind") == RUN and (row["run_id"], row["fence"]) == (
             caller.run_id,

@@ -15,7 +15,7 @@ from detent.operations.context import Core
 from detent.operations.intake import submitted
 from detent.operations.registry import OWNER, Caller, Scope, operation
 from detent.schedule_times import Schedule, schedule_from, times
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from detent.submission.command import Submission, submit_task
 from detent.submission.request import null_payload
 
@@ -65,7 +65,7 @@ def put_schedule(
     schedule = schedule_from(name, {**given, "project": project or caller.project})
     _submission(core, caller, schedule)  # a flaw is refused now, not when the schedule fires
 
-    def write(tx: Writing) -> Schedule:
+    def write(tx: WriteTransaction) -> Schedule:
         old = tx.changing("schedules").get(name)
         if old is not None and not _sees(caller, old):
             raise _unknown(name)
@@ -82,7 +82,7 @@ def put_schedule(
 def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a schedule; tasks that it made stay."""
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         _one(tx.changing("schedules"), caller, name)
         tx.put_rows("schedules", {name: None})
         return True
@@ -135,7 +135,7 @@ def note(core: Core, seen: Schedule, **changes: Any) -> None:
     The next time of a schedule that was edited meanwhile is the editor's, not ours.
     """
 
-    def write(tx: Writing) -> None:
+    def write(tx: WriteTransaction) -> None:
         row = tx.changing("schedules").get(seen.name)
         if row is None:
             return
@@ -167,7 +167,7 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
 
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.Schedule:
-    def write(tx: Writing) -> Schedule:
+    def write(tx: WriteTransaction) -> Schedule:
         old = _one(tx.changing("schedules"), caller, name)
         next_at = None if paused else next(times(old, tx.now()))
         row = {**_row(old), "paused": paused, "next_at": next_at}

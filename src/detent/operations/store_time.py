@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from detent.operations.leader_election import OFFICES
-from detent.store.port import Store, Writing
+from detent.store.port import Store, WriteTransaction
 
 
 class StoreTime(NamedTuple):
@@ -32,7 +32,7 @@ def reset(store: Store) -> int:
     return ahead
 
 
-def _terms(tx: Writing, ahead: int) -> dict[str, Any]:
+def _terms(tx: WriteTransaction, ahead: int) -> dict[str, Any]:
     rows = tx.changing("system_state")
     held = {office: rows[office] for office in OFFICES if rows.get(office)}
     return {office: {**row, "until": row["until"] - ahead} for office, row in held.items()}

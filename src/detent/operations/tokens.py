@@ -16,7 +16,7 @@ from detent.errors import Forbidden, Invalid, NotFound, Refused
 from detent.operations import schemas
 from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 
 SECOND_US = 1_000_000
 MAX_LIFETIME_S = 10 * 366 * 86_400
@@ -54,7 +54,7 @@ def row_for(caller: Caller, kind: str, now: int, lifetime_s: int | None) -> dict
 
 
 def issue(
-    tx: Writing,
+    tx: WriteTransaction,
     caller: Caller,
     kind: str = TOKEN,
     lifetime_s: int | None = None,
@@ -115,7 +115,7 @@ def create_token(
             given=expires_in_s,
         )
 
-    def write(tx: Writing) -> tuple[str, Row]:
+    def write(tx: WriteTransaction) -> tuple[str, Row]:
         known, now = tx.changing("tokens"), tx.now()
         if any(row["name"] == name and holds(known, key, now) for key, row in known.items()):
             raise Refused(f"There is a token {name!r} already.", code="token_exists")
@@ -147,7 +147,7 @@ def list_tokens(core: Core, caller: Caller) -> schemas.Tokens:
 def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
     """Make a token and the sessions that came from it worthless, also on open connections."""
 
-    def write(tx: Writing) -> int:
+    def write(tx: WriteTransaction) -> int:
         gone = _revoked(tx.changing("tokens"), caller, name)
         tx.put_rows("tokens", dict.fromkeys(gone))
         return len(gone)

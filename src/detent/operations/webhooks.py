@@ -20,7 +20,7 @@ from detent.operations import schemas
 from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import texts
-from detent.store.port import Delivery, Reading, Writing
+from detent.store.port import Delivery, ReadTransaction, WriteTransaction
 
 #: A delivery that is given up is due at this time: never.
 DEAD = 1 << 62
@@ -125,7 +125,7 @@ def put_webhook(
         "paused": paused,
     }
 
-    def write(tx: Writing) -> tuple[dict[str, Any], str | None]:
+    def write(tx: WriteTransaction) -> tuple[dict[str, Any], str | None]:
         old = next((hook for hook in webhooks(tx.changing("webhooks")) if hook.name == name), None)
         if old is not None:
             _own(caller, old)
@@ -150,7 +150,7 @@ def put_webhook(
 def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a webhook and everything that waits for it."""
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         hook = _one(tx.changing("webhooks"), caller, name)
         tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
         names = (name, cursor_name(name), status_name(name))
@@ -172,7 +172,7 @@ def rotate_webhook_key(
         )
     key = new_key()
 
-    def write(tx: Writing) -> int:
+    def write(tx: WriteTransaction) -> int:
         hook, now = _one(tx.changing("webhooks"), caller, name), tx.now()
         until = now + overlap_s * 1_000_000
         old = [
@@ -194,7 +194,7 @@ def rotate_webhook_key(
 def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhook:
     """Queue a delivery that says nothing, to see whether it arrives."""
 
-    def write(tx: Writing) -> str:
+    def write(tx: WriteTransaction) -> str:
         hook = _one(tx.changing("webhooks"), caller, name)
         stream = f"{TEST}-{new_id()}"
         # What it says is written when it is sent.
@@ -224,7 +224,7 @@ def replay_webhook(
     if after is None and not dead:
         raise Invalid("Say after which position, or dead.", field="after")
 
-    def write(tx: Writing) -> schemas.Replayed:
+    def write(tx: WriteTransaction) -> schemas.Replayed:
         hook = _one(tx.changing("webhooks"), caller, name)
         rows = tx.outbox(hook.target, MAX_KEPT)
         revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
@@ -248,7 +248,7 @@ def new_key() -> str:
     return KEY_PREFIX + base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
 
 
-def _keep(tx: Writing, hook: Webhook) -> None:
+def _keep(tx: WriteTransaction, hook: Webhook) -> None:
     row = hook._asdict()
     del row["name"]
     tx.put_rows("webhooks", {hook.name: row})
@@ -320,7 +320,7 @@ def _url(given: str, allowed: Sequence[Network]) -> str:
     return given
 
 
-def _shown(view: Reading, hook: Webhook) -> schemas.Webhook:
+def _shown(view: ReadTransaction, hook: Webhook) -> schemas.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
     kept = view.outbox(hook.target, MAX_KEPT)

@@ -16,7 +16,7 @@ from detent.operations.actions import Suggestion, actions_on, actions_on_job, is
 from detent.operations.budgets import line
 from detent.operations.context import Core
 from detent.operations.limits import EVERYTHING, PAUSE
-from detent.store.port import Query, Reading
+from detent.store.port import Query, ReadTransaction
 from detent.views import shown, utc
 
 S_US = 1_000_000
@@ -54,7 +54,7 @@ class Reason(NamedTuple):
 class Look(NamedTuple):
     """What reasons are looked for with: a view, and how often the keeper looks at blocked tasks."""
 
-    view: Reading
+    view: ReadTransaction
     blocked_ms: int
     lease_ms: int
 
@@ -92,7 +92,7 @@ WAITS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def look_with(core: Core, view: Reading) -> Look:
+def look_with(core: Core, view: ReadTransaction) -> Look:
     return Look(view, core.settings.keeper_blocked_ms, core.settings.worker_lease_ms)
 
 
@@ -208,7 +208,9 @@ def _dependencies(look: Look, task: Task, legal: Sequence[str]) -> Reason:
 
 
 def _about(
-    view: Reading, others: Sequence[Task], verbs: Sequence[str] = ("resume", "retry", "dismiss")
+    view: ReadTransaction,
+    others: Sequence[Task],
+    verbs: Sequence[str] = ("resume", "retry", "dismiss"),
 ) -> tuple[Suggestion, ...]:
     """What can be done about other tasks, of which a few are named."""
     legal = actions_on(view, others[:MAX_NAMED])
@@ -220,7 +222,7 @@ def _about(
     )
 
 
-def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
+def raises(view: ReadTransaction, task: Task) -> Iterator[Suggestion]:
     """Budgets of tasks above it that are spent; one of a task that has ended stays spent."""
     for each in line(view, task):
         ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
@@ -228,7 +230,7 @@ def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
             yield Suggestion("raise", each.id)
 
 
-def _unsettled(view: Reading, task: Task) -> list[Task]:
+def _unsettled(view: ReadTransaction, task: Task) -> list[Task]:
     """The tasks below that it waits for."""
     if task.open_subtasks == 0:
         return []
@@ -237,7 +239,7 @@ def _unsettled(view: Reading, task: Task) -> list[Task]:
     return [each for each in found if each.state not in DONE_TASK and each.id not in task.settled]
 
 
-def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
+def _failed_subtasks(view: ReadTransaction, task: Task) -> Iterator[Reason]:
     """Subtasks that failed and are not settled: it will wait for each of them."""
     failed = [each for each in _unsettled(view, task) if has_failed(each)]
     suggested = _about(view, failed)
@@ -313,7 +315,7 @@ def _keys(job: Job) -> list[str]:
     return keys if job.concurrency_key is None else [*keys, f"key:{job.concurrency_key}"]
 
 
-def _paused(view: Reading, job: Job) -> Iterator[Reason]:
+def _paused(view: ReadTransaction, job: Job) -> Iterator[Reason]:
     limits = view.rows("limits")
     for name in (EVERYTHING, *_keys(job)):
         row = limits.get(name, {})
@@ -322,7 +324,7 @@ def _paused(view: Reading, job: Job) -> Iterator[Reason]:
             yield Reason("paused", "an operator", "resume", AT_ONCE, {"limit": name, **said})
 
 
-def _full(view: Reading, job: Job) -> Iterator[Reason]:
+def _full(view: ReadTransaction, job: Job) -> Iterator[Reason]:
     """Limits on how many run at once, and on how many start in a time."""
     limits, now = view.rows("limits"), view.now()
     for name in _keys(job):
@@ -338,13 +340,13 @@ def _full(view: Reading, job: Job) -> Iterator[Reason]:
             yield Reason("rate", "detent", "wait", AT_ONCE, detail, ends_at)
 
 
-def _running(view: Reading, name: str) -> int:
+def _running(view: ReadTransaction, name: str) -> int:
     kind, _, value = name.partition(":")
     column = "concurrency_key" if kind == "key" else kind
     return sum(view.count_by(Query("queue", {column: value, "worker": (">", "")}), column).values())
 
 
-def _needs(view: Reading, job: Job) -> frozenset[str]:
+def _needs(view: ReadTransaction, job: Job) -> frozenset[str]:
     """The intents of which a worker must have one to claim the job, as the queue has them."""
     rows = view.page(Query("queue", {"job_id": job.id}, limit=1))
     return needs_of(rows[0]["lane"] if rows else job.intent)

@@ -13,7 +13,7 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
-from detent.store.port import Query, Writing
+from detent.store.port import Query, WriteTransaction
 
 MAX_HELD = 1_000
 
@@ -54,7 +54,7 @@ def undrain_worker(core: Core, caller: Caller, *, name: str) -> schemas.Drained:
 def _drain(core: Core, caller: Caller, name: str, *, draining: bool) -> schemas.Drained:
     everywhere(caller, "workers")
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         known = tx.rows("workers")
         if name not in known:
             raise NotFound(

@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
-from detent.store.port import Logged, LogReading
+from detent.store.port import Logged, LogReader
 
 BATCH = 1_000
 
 
 def batches(
-    view: LogReading, after: int = 0, *, stream: str | None = None, upto: int | None = None
+    view: LogReader, after: int = 0, *, stream: str | None = None, upto: int | None = None
 ) -> Iterator[Sequence[Logged]]:
     while events := view.events(after, BATCH, stream=stream, upto=upto):
         yield events
         after = events[-1].position
 
 
-def events_of(view: LogReading, stream: str) -> Iterator[Logged]:
+def events_of(view: LogReader, stream: str) -> Iterator[Logged]:
     """All events of a stream, in order."""
     for events in batches(view, stream=stream):
         yield from events

@@ -256,7 +256,7 @@ LISTED: Mapping[str, str] = {
 # ---- transactions --------------------------------------------------------------------------
 
 
-class LogReading(Protocol):
+class LogReader(Protocol):
     """What it takes to follow a log: a store's view has it, and a history that came as a file."""
 
     def events(
@@ -268,7 +268,7 @@ class LogReading(Protocol):
         """A small table of named JSON values: see `TABLES`."""
 
 
-class Reading(LogReading, Protocol):
+class ReadTransaction(LogReader, Protocol):
     """A consistent view. Missing ids are simply absent from the answer."""
 
     def now(self) -> int:
@@ -359,7 +359,7 @@ class Reading(LogReading, Protocol):
         """Those of these digests that some evidence names."""
 
 
-class Writing(Reading, Protocol):
+class WriteTransaction(ReadTransaction, Protocol):
     """The write transaction: all of it lands, or nothing."""
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
@@ -438,10 +438,10 @@ class Store(Protocol):
     def outputs(self) -> Outputs | None:
         """Where runs write what other machines read; None: into files, on the disk they share."""
 
-    def read(self) -> AbstractContextManager[Reading]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         """A consistent view that blocks nobody."""
 
-    def write(self) -> AbstractContextManager[Writing]:
+    def write(self) -> AbstractContextManager[WriteTransaction]:
         """The write transaction: durable when the block is left, undone if it raises."""
 
     def wait(self, after: int, timeout_s: float) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from detent.integrity.audit import FAR, fold, row_differences, timer_differences
-from detent.store.port import LISTED, SEALED, TABLES, Query, Reading, Store
+from detent.store.port import LISTED, SEALED, TABLES, Query, ReadTransaction, Store
 
 
 def audit(store: Store) -> None:
@@ -27,6 +27,6 @@ def picture(store: Store) -> dict[str, Any]:
     return found
 
 
-def _rows(view: Reading, table: str) -> list[str]:
+def _rows(view: ReadTransaction, table: str) -> list[str]:
     rows = view.page(Query(table, limit=FAR))
     return sorted(repr(sorted(row.items())) for row in rows)

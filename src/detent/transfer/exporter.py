@@ -18,7 +18,7 @@ from detent.errors import Broken, NotFound, Refused
 from detent.integrity import hash_chain
 from detent.store.blobs import CHUNK_BYTES
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Query, Reading, Store
+from detent.store.port import Logged, Query, ReadTransaction, Store
 from detent.transfer.archive import (
     EVENTS,
     FORMAT,
@@ -108,13 +108,13 @@ def _write(store: Store, task_id: str, draft: Path, read_output: ReadOutput) -> 
     return Exported(root, digest, *held, len(missing), writer.size, chain)
 
 
-def _root(view: Reading, task_id: str) -> str:
+def _root(view: ReadTransaction, task_id: str) -> str:
     for task, _ in view.tasks([task_id]):
         return task.root_id
     raise NotFound(f"There is no task {task_id!r}.", code="unknown_task")
 
 
-def _tree(view: Reading, root: str) -> Tree:
+def _tree(view: ReadTransaction, root: str) -> Tree:
     tasks = _rows(view, "tasks", "root_id", [root], "created_at")
     ids = [row["id"] for row in tasks]
     jobs = _rows(view, "jobs", "task_id", ids, "created_at")
@@ -124,7 +124,7 @@ def _tree(view: Reading, root: str) -> Tree:
 
 
 def _rows(
-    view: Reading, table: str, column: str, ids: Sequence[str], order: str
+    view: ReadTransaction, table: str, column: str, ids: Sequence[str], order: str
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for at in range(0, len(ids), BATCH):
@@ -133,7 +133,7 @@ def _rows(
     return found
 
 
-def _events(view: Reading, streams: Sequence[str]) -> list[Logged]:
+def _events(view: ReadTransaction, streams: Sequence[str]) -> list[Logged]:
     """Of all streams, in the order of the log."""
     return sorted(event for stream in streams for event in events_of(view, stream))
 

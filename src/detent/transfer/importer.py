@@ -20,7 +20,7 @@ from detent.kernel.commands import Actor
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import World
 from detent.store.codec import read_record
-from detent.store.port import Logged, Reading, Writing
+from detent.store.port import Logged, ReadTransaction, WriteTransaction
 from detent.transfer.archive import Archive, History, opened
 
 #: Keeps a run's output: its id, the offset, the bytes.
@@ -57,7 +57,7 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
         return Imported(archive.manifest.task, archive.digest, *counts)
 
 
-def _sealed_apart(engine: Engine, append: Callable[[Writing], bool]) -> None:
+def _sealed_apart(engine: Engine, append: Callable[[WriteTransaction], bool]) -> None:
     """Append with seals of its own: the events keep their old times, which is no late sealing."""
     hash_chain.seal_all(engine.store)
     with engine.store.read() as view:
@@ -81,7 +81,7 @@ def _must_be_over(folded: Folded) -> None:
             raise Refused(f"task {task.id} waits for {outside[0]}, which is not in the archive.")
 
 
-def _must_be_new(view: Reading, archive: Archive, events: list[Logged]) -> None:
+def _must_be_new(view: ReadTransaction, archive: Archive, events: list[Logged]) -> None:
     streams = list(archive.manifest.streams)
     for task, _ in view.tasks(streams):
         raise Refused(f"There is a task {task.id} already.", code="task_exists")
@@ -114,7 +114,7 @@ def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
         file.write(piece)
 
 
-def _append(tx: Writing, archive: Archive, events: list[Logged], actor: Actor) -> bool:
+def _append(tx: WriteTransaction, archive: Archive, events: list[Logged], actor: Actor) -> bool:
     _must_be_new(tx, archive, events)
     ledger = Ledger(World(), 0, tx.now())
     for logged in events:

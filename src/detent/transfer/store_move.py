@@ -12,7 +12,7 @@ from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
 from detent.store.blobs import Piece, Tell, untold
-from detent.store.port import LISTED, TABLES, Query, Reading, Store
+from detent.store.port import LISTED, TABLES, Query, ReadTransaction, Store
 from detent.store.postgres.table_copy import Table, copy_into
 from detent.store.sqlite import SqliteStore, table_copy
 from detent.store.sqlite.reader import SqliteReading
@@ -133,5 +133,5 @@ def _uneven(source: Store, target: Store) -> Iterator[Difference]:
             yield Difference("", here.head(), "log", "position", here.head(), there.head())
 
 
-def _count(view: Reading, table: str) -> int:
+def _count(view: ReadTransaction, table: str) -> int:
     return sum(view.count_by(Query(table), FEW.get(table, "state")).values())

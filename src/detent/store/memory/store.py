@@ -14,7 +14,7 @@ from detent.store.memory.blob_store import Kept, MemoryBlobs
 from detent.store.memory.reader import Snapshot
 from detent.store.memory.tables import Tables
 from detent.store.memory.writer import Transaction
-from detent.store.port import Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
 
 
 class Database:
@@ -42,12 +42,12 @@ class MemoryStore:
         self.blobs = MemoryBlobs(self._database.blobs, source)
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self) -> Iterator[ReadTransaction]:
         tables = self._database.tables
         yield Snapshot(tables, self._moment(tables))
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
+    def write(self) -> Iterator[WriteTransaction]:
         with self._database.lock:
             tables = self._database.tables.copy()
             moment = self._moment(tables)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from detent.engine import Engine
 from detent.store.clock import TimeSource
-from detent.store.port import Reading, Store, Writing
+from detent.store.port import ReadTransaction, Store, WriteTransaction
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
@@ -54,10 +54,10 @@ class Unrung:
         self.blobs = store.blobs
         self.outputs = store.outputs
 
-    def read(self) -> AbstractContextManager[Reading]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         return self._store.read()
 
-    def write(self) -> AbstractContextManager[Writing]:
+    def write(self) -> AbstractContextManager[WriteTransaction]:
         return self._store.write()
 
     def wait(self, after: int, timeout_s: float) -> bool:  # noqa: ARG002

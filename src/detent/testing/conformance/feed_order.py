@@ -10,7 +10,7 @@ from functools import partial
 from detent import feed
 from detent.engine import Ask, Engine
 from detent.kernel import commands as c
-from detent.store.port import Logged, Store, Writing
+from detent.store.port import Logged, Store, WriteTransaction
 from detent.testing.conformance.case import Case, Unrung, check
 from detent.testing.conformance.work_actions import (
     PERSON,
@@ -32,7 +32,7 @@ class Slow(Unrung):
         self._random = random.Random(seed)
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
+    def write(self) -> Iterator[WriteTransaction]:
         with self._store.write() as tx:
             yield tx
             time.sleep(self._random.uniform(0, 0.004))

@@ -11,7 +11,7 @@ from detent.errors import DetentError
 from detent.ids import new_id
 from detent.integrity import hash_chain
 from detent.kernel import commands as c
-from detent.store.port import Abilities, Writing
+from detent.store.port import Abilities, WriteTransaction
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
@@ -128,7 +128,7 @@ def named_rows(scene: Scene) -> Script:
     """Everybody adds to one counter, twice."""
     name = scene.direct.intent
 
-    def add(tx: Writing) -> bool:
+    def add(tx: WriteTransaction) -> bool:
         count = tx.changing("system_state").get(name, 0)
         tx.put_rows("system_state", {name: count + 1})
         return True
