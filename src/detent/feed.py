@@ -1,8 +1,8 @@
 """The feed: the log from any cursor, in commit order, nothing missed and nothing twice.
 
 Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` is that rule;
-`Follower` is a thread that applies it. Reads the store and waits for its doorbell, which only
-shortens the wait.
+`Follower` is a thread that applies it. Between two reads it waits for the store's notifier, which
+only shortens the wait.
 """
 
 import logging
@@ -84,7 +84,7 @@ class Follower:
     def stop(self) -> None:
         """End after the batch at hand; does not wait for it."""
         self.stopping.set()
-        self._tail.store.ring()
+        self._tail.store.notify()
 
     def join(self) -> None:
         self._thread.join()

@@ -118,8 +118,8 @@ class FaultyStore:
         """Nobody waits: the next step comes when the run says so."""
         return False
 
-    def ring(self) -> None:
-        """Nobody hears it."""
+    def notify(self) -> None:
+        """Wake no thread."""
 
     def close(self) -> None:
         self._store.close()

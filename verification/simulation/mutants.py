@@ -195,7 +195,7 @@ def acknowledge_before_commit() -> Patches:
             results = iter(batch.run(tx, asks, self.lifetimes))
             for order in orders:
                 order.future.set_result([next(results) for _ in order.asks])
-        self.store.ring()
+        self.store.notify()
 
     yield patch.object(Engine, "_run", run)
 

@@ -90,7 +90,7 @@ class Engine:
         with self._turn(), self.store.write() as tx:
             result = work(tx)
         if result:
-            self.store.ring()
+            self.store.notify()
         return result
 
     # -- serving ---------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Engine:
         for order in orders:
             order.future.set_result(results[at : at + len(order.asks)])
             at += len(order.asks)
-        self.store.ring()
+        self.store.notify()
 
     def _results(self, asks: Sequence[Ask]) -> list[batch.Result]:
         """In one transaction, or else one by one, so that only those fail whose fault it is.

@@ -41,7 +41,7 @@ class Errand:
     def stop(self) -> None:
         """End after the piece at hand, and let another process go on."""
         self.stopping.set()
-        self.core.store.ring()
+        self.core.store.notify()
         self._thread.join()
         with suppress(DetentError):  # a store that is away lets the term run out
             self.office.resign()

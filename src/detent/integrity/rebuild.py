@@ -25,7 +25,7 @@ def rebuild(store: Store, lease_us: int) -> int:
         tx.clear_rows()
         count = _replay(tx, folded)
         _queue(tx, folded, tx.now() + lease_us)
-    store.ring()
+    store.notify()
     return count
 
 

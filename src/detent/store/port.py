@@ -447,8 +447,8 @@ class Store(Protocol):
     def wait(self, after: int, timeout_s: float) -> bool:
         """Wait until the log may have grown past a position; a hint, may be late or early."""
 
-    def ring(self) -> None:
-        """Wake whoever waits in this process or elsewhere: a hint after a commit."""
+    def notify(self) -> None:
+        """Wake the threads that wait, in this process and in others: a hint after a commit."""
 
     def close(self) -> None:
         """Let go of files and connections."""

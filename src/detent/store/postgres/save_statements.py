@@ -199,7 +199,7 @@ def appended(
     yield from rows.values()
     if arrivals:
         # Whoever waits for work hears of it with the commit, and not a transaction later.
-        yield READY["ring"]()
+        yield READY["notify"]()
 
 
 def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from detent.store.sqlite.blob_store import DirectoryBlobs
 from detent.store.sqlite.connection import Connection, Turn
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.identity import Files
-from detent.store.sqlite.notifier import Doorbell
+from detent.store.sqlite.notifier import Notifier
 from detent.store.sqlite.reader import SQL, SqliteReading
 from detent.store.sqlite.writer import SqliteWriting
 
@@ -51,7 +51,7 @@ class SqliteStore:
         self._writer: Connection | None = self._first_connection()
         self._files = Files(self.path, self.url)
         write_ahead = self.path.with_name(self.path.name + "-wal")
-        self._doorbell = Doorbell(Connection(self.path, reads_only=True), write_ahead)
+        self._notifier = Notifier(Connection(self.path, reads_only=True), write_ahead)
         self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
 
     def _first_connection(self) -> Connection:
@@ -162,23 +162,23 @@ class SqliteStore:
                 return
         connection.close()
 
-    # -- the doorbell, and the end ---------------------------------------------------------
+    # -- the notifier, and closing ---------------------------------------------------------
 
     def wait(self, after: int, timeout_s: float) -> bool:
         self._check_process()
         try:
-            return self._doorbell.wait(after, timeout_s)
+            return self._notifier.wait(after, timeout_s)
         except apsw.Error as error:
             raise explained(error, self.url) from error
 
-    def ring(self) -> None:
-        self._doorbell.ring()
+    def notify(self) -> None:
+        self._notifier.notify()
 
     def close(self) -> None:
         """Whoever writes or waits is let finish first."""
         with self._turn:
             self._drop_writer()
-        self._doorbell.close()
+        self._notifier.close()
         with self._idle_guard:
             while self._idle:
                 self._idle.pop().close()

@@ -19,17 +19,17 @@ OpenStore = Callable[[TimeSource], Store]
 class Case:
     """An empty database, one store on it, and its engine."""
 
-    def __init__(self, open_store: OpenStore, *, doorbell: bool = True) -> None:
+    def __init__(self, open_store: OpenStore, *, notifier: bool = True) -> None:
         self.clock = VirtualClock()
         self._open_store = open_store
-        self._doorbell = doorbell
+        self._notifier = notifier
         self._others: list[Engine] = []
         self.engine = self._open()
         self.store = self.engine.store
 
     def _open(self) -> Engine:
         store = self._open_store(self.clock)
-        return Engine(store if self._doorbell else Unrung(store))
+        return Engine(store if self._notifier else SilentStore(store))
 
     def others(self, count: int) -> list[Engine]:
         """Engines on further stores of the same database: what other processes would have."""
@@ -45,8 +45,8 @@ class Case:
             engine.store.close()
 
 
-class Unrung:
-    """A store whose doorbell is broken: nobody is woken, every wait just passes."""
+class SilentStore:
+    """A store without a notifier: no thread is woken, every wait returns False."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -64,8 +64,8 @@ class Unrung:
         time.sleep(min(timeout_s, 0.001))
         return False
 
-    def ring(self) -> None:
-        """Nobody hears it."""
+    def notify(self) -> None:
+        """Wake no thread."""
 
     def close(self) -> None:
         self._store.close()
@@ -82,9 +82,9 @@ def check(function: Check) -> Check:
     return function
 
 
-def run(function: Check, open_store: OpenStore, *, doorbell: bool = True) -> None:
+def run(function: Check, open_store: OpenStore, *, notifier: bool = True) -> None:
     """Run one check on an empty database; what it raises, often an AssertionError, is a failure."""
-    case = Case(open_store, doorbell=doorbell)
+    case = Case(open_store, notifier=notifier)
     try:
         function(case)
         audit(case.store)

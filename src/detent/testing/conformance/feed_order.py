@@ -11,7 +11,7 @@ from detent import feed
 from detent.engine import Ask, Engine
 from detent.kernel import commands as c
 from detent.store.port import Logged, Store, WriteTransaction
-from detent.testing.conformance.case import Case, Unrung, check
+from detent.testing.conformance.case import Case, SilentStore, check
 from detent.testing.conformance.work_actions import (
     PERSON,
     claim_one,
@@ -24,7 +24,7 @@ WRITERS = 5
 BATCHES = 12
 
 
-class Slow(Unrung):
+class Slow(SilentStore):
     """A store whose commits take a while, each a different one."""
 
     def __init__(self, store: Store, seed: int) -> None:
