@@ -52,7 +52,7 @@ NAMES: Mapping[str, str] = {
     "plan.step_ended": "a step of a plan has ended and is not reported",
     "keeper.elected": "a keeper is elected and has done nothing yet",
     "keeper.duty": "a keeper is about to do a duty",
-    "seal.before": "a seal is computed and not written",
+    "seal.before": "a chain block is computed and not written",
     "schedule.submitted": "a schedule has fired and its next time is not noted",
     "webhook.filled": "events are in the outbox of a webhook and none is sent",
     "webhook.sent": "a message has arrived at its receiver and that is not noted",

@@ -13,7 +13,7 @@ import pytest
 from detent.engine import Ask, Claimed, Engine
 from detent.errors import DetentError, Unavailable
 from detent.ids import new_id
-from detent.integrity.hash_chain import next_seal
+from detent.integrity.hash_chain import next_chain_block
 from detent.kernel import commands as c
 from detent.store.postgres.address import read_address
 from detent.store.postgres.connection import Query
@@ -318,12 +318,12 @@ def silent_for(connection: psycopg.Connection, pid: int, seconds: float) -> bool
     return connection.execute(query, [seconds, pid]).fetchone() == (True,)
 
 
-def test_whoever_seals_the_log_holds_up_no_writer(versioned_url: str) -> None:
+def test_extending_the_hash_chain_blocks_no_writer(versioned_url: str) -> None:
     with opened(versioned_url) as engine, opened(versioned_url) as other:
         submit_job(engine)
         with engine.store.read() as view:
-            seal = next_seal(view)
-        assert seal is not None
+            block = next_chain_block(view)
+        assert block is not None
         with engine.store.write() as tx:
-            tx.put_seal(seal)
+            tx.put_chain_block(block)
             assert submit_job(other)

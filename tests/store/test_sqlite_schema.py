@@ -158,7 +158,7 @@ NAMED = {name for name, statement in SQL.items() if re.search(r"\bnamed\b", stat
 #: to be taken in.
 WHOLE = {"running_by_intent", "running_by_project", "intake"}
 #: One step at the end of the log, though SQLite calls it a scan.
-LAST_ROW = {"last_at", "head", "last_seal"}
+LAST_ROW = {"last_at", "head", "last_chain_block"}
 
 
 def plan(database: apsw.Connection, name: str) -> list[str]:

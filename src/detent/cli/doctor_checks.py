@@ -240,7 +240,9 @@ def keeper(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
     if row.get("until", 0) > view.now():
         yield Finding("keeper", True, f"it is {row['name']}")
     elif living_workers(view, settings):
-        what = "workers are there and no keeper: schedules, lost workers' jobs and seals wait"
+        what = (
+            "workers are there and no keeper: schedules, lost workers' jobs and chain blocks wait"
+        )
         yield Finding("keeper", False, what, "Start one: detent keeper, or detent up.")
 
 

@@ -15,7 +15,7 @@ from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
 from detent.store.clock import CLOCK
-from detent.store.port import LATE, SEALED, TRIMMED, Query, WriteTransaction
+from detent.store.port import CHAINED_POSITION, LATE_BLOCKS, TRIMMED, Query, WriteTransaction
 
 HOUR_US = 3_600_000_000
 S_US = 1_000_000
@@ -25,7 +25,7 @@ ENDED = ("succeeded", "failed", "timeout", "cancelled")
 PROBE = "ready"
 #: Rows by which parts of detent agree among themselves: setting one could break a promise.
 OWN_ROWS = (
-    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
+    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, CHAINED_POSITION, LATE_BLOCKS, PROBE),
     *("run_counts", "retention_cursors"),
 )
 

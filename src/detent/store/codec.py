@@ -95,7 +95,7 @@ def read_record(logged: Logged) -> Record:
 
 
 def event_digest(event: Logged) -> bytes:
-    """What the chain of seals is made of. It leaves out the position: a moved log keeps it."""
+    """The digest of an event in the hash chain. It omits the position: a moved log keeps it."""
     if event.digest is not None:
         return event.digest
     return sha256(_encode(event[1:10])).digest()

@@ -51,10 +51,10 @@ TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 
 #: The row of `system_state` that says up to which position the log was trimmed.
 TRIMMED = "trimmed"
-#: The row that says up to which position the log was sealed.
-SEALED = "sealed"
-#: The row with the seals that came late and were accepted: the chain's value by its position.
-LATE = "late_seals"
+#: The row with the position up to which chain blocks cover the log.
+CHAINED_POSITION = "sealed"
+#: The row with the late chain blocks that were accepted: the chain's value by its position.
+LATE_BLOCKS = "late_seals"
 
 # ---- what goes in --------------------------------------------------------------------------
 
@@ -181,8 +181,8 @@ class Delivery(NamedTuple):
     error: str | None = None
 
 
-class Seal(NamedTuple):
-    """A closed range of the log: how many events it has, and the chain of digests up to its end."""
+class ChainBlock(NamedTuple):
+    """A block of the hash chain: a range of the log, its number of events, the chain at its end."""
 
     from_position: int
     to_position: int
@@ -331,8 +331,8 @@ class ReadTransaction(LogReader, Protocol):
     def head(self) -> int:
         """The position of the last event that the log shows; 0 for an empty log."""
 
-    def seals(self, after: int, limit: int) -> Sequence[Seal]:
-        """Seals that end after a position, in the order of the log."""
+    def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:
+        """Chain blocks that end after a position, in the order of the log."""
 
     def outbox(self, target: str, limit: int) -> Sequence[Delivery]:
         """What is kept for a target, in the order in which it was put there.
@@ -340,8 +340,8 @@ class ReadTransaction(LogReader, Protocol):
         In a write transaction no other one sees or changes it until the end.
         """
 
-    def last_seal(self) -> Seal | None:
-        """The seal that ends last."""
+    def last_chain_block(self) -> ChainBlock | None:
+        """The chain block that ends last; None if there is none."""
 
     def intake(self, limit: int) -> Sequence[Intake]:
         """Work that other programs have left, oldest first, without what was refused before.
@@ -415,8 +415,8 @@ class WriteTransaction(ReadTransaction, Protocol):
     def delete_outbox(self, ids: Collection[int]) -> None:
         """Remove deliveries that are done or not wanted any more."""
 
-    def put_seal(self, seal: Seal) -> None:
-        """Close a range. One that begins before the last one's end is a `version_conflict`."""
+    def put_chain_block(self, block: ChainBlock) -> None:
+        """Write a chain block; `version_conflict` if it begins before the end of the last one."""
 
     def clear_rows(self) -> None:
         """Empty the tables of `REBUILT`; whoever asks for it writes them anew before the end."""

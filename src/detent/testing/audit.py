@@ -3,7 +3,7 @@
 from typing import Any
 
 from detent.integrity.audit import FAR, fold, row_differences, timer_differences
-from detent.store.port import LISTED, SEALED, TABLES, Query, ReadTransaction, Store
+from detent.store.port import CHAINED_POSITION, LISTED, TABLES, Query, ReadTransaction, Store
 
 
 def audit(store: Store) -> None:
@@ -16,14 +16,14 @@ def audit(store: Store) -> None:
 
 
 def picture(store: Store) -> dict[str, Any]:
-    """All that the store shows: equal pictures mean that nothing but sealing happened meanwhile."""
+    """Everything a store returns except its chain blocks; equal results mean that nothing changed."""
     with store.read() as view:
         found: dict[str, Any] = {
             "log": list(view.events(0, FAR)),
             **{table: _rows(view, table) for table in LISTED},
             **{table: dict(view.rows(table)) for table in TABLES},
         }
-    found["system_state"].pop(SEALED, None)
+    found["system_state"].pop(CHAINED_POSITION, None)
     return found
 
 

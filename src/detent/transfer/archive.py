@@ -71,7 +71,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Chain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the chain of seals stood in the log that the history is from."""
+    """The position and the value of the hash chain of the log that the history is from."""
 
     position: int
     value: str

@@ -1,6 +1,6 @@
 """Exporting a task: its whole tree with history, evidence and output into one archive.
 
-Seals the log first, so that the manifest names a chain that covers the history. Changes nothing
+Extends the hash chain first, so that the chain in the manifest covers the history. Changes nothing
 else. The history is as it stands in the log: what was redacted before stays so, and what was
 written in plain stands in the archive too.
 """
@@ -69,7 +69,7 @@ def export_task(store: Store, task_id: str, path: Path, read_output: ReadOutput)
     """Write the archive of the tree that a task belongs to; the file is whole or not there."""
     if path.exists():
         raise Refused(f"{path} is there already.", hint="Give another name, or remove it.")
-    hash_chain.seal_all(store)
+    hash_chain.extend_chain(store)
     directory = path.absolute().parent
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=directory) as drafts:
@@ -89,9 +89,9 @@ def _write(store: Store, task_id: str, draft: Path, read_output: ReadOutput) -> 
         with store.read() as view:
             root = _root(view, task_id)
             tree = _tree(view, root)
-            seal = view.last_seal()
+            block = view.last_chain_block()
             events = _events(view, tree.streams)
-        chain = Chain(*((0, "") if seal is None else (seal.to_position, seal.chain.hex())))
+        chain = Chain(*((0, "") if block is None else (block.to_position, block.chain.hex())))
         writer.add(TREE, [json.dumps(tree._asdict(), indent=1, ensure_ascii=False).encode()])
         writer.add(EVENTS, map(event_line, events))
         missing = _add_evidence(writer, store, tree)

@@ -47,7 +47,7 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
         with engine.store.read() as view:
             _must_be_new(view, archive, events)
         blobs = _keep_blobs(engine, archive)
-        _sealed_apart(engine, lambda tx: _append(tx, archive, events, actor))
+        _with_own_chain_blocks(engine, lambda tx: _append(tx, archive, events, actor))
         for run_id, digest in archive.manifest.output.items():
             offset = 0
             for piece in archive.read(f"output/{digest}"):
@@ -57,11 +57,11 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
         return Imported(archive.manifest.task, archive.digest, *counts)
 
 
-def _sealed_apart(engine: Engine, append: Callable[[WriteTransaction], bool]) -> None:
-    """Append with seals of its own: the events keep their old times, which is no late sealing."""
-    hash_chain.seal_all(engine.store)
+def _with_own_chain_blocks(engine: Engine, append: Callable[[WriteTransaction], bool]) -> None:
+    """Append in separate chain blocks and accept them: imported events keep their old times."""
+    hash_chain.extend_chain(engine.store)
     with engine.store.read() as view:
-        last = view.last_seal()
+        last = view.last_chain_block()
     engine.within(append)
     hash_chain.accept(engine.store, after=last.to_position if last else 0)
 

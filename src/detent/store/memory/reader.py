@@ -10,7 +10,7 @@ from detent.kernel.plan import Plan, validate
 from detent.store.clock import Moment
 from detent.store.memory.lists import matching, page
 from detent.store.memory.tables import Tables
-from detent.store.port import Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
+from detent.store.port import ChainBlock, Delivery, Intake, Key, Logged, Query, RefusedIntake
 from detent.store.rows import resource_from
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
@@ -40,8 +40,8 @@ class Snapshot:
         shown = log[bisect_right(log, after, key=_position) : end]
         return [each for each in shown if stream is None or each.stream == stream][:limit]
 
-    def seals(self, after: int, limit: int) -> Sequence[Seal]:
-        return [seal for seal in self._tables.seals if seal.to_position > after][:limit]
+    def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:
+        return [block for block in self._tables.chain_blocks if block.to_position > after][:limit]
 
     def intake(self, limit: int) -> Sequence[Intake]:
         rows = self._tables.intake.values()
@@ -61,8 +61,8 @@ class Snapshot:
         rows = self._tables.outbox.values()
         return [row for row in rows if row.target == target][:limit]
 
-    def last_seal(self) -> Seal | None:
-        return self._tables.seals[-1] if self._tables.seals else None
+    def last_chain_block(self) -> ChainBlock | None:
+        return self._tables.chain_blocks[-1] if self._tables.chain_blocks else None
 
     def tasks(self, ids: Collection[str]) -> Iterable[tuple[Task, int]]:
         rows = (self._tables.tasks[each] for each in ids if each in self._tables.tasks)

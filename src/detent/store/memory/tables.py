@@ -8,7 +8,7 @@ import msgspec
 
 from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Seal
+from detent.store.port import TABLES, ChainBlock, Delivery, Intake, Key, Logged
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -63,7 +63,7 @@ class Tables:
     log: list[Logged] = field(default_factory=list)
     #: How many events each stream has; unlike its rows that is never forgotten.
     versions: dict[str, int] = field(default_factory=dict)
-    seals: list[Seal] = field(default_factory=list)
+    chain_blocks: list[ChainBlock] = field(default_factory=list)
     tasks: dict[str, TaskRow] = field(default_factory=dict)
     jobs: dict[str, JobRow] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)

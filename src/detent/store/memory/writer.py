@@ -21,12 +21,12 @@ from detent.store.port import (
     TOMBSTONES,
     Abilities,
     Candidate,
+    ChainBlock,
     Changes,
     Delivery,
     Due,
     Intake,
     Logged,
-    Seal,
 )
 from detent.store.rows import evidence_row
 
@@ -144,11 +144,11 @@ class Transaction(Snapshot):
         for each in ids:
             self._tables.outbox.pop(each, None)
 
-    def put_seal(self, seal: Seal) -> None:
-        last = self.last_seal()
-        if last is not None and seal.from_position <= last.to_position:
-            raise Refused("somebody else has sealed it", code="version_conflict")
-        self._tables.seals.append(seal)
+    def put_chain_block(self, block: ChainBlock) -> None:
+        last = self.last_chain_block()
+        if last is not None and block.from_position <= last.to_position:
+            raise Refused("another process has written this chain block", code="version_conflict")
+        self._tables.chain_blocks.append(block)
 
     def clear_rows(self) -> None:
         for table in REBUILT:
@@ -240,7 +240,7 @@ class Transaction(Snapshot):
         self._blank(gone.union(changes.deleted_tasks))
 
     def _blank(self, streams: Collection[str]) -> None:
-        """The digests stay, so that the chain of seals still closes."""
+        """Keep the digests, so that the hash chain still matches."""
         log = self._tables.log
         for at, event in enumerate(log):
             if event.stream in streams and event.data and event.name not in TOMBSTONES:

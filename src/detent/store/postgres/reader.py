@@ -12,7 +12,7 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, RefusedIntake, Seal
+from detent.store.port import TABLES, ChainBlock, Delivery, Intake, Key, Logged, RefusedIntake
 from detent.store.port import Query as ListQuery
 from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
@@ -167,18 +167,19 @@ class PostgresReading:
         found = self._ask(READY["refused_intake"](limit=limit))
         return [RefusedIntake._make(row) for row in found]
 
-    def seals(self, after: int, limit: int) -> list[Seal]:
+    def chain_blocks(self, after: int, limit: int) -> list[ChainBlock]:
         return [
-            Seal._make(row) for row in self._ask(READY["seals_after"](after=after, limit=limit))
+            ChainBlock._make(row)
+            for row in self._ask(READY["chain_blocks_after"](after=after, limit=limit))
         ]
 
     def outbox(self, target: str, limit: int) -> list[Delivery]:
         rows = self._ask(READY["outbox"](target=target, limit=limit))
         return [Delivery._make(row) for row in rows]
 
-    def last_seal(self) -> Seal | None:
-        rows = self._ask(READY["last_seal"]())
-        return Seal._make(rows[0]) if rows else None
+    def last_chain_block(self) -> ChainBlock | None:
+        rows = self._ask(READY["last_chain_block"]())
+        return ChainBlock._make(rows[0]) if rows else None
 
     # -- lists for people ------------------------------------------------------------------
 

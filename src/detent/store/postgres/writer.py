@@ -18,6 +18,7 @@ from detent.store.port import (
     TABLES,
     Abilities,
     Candidate,
+    ChainBlock,
     Changes,
     Delivery,
     Due,
@@ -25,7 +26,6 @@ from detent.store.port import (
     Intake,
     Key,
     Logged,
-    Seal,
 )
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
@@ -199,7 +199,7 @@ class PostgresWriting(PostgresReading):
         for lane, rank in save_statements.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
 
-    # -- what goes in and out, seals, and what makes rows or log smaller -------------------
+    # -- intake, outbox, chain blocks, and removal of rows and events --------------------
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._ask(READY["lock_intake"](limit=limit))]
@@ -239,16 +239,16 @@ class PostgresWriting(PostgresReading):
     def delete_outbox(self, ids: Collection[int]) -> None:
         self._run(*(READY["delete_outbox"](id=each) for each in ids))
 
-    def put_seal(self, seal: Seal) -> None:
-        """Two that seal at once come one after the other, and the second is refused."""
+    def put_chain_block(self, block: ChainBlock) -> None:
+        """Of two processes that write a chain block at the same time, the second is refused."""
         self._ask(lock_names(Lock.SEALS, [""]))
-        last = self.last_seal()
-        if last is not None and seal.from_position <= last.to_position:
-            raise Refused("somebody else has sealed it", code="version_conflict")
-        first, to, count, chain, at = seal
+        last = self.last_chain_block()
+        if last is not None and block.from_position <= last.to_position:
+            raise Refused("another process has written this chain block", code="version_conflict")
+        first, to, count, chain, at = block
         digest = f"\\x{chain.hex()}"
         self._ask(
-            READY["insert_seal"](
+            READY["insert_chain_block"](
                 from_position=first, to_position=to, count=count, chain=digest, at=at
             )
         )

@@ -115,8 +115,8 @@ class Wakeups:
         self._poll.register(self._wake_reader, select.POLLIN)
         self._watching = False
         self._growth: int | None = None
-        #: Until when the database is polled for a commit, and whether the file was written since the
-        #: last poll, so that one more commit may follow.
+        #: Until when the database is polled for a commit, and whether the file was written after
+        #: the last poll, so that one more commit may follow.
         self._soon_until_s = 0.0
         self._fresh = False
 

@@ -8,7 +8,16 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
+from detent.store.port import (
+    TABLES,
+    ChainBlock,
+    Delivery,
+    Intake,
+    Key,
+    Logged,
+    Query,
+    RefusedIntake,
+)
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
@@ -145,15 +154,18 @@ class SqliteReading:
         found = self._all(SQL["refused_intake"].text, (limit,))
         return [RefusedIntake._make(row) for row in found]
 
-    def seals(self, after: int, limit: int) -> list[Seal]:
-        return [Seal._make(row) for row in self._all(SQL["seals_after"].text, (after, limit))]
+    def chain_blocks(self, after: int, limit: int) -> list[ChainBlock]:
+        return [
+            ChainBlock._make(row)
+            for row in self._all(SQL["chain_blocks_after"].text, (after, limit))
+        ]
 
     def outbox(self, target: str, limit: int) -> list[Delivery]:
         return [Delivery._make(row) for row in self._all(SQL["outbox"].text, (target, limit))]
 
-    def last_seal(self) -> Seal | None:
-        rows = self._all(SQL["last_seal"].text)
-        return Seal._make(rows[0]) if rows else None
+    def last_chain_block(self) -> ChainBlock | None:
+        rows = self._all(SQL["last_chain_block"].text)
+        return ChainBlock._make(rows[0]) if rows else None
 
     # -- whole tables, and lists for people ------------------------------------------------
 

@@ -15,11 +15,11 @@ from detent.store.port import (
     TABLES,
     Abilities,
     Candidate,
+    ChainBlock,
     Changes,
     Delivery,
     Due,
     Logged,
-    Seal,
 )
 from detent.store.rows import edited, evidence_row, writer
 from detent.store.sqlite.claims import claimable
@@ -163,7 +163,7 @@ class SqliteWriting(SqliteReading):
             self.failed = error
             raise
 
-    # -- what goes in and out, seals, and what makes rows or log smaller -------------------
+    # -- intake, outbox, chain blocks, and removal of rows and events --------------------
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
         self._all(SQL["put_intake"].text, (operation, body, idempotency_key))
@@ -189,11 +189,11 @@ class SqliteWriting(SqliteReading):
     def delete_outbox(self, ids: Collection[int]) -> None:
         self._many(SQL["delete_outbox"].text, [(each,) for each in ids])
 
-    def put_seal(self, seal: Seal) -> None:
-        last = self.last_seal()
-        if last is not None and seal.from_position <= last.to_position:
-            raise Refused("somebody else has sealed it", code="version_conflict")
-        self._all(SQL["insert_seal"].text, seal)
+    def put_chain_block(self, block: ChainBlock) -> None:
+        last = self.last_chain_block()
+        if last is not None and block.from_position <= last.to_position:
+            raise Refused("another process has written this chain block", code="version_conflict")
+        self._all(SQL["insert_chain_block"].text, block)
 
     def clear_rows(self) -> None:
         for statement in CLEAR_ROWS.values():

@@ -235,14 +235,14 @@ def trees(scene: Scene) -> Script:
 
 
 def sealing(scene: Scene) -> Script:
-    """Two seal the log while others append to it."""
+    """Two processes extend the hash chain while others append to the log."""
 
-    def seal(hand: Hand) -> None:
+    def extend(hand: Hand) -> None:
         hand.operation = "seal"
         hand.submit()
-        hash_chain.seal_all(hand.engine.store)
+        hash_chain.extend_chain(hand.engine.store)
 
-    return Script([partial(seal, hand) for hand in scene.hands], bool)
+    return Script([partial(extend, hand) for hand in scene.hands], bool)
 
 
 class _Undo(Exception):
