@@ -9,7 +9,7 @@ from detent.engine import Engine
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.store.memory import MemoryStore
-from detent.store.port import Logged
+from detent.store.types import Logged
 from tests.gateway.installation import until
 
 SOMEBODY = c.Actor("person")

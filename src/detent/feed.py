@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable, Sequence
 
 from detent.errors import DetentError
-from detent.store.port import Logged, Store
+from detent.store.port import Store
+from detent.store.types import Logged
 
 log = logging.getLogger("detent.feed")
 

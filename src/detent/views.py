@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from detent.kernel.entities import NOT_BEFORE
-from detent.store.port import Logged
+from detent.store.types import Logged
 
 #: Columns that only the engine needs.
 INTERNAL = ("nonce", "rank", "resuming", "waited", "plan_wanted")

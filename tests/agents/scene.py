@@ -15,7 +15,7 @@ from detent.kernel.entities import Task
 from detent.operations.context import Core
 from detent.operations.queries import why
 from detent.operations.registry import Caller
-from detent.store.port import Logged, Query
+from detent.store.types import Logged, Query
 from detent.testing import stand_in_agent
 from detent.worker.app import App
 from detent.worker.handle import Handle

@@ -18,8 +18,8 @@ from detent.keeper import intake_drain
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
-from detent.store.port import Query
 from detent.store.store_url import open_store
+from detent.store.types import Query
 from detent.testing.audit import audit
 
 Rows = list[dict[str, Any]]

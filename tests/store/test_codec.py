@@ -13,8 +13,8 @@ from detent.kernel import entities
 from detent.kernel.events import EVENTS, Event, JobCompleted, JobParked, Record
 from detent.store import codec
 from detent.store.codec import event_digest, event_rows, from_json, read_event, to_json
-from detent.store.port import Entry, Logged
 from detent.store.rows import CODED, columns, reader, writer
+from detent.store.types import Entry, Logged
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.recursive(

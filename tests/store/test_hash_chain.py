@@ -16,9 +16,10 @@ from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.service import duties
 from detent.settings import Settings
-from detent.store.port import ChainBlock, Store
+from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
+from detent.store.types import ChainBlock
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task

@@ -17,11 +17,12 @@ from detent.engine import Ask, Claimed, Engine, due_timers
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.store.port import Abilities, WriteTransaction
+from detent.store.port import WriteTransaction
 from detent.store.postgres.claims import Floors, Wish
 from detent.store.postgres.connection import numbered
 from detent.store.postgres.reader import SQL
 from detent.store.postgres.save_statements import Lane
+from detent.store.types import Abilities
 from detent.testing.audit import audit
 from detent.testing.conformance.work_actions import (
     PERSON,

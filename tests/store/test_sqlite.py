@@ -15,9 +15,9 @@ import pytest
 from detent.engine import Engine
 from detent.errors import Broken, Refused, Unavailable
 from detent.kernel.events import JobParked, Record
-from detent.store.port import Changes, Entry
 from detent.store.sqlite import SqliteStore, connection, file_watch, notifier
 from detent.store.sqlite.connection import Turn
+from detent.store.types import Changes, Entry
 from detent.testing.audit import audit
 from detent.testing.clock import START, VirtualClock
 from detent.testing.conformance.work_actions import claim, complete, submit_job

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detent.kernel.lane import lane_for, suits
-from detent.store.port import Abilities, Candidate, Changes, LeaseRow, QueueRow
 from detent.store.sqlite import SqliteStore, claims
 from detent.store.sqlite.writer import SqliteWriting
+from detent.store.types import Abilities, Candidate, Changes, LeaseRow, QueueRow
 from detent.testing.clock import START, VirtualClock
 
 INTENTS, PROJECTS, KEYS = ("dig", "saw", "sow"), ("barn", "yard"), ("ladder", "rope", "spade")

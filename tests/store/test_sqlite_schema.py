@@ -12,11 +12,11 @@ from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.list_sql import COLUMNS
 from detent.store.migration_files import Applied, Migration, migrations, pending
-from detent.store.port import TABLES
 from detent.store.rows import columns
 from detent.store.sqlite import SqliteStore, schema
 from detent.store.sqlite.connection import ROWS_AT_ONCE, array, insert_of_several
 from detent.store.sqlite.reader import SQL
+from detent.store.table_names import TABLES
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process, start
 

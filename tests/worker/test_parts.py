@@ -19,7 +19,7 @@ from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
 from detent.kernel.entities import Job
 from detent.store.memory import MemoryStore
-from detent.store.port import Logged
+from detent.store.types import Logged
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.transfer.archive import History

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from detent.store.log_walk import batches
-from detent.store.port import Logged, Query, ReadTransaction, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import Logged, Query
 from detent.testing.audit import audit
 from verification.fault_injection import client_history
 from verification.fault_injection.checker import Evidence, Seen, problems

@@ -16,7 +16,7 @@ from detent.errors import DetentError
 from detent.failpoints import Action
 from detent.integrity import hash_chain
 from detent.operations.context import Core
-from detent.store.port import Query
+from detent.store.types import Query
 from verification.fault_injection import collected_results
 from verification.fault_injection.client_history import OK, REFUSED, Op
 from verification.fault_injection.environment import (

@@ -27,8 +27,8 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
 from detent.operations import sessions, tokens
 from detent.operations.webhooks import cursor_name
-from detent.store.port import Due, Key
 from detent.store.sqlite import connection, store
+from detent.store.types import Due, Key
 from detent.worker import effects, journal
 from detent.worker.journal import Journal
 from verification.fault_injection.environment import MUTANT

@@ -18,8 +18,9 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
-from detent.store.port import Logged, ReadTransaction
+from detent.store.port import ReadTransaction
 from detent.store.sqlite import SqliteStore
+from detent.store.types import Logged
 from detent.testing import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from detent.engine import Ask
 from detent.kernel import commands as c
 from detent.operations import why_reasons
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.testing.clock import VirtualClock
 from detent.testing.settlement import failed
 from verification.simulation.auditor import Auditor

@@ -8,7 +8,7 @@ from detent import feed
 from detent.errors import Unavailable
 from detent.keeper import timers, unblocker
 from detent.keeper.keeper import Duty, Keeper
-from detent.store.port import Logged
+from detent.store.types import Logged
 from verification.simulation.virtual_process import Process
 
 # A full disk is part of the play: no keeper needs to complain of it on the terminal.

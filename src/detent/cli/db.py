@@ -80,7 +80,7 @@ def status(as_json: bool) -> None:
 
 def _contents(settings: Settings) -> dict[str, Any]:
     from detent.integrity import hash_chain
-    from detent.store.port import Query
+    from detent.store.types import Query
 
     store = _open(settings)
     try:

@@ -27,10 +27,11 @@ from detent.errors import DetentError
 from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.marker import require_store
-from detent.store.port import Query, ReadTransaction
+from detent.store.port import ReadTransaction
 from detent.store.schema_status import SchemaStatus, schema_status
 from detent.store.sqlite import checks
 from detent.store.store_url import open_store
+from detent.store.types import Query
 
 #: Below this much free space a log that grows is soon a disk that is full.
 FREE_BYTES = 500_000_000

@@ -12,7 +12,8 @@ from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
-from detent.store.port import Key, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Key
 
 Result = Answer | DetentError
 

@@ -10,7 +10,7 @@ from detent.kernel.entities import Job
 from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.port import Changes, Entry, Key, LeaseRow, NewJob, NewTask, QueueRow
+from detent.store.types import Changes, Entry, Key, LeaseRow, NewJob, NewTask, QueueRow
 
 
 class Ledger:

@@ -12,7 +12,8 @@ from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
-from detent.store.port import Abilities, Candidate, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Abilities, Candidate
 
 
 class Sessions(NamedTuple):

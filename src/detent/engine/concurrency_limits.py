@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from detent.store.port import Candidate, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Candidate
 
 S_US = 1_000_000
 #: How the row of `system_state` begins that keeps the window of a rate; the limit's name follows.

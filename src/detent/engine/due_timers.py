@@ -14,7 +14,8 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.world import World
-from detent.store.port import Due, Query, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Due, Query
 
 ACTOR = c.Actor("clock")
 

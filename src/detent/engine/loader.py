@@ -6,7 +6,8 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.port import Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 #: Commands that move nothing but their own job and task.
 NARROW = frozenset(

@@ -19,7 +19,8 @@ from detent import failpoints, feed
 from detent.errors import Invalid, TooMany, Unavailable
 from detent.gateway.auth import Tokens
 from detent.gateway.feed_messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
-from detent.store.port import Logged, Store
+from detent.store.port import Store
+from detent.store.types import Logged
 
 log = logging.getLogger("detent.gateway")
 

@@ -12,7 +12,8 @@ import msgspec
 from detent import views
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.wait_kinds import PEOPLE
-from detent.store.port import Logged, Store
+from detent.store.port import Store
+from detent.store.types import Logged
 
 #: Task events that end a task's way, or stop it until somebody acts: where each leads.
 ENDINGS: Mapping[str, str] = {

@@ -28,7 +28,7 @@ from detent.operations.context import Core
 from detent.operations.installation import figures, status
 from detent.operations.registry import OWNER
 from detent.operations.thresholds import thresholds
-from detent.store.port import Logged, Query
+from detent.store.types import Logged, Query
 
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 #: Different values that one label may have; all further ones together are `other`.

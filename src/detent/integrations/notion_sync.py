@@ -32,7 +32,8 @@ from detent.operations.context import Core
 from detent.operations.leader_election import Office
 from detent.redaction import resolve
 from detent.settings import Settings
-from detent.store.port import Logged, Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Logged, Query
 
 log = logging.getLogger("detent.notion")
 

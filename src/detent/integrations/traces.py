@@ -23,7 +23,7 @@ from detent.integrations.transitions import OVER, Move, Tracker
 from detent.operations.context import Core
 from detent.operations.leader_election import Office
 from detent.redaction import redact
-from detent.store.port import Logged
+from detent.store.types import Logged
 
 log = logging.getLogger("detent.traces")
 

@@ -13,7 +13,8 @@ import msgspec
 
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.port import Logged, ReadTransaction, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import Logged
 
 #: Streams that are remembered at once, and events of one that are read to remember it.
 MAX_STREAMS = 10_000

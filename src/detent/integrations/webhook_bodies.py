@@ -10,7 +10,7 @@ from detent import views
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE
 from detent.operations.webhooks import KEY_PREFIX, TEST, Webhook, message_id
 from detent.store.codec import to_json
-from detent.store.port import Delivery, Logged
+from detent.store.types import Delivery, Logged
 
 CLOUDEVENTS = "application/cloudevents+json; charset=utf-8"
 JSON = "application/json"

@@ -32,7 +32,8 @@ from detent.operations.webhooks import (
     status_name,
     webhooks,
 )
-from detent.store.port import Delivery, Logged, Query, ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Delivery, Logged, Query
 
 log = logging.getLogger("detent.webhooks")
 

@@ -16,17 +16,9 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
 from detent.store.log_walk import BATCH, batches, events_of
-from detent.store.port import (
-    LISTED,
-    TOMBSTONES,
-    TRIMMED,
-    Logged,
-    LogReader,
-    Query,
-    QueueRow,
-    ReadTransaction,
-    WriteTransaction,
-)
+from detent.store.port import LogReader, ReadTransaction, WriteTransaction
+from detent.store.table_names import LISTED, TOMBSTONES, TRIMMED
+from detent.store.types import Logged, Query, QueueRow
 
 #: Later than anything that can be due.
 FAR = 1 << 62

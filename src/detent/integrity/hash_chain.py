@@ -14,17 +14,9 @@ from typing import Any, NamedTuple
 from detent.errors import Broken, Refused
 from detent.store.codec import event_digest
 from detent.store.log_walk import BATCH, batches
-from detent.store.port import (
-    CHAINED_POSITION,
-    LATE_BLOCKS,
-    TOMBSTONES,
-    TRIMMED,
-    ChainBlock,
-    Logged,
-    ReadTransaction,
-    Store,
-    WriteTransaction,
-)
+from detent.store.port import ReadTransaction, Store, WriteTransaction
+from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TOMBSTONES, TRIMMED
+from detent.store.types import ChainBlock, Logged
 
 #: The value of the chain before the first event.
 START = bytes(32)

@@ -10,7 +10,8 @@ from detent.integrity.audit import Folded
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.log_walk import batches
-from detent.store.port import Changes, LeaseRow, Store, WriteTransaction
+from detent.store.port import Store, WriteTransaction
+from detent.store.types import Changes, LeaseRow
 
 
 def rebuild(store: Store, lease_us: int) -> int:

@@ -3,7 +3,8 @@
 from detent import failpoints
 from detent.integrity import hash_chain
 from detent.operations.context import Core
-from detent.store.port import ChainBlock, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import ChainBlock
 
 #: The maximum number of chain blocks in one pass; a log without any takes several passes.
 MAX_BLOCKS = 10

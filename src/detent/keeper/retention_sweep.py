@@ -15,7 +15,8 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
 from detent.operations import thresholds
 from detent.operations.context import Core
-from detent.store.port import Query, ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Query
 
 MOST = 200
 #: Batches of work in one pass, for each way to end; one more than this waits for the next.

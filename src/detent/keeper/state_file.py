@@ -17,7 +17,8 @@ from detent.operations.context import Core
 from detent.operations.installation import status, verdict
 from detent.operations.registry import OWNER
 from detent.store.log_walk import batches
-from detent.store.port import Logged, Query, ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Logged, Query
 
 #: Events after which the file is out of date, by how their names begin.
 STIRRING = ("task_", "job_", "run_")

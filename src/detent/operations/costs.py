@@ -11,7 +11,8 @@ from detent.operations import schemas
 from detent.operations.budgets import left, line
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 #: Jobs that are asked about at once.
 SLICE = 500

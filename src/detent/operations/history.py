@@ -23,7 +23,8 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Logged
 from detent.submission.request import own_id
 
 #: What a task has that the kernel does not look at.

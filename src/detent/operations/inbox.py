@@ -13,7 +13,8 @@ from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
 from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.why_reasons import raises
-from detent.store.port import Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 Row = Mapping[str, Any]
 

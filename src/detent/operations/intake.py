@@ -9,7 +9,7 @@ from detent.kernel import commands as c
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Posted, Result, Scope, operation, submission
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.submission.command import Submission, add_task, digest, enqueue_task
 from detent.submission.command import submit_task as task_from
 from detent.submission.context import Context

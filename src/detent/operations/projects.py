@@ -11,7 +11,8 @@ from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.operations.resources import everywhere
-from detent.store.port import Query, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Query
 
 #: How an intent is carried out, by what its row names; a function is what is left.
 KINDS = ("command", "agent", "app", "plan", "planner")

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detent.kernel.entities import Job
-from detent.store.port import Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 #: At most so many runs are looked at, and so many at once.
 MAX_RUNS = 10_000

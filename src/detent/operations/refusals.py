@@ -14,7 +14,8 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.redaction import redact
-from detent.store.port import ReadTransaction, RefusedIntake, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import RefusedIntake
 from detent.submission.checks import DEFAULT_PROJECT
 
 MAX_ROWS = 1_000

@@ -15,7 +15,8 @@ from detent.kernel.resource_matching import LOCAL
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Query
 
 MAX_HOLDERS = 1_000
 MAX_CAPACITY = 1_000_000

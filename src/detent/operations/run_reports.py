@@ -22,7 +22,8 @@ from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.run_tokens import Own, counted, own_of, writer
 from detent.redaction import redact, redact_value
-from detent.store.port import Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 from detent.submission.request import SubtaskRequest
 from detent.submission.subtask import submit_own_subtask
 

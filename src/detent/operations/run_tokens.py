@@ -19,7 +19,8 @@ from detent.operations.budgets import left, line
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import SECOND_US, digest_of, expired, new_token, row_for
-from detent.store.port import Logged, Query, ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Logged, Query
 
 RUN = "run"
 MINUTE_US = 60 * SECOND_US

@@ -15,7 +15,9 @@ from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
 from detent.store.clock import CLOCK
-from detent.store.port import CHAINED_POSITION, LATE_BLOCKS, TRIMMED, Query, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TRIMMED
+from detent.store.types import Query
 
 HOUR_US = 3_600_000_000
 S_US = 1_000_000

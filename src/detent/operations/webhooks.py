@@ -20,7 +20,8 @@ from detent.operations import schemas
 from detent.operations.context import Core, known
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import texts
-from detent.store.port import Delivery, ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Delivery
 
 #: A delivery that is given up is due at this time: never.
 DEAD = 1 << 62

@@ -16,7 +16,8 @@ from detent.operations.actions import Suggestion, actions_on, actions_on_job, is
 from detent.operations.budgets import line
 from detent.operations.context import Core
 from detent.operations.limits import EVERYTHING, PAUSE
-from detent.store.port import Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 from detent.views import shown, utc
 
 S_US = 1_000_000

@@ -13,7 +13,8 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import everywhere
-from detent.store.port import Query, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Query
 
 MAX_HELD = 1_000
 

@@ -11,7 +11,7 @@ import msgspec
 
 from detent.errors import Broken, Invalid
 from detent.kernel.events import EVENTS, Event, Record
-from detent.store.port import Entry, Logged
+from detent.store.types import Entry, Logged
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode

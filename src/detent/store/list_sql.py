@@ -12,8 +12,9 @@ from detent.errors import Invalid
 from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.codec import from_json
-from detent.store.port import LISTED, SEARCHED, Query, QueueRow
 from detent.store.rows import CODED, FLAG, TEXTS, Kind, Question, columns
+from detent.store.table_names import LISTED, SEARCHED
+from detent.store.types import Query, QueueRow
 
 #: Executes a statement with `:name` parameters.
 Ask = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from detent.store.port import Logged, LogReader
+from detent.store.port import LogReader
+from detent.store.types import Logged
 
 BATCH = 1_000
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan, validate
 from detent.store.codec import from_json, to_json
-from detent.store.port import Entry
+from detent.store.types import Entry
 
 E = TypeVar("E")
 Row = tuple[Any, ...]

@@ -3,7 +3,9 @@
 from typing import Any
 
 from detent.integrity.audit import FAR, fold, row_differences, timer_differences
-from detent.store.port import CHAINED_POSITION, LISTED, TABLES, Query, ReadTransaction, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.table_names import CHAINED_POSITION, LISTED, TABLES
+from detent.store.types import Query
 
 
 def audit(store: Store) -> None:
@@ -16,7 +18,7 @@ def audit(store: Store) -> None:
 
 
 def picture(store: Store) -> dict[str, Any]:
-    """Everything a store returns except its chain blocks; equal results mean that nothing changed."""
+    """Everything a store returns except chain blocks; equal results mean that nothing changed."""
     with store.read() as view:
         found: dict[str, Any] = {
             "log": list(view.events(0, FAR)),

@@ -21,7 +21,8 @@ from detent.kernel.entities import Job
 from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
-from detent.store.port import Abilities, Store, WriteTransaction
+from detent.store.port import Store, WriteTransaction
+from detent.store.types import Abilities
 from detent.testing.clock import VirtualClock
 from detent.worker.active_run import Attempt, Hold
 from detent.worker.app import App

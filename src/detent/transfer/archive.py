@@ -27,7 +27,8 @@ from detent.errors import Refused, TooLarge
 from detent.integrity import audit, hash_chain
 from detent.kernel.world import RUNS
 from detent.store.blobs import CHUNK_BYTES
-from detent.store.port import TOMBSTONES, Logged
+from detent.store.table_names import TOMBSTONES
+from detent.store.types import Logged
 
 FORMAT, VERSION = "detent task", 1
 MANIFEST, EVENTS, TREE = "manifest.json", "events.jsonl", "tree.json"

@@ -18,7 +18,8 @@ from detent.errors import Broken, NotFound, Refused
 from detent.integrity import hash_chain
 from detent.store.blobs import CHUNK_BYTES
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Query, ReadTransaction, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import Logged, Query
 from detent.transfer.archive import (
     EVENTS,
     FORMAT,

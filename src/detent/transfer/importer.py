@@ -20,7 +20,8 @@ from detent.kernel.commands import Actor
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import World
 from detent.store.codec import read_record
-from detent.store.port import Logged, ReadTransaction, WriteTransaction
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Logged
 from detent.transfer.archive import Archive, History, opened
 
 #: Keeps a run's output: its id, the offset, the bytes.

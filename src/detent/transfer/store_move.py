@@ -12,11 +12,13 @@ from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
 from detent.store.blobs import Piece, Tell, untold
-from detent.store.port import LISTED, TABLES, Query, ReadTransaction, Store
+from detent.store.port import ReadTransaction, Store
 from detent.store.postgres.table_copy import Table, copy_into
 from detent.store.sqlite import SqliteStore, table_copy
 from detent.store.sqlite.reader import SqliteReading
 from detent.store.store_url import open_store
+from detent.store.table_names import LISTED, TABLES
+from detent.store.types import Query
 from detent.transfer.blob_copy import copy_blobs
 from detent.transfer.exporter import ReadOutput
 

@@ -2,7 +2,8 @@
 
 from detent.engine import due_timers
 from detent.engine.claims import ClaimAsk, waiting
-from detent.store.port import Query, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Query
 from detent.worker.claimer import MAX_DUE
 from detent.worker.worker import Worker
 

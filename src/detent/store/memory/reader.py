@@ -10,8 +10,8 @@ from detent.kernel.plan import Plan, validate
 from detent.store.clock import Moment
 from detent.store.memory.lists import matching, page
 from detent.store.memory.tables import Tables
-from detent.store.port import ChainBlock, Delivery, Intake, Key, Logged, Query, RefusedIntake
 from detent.store.rows import resource_from
+from detent.store.types import ChainBlock, Delivery, Intake, Key, Logged, Query, RefusedIntake
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 

@@ -8,7 +8,8 @@ import msgspec
 
 from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
-from detent.store.port import TABLES, ChainBlock, Delivery, Intake, Key, Logged
+from detent.store.table_names import TABLES
+from detent.store.types import ChainBlock, Delivery, Intake, Key, Logged
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 

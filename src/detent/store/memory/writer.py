@@ -16,9 +16,9 @@ from detent.store.memory.tables import (
     stored,
     stored_value,
 )
-from detent.store.port import (
-    REBUILT,
-    TOMBSTONES,
+from detent.store.rows import evidence_row
+from detent.store.table_names import REBUILT, TOMBSTONES
+from detent.store.types import (
     Abilities,
     Candidate,
     ChainBlock,
@@ -28,7 +28,6 @@ from detent.store.port import (
     Intake,
     Logged,
 )
-from detent.store.rows import evidence_row
 
 #: The tables whose key is a job, or begins with one.
 OF_A_JOB = ("jobs", "queue", "deadlines", "steps", "plans", "waits", "signals", "checkpoints")

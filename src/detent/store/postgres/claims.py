@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from detent.kernel.lane import intent_of, suits
 from detent.store.codec import to_json
-from detent.store.port import Abilities, Candidate
 from detent.store.postgres.connection import Query, Rows
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import READY
 from detent.store.postgres.save_statements import ASLEEP, Arrivals, Lane, appended
 from detent.store.postgres.transaction import Transaction
+from detent.store.types import Abilities, Candidate
 
 #: Sends statements in one round trip.
 Run = Callable[..., list[Rows]]

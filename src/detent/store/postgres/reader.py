@@ -12,12 +12,13 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.port import TABLES, ChainBlock, Delivery, Intake, Key, Logged, RefusedIntake
-from detent.store.port import Query as ListQuery
 from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.statements import for_tables, load, statement
+from detent.store.table_names import TABLES
+from detent.store.types import ChainBlock, Delivery, Intake, Key, Logged, RefusedIntake
+from detent.store.types import Query as ListQuery
 
 SQL = load("detent.store.sql", "detent.store.postgres.sql")
 #: What makes a query of each statement, by its name.

@@ -12,11 +12,12 @@ import msgspec
 
 from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import EVENT_COLUMNS, event_digest, event_rows, to_json
-from detent.store.port import TOMBSTONES, Changes, Entry, Logged
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import READY, SQL
 from detent.store.rows import Row, columns, edited, evidence_row, writer
+from detent.store.table_names import TOMBSTONES
+from detent.store.types import Changes, Entry, Logged
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
 

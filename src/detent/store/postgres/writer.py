@@ -13,9 +13,16 @@ from detent.errors import Broken, Refused
 from detent.kernel.entities import Resource
 from detent.store import clock
 from detent.store.codec import event_digest, from_json, to_json
-from detent.store.port import (
-    REBUILT,
-    TABLES,
+from detent.store.postgres import save_statements
+from detent.store.postgres.claims import Lanes, claimable
+from detent.store.postgres.connection import Query, Rows, ready
+from detent.store.postgres.locks import Lock, lock_names
+from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReading
+from detent.store.postgres.transaction import Transaction
+from detent.store.rows import resource_from
+from detent.store.statements import for_tables
+from detent.store.table_names import REBUILT, TABLES
+from detent.store.types import (
     Abilities,
     Candidate,
     ChainBlock,
@@ -27,14 +34,6 @@ from detent.store.port import (
     Key,
     Logged,
 )
-from detent.store.postgres import save_statements
-from detent.store.postgres.claims import Lanes, claimable
-from detent.store.postgres.connection import Query, Rows, ready
-from detent.store.postgres.locks import Lock, lock_names
-from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReading
-from detent.store.postgres.transaction import Transaction
-from detent.store.rows import resource_from
-from detent.store.statements import for_tables
 
 PUT_NAMED = {name: ready(each) for name, each in for_tables(SQL["put_named"], TABLES).items()}
 REMOVE_NAMED = {name: ready(each) for name, each in for_tables(SQL["remove_named"], TABLES).items()}

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from detent.kernel.lane import intent_of, is_planned, suits
-from detent.store.port import Abilities, Candidate
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.reader import SQL
+from detent.store.types import Abilities, Candidate
 
 WAKE, CLAIMABLE, IN_LANE, OF_KEY = (
     SQL[name].text for name in ("wake_queue", "claimable", "claimable_in_lane", "claimable_of_key")

@@ -8,19 +8,11 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.port import (
-    TABLES,
-    ChainBlock,
-    Delivery,
-    Intake,
-    Key,
-    Logged,
-    Query,
-    RefusedIntake,
-)
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
+from detent.store.table_names import TABLES
+from detent.store.types import ChainBlock, Delivery, Intake, Key, Logged, Query, RefusedIntake
 
 SQL = load("detent.store.sql", "detent.store.sqlite.sql")
 NAMED = for_tables(SQL["named_rows"], TABLES)

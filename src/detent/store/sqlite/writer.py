@@ -10,23 +10,14 @@ from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wai
 from detent.store import clock
 from detent.store.clock import Moment
 from detent.store.codec import event_digest, event_rows, to_json
-from detent.store.port import (
-    REBUILT,
-    TABLES,
-    Abilities,
-    Candidate,
-    ChainBlock,
-    Changes,
-    Delivery,
-    Due,
-    Logged,
-)
 from detent.store.rows import edited, evidence_row, writer
 from detent.store.sqlite.claims import claimable
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.reader import SQL, SqliteReading
 from detent.store.statements import for_tables
+from detent.store.table_names import REBUILT, TABLES
+from detent.store.types import Abilities, Candidate, ChainBlock, Changes, Delivery, Due, Logged
 
 
 class Put(NamedTuple):

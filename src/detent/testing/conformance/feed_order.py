@@ -10,7 +10,8 @@ from functools import partial
 from detent import feed
 from detent.engine import Ask, Engine
 from detent.kernel import commands as c
-from detent.store.port import Logged, Store, WriteTransaction
+from detent.store.port import Store, WriteTransaction
+from detent.store.types import Logged
 from detent.testing.conformance.case import Case, SilentStore, check
 from detent.testing.conformance.work_actions import (
     PERSON,

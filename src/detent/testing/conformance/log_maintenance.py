@@ -6,7 +6,8 @@ from detent.integrity import hash_chain
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.store.port import LISTED, ChainBlock
+from detent.store.table_names import LISTED
+from detent.store.types import ChainBlock
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.reads import busy

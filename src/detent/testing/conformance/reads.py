@@ -10,7 +10,8 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Resource
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
 from detent.store.clock import CLOCK
-from detent.store.port import TABLES, Store
+from detent.store.port import Store
+from detent.store.table_names import TABLES
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     SECOND_US,

@@ -1,7 +1,7 @@
 """Checks of time: retries that the claim finds, waits that are over, limits that have passed."""
 
 from detent.kernel import commands as c
-from detent.store.port import Due
+from detent.store.types import Due
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     SECOND_US,

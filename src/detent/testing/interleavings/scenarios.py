@@ -11,7 +11,8 @@ from detent.errors import DetentError
 from detent.ids import new_id
 from detent.integrity import hash_chain
 from detent.kernel import commands as c
-from detent.store.port import Abilities, WriteTransaction
+from detent.store.port import WriteTransaction
+from detent.store.types import Abilities
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000

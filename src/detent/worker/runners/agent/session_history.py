@@ -11,7 +11,8 @@ import msgspec
 
 from detent.kernel.entities import Task
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Query, ReadTransaction
+from detent.store.port import ReadTransaction
+from detent.store.types import Logged, Query
 from detent.worker.active_run import Attempt
 
 MAX_RUNS = 1_000
