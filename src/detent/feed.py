@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from detent.errors import DetentError
 from detent.store.port import Store
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.feed")
 
@@ -19,10 +19,10 @@ BATCH = 1_000
 POLL_S = 1.0
 
 #: Takes over a batch of events. Raises if it did not: then the batch is delivered again.
-Deliver = Callable[[Sequence[Logged]], object]
+Deliver = Callable[[Sequence[LoggedEvent]], object]
 
 
-def read(store: Store, after: int, limit: int = BATCH) -> Sequence[Logged]:
+def read(store: Store, after: int, limit: int = BATCH) -> Sequence[LoggedEvent]:
     """Up to `limit` events after a position."""
     with store.read() as view:
         return view.events(after, limit)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from detent.kernel.entities import NOT_BEFORE
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 
 #: Columns that only the engine needs.
 INTERNAL = ("nonce", "rank", "resuming", "waited", "plan_wanted")
@@ -40,7 +40,7 @@ def utc(at_us: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def event(logged: Logged) -> dict[str, Any]:
+def event(logged: LoggedEvent) -> dict[str, Any]:
     """An event of the feed."""
     return {
         "position": logged.position,

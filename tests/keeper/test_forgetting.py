@@ -113,11 +113,11 @@ def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
 def test_expired_keys_go(core: Core, clock: VirtualClock) -> None:
     key = Idempotency("p", "k", "digest")
     core.engine.do(c.SubmitJob("j", "p", "x"), PERSON, key=key)
-    assert retention_sweep.forget_keys(core) == 0
+    assert retention_sweep.delete_expired_keys(core) == 0
     clock.advance(seconds=8 * DAY_S)
-    assert retention_sweep.forget_keys(core, dry_run=True) == 1
+    assert retention_sweep.delete_expired_keys(core, dry_run=True) == 1
     assert retention_sweep.run(core) == 1
-    assert retention_sweep.forget_keys(core) == 0
+    assert retention_sweep.delete_expired_keys(core) == 0
 
 
 def test_blobs_go_when_nothing_names_them(core: Core, clock: VirtualClock) -> None:

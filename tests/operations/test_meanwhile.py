@@ -71,7 +71,7 @@ def test_a_code_is_exchanged_once(cores: list[Core], behind: Callable[..., Any])
     code = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER, "code", 60, token=key))
 
     def exchange(tx: WriteTransaction) -> None:
-        assert tokens.digest_of(code) in tx.changing("tokens")
+        assert tokens.digest_of(code) in tx.rows_for_update("tokens")
         tx.put_rows("tokens", {tokens.digest_of(code): None})
 
     assert isinstance(behind(exchange, lambda: sessions.exchange(cores[1], code)), Unauthorized)
@@ -88,7 +88,7 @@ def test_a_token_that_is_revoked_does_not_come_back(
     caller = Caller("agent", frozenset({Scope.RUN}), "p", run_id=run_id, fence=claimed.grant.fence)
 
     def revoke(tx: WriteTransaction) -> None:
-        assert tokens.digest_of(token) in tx.changing("tokens")
+        assert tokens.digest_of(token) in tx.rows_for_update("tokens")
         tx.put_rows("tokens", {tokens.digest_of(token): None})
 
     found = behind(revoke, lambda: run_tokens.counted(cores[1], caller, "writes", 100))

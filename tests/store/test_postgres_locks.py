@@ -22,7 +22,7 @@ from detent.store.postgres.claims import Floors, Wish
 from detent.store.postgres.connection import numbered
 from detent.store.postgres.reader import SQL
 from detent.store.postgres.save_statements import Lane
-from detent.store.types import Abilities
+from detent.store.types import ClaimFilter
 from detent.testing.audit import audit
 from detent.testing.conformance.work_actions import (
     PERSON,
@@ -233,7 +233,7 @@ def test_work_whose_claim_was_undone_is_claimed(postgres_url: str) -> None:
         first, second = submit_job(engine), submit_job(engine)
 
         def claim_and_drop(tx: WriteTransaction) -> None:
-            (held,) = tx.claimable(Abilities(), 1, tx.now())
+            (held,) = tx.claimable(ClaimFilter(), 1, tx.now())
             assert held.job_id == first
             assert claim_one(other).job.id == second
             raise Dropped
@@ -302,9 +302,9 @@ def test_a_claim_does_not_walk_past_work_under_a_full_key(postgres_url: str) -> 
         """)
         connection.execute("INSERT INTO arrivals VALUES (DEFAULT, 'dig', 'p', 'rope', 1)")
         free = submit_job(engine)
-        abilities = Abilities(full_keys=["rope"])
+        claim_filter = ClaimFilter(full_keys=["rope"])
         with engine.store.write() as tx:
-            assert [each.job_id for each in tx.claimable(abilities, 5, tx.now())] == [free]
+            assert [each.job_id for each in tx.claimable(claim_filter, 5, tx.now())] == [free]
             tx.rows("limits")
         assert walked(postgres_url, ("dig", "p", ""), 0) < 10
 

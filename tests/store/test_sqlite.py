@@ -17,7 +17,7 @@ from detent.errors import Broken, Refused, Unavailable
 from detent.kernel.events import JobParked, Record
 from detent.store.sqlite import SqliteStore, connection, file_watch, notifier
 from detent.store.sqlite.connection import Turn
-from detent.store.types import Changes, Entry
+from detent.store.types import Changes, NewEvent
 from detent.testing.audit import audit
 from detent.testing.clock import START, VirtualClock
 from detent.testing.conformance.work_actions import claim, complete, submit_job
@@ -213,7 +213,9 @@ def test_a_failed_save_is_not_committed_even_if_the_failure_is_ignored(store: Sq
     submit_job(Engine(store), job_id="first")
     with store.read() as view:
         [(job, version)] = view.jobs(["first"])
-    again = Entry(job.id, version, "p", Record(job.id, None, JobParked("x"), job.created_at, "a"))
+    again = NewEvent(
+        job.id, version, "p", Record(job.id, None, JobParked("x"), job.created_at, "a")
+    )
     moved = Changes([again], {job.id: version}, jobs=[job._replace(worker="w")], unqueued=[job.id])
 
     def ignore() -> None:

@@ -20,7 +20,7 @@ from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
 from detent.store.port import ReadTransaction
 from detent.store.sqlite import SqliteStore
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 from detent.testing import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused
@@ -66,7 +66,7 @@ class Auditor:
         self.money = MoneyBooks()
         self.witnesses: dict[str, Witness] = {}
         self.world = World()
-        self.log: list[Logged] = []
+        self.log: list[LoggedEvent] = []
         self.counts: Counter[str] = Counter()
         #: What has not ended, and what waits for a verdict; both in the order in which it came.
         self.live: dict[str, None] = {}
@@ -171,7 +171,7 @@ class Auditor:
         found = self.plans.performed(run_id, resource)
         _check(found is None, "plans:", found, "under", grant, name)
 
-    def tailed(self, reader: str, batch: Sequence[Logged]) -> None:
+    def tailed(self, reader: str, batch: Sequence[LoggedEvent]) -> None:
         self.look()
         at = self._tailed[reader]
         expected = self.log[at : at + len(batch)]
@@ -206,7 +206,7 @@ class Auditor:
                 self._take(act)
             self._compare(view, {event.stream for event in events})
 
-    def _acts(self, events: Sequence[Logged]) -> Iterator[Act]:
+    def _acts(self, events: Sequence[LoggedEvent]) -> Iterator[Act]:
         """Each command by itself: the log says by whom an event was caused."""
         for name, group in groupby(events, key=lambda event: event.actor):
             records = [_record(event) for event in group]
@@ -395,7 +395,7 @@ def _keep_in(kept: dict[str, None], name: str, stays: bool) -> None:
         kept.pop(name, None)
 
 
-def _record(event: Logged) -> e.Record:
+def _record(event: LoggedEvent) -> e.Record:
     read = read_event(event.name, event.schema, event.data)
     return e.Record(event.stream, event.subject, read, event.at, event.actor)
 

@@ -28,7 +28,7 @@ from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.world import World
 from detent.store.port import WriteTransaction
-from detent.store.types import Due
+from detent.store.types import DueTimers
 from verification.simulation.mutants_plans import PLANS
 from verification.simulation.mutants_unseen import UNSEEN
 
@@ -131,11 +131,11 @@ def attempts_not_counted() -> Patches:
 def reclaim_from_a_stale_snapshot() -> Patches:
     """Leases that are nearly over are noted, and taken away at their time without another look."""
     run, soon_us = due_timers.run, 4_000_000
-    noted: WeakKeyDictionary[Lifetimes, tuple[int, Due]] = WeakKeyDictionary()
+    noted: WeakKeyDictionary[Lifetimes, tuple[int, DueTimers]] = WeakKeyDictionary()
 
     def run_late(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
         now = tx.now()
-        at, before = noted.get(lifetimes, (now, Due((), (), ())))
+        at, before = noted.get(lifetimes, (now, DueTimers((), (), ())))
         found = tx.due(limit, now)
         if at <= now:
             found = found._replace(leases=tuple(dict.fromkeys((*before.leases, *found.leases))))

@@ -13,7 +13,7 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.store.port import WriteTransaction
-from detent.store.types import Abilities, Candidate
+from detent.store.types import Candidate, ClaimFilter
 
 
 class Sessions(NamedTuple):
@@ -57,8 +57,8 @@ def _choose(tx: WriteTransaction, ask: ClaimAsk) -> list[Candidate]:
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
     while not room.paused:
-        abilities = Abilities(ask.intents, ask.projects, *room.closed())
-        found = tx.claimable(abilities, ask.limit + len(others), now)
+        claim_filter = ClaimFilter(ask.intents, ask.projects, *room.closed())
+        found = tx.claimable(claim_filter, ask.limit + len(others), now)
         new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
         if ask.sessions is not None and (held := _held_elsewhere(tx, ask.sessions, new, now)):
             others |= held  # look at what stands behind them
@@ -94,8 +94,8 @@ def waiting(tx: WriteTransaction, ask: ClaimAsk) -> bool:
     room = Room(tx, ask.worker)
     if room.paused:
         return False
-    abilities = Abilities(ask.intents, ask.projects, *room.closed())
-    found = tx.claimable(abilities, ask.limit, tx.now())
+    claim_filter = ClaimFilter(ask.intents, ask.projects, *room.closed())
+    found = tx.claimable(claim_filter, ask.limit, tx.now())
     return bool(room.admit(found))
 
 

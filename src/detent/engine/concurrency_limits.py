@@ -31,7 +31,7 @@ class Room:
         self.most = {name: row["running"] for name, row in self.rows.items() if "running" in row}
         limited = {name for name, row in self.rows.items() if "running" in row or "rate" in row}
         # Asking also makes other claimers under the same keys wait for the end of this one.
-        self.running = Counter(tx.running_by(sorted(limited))) if limited else Counter()
+        self.running = Counter(tx.lease_counts(sorted(limited))) if limited else Counter()
         self.rates = _Rates(tx, self.rows, now)
 
     def closed(self) -> tuple[list[str], list[str], list[str]]:
@@ -56,7 +56,7 @@ class Room:
         own = {f"key:{each.concurrency_key}" for each in candidates if each.concurrency_key}
         new = [key for key in own if key not in self.most]
         self.most.update(dict.fromkeys(new, 1))
-        self.running.update(self.tx.running_by(new) if new else {})
+        self.running.update(self.tx.lease_counts(new) if new else {})
 
     def _fits(self, candidate: Candidate) -> bool:
         keys = [f"intent:{candidate.intent}", f"project:{candidate.project}"]

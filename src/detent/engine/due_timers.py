@@ -15,7 +15,7 @@ from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.world import World
 from detent.store.port import WriteTransaction
-from detent.store.types import Due, Query
+from detent.store.types import DueTimers, Query
 
 ACTOR = c.Actor("clock")
 
@@ -37,7 +37,7 @@ def run(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
     return done
 
 
-def _commands(due: Due) -> Iterable[c.JobCommand]:
+def _commands(due: DueTimers) -> Iterable[c.JobCommand]:
     yield from (c.ReclaimJob(job_id, fence) for job_id, fence in due.leases)
     yield from (c.WakeJob(job_id, wait) for job_id, wait in due.waits)
     yield from (c.ExpireJob(job_id, "job") for job_id in due.deadlines)

@@ -28,7 +28,7 @@ from detent.operations.context import Core
 from detent.operations.installation import figures, status
 from detent.operations.registry import OWNER
 from detent.operations.thresholds import thresholds
-from detent.store.types import Logged, Query
+from detent.store.types import LoggedEvent, Query
 
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 #: Different values that one label may have; all further ones together are `other`.
@@ -143,7 +143,7 @@ class Metrics:
     def page(self) -> bytes:
         return generate_latest(self.registry)
 
-    def observe(self, batch: Sequence[Logged]) -> None:
+    def observe(self, batch: Sequence[LoggedEvent]) -> None:
         """Count what a piece of the log says: all of it, or after a failure nothing."""
         for move in self._tracker.moves(batch):
             if move.level in OBSERVED:

@@ -33,7 +33,7 @@ from detent.operations.leader_election import Office
 from detent.redaction import resolve
 from detent.settings import Settings
 from detent.store.port import ReadTransaction
-from detent.store.types import Logged, Query
+from detent.store.types import LoggedEvent, Query
 
 log = logging.getLogger("detent.notion")
 
@@ -267,7 +267,7 @@ def _title(block: Json) -> str:
 
 
 def _changed(
-    view: ReadTransaction, batch: Sequence[Logged]
+    view: ReadTransaction, batch: Sequence[LoggedEvent]
 ) -> Iterable[tuple[Table, str, Row | None]]:
     """The tasks and runs that events are about, each once, as they are now; None if deleted."""
     return _present(view, _touched(batch, "task"), _touched(batch, "run"))
@@ -289,7 +289,7 @@ def _present(
         yield RUNS, ident, None if row is None else {**row, "task_id": of_task.get(row["job_id"])}
 
 
-def _touched(batch: Sequence[Logged], level: str) -> list[str]:
+def _touched(batch: Sequence[LoggedEvent], level: str) -> list[str]:
     levels = {name: kind.level for name, kind in EVENTS.items()}
     found = (each.subject or each.stream for each in batch if levels.get(each.name) == level)
     return list(dict.fromkeys(found))

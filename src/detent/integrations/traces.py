@@ -23,7 +23,7 @@ from detent.integrations.transitions import OVER, Move, Tracker
 from detent.operations.context import Core
 from detent.operations.leader_election import Office
 from detent.redaction import redact
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.traces")
 
@@ -216,7 +216,7 @@ class Traces:
             self._export(batch, cursor)
         return len(batch) == MAX_EVENTS
 
-    def _export(self, batch: Sequence[Logged], cursor: int) -> None:
+    def _export(self, batch: Sequence[LoggedEvent], cursor: int) -> None:
         """Export the spans of a batch, then move the cursor.
 
         The tracker is only used if it has seen exactly the events before the batch: not after a

@@ -14,7 +14,7 @@ import msgspec
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.port import ReadTransaction, Store
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 
 #: Streams that are remembered at once, and events of one that are read to remember it.
 MAX_STREAMS = 10_000
@@ -99,7 +99,7 @@ class Stream:
 class Move(NamedTuple):
     """An event of the log; with its move if it made one. `since` is when `source` was entered."""
 
-    logged: Logged
+    logged: LoggedEvent
     level: str
     stream: Stream
     told: Told
@@ -148,7 +148,7 @@ class Tracker:
         self._most = most
         self._streams: OrderedDict[str, Stream] = OrderedDict()
 
-    def moves(self, batch: Sequence[Logged]) -> Iterator[Move]:
+    def moves(self, batch: Sequence[LoggedEvent]) -> Iterator[Move]:
         """Every event of the batch, in order.
 
         What may fail is done before the first of them: the same batch can be given again.
@@ -161,7 +161,7 @@ class Tracker:
         """Drop all streams: they may include events that will be given again."""
         self._streams.clear()
 
-    def _moves(self, batch: Iterable[tuple[Logged, Told]]) -> Iterator[Move]:
+    def _moves(self, batch: Iterable[tuple[LoggedEvent, Told]]) -> Iterator[Move]:
         for logged, told in batch:
             yield self._apply(self._stream(logged.stream), logged, told)
             if logged.name in GONE:
@@ -176,9 +176,9 @@ class Tracker:
         self._streams.move_to_end(name)
         return found
 
-    def _recall(self, batch: Sequence[Logged]) -> None:
+    def _recall(self, batch: Sequence[LoggedEvent]) -> None:
         """Read the beginning of every stream that the batch goes on with and nobody remembers."""
-        first: dict[str, Logged] = {}
+        first: dict[str, LoggedEvent] = {}
         for logged in batch:
             first.setdefault(logged.stream, logged)
         unknown = [
@@ -189,7 +189,7 @@ class Tracker:
                 for each in unknown:
                     self._read(view, each)
 
-    def _read(self, view: ReadTransaction, upto: Logged) -> None:
+    def _read(self, view: ReadTransaction, upto: LoggedEvent) -> None:
         """Remember a stream once all of its beginning is read."""
         before = upto.position - 1
         stream = Stream()
@@ -197,7 +197,7 @@ class Tracker:
             self._apply(stream, logged, _told(logged))
         self._streams[upto.stream] = stream
 
-    def _apply(self, stream: Stream, logged: Logged, told: Told) -> Move:
+    def _apply(self, stream: Stream, logged: LoggedEvent, told: Told) -> Move:
         kind = EVENTS.get(logged.name)
         level = kind.level if kind is not None else ""
         _learn(stream, logged, told)
@@ -221,11 +221,11 @@ class Tracker:
         return move._replace(source=place.state, target=target, since=place.since)
 
 
-def _told(logged: Logged) -> Told:
+def _told(logged: LoggedEvent) -> Told:
     return _decode(logged.data) if logged.data and logged.name in READ else _NOTHING
 
 
-def _learn(stream: Stream, logged: Logged, told: Told) -> None:
+def _learn(stream: Stream, logged: LoggedEvent, told: Told) -> None:
     if logged.version == 1:
         stream.begun_at = stream.opened_at = logged.at
     if logged.name in ("task_created", "job_created"):

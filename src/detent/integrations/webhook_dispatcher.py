@@ -33,7 +33,7 @@ from detent.operations.webhooks import (
     webhooks,
 )
 from detent.store.port import ReadTransaction, WriteTransaction
-from detent.store.types import Delivery, Logged, Query
+from detent.store.types import Delivery, LoggedEvent, Query
 
 log = logging.getLogger("detent.webhooks")
 
@@ -166,7 +166,7 @@ class Dispatcher:
         self._resting.pop(hook.name, None)
 
         def write(tx: WriteTransaction) -> None:
-            status = tx.changing("webhooks").get(status_name(hook.name), {})
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
             tx.delete_outbox([row.id])
             count = status.get("delivered", 0) + 1
             well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
@@ -197,7 +197,7 @@ class Dispatcher:
             log.warning("webhook %s: a delivery is given up: %s", hook.name, error)
 
         def write(tx: WriteTransaction) -> None:
-            status = tx.changing("webhooks").get(status_name(hook.name), {})
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
             tx.update_outbox([failed])
             _note(tx, hook, {**status, "failed_at": now, "error": failed.error})
             if failed.due_at == DEAD:
@@ -226,7 +226,7 @@ def _fill(tx: WriteTransaction, hook: Webhook) -> int:
     return len(chosen)
 
 
-def _chosen(view: ReadTransaction, hook: Webhook, batch: Sequence[Logged]) -> list[Delivery]:
+def _chosen(view: ReadTransaction, hook: Webhook, batch: Sequence[LoggedEvent]) -> list[Delivery]:
     work = _work(view, {logged.stream for logged in batch}, titled=hook.shape == "slack")
     now = view.now()
     found = []

@@ -18,7 +18,7 @@ from detent.store.codec import read_record
 from detent.store.log_walk import BATCH, batches, events_of
 from detent.store.port import LogReader, ReadTransaction, WriteTransaction
 from detent.store.table_names import LISTED, TOMBSTONES, TRIMMED
-from detent.store.types import Logged, Query, QueueRow
+from detent.store.types import LoggedEvent, Query, QueueRow
 
 #: Later than anything that can be due.
 FAR = 1 << 62
@@ -93,7 +93,7 @@ def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) ->
     return folded
 
 
-def _fold_event(folded: Folded, logged: Logged) -> None:
+def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
     stream = logged.stream
     expected = folded.versions.get(stream, 0) + 1
     if logged.version != expected and not _beheaded(folded, logged):
@@ -118,7 +118,7 @@ def _fold_event(folded: Folded, logged: Logged) -> None:
     _note(folded, record)
 
 
-def _beheaded(folded: Folded, logged: Logged) -> bool:
+def _beheaded(folded: Folded, logged: LoggedEvent) -> bool:
     """Whether a trim took the first events of this stream: only of deleted ones may it do so."""
     if not folded.trimmed or logged.stream in folded.versions:
         return False
@@ -128,7 +128,7 @@ def _beheaded(folded: Folded, logged: Logged) -> bool:
     return True
 
 
-def _flaw(folded: Folded, logged: Logged, name: str, wanted: Any, found: Any) -> None:
+def _flaw(folded: Folded, logged: LoggedEvent, name: str, wanted: Any, found: Any) -> None:
     folded.flaws.append(Difference(logged.stream, logged.position, "event", name, wanted, found))
 
 
@@ -312,7 +312,7 @@ def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
             yield Difference(job.id, where, "event", name, "holds", what)
 
 
-def _item(logged: Logged) -> invariants.Item:
+def _item(logged: LoggedEvent) -> invariants.Item:
     """The event as a record, or its name alone if nothing more can be read."""
     try:
         return read_record(logged)

@@ -16,7 +16,7 @@ from detent.store.codec import event_digest
 from detent.store.log_walk import BATCH, batches
 from detent.store.port import ReadTransaction, Store, WriteTransaction
 from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TOMBSTONES, TRIMMED
-from detent.store.types import ChainBlock, Logged
+from detent.store.types import ChainBlock, LoggedEvent
 
 #: The value of the chain before the first event.
 START = bytes(32)
@@ -119,14 +119,14 @@ def extend_chain(store: Store) -> int:
                 raise
 
 
-def chained(value: bytes, events: Iterable[Logged]) -> bytes:
+def chained(value: bytes, events: Iterable[LoggedEvent]) -> bytes:
     """The chain's value after these events; it does not depend on where chain blocks end."""
     for event in events:
         value = sha256(value + _digest(event)).digest()
     return value
 
 
-def _digest(event: Logged) -> bytes:
+def _digest(event: LoggedEvent) -> bytes:
     """The digest of an event's data; the stored digest is used only if the data was blanked."""
     return event_digest(event._replace(digest=None) if event.data else event)
 
@@ -175,7 +175,7 @@ class _Range:
         self.first = self.last = self.count = 0
         self.oldest: int | None = None
 
-    def add(self, events: Sequence[Logged]) -> None:
+    def add(self, events: Sequence[LoggedEvent]) -> None:
         self.first = self.first or events[0].position
         self.last = events[-1].position
         self.count += len(events)
@@ -222,7 +222,7 @@ def accept(store: Store, after: int = 0) -> None:
             for block in view.chain_blocks(each.position - 1, 1)
         }
     with store.write() as tx:
-        known = tx.changing("system_state").get(LATE_BLOCKS) or {}
+        known = tx.rows_for_update("system_state").get(LATE_BLOCKS) or {}
         tx.put_rows("system_state", {LATE_BLOCKS: {**known, **values}})
 
 

@@ -49,7 +49,7 @@ def run(core: Core, retention: Retention | None = None) -> int:
     """One bounded pass; what something still needs is refused by the kernel and stays."""
     wanted = retention or thresholds.retention(core.settings)
     work = forget_work(core, wanted)
-    keys = forget_keys(core)
+    keys = delete_expired_keys(core)
     cursors = _cursors(core)
     outputs, after_output = forget_outputs(core, wanted, cursors.get("outputs", ""))
     blobs, _, after_blob = forget_blobs(core, cursors.get("blobs", ""))
@@ -68,8 +68,8 @@ def run_to_the_end(core: Core, *, dry_run: bool = False) -> Gone:
     """Everything that may go now, however much it is; with `dry_run` it is only counted."""
     wanted = thresholds.retention(core.settings)
     work = forget_work(core, wanted, rounds=1_000_000, dry_run=dry_run)
-    keys = forget_keys(core, dry_run=dry_run)
-    while not dry_run and (more := forget_keys(core)):
+    keys = delete_expired_keys(core, dry_run=dry_run)
+    while not dry_run and (more := delete_expired_keys(core)):
         keys += more
     outputs = blobs = size = 0
     after = ""
@@ -133,12 +133,12 @@ def _expired(now: int, retention: Retention) -> Iterator[tuple[Query, Callable[.
 # ---- what nothing refers to ------------------------------------------------------------------
 
 
-def forget_keys(core: Core, *, dry_run: bool = False) -> int:
+def delete_expired_keys(core: Core, *, dry_run: bool = False) -> int:
     """Idempotency keys that have expired. Nobody is woken for it."""
     counts: list[int] = []
 
     def forget(tx: WriteTransaction) -> None:
-        counts.append(tx.forget_keys(tx.now(), MAX_KEYS))
+        counts.append(tx.delete_expired_keys(tx.now(), MAX_KEYS))
         if dry_run:
             raise _Undone
 

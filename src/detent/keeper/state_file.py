@@ -18,7 +18,7 @@ from detent.operations.installation import status, verdict
 from detent.operations.registry import OWNER
 from detent.store.log_walk import batches
 from detent.store.port import ReadTransaction, WriteTransaction
-from detent.store.types import Logged, Query
+from detent.store.types import LoggedEvent, Query
 
 #: Events after which the file is out of date, by how their names begin.
 STIRRING = ("task_", "job_", "run_")
@@ -64,7 +64,7 @@ def refresh(core: Core) -> dict[str, Any]:
 
     def put(tx: WriteTransaction) -> None:
         own = dict(values)
-        if tx.changing("system_state").get(COUNTED) == before:  # else somebody else has counted on
+        if tx.rows_for_update("system_state").get(COUNTED) == before:  # else another keeper counted
             own |= {"stats": counted["runs"], COUNTED: counted}
         tx.put_rows("system_state", own)
 
@@ -116,7 +116,7 @@ def _count_on(view: ReadTransaction, before: Mapping[str, Any]) -> Mapping[str, 
     return {"position": position, "runs": dict(runs)}
 
 
-def _counts(event: Logged) -> bool:
+def _counts(event: LoggedEvent) -> bool:
     """A run that was suspended goes on in another one. What was blanked had counted before."""
     suspends = event.name == "run_succeeded" and event.data
     return not suspends or json.loads(event.data).get("outcome") != "suspended"
@@ -149,6 +149,6 @@ class StateWriter:
         self._follower.stop()
         self._follower.join()
 
-    def deliver(self, batch: Sequence[Logged]) -> None:
+    def deliver(self, batch: Sequence[LoggedEvent]) -> None:
         if any(event.name.startswith(STIRRING) for event in batch):
             refresh(self.core)

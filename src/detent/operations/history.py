@@ -24,14 +24,14 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 from detent.submission.request import own_id
 
 #: What a task has that the kernel does not look at.
 WORDS = ("title", "payload", "tags")
 
 
-def stream_events(view: ReadTransaction, stream: str) -> Iterator[tuple[Logged, e.Record]]:
+def stream_events(view: ReadTransaction, stream: str) -> Iterator[tuple[LoggedEvent, e.Record]]:
     """A stream's events in order, as the kernel knows them."""
     for logged in events_of(view, stream):
         if not logged.data:
@@ -81,7 +81,7 @@ def _shown(entity: Task | Job) -> dict[str, Any]:
 
 def _before(
     view: ReadTransaction, stream: str, position: int | None, until_us: int | None
-) -> Iterator[tuple[Logged, e.Record]]:
+) -> Iterator[tuple[LoggedEvent, e.Record]]:
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
             return

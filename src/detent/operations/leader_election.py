@@ -42,7 +42,7 @@ class Office:
 
     def _elect(self, tx: WriteTransaction) -> int | None:
         now = tx.now()
-        holder = tx.changing("system_state").get(self.office) or {}
+        holder = tx.rows_for_update("system_state").get(self.office) or {}
         if holder.get("name") != self.name and holder.get("until", 0) > now:
             self._until = 0
             return None
@@ -52,6 +52,6 @@ class Office:
         return now
 
     def _leave(self, tx: WriteTransaction) -> None:
-        holder = tx.changing("system_state").get(self.office) or {}
+        holder = tx.rows_for_update("system_state").get(self.office) or {}
         if holder.get("name") == self.name:
             tx.put_rows("system_state", {self.office: None})

@@ -67,7 +67,7 @@ def pause(
 
     def write(tx: WriteTransaction) -> dict[str, Any]:
         said = {"paused": True, "paused_by": caller.name, "paused_at": tx.now(), "reason": reason}
-        row = {**_unpaused(tx.changing("limits").get(name, {})), **said}
+        row = {**_unpaused(tx.rows_for_update("limits").get(name, {})), **said}
         tx.put_rows("limits", {name: row})
         return row
 
@@ -84,7 +84,7 @@ def resume(
     name = _key(caller, intent, project)
 
     def write(tx: WriteTransaction) -> dict[str, Any]:
-        row = _unpaused(tx.changing("limits").get(name, {}))
+        row = _unpaused(tx.rows_for_update("limits").get(name, {}))
         tx.put_rows("limits", {name: row or None})
         return row
 
@@ -150,7 +150,7 @@ def keep_limits(core: Core) -> None:
     """Write the limits of the file into the table, and remove what the file has dropped."""
 
     def write(tx: WriteTransaction) -> bool:
-        rows = tx.changing("limits")
+        rows = tx.rows_for_update("limits")
         wanted: dict[str, Any] = {
             name: {**_pause_of(rows.get(name, {})), **row, IN_FILE: True}
             for name, row in core.limits.items()

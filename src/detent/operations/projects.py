@@ -42,7 +42,7 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
         raise Invalid("name must not be empty.", field="name", given=name)
 
     def write(tx: WriteTransaction) -> bool:
-        tx.put_rows("projects", {named: tx.changing("projects").get(named, {})})
+        tx.put_rows("projects", {named: tx.rows_for_update("projects").get(named, {})})
         return True
 
     core.engine.within(write)

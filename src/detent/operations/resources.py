@@ -52,7 +52,7 @@ def put_resource(
     given = _checked(capabilities, labels, capacity, healthy)
 
     def write(tx: WriteTransaction) -> bool:
-        row = {**tx.changing("resources").get(name, {"capabilities": []}), **given}
+        row = {**tx.rows_for_update("resources").get(name, {"capabilities": []}), **given}
         if row.get("drained"):
             row["healthy"] = False
         tx.put_rows("resources", {name: row})
@@ -81,7 +81,7 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     _own(name)
 
     def write(tx: WriteTransaction) -> bool:
-        _row(tx.changing("resources"), name)
+        _row(tx.rows_for_update("resources"), name)
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
             raise Refused(
@@ -106,7 +106,7 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
     _own(name)
 
     def write(tx: WriteTransaction) -> bool:
-        row = _row(tx.changing("resources"), name)
+        row = _row(tx.rows_for_update("resources"), name)
         tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
         return True
 

@@ -20,7 +20,7 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import SECOND_US, digest_of, expired, new_token, row_for
 from detent.store.port import ReadTransaction, WriteTransaction
-from detent.store.types import Logged, Query
+from detent.store.types import LoggedEvent, Query
 
 RUN = "run"
 MINUTE_US = 60 * SECOND_US
@@ -135,7 +135,7 @@ def _task_row(view: ReadTransaction, task: Task | None) -> Row:
     return {} if task is None else view.page(Query("tasks", {"id": task.id}, limit=1))[0]
 
 
-def _history(view: ReadTransaction, task: Task | None) -> Sequence[Logged]:
+def _history(view: ReadTransaction, task: Task | None) -> Sequence[LoggedEvent]:
     return () if task is None else view.events(0, MAX_EVENTS, stream=task.id)
 
 
@@ -146,7 +146,7 @@ def _budget(view: ReadTransaction, task: Task | None) -> schemas.OwnBudget:
     return cast(schemas.OwnBudget, views.shown(money))
 
 
-def _comment(said: Logged) -> schemas.OwnComment:
+def _comment(said: LoggedEvent) -> schemas.OwnComment:
     data = msgspec.json.decode(said.data)
     return {
         "round": data["round"],
@@ -156,7 +156,7 @@ def _comment(said: Logged) -> schemas.OwnComment:
     }
 
 
-def _answers(said: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
+def _answers(said: Iterable[LoggedEvent]) -> Iterator[schemas.OwnAnswer]:
     """On the board an answer is the value with which a task was unblocked."""
     for each in said:
         data = msgspec.json.decode(each.data) if each.data else {}
@@ -214,7 +214,7 @@ def counted(core: Core, caller: Caller, what: str, most: int) -> None:
 
 
 def _token_of(tx: WriteTransaction, caller: Caller) -> tuple[str, Row]:
-    for key, row in tx.changing("tokens").items():
+    for key, row in tx.rows_for_update("tokens").items():
         if row.get("kind") == RUN and (row["run_id"], row["fence"]) == (
             caller.run_id,
             caller.fence,

@@ -66,7 +66,7 @@ def put_schedule(
     _submission(core, caller, schedule)  # a flaw is refused now, not when the schedule fires
 
     def write(tx: WriteTransaction) -> Schedule:
-        old = tx.changing("schedules").get(name)
+        old = tx.rows_for_update("schedules").get(name)
         if old is not None and not _sees(caller, old):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
@@ -83,7 +83,7 @@ def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     """Forget a schedule; tasks that it made stay."""
 
     def write(tx: WriteTransaction) -> bool:
-        _one(tx.changing("schedules"), caller, name)
+        _one(tx.rows_for_update("schedules"), caller, name)
         tx.put_rows("schedules", {name: None})
         return True
 
@@ -136,7 +136,7 @@ def note(core: Core, seen: Schedule, **changes: Any) -> None:
     """
 
     def write(tx: WriteTransaction) -> None:
-        row = tx.changing("schedules").get(seen.name)
+        row = tx.rows_for_update("schedules").get(seen.name)
         if row is None:
             return
         edited = row.get("next_at") != seen.next_at
@@ -168,7 +168,7 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.Schedule:
     def write(tx: WriteTransaction) -> Schedule:
-        old = _one(tx.changing("schedules"), caller, name)
+        old = _one(tx.rows_for_update("schedules"), caller, name)
         next_at = None if paused else next(times(old, tx.now()))
         row = {**_row(old), "paused": paused, "next_at": next_at}
         tx.put_rows("schedules", {name: row})

@@ -46,7 +46,7 @@ def create_login_code(core: Core, caller: Caller) -> schemas.LoginCode:
     key = caller.key or _owner_key(core.settings.data_dir / TOKEN_FILE)
 
     def write(tx: WriteTransaction) -> tuple[str, int]:
-        if not holds(tx.changing("tokens"), key, tx.now()):
+        if not holds(tx.rows_for_update("tokens"), key, tx.now()):
             raise Refused(
                 "The token that this session would belong to was revoked or has expired.",
                 hint="Create a code with a valid token.",
@@ -81,7 +81,7 @@ def exchange(core: Core, code: str) -> tuple[str, Row, int]:
     """A session for a code, which is used up; its secret, its row and how many seconds it lasts."""
 
     def write(tx: WriteTransaction) -> tuple[str, Row, int]:
-        rows, key, now = tx.changing("tokens"), digest_of(code), tx.now()
+        rows, key, now = tx.rows_for_update("tokens"), digest_of(code), tx.now()
         row = rows.get(key)
         if row is None or kind_of(row) != CODE or not holds(rows, key, now):
             raise Unauthorized(
@@ -133,7 +133,7 @@ def end_session(core: Core, caller: Caller, *, session_id: str) -> schemas.Ended
     """End a browser session, also on open connections."""
 
     def write(tx: WriteTransaction) -> bool:
-        tx.changing("tokens")
+        tx.rows_for_update("tokens")
         found = [
             key for key, row in _visible(tx, caller, tx.now()).items() if row["id"] == session_id
         ]

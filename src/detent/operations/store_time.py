@@ -33,6 +33,6 @@ def reset(store: Store) -> int:
 
 
 def _terms(tx: WriteTransaction, ahead: int) -> dict[str, Any]:
-    rows = tx.changing("system_state")
+    rows = tx.rows_for_update("system_state")
     held = {office: rows[office] for office in OFFICES if rows.get(office)}
     return {office: {**row, "until": row["until"] - ahead} for office, row in held.items()}

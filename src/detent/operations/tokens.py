@@ -116,7 +116,7 @@ def create_token(
         )
 
     def write(tx: WriteTransaction) -> tuple[str, Row]:
-        known, now = tx.changing("tokens"), tx.now()
+        known, now = tx.rows_for_update("tokens"), tx.now()
         if any(row["name"] == name and holds(known, key, now) for key, row in known.items()):
             raise Refused(f"There is a token {name!r} already.", code="token_exists")
         token = issue(tx, new, lifetime_s=expires_in_s)
@@ -148,7 +148,7 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
     """Make a token and the sessions that came from it worthless, also on open connections."""
 
     def write(tx: WriteTransaction) -> int:
-        gone = _revoked(tx.changing("tokens"), caller, name)
+        gone = _revoked(tx.rows_for_update("tokens"), caller, name)
         tx.put_rows("tokens", dict.fromkeys(gone))
         return len(gone)
 

@@ -127,7 +127,9 @@ def put_webhook(
     }
 
     def write(tx: WriteTransaction) -> tuple[dict[str, Any], str | None]:
-        old = next((hook for hook in webhooks(tx.changing("webhooks")) if hook.name == name), None)
+        old = next(
+            (hook for hook in webhooks(tx.rows_for_update("webhooks")) if hook.name == name), None
+        )
         if old is not None:
             _own(caller, old)
             hook, key = old._replace(**wanted), None
@@ -152,7 +154,7 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a webhook and everything that waits for it."""
 
     def write(tx: WriteTransaction) -> bool:
-        hook = _one(tx.changing("webhooks"), caller, name)
+        hook = _one(tx.rows_for_update("webhooks"), caller, name)
         tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
         names = (name, cursor_name(name), status_name(name))
         tx.put_rows("webhooks", dict.fromkeys(names))
@@ -174,7 +176,7 @@ def rotate_webhook_key(
     key = new_key()
 
     def write(tx: WriteTransaction) -> int:
-        hook, now = _one(tx.changing("webhooks"), caller, name), tx.now()
+        hook, now = _one(tx.rows_for_update("webhooks"), caller, name), tx.now()
         until = now + overlap_s * 1_000_000
         old = [
             {"key": each["key"], "until": min(each["until"] or until, until)}
@@ -196,7 +198,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhoo
     """Queue a delivery that says nothing, to see whether it arrives."""
 
     def write(tx: WriteTransaction) -> str:
-        hook = _one(tx.changing("webhooks"), caller, name)
+        hook = _one(tx.rows_for_update("webhooks"), caller, name)
         stream = f"{TEST}-{new_id()}"
         # What it says is written when it is sent.
         row = Delivery(0, hook.target, stream, 0, "", tx.now())
@@ -226,7 +228,7 @@ def replay_webhook(
         raise Invalid("Say after which position, or dead.", field="after")
 
     def write(tx: WriteTransaction) -> schemas.Replayed:
-        hook = _one(tx.changing("webhooks"), caller, name)
+        hook = _one(tx.rows_for_update("webhooks"), caller, name)
         rows = tx.outbox(hook.target, MAX_KEPT)
         revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
         if dead:

@@ -15,10 +15,10 @@ MAX_BLOB_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
 
 #: How far a copy is: what is being copied, how much of it is, and how much there is of it.
-Tell = Callable[[str, int, int], None]
+CopyProgress = Callable[[str, int, int], None]
 
 
-def untold(what: str, at: int, of: int) -> None:
+def no_progress(what: str, at: int, of: int) -> None:
     """Nobody wants to know."""
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from detent.errors import Broken, Invalid
 from detent.kernel.events import EVENTS, Event, Record
-from detent.store.types import Entry, Logged
+from detent.store.types import LoggedEvent, NewEvent
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -46,7 +46,7 @@ EVENT_COLUMNS = (
 )
 
 
-def event_rows(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
+def event_rows(entries: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
     """The log's rows for these entries."""
     encode = _encode
     try:
@@ -88,13 +88,13 @@ def read_event(name: str, schema: int, data: str) -> Event:
     return msgspec.convert(document, kind)
 
 
-def read_record(logged: Logged) -> Record:
+def read_record(logged: LoggedEvent) -> Record:
     """The event of a row of the log, in its envelope."""
     event = read_event(logged.name, logged.schema, logged.data)
     return Record(logged.stream, logged.subject, event, logged.at, logged.actor)
 
 
-def event_digest(event: Logged) -> bytes:
+def event_digest(event: LoggedEvent) -> bytes:
     """The digest of an event in the hash chain. It omits the position: a moved log keeps it."""
     if event.digest is not None:
         return event.digest

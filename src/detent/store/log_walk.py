@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 
 from detent.store.port import LogReader
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 
 BATCH = 1_000
 
 
 def batches(
     view: LogReader, after: int = 0, *, stream: str | None = None, upto: int | None = None
-) -> Iterator[Sequence[Logged]]:
+) -> Iterator[Sequence[LoggedEvent]]:
     while events := view.events(after, BATCH, stream=stream, upto=upto):
         yield events
         after = events[-1].position
 
 
-def events_of(view: LogReader, stream: str) -> Iterator[Logged]:
+def events_of(view: LogReader, stream: str) -> Iterator[LoggedEvent]:
     """All events of a stream, in order."""
     for events in batches(view, stream=stream):
         yield from events

@@ -13,15 +13,15 @@ from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step,
 from detent.kernel.plan import Plan
 from detent.store.blobs import Blobs, Outputs
 from detent.store.types import (
-    Abilities,
     Candidate,
     ChainBlock,
     Changes,
+    ClaimFilter,
     Delivery,
-    Due,
+    DueTimers,
+    IdempotencyKey,
     Intake,
-    Key,
-    Logged,
+    LoggedEvent,
     Query,
     RefusedIntake,
 )
@@ -32,7 +32,7 @@ class LogReader(Protocol):
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> Sequence[Logged]:
+    ) -> Sequence[LoggedEvent]:
         """The log in commit order after a position; nothing that could still change is shown."""
 
     def rows(self, table: str) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ class ReadTransaction(LogReader, Protocol):
     def resources(self) -> Iterable[Resource]:
         """Every resource, with how many steps hold it."""
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[IdempotencyKey]:
         """Idempotency keys by (project, key) that have not expired."""
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
@@ -136,16 +136,16 @@ class WriteTransaction(ReadTransaction, Protocol):
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """Nobody else changes these, their trees, or the trees that wait for them until the end."""
 
-    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
+    def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
         """Due work by rank that no other transaction is taking; it stays ours until the end."""
 
-    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+    def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
         """How many leases stand under each limited key; the count stays true until the end.
 
         Keys are `intent:NAME`, `project:NAME` and `key:NAME`.
         """
 
-    def due(self, limit: int, now: int) -> Due:
+    def due(self, limit: int, now: int) -> DueTimers:
         """What time has brought, oldest first."""
 
     def reset_clock(self) -> int:
@@ -156,7 +156,7 @@ class WriteTransaction(ReadTransaction, Protocol):
     ) -> set[tuple[str, int]]:
         """Prolong leases in one statement; the answer is those that are still held."""
 
-    def changing(self, table: str) -> Mapping[str, Any]:
+    def rows_for_update(self, table: str) -> Mapping[str, Any]:
         """As `rows`, for whoever changes some of them: others who do wait for the end of this."""
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
@@ -174,7 +174,7 @@ class WriteTransaction(ReadTransaction, Protocol):
     def end_intake(self, taken: Collection[int], refused: Mapping[int, str]) -> None:
         """Remove what was taken in; what was refused stays, with the reason."""
 
-    def forget_keys(self, now: int, limit: int) -> int:
+    def delete_expired_keys(self, now: int, limit: int) -> int:
         """Remove idempotency keys that have expired, at most so many; how many went."""
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan, validate
 from detent.store.codec import from_json, to_json
-from detent.store.types import Entry
+from detent.store.types import NewEvent
 
 E = TypeVar("E")
 Row = tuple[Any, ...]
@@ -169,7 +169,7 @@ def edited(changes: Mapping[str, Any]) -> tuple[str | None, str | None, str | No
     return changes.get("title"), payload, tags
 
 
-def evidence_row(entry: Entry) -> Row:
+def evidence_row(entry: NewEvent) -> Row:
     """The columns of a piece of evidence: its run, what was added, and when."""
     record = entry.record
     added: Any = record.event

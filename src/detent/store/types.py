@@ -9,7 +9,7 @@ from detent.kernel.events import Record
 # ---- written -------------------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class NewEvent(NamedTuple):
     """One event as the log keeps it. `version` counts the events of its stream from 1."""
 
     stream: str
@@ -57,7 +57,7 @@ class LeaseRow(NamedTuple):
     until: int
 
 
-class Key(NamedTuple):
+class IdempotencyKey(NamedTuple):
     """An idempotency key: within its project it stands for one body and one answer."""
 
     project: str
@@ -70,7 +70,7 @@ class Key(NamedTuple):
 class Changes(NamedTuple):
     """Everything one batch writes. Versions stand beside the rows: `versions[stream]`."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[NewEvent] = ()
     versions: Mapping[str, int] = {}
     new_tasks: Sequence[NewTask] = ()
     tasks: Sequence[Task] = ()
@@ -86,12 +86,12 @@ class Changes(NamedTuple):
     signals: Sequence[Signal] = ()
     ended_jobs: Sequence[str] = ()
     checkpoints: Sequence[Checkpoint] = ()
-    evidence: Sequence[Entry] = ()
+    evidence: Sequence[NewEvent] = ()
     queue: Sequence[QueueRow] = ()
     leases: Sequence[LeaseRow] = ()
     unqueued: Sequence[str] = ()
     deadlines: Sequence[tuple[str, int | None]] = ()
-    keys: Sequence[Key] = ()
+    keys: Sequence[IdempotencyKey] = ()
     deleted_tasks: Sequence[str] = ()
     deleted_jobs: Sequence[str] = ()
 
@@ -99,7 +99,7 @@ class Changes(NamedTuple):
 # ---- read ----------------------------------------------------------------------------------
 
 
-class Logged(NamedTuple):
+class LoggedEvent(NamedTuple):
     """An event read back from the log. `data` is its JSON text, empty once it was blanked."""
 
     position: int
@@ -141,7 +141,7 @@ class ChainBlock(NamedTuple):
     at: int
 
 
-class Abilities(NamedTuple):
+class ClaimFilter(NamedTuple):
     """What a claimer can do (`intents`: of those a lane needs one), and what it must leave now."""
 
     intents: Collection[str] | None = None
@@ -158,7 +158,7 @@ class Candidate(NamedTuple):
     concurrency_key: str | None
 
 
-class Due(NamedTuple):
+class DueTimers(NamedTuple):
     """What time has brought: lost leases (job, fence), ended waits (job, wait), passed limits."""
 
     leases: Sequence[tuple[str, int]]

@@ -19,7 +19,7 @@ from detent.integrity import hash_chain
 from detent.store.blobs import CHUNK_BYTES
 from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction, Store
-from detent.store.types import Logged, Query
+from detent.store.types import LoggedEvent, Query
 from detent.transfer.archive import (
     EVENTS,
     FORMAT,
@@ -134,7 +134,7 @@ def _rows(
     return found
 
 
-def _events(view: ReadTransaction, streams: Sequence[str]) -> list[Logged]:
+def _events(view: ReadTransaction, streams: Sequence[str]) -> list[LoggedEvent]:
     """Of all streams, in the order of the log."""
     return sorted(event for stream in streams for event in events_of(view, stream))
 

@@ -21,7 +21,7 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.port import ReadTransaction, WriteTransaction
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 from detent.transfer.archive import Archive, History, opened
 
 #: Keeps a run's output: its id, the offset, the bytes.
@@ -82,7 +82,7 @@ def _must_be_over(folded: Folded) -> None:
             raise Refused(f"task {task.id} waits for {outside[0]}, which is not in the archive.")
 
 
-def _must_be_new(view: ReadTransaction, archive: Archive, events: list[Logged]) -> None:
+def _must_be_new(view: ReadTransaction, archive: Archive, events: list[LoggedEvent]) -> None:
     streams = list(archive.manifest.streams)
     for task, _ in view.tasks(streams):
         raise Refused(f"There is a task {task.id} already.", code="task_exists")
@@ -115,7 +115,9 @@ def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
         file.write(piece)
 
 
-def _append(tx: WriteTransaction, archive: Archive, events: list[Logged], actor: Actor) -> bool:
+def _append(
+    tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
+) -> bool:
     _must_be_new(tx, archive, events)
     ledger = Ledger(World(), 0, tx.now())
     for logged in events:

@@ -11,12 +11,20 @@ from detent.store.clock import Moment
 from detent.store.memory.lists import matching, page
 from detent.store.memory.tables import Tables
 from detent.store.rows import resource_from
-from detent.store.types import ChainBlock, Delivery, Intake, Key, Logged, Query, RefusedIntake
+from detent.store.types import (
+    ChainBlock,
+    Delivery,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    Query,
+    RefusedIntake,
+)
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 
 
-class Snapshot:
+class MemoryReader:
     """A view of tables that nobody changes any more."""
 
     def __init__(self, tables: Tables, moment: Moment) -> None:
@@ -34,7 +42,7 @@ class Snapshot:
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> Sequence[Logged]:
+    ) -> Sequence[LoggedEvent]:
         log = self._tables.log
         end = len(log) if upto is None else bisect_right(log, upto, key=_position)
         shown = log[bisect_right(log, after, key=_position) : end]
@@ -124,7 +132,7 @@ class Snapshot:
         named = self._tables.named["resources"].items()
         return [resource_from(name, row, held[name]) for name, row in named]
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[IdempotencyKey]:
         found = (self._tables.keys[key] for key in keys if key in self._tables.keys)
         return [key for key in found if key.expires_at > now]
 
@@ -138,7 +146,7 @@ class Snapshot:
         return Counter(row[column] for row in matching(self._tables, query, column))
 
 
-def _position(event: Logged) -> int:
+def _position(event: LoggedEvent) -> int:
     return event.position
 
 

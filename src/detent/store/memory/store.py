@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from detent.clock import HostClock
 from detent.store.clock import Moment, StoreClock, TimeSource, Written
 from detent.store.memory.blob_store import Kept, MemoryBlobs
-from detent.store.memory.reader import Snapshot
+from detent.store.memory.reader import MemoryReader
 from detent.store.memory.tables import Tables
-from detent.store.memory.writer import Transaction
+from detent.store.memory.writer import MemoryWriter
 from detent.store.port import ReadTransaction, WriteTransaction
 
 
@@ -44,7 +44,7 @@ class MemoryStore:
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:
         tables = self._database.tables
-        yield Snapshot(tables, self._moment(tables))
+        yield MemoryReader(tables, self._moment(tables))
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
@@ -52,7 +52,7 @@ class MemoryStore:
             tables = self._database.tables.copy()
             moment = self._moment(tables)
             tables.now = moment.now
-            yield Transaction(tables, moment)
+            yield MemoryWriter(tables, moment)
             self._database.tables = tables
 
     def _moment(self, tables: Tables) -> Moment:

@@ -17,7 +17,14 @@ from detent.store.postgres.transaction import Transaction
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.statements import for_tables, load, statement
 from detent.store.table_names import TABLES
-from detent.store.types import ChainBlock, Delivery, Intake, Key, Logged, RefusedIntake
+from detent.store.types import (
+    ChainBlock,
+    Delivery,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    RefusedIntake,
+)
 from detent.store.types import Query as ListQuery
 
 SQL = load("detent.store.sql", "detent.store.postgres.sql")
@@ -45,7 +52,7 @@ Clock = Callable[[int, str | None, int | None, int | None], Moment]
 to_bytes = msgspec.json.Encoder().encode
 
 
-class PostgresReading:
+class PostgresReader:
     """What one transaction sees: of a view its first moment, of a write what its locks hold
     still.
     """
@@ -135,24 +142,24 @@ class PostgresReading:
 
     # -- the log, and what is kept beside it -----------------------------------------------
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[IdempotencyKey]:
         wanted = [{"project": project, "key": key} for project, key in keys]
         rows = self._ask(READY["keys"](rows=to_bytes(wanted), now=now))
         return [
-            Key(project, key, digest, from_json(answer), expires_at)
+            IdempotencyKey(project, key, digest, from_json(answer), expires_at)
             for project, key, digest, answer, expires_at in rows
         ]
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> list[Logged]:
+    ) -> list[LoggedEvent]:
         end = END_OF_LOG if upto is None else upto
         if stream is None:
             rows = self._ask(READY["events_after"](after=after, upto=end, limit=limit))
         else:
             query = READY["events_of_stream"](stream=stream, after=after, upto=end, limit=limit)
             rows = self._ask(query)
-        return [Logged._make(row) for row in rows]
+        return [LoggedEvent._make(row) for row in rows]
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._ask(NAMED[table])}

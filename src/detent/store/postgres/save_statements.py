@@ -17,7 +17,7 @@ from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import READY, SQL
 from detent.store.rows import Row, columns, edited, evidence_row, writer
 from detent.store.table_names import TOMBSTONES
-from detent.store.types import Changes, Entry, Logged
+from detent.store.types import Changes, LoggedEvent, NewEvent
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
 
@@ -178,7 +178,7 @@ LONG = 3_000
 
 
 def appended(
-    entries: Sequence[Entry], arrivals: Arrivals, deleted: Collection[str] = ()
+    entries: Sequence[NewEvent], arrivals: Arrivals, deleted: Collection[str] = ()
 ) -> Iterator[Query]:
     """What is written last, in turn with every other writer: the log is in the order of commits.
 
@@ -206,7 +206,7 @@ def appended(
 def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:
     """Of work that is deleted in the batch that made it, only the tombstone says anything."""
     for row in rows:
-        event = Logged._make((0, *row, None))
+        event = LoggedEvent._make((0, *row, None))
         if event.stream not in deleted or event.name in TOMBSTONES:
             yield row
         else:

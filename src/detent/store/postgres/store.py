@@ -17,10 +17,10 @@ from detent.store.postgres.claims import Lanes
 from detent.store.postgres.connection import Pool, Query
 from detent.store.postgres.error_mapping import explained
 from detent.store.postgres.notifier import Notifier
-from detent.store.postgres.reader import READY, PostgresReading
+from detent.store.postgres.reader import READY, PostgresReader
 from detent.store.postgres.silent_sessions import SilentSessions, silent_ms
 from detent.store.postgres.transaction import Opening, Transaction
-from detent.store.postgres.writer import PostgresWriting
+from detent.store.postgres.writer import PostgresWriter
 
 READING = Opening(
     (Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), READY["begin_reading"]())
@@ -72,21 +72,21 @@ class PostgresStore:
     # -- transactions ----------------------------------------------------------------------
 
     @contextmanager
-    def read(self) -> Iterator[PostgresReading]:
+    def read(self) -> Iterator[PostgresReader]:
         """A consistent view. What it shows was committed when its first statement ran."""
         self._check_process()
         transaction = self._begin_reading()
         try:
-            yield PostgresReading(transaction, self._moment)
+            yield PostgresReader(transaction, self._moment)
         finally:
             transaction.end()
 
     @contextmanager
-    def write(self) -> Iterator[PostgresWriting]:
+    def write(self) -> Iterator[PostgresWriter]:
         self._check_process()
         transaction = self._begin_writing()
         try:
-            writing = PostgresWriting(transaction, self._moment, self._lanes)
+            writing = PostgresWriter(transaction, self._moment, self._lanes)
             failpoints.hit("transaction.begun")
             yield writing
             failpoints.hit("commit.before")

@@ -18,8 +18,8 @@ from detent.store.sqlite.connection import Connection, Turn
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.identity import Files
 from detent.store.sqlite.notifier import Notifier
-from detent.store.sqlite.reader import SQL, SqliteReading
-from detent.store.sqlite.writer import SqliteWriting
+from detent.store.sqlite.reader import SQL, SqliteReader
+from detent.store.sqlite.writer import SqliteWriter
 
 WRITTEN = SQL["written"].text
 #: Connections for reading that are kept when nobody uses them.
@@ -74,14 +74,14 @@ class SqliteStore:
     # -- transactions ----------------------------------------------------------------------
 
     @contextmanager
-    def read(self) -> Iterator[SqliteReading]:
+    def read(self) -> Iterator[SqliteReader]:
         """A consistent view. What it shows was committed when its first statement ran."""
         self._check_process()
         connection = None
         try:
             connection = self._take_reader()
             connection.all("BEGIN")
-            yield SqliteReading(connection, self._moment(connection))
+            yield SqliteReader(connection, self._moment(connection))
         except apsw.Error as error:
             self._drop(connection)
             connection = None
@@ -91,13 +91,13 @@ class SqliteStore:
                 self._give_back(connection)
 
     @contextmanager
-    def write(self) -> Iterator[SqliteWriting]:
+    def write(self) -> Iterator[SqliteWriter]:
         self._check_process()
         with self._turn, self._lock:
             try:
                 connection = self._open_writer()
                 connection.all("BEGIN IMMEDIATE")
-                writing = SqliteWriting(connection, self._moment(connection), self.url)
+                writing = SqliteWriter(connection, self._moment(connection), self.url)
                 failpoints.hit("transaction.begun")
                 yield writing
                 if writing.failed is not None:

@@ -14,10 +14,18 @@ from detent.store.rows import edited, evidence_row, writer
 from detent.store.sqlite.claims import claimable
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.error_mapping import explained
-from detent.store.sqlite.reader import SQL, SqliteReading
+from detent.store.sqlite.reader import SQL, SqliteReader
 from detent.store.statements import for_tables
 from detent.store.table_names import REBUILT, TABLES
-from detent.store.types import Abilities, Candidate, ChainBlock, Changes, Delivery, Due, Logged
+from detent.store.types import (
+    Candidate,
+    ChainBlock,
+    Changes,
+    ClaimFilter,
+    Delivery,
+    DueTimers,
+    LoggedEvent,
+)
 
 
 class Put(NamedTuple):
@@ -64,7 +72,7 @@ PARTS_OF_JOBS = [
 ]
 
 
-class SqliteWriting(SqliteReading):
+class SqliteWriter(SqliteReader):
     """Nobody else writes while this lives: SQLite has one writer."""
 
     def __init__(self, connection: Connection, moment: Moment, where: str) -> None:
@@ -81,19 +89,19 @@ class SqliteWriting(SqliteReading):
 
     # -- the queue -------------------------------------------------------------------------
 
-    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
-        return claimable(self._connection, abilities, limit, now)
+    def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
+        return claimable(self._connection, claim_filter, limit, now)
 
-    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+    def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
         running = {}
         for key in keys:
             kind, _, name = key.partition(":")
             running[key] = self._all(RUNNING_BY[kind], (name,))[0][0]
         return running
 
-    def due(self, limit: int, now: int) -> Due:
+    def due(self, limit: int, now: int) -> DueTimers:
         values = (now, limit)
-        return Due(
+        return DueTimers(
             leases=self._all(SQL["due_leases"].text, values),
             waits=self._all(SQL["due_waits"].text, values),
             deadlines=[row[0] for row in self._all(SQL["due_deadlines"].text, values)],
@@ -125,7 +133,7 @@ class SqliteWriting(SqliteReading):
 
     # -- saving ----------------------------------------------------------------------------
 
-    def changing(self, table: str) -> Mapping[str, Any]:
+    def rows_for_update(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
@@ -165,9 +173,9 @@ class SqliteWriting(SqliteReading):
         for number, reason in refused.items():
             self._all(SQL["refuse_intake"].text, (reason, self._now, number))
 
-    def forget_keys(self, now: int, limit: int) -> int:
+    def delete_expired_keys(self, now: int, limit: int) -> int:
         before = self._connection.changed
-        self._all(SQL["forget_keys"].text, (now, limit))
+        self._all(SQL["delete_expired_keys"].text, (now, limit))
         return self._connection.changed - before
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:
@@ -293,5 +301,5 @@ class SqliteWriting(SqliteReading):
             self._of(text, jobs)
         for name in ("delete_dependencies", "delete_tasks"):
             self._of(SQL[name].text, task_ids)
-        events = map(Logged._make, self._of(TO_BLANK, [*task_ids, *jobs]))
+        events = map(LoggedEvent._make, self._of(TO_BLANK, [*task_ids, *jobs]))
         self._many(BLANK, [(event_digest(event), event.position) for event in events])

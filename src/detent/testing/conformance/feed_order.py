@@ -11,7 +11,7 @@ from detent import feed
 from detent.engine import Ask, Engine
 from detent.kernel import commands as c
 from detent.store.port import Store, WriteTransaction
-from detent.store.types import Logged
+from detent.store.types import LoggedEvent
 from detent.testing.conformance.case import Case, SilentStore, check
 from detent.testing.conformance.work_actions import (
     PERSON,
@@ -46,9 +46,9 @@ def write_slowly(store: Store, seed: int) -> None:
         engine.ask([Ask(c.SubmitJob(job, "p", "dig"), PERSON) for job in ids])
 
 
-def tail(store: Store, written: threading.Event) -> list[Logged]:
+def tail(store: Store, written: threading.Event) -> list[LoggedEvent]:
     """What a reader sees from the start until it finds nothing new after the last write."""
-    seen: list[Logged] = []
+    seen: list[LoggedEvent] = []
     log = feed.Tail(store, seen.extend, 0)
     last_look = False
     while log.step() or not last_look:
@@ -63,7 +63,7 @@ def a_reader_sees_every_event_once_and_in_order(case: Case) -> None:
     last, *stores = [engine.store for engine in case.others(WRITERS + 1)]
     written = threading.Event()
 
-    def write() -> list[Logged]:
+    def write() -> list[LoggedEvent]:
         try:
             together(*[partial(write_slowly, stores[at], at) for at in range(WRITERS)])
         finally:

@@ -12,7 +12,7 @@ from detent.ids import new_id
 from detent.integrity import hash_chain
 from detent.kernel import commands as c
 from detent.store.port import WriteTransaction
-from detent.store.types import Abilities
+from detent.store.types import ClaimFilter
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
@@ -130,7 +130,7 @@ def named_rows(scene: Scene) -> Script:
     name = scene.direct.intent
 
     def add(tx: WriteTransaction) -> bool:
-        count = tx.changing("system_state").get(name, 0)
+        count = tx.rows_for_update("system_state").get(name, 0)
         tx.put_rows("system_state", {name: count + 1})
         return True
 
@@ -255,7 +255,7 @@ def claimable(hand: Hand) -> set[str]:
     found: set[str] = set()
     try:
         with hand.engine.store.write() as tx:
-            candidates = tx.claimable(Abilities([hand.intent]), 100, tx.now())
+            candidates = tx.claimable(ClaimFilter([hand.intent]), 100, tx.now())
             found.update(each.job_id for each in candidates)
             raise _Undo
     except _Undo:

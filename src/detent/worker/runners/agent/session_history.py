@@ -12,7 +12,7 @@ import msgspec
 from detent.kernel.entities import Task
 from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction
-from detent.store.types import Logged, Query
+from detent.store.types import LoggedEvent, Query
 from detent.worker.active_run import Attempt
 
 MAX_RUNS = 1_000
@@ -100,7 +100,7 @@ class _Told:
     def all(self) -> tuple[tuple[Moment, ...], tuple[Moment, ...]]:
         return tuple(self.moments[self.news_from :]), tuple(self.moments)
 
-    def hear(self, logged: Logged) -> None:
+    def hear(self, logged: LoggedEvent) -> None:
         act = HEARD.get(logged.name)
         if act is not None and not self.over and logged.data:
             act(self, logged.subject or "", msgspec.json.decode(logged.data))
