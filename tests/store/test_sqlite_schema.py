@@ -152,11 +152,11 @@ def test_the_last_event_stays(database: apsw.Connection) -> None:
 
 # ---- plans of statements ---------------------------------------------------------------------
 
-#: Statements on small tables of named values, and on every table before its rows are made anew.
+#: Statements on small tables of named values, and those that clear a table before a rebuild.
 NAMED = {name for name, statement in SQL.items() if re.search(r"\bnamed\b", statement.text)}
-#: Statements that read the whole of an index that holds nothing but leased work, or what was left
-#: to be taken in.
-WHOLE = {"running_by_intent", "running_by_project", "intake"}
+#: Statements that read a whole index of leased work, or the whole intake, which holds only work
+#: that was not accepted yet or was refused.
+WHOLE = {"running_by_intent", "running_by_project", "intake", "refused_intake"}
 #: One step at the end of the log, though SQLite calls it a scan.
 LAST_ROW = {"last_at", "head", "last_chain_block"}
 
