@@ -1,7 +1,7 @@
-"""The feed: the log from any cursor, in commit order, nothing missed and nothing twice.
+"""The feed: reads the log from any cursor, in commit order, each event exactly once.
 
-Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` is that rule;
-`Follower` is a thread that applies it. Between two reads it waits for the store's notifier, which
+Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` implements
+it; `Follower` is a thread with a `Tail`. Between two reads it waits for the store's notifier, which
 only shortens the wait.
 """
 
@@ -18,7 +18,7 @@ log = logging.getLogger("detent.feed")
 BATCH = 1_000
 POLL_S = 1.0
 
-#: Takes over a batch of events. Raises if it did not: then the batch is delivered again.
+#: Delivers a batch of events. If it raises, the batch is delivered again.
 Deliver = Callable[[Sequence[LoggedEvent]], object]
 
 
@@ -29,7 +29,7 @@ def read(store: Store, after: int, limit: int = BATCH) -> Sequence[LoggedEvent]:
 
 
 def head(store: Store) -> int:
-    """The cursor from which only new events are seen."""
+    """The position of the last event: from there on, a reader gets only new events."""
     with store.read() as view:
         return view.head()
 
@@ -83,7 +83,7 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the batch at hand; does not wait for it."""
+        """Stop after the current batch; does not wait for it."""
         self.stopping.set()
         self._tail.store.notify()
 
@@ -98,7 +98,7 @@ class Follower:
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Say what went wrong, and wait before the same batch is delivered again."""
+        """Log the error, and wait before the same batch is delivered again."""
         if not self.stopping.is_set():
             unexpected = not isinstance(error, DetentError)
             log.warning("%s will deliver again: %s", self._name, error, exc_info=unexpected)

@@ -180,7 +180,7 @@ def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(
 
 
 def test_a_payload_that_is_no_json_is_refused_on_the_spot() -> None:
-    with pytest.raises(Invalid, match="payload cannot be stored"):
+    with pytest.raises(Invalid, match="The payload is not valid JSON"):
         intake_row("bill", {"when": object()})
     with pytest.raises(Invalid, match="style must be one of"):
         intake_row("bill", style="colon")
