@@ -1,4 +1,4 @@
-"""The log, or one stream of it, from a position to its end, some events at a time."""
+"""Reads the log, or one stream of it, in batches from a position to its end."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,6 +11,7 @@ BATCH = 1_000
 def batches(
     view: LogReader, after: int = 0, *, stream: str | None = None, upto: int | None = None
 ) -> Iterator[Sequence[LoggedEvent]]:
+    """Batches of events after a position, up to another one or to the end."""
     while events := view.events(after, BATCH, stream=stream, upto=upto):
         yield events
         after = events[-1].position

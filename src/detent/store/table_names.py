@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from detent.kernel.events import JobDeleted, TaskDeleted
 
-#: Small tables of named JSON values: what operators and integrations keep, outside the log.
+#: Small tables of named JSON values, which are not part of the log.
 TABLES = (
     "projects",
     "intents",
@@ -18,7 +18,7 @@ TABLES = (
     "notion_pages",
 )
 
-#: Tables whose rows follow from the log alone. Everything else is kept when they are made anew.
+#: Tables whose rows are derived from the log. A rebuild writes them again and keeps all others.
 REBUILT = (
     "tasks",
     "dependencies",
@@ -34,10 +34,10 @@ REBUILT = (
     "deadlines",
 )
 
-#: Events that keep what they say when the work that they are about is deleted.
+#: Events that keep their data when their task or job is deleted.
 TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
 
-#: The row of `system_state` that says up to which position the log was trimmed.
+#: The row of `system_state` with the position up to which the log was trimmed.
 TRIMMED = "trimmed"
 
 #: The row with the position up to which chain blocks cover the log.
@@ -46,14 +46,14 @@ CHAINED_POSITION = "sealed"
 #: The row with the late chain blocks that were accepted: the chain's value by its position.
 LATE_BLOCKS = "late_seals"
 
-#: Where a search looks: the words that people remember of a row.
+#: The columns that a search covers.
 SEARCHED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("id", "title", "intent"),
     "jobs": ("id", "intent", "error"),
     "runs": ("id", "worker", "error"),
 }
 
-#: Tables that people list, with the column that identifies a row in each.
+#: Tables that can be listed, with the column that identifies a row.
 LISTED: Mapping[str, str] = {
     "tasks": "id",
     "jobs": "id",

@@ -1,4 +1,4 @@
-"""The values that go into a store and come out of it. All times are integer microseconds."""
+"""The rows and values that a store writes and reads. All times are integer microseconds."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from detent.kernel.events import Record
 
 
 class NewEvent(NamedTuple):
-    """One event as the log keeps it. `version` counts the events of its stream from 1."""
+    """An event to append to the log. `version` counts the events of its stream from 1."""
 
     stream: str
     version: int
@@ -19,7 +19,7 @@ class NewEvent(NamedTuple):
 
 
 class NewTask(NamedTuple):
-    """A task's first row, with what the kernel does not look at."""
+    """The first row of a task, with the fields that the kernel does not use."""
 
     task: Task
     title: str
@@ -28,14 +28,16 @@ class NewTask(NamedTuple):
 
 
 class NewJob(NamedTuple):
+    """The first row of a job, with its payload."""
+
     job: Job
     payload: Any
 
 
 class QueueRow(NamedTuple):
-    """Work that may be claimed once `due_at` has come, lowest rank first; only that has one.
+    """A job that can be claimed from `due_at` on, lowest rank first.
 
-    `lane` says which workers may claim it, see `kernel.lane`.
+    `lane` determines which workers can claim it; see `kernel.lane`.
     """
 
     job_id: str
@@ -49,7 +51,7 @@ class QueueRow(NamedTuple):
 
 
 class LeaseRow(NamedTuple):
-    """Work that a worker holds: the queue's row, taken out of the queue until the lease ends."""
+    """The lease of a job: its row in the queue is not claimable until the lease ends."""
 
     job_id: str
     worker: str
@@ -58,7 +60,7 @@ class LeaseRow(NamedTuple):
 
 
 class IdempotencyKey(NamedTuple):
-    """An idempotency key: within its project it stands for one body and one answer."""
+    """An idempotency key of a project, with the digest of its body and the first result."""
 
     project: str
     key: str
@@ -68,7 +70,7 @@ class IdempotencyKey(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Everything one batch writes. Versions stand beside the rows: `versions[stream]`."""
+    """Everything one batch writes. `versions` has the new version of each stream."""
 
     entries: Sequence[NewEvent] = ()
     versions: Mapping[str, int] = {}
@@ -100,7 +102,7 @@ class Changes(NamedTuple):
 
 
 class LoggedEvent(NamedTuple):
-    """An event read back from the log. `data` is its JSON text, empty once it was blanked."""
+    """An event read from the log. `data` is its JSON text, empty after it was blanked."""
 
     position: int
     stream: str
@@ -116,9 +118,9 @@ class LoggedEvent(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Something to be sent to a target outside: from which stream and position, and when.
+    """A message to an external target: the event that it is about, and when it is due.
 
-    The id is the store's; 0 for one that is not stored yet.
+    The store assigns the id; it is 0 before.
     """
 
     id: int
@@ -142,7 +144,7 @@ class ChainBlock(NamedTuple):
 
 
 class ClaimFilter(NamedTuple):
-    """What a claimer can do (`intents`: of those a lane needs one), and what it must leave now."""
+    """Which jobs a worker can claim: its intents and projects, minus paused and full ones."""
 
     intents: Collection[str] | None = None
     projects: Collection[str] | None = None
@@ -152,6 +154,8 @@ class ClaimFilter(NamedTuple):
 
 
 class Candidate(NamedTuple):
+    """A job that can be claimed now."""
+
     job_id: str
     intent: str
     project: str
@@ -159,7 +163,7 @@ class Candidate(NamedTuple):
 
 
 class DueTimers(NamedTuple):
-    """What time has brought: lost leases (job, fence), ended waits (job, wait), passed limits."""
+    """Due timers: expired leases (job, fence), expired waits (job, wait), jobs over a deadline."""
 
     leases: Sequence[tuple[str, int]]
     waits: Sequence[tuple[str, str]]
@@ -167,7 +171,7 @@ class DueTimers(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A page of rows for people, of one of the tables of `LISTED`; columns are checked too.
+    """A page of rows of one of the tables of `LISTED`.
 
     `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
     (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
@@ -185,7 +189,7 @@ class Query(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """Work that another program has left for detent: an operation's name and its input as JSON."""
+    """A submission of another program: the name of an operation and its input as JSON."""
 
     id: int
     operation: str
@@ -194,7 +198,7 @@ class Intake(NamedTuple):
 
 
 class RefusedIntake(NamedTuple):
-    """Work that another program has left and detent has refused: when, and the error as JSON."""
+    """A refused submission of another program, with the time and the error as JSON."""
 
     id: int
     operation: str

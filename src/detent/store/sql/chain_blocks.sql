@@ -17,7 +17,7 @@ LIMIT 1;
 INSERT INTO seals (from_position, to_position, count, chain, at)
 VALUES (:from_position, :to_position, :count, :chain, :at);
 
--- `named` stands for the table: one statement is made for each whose rows follow from the log.
+-- `named` is replaced by each table whose rows are derived from the log.
 -- name: clear_rows
 DELETE FROM named;
 
