@@ -23,7 +23,7 @@ from detent.integrations.transitions import OVER, Transition, TransitionTracker
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.redaction import redact
-from detent.store.port import Logged
+from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.traces")
 

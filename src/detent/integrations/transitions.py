@@ -13,7 +13,8 @@ import msgspec
 
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.port import Logged, Reading, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import LoggedEvent
 
 #: Streams that are remembered at once, and events of one that are read to remember it.
 MAX_STREAMS = 10_000
@@ -98,7 +99,7 @@ class Stream:
 class Transition(NamedTuple):
     """An event with the transition that it caused, if any. `since`: when `source` was entered."""
 
-    logged: Logged
+    logged: LoggedEvent
     level: str
     stream: Stream
     fields: EventFields
@@ -175,9 +176,9 @@ class TransitionTracker:
         self._streams.move_to_end(name)
         return found
 
-    def _recall(self, batch: Sequence[Logged]) -> None:
+    def _recall(self, batch: Sequence[LoggedEvent]) -> None:
         """Read the beginning of every stream that the batch goes on with and nobody remembers."""
-        first: dict[str, Logged] = {}
+        first: dict[str, LoggedEvent] = {}
         for logged in batch:
             first.setdefault(logged.stream, logged)
         unknown = [
@@ -188,7 +189,7 @@ class TransitionTracker:
                 for each in unknown:
                     self._read(view, each)
 
-    def _read(self, view: Reading, upto: Logged) -> None:
+    def _read(self, view: ReadTransaction, upto: LoggedEvent) -> None:
         """Remember a stream once all of its beginning is read."""
         before = upto.position - 1
         stream = Stream()

@@ -16,7 +16,8 @@ from detent.errors import DetentError, Invalid
 from detent.operations.context import Core
 from detent.operations.refusals import problem
 from detent.operations.registry import OPERATIONS, Caller, Scope
-from detent.store.port import Intake, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Intake
 
 log = logging.getLogger("detent.intake")
 

@@ -26,7 +26,7 @@ class Duty:
     share: float | None = None
 
 
-class Keeper(Recurring):
+class Keeper(PeriodicThread):
     """Runs the duties while it is the elected one, and stands by otherwise."""
 
     def __init__(self, core: Core, name: str, duties: Sequence[Duty]) -> None:

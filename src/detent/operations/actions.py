@@ -17,7 +17,7 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
 from detent.operations import schemas
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 
 PERSON = c.Actor("person")
 

@@ -7,7 +7,7 @@ from detent.kernel import budget_reservation
 from detent.kernel.budget import Purse, Short
 from detent.kernel.entities import Task
 from detent.kernel.world import RUNS, World
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 
 
 def with_ancestors(view: Reading, task: Task) -> list[Task]:

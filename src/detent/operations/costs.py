@@ -11,7 +11,8 @@ from detent.operations import schemas
 from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 #: The number of jobs in one query.
 SLICE = 500
@@ -74,7 +75,7 @@ def _below(pairs: Iterable[tuple[str, str]], tops: Iterable[str]) -> dict[str, l
     return {top: list(walk(top)) for top in tops}
 
 
-def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
+def _own(view: ReadTransaction, jobs: Mapping[str, int]) -> dict[str, Sum]:
     owner = {each: name for name, count in jobs.items() for each in jobs_of_task(name, count)}
     found = dict.fromkeys(jobs, Sum())
     names = list(owner)
@@ -162,7 +163,7 @@ def _money(row: Row) -> dict[str, Any]:
     return views.shown({name: row[name] for name in names})
 
 
-def _runs(view: Reading, rows: Mapping[str, Row]) -> list[schemas.RunCost]:
+def _runs(view: ReadTransaction, rows: Mapping[str, Row]) -> list[schemas.RunCost]:
     jobs = [each for name, row in rows.items() for each in jobs_of_task(name, row["jobs"])]
     names = ("id", "job_id", "state", "started_at", "ended_at", "cost", "tokens_in", "tokens_out")
     found = []

@@ -23,7 +23,8 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import LoggedEvent
 from detent.submission.request import own_id
 
 #: The fields of a task that the kernel does not read.
@@ -153,7 +154,7 @@ def fork_job(
     return {"id": new, "source": job_id, "until": step, "kept": names}
 
 
-def _past(view: Reading, job_id: str) -> Past:
+def _past(view: ReadTransaction, job_id: str) -> Past:
     world = World()
     order: dict[str, None] = {}
     for _, record in stream_events(view, job_id):

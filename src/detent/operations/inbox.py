@@ -13,7 +13,8 @@ from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
 from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.why_reasons import raises
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 Row = Mapping[str, Any]
 
@@ -50,7 +51,7 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.
     }
 
 
-def _rows(view: Reading, where: dict[str, Any]) -> Sequence[Row]:
+def _rows(view: ReadTransaction, where: dict[str, Any]) -> Sequence[Row]:
     return view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
 
 

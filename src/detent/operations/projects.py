@@ -40,8 +40,8 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
     if not named.strip():
         raise Invalid(f"name must not be blank, not {name!r}.", field="name", given=name)
 
-    def write(tx: Writing) -> bool:
-        tx.put_rows("projects", {named: tx.changing("projects").get(named, {})})
+    def write(tx: WriteTransaction) -> bool:
+        tx.put_rows("projects", {named: tx.rows_for_update("projects").get(named, {})})
         return True
 
     core.engine.within(write)

@@ -22,7 +22,8 @@ from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.run_tokens import TokenRun, count_request, run_for_write, run_of_caller
 from detent.redaction import redact, redact_value
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 from detent.submission.request import SubtaskRequest
 from detent.submission.subtask import submit_own_subtask
 

@@ -28,7 +28,7 @@ def reset(store: Store) -> int:
         ahead = tx.reset_clock()
         if ahead:
             tx.put_rows("system_state", _terms(tx, ahead))
-    store.ring()
+    store.notify()
     return ahead
 
 

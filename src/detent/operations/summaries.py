@@ -13,7 +13,8 @@ from typing import Any
 
 from detent import views
 from detent.kernel.entities import Job, Run
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 FILE = "summary.json"
 LIVE = ("queued", "running")

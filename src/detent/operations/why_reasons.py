@@ -55,7 +55,7 @@ class Reason(NamedTuple):
 class WhyContext(NamedTuple):
     """What reasons are found with: a view of the store, and the intervals of the settings."""
 
-    view: Reading
+    view: ReadTransaction
     blocked_ms: int
     lease_ms: int
 
@@ -212,7 +212,9 @@ def _dependencies(context: WhyContext, task: Task, legal: Sequence[str]) -> Reas
 
 
 def _about(
-    view: Reading, others: Sequence[Task], verbs: Sequence[str] = ("resume", "retry", "dismiss")
+    view: ReadTransaction,
+    others: Sequence[Task],
+    verbs: Sequence[str] = ("resume", "retry", "dismiss"),
 ) -> tuple[Suggestion, ...]:
     """The legal ones of some actions on other tasks, at most `MAX_NAMED` of them."""
     legal = actions_on(view, others[:MAX_NAMED])
@@ -317,7 +319,7 @@ def _keys(job: Job) -> list[str]:
     return keys if job.concurrency_key is None else [*keys, f"key:{job.concurrency_key}"]
 
 
-def _paused(view: Reading, job: Job) -> Iterator[Reason]:
+def _paused(view: ReadTransaction, job: Job) -> Iterator[Reason]:
     limits = view.rows("limits")
     for name in (EVERYTHING, *_keys(job)):
         row = limits.get(name, {})
@@ -345,7 +347,7 @@ def _full(view: Reading, job: Job) -> Iterator[Reason]:
             yield Reason("rate", "detent", "wait", IMMEDIATELY, detail, ends_at)
 
 
-def _running(view: Reading, name: str) -> int:
+def _running(view: ReadTransaction, name: str) -> int:
     kind, _, value = name.partition(":")
     column = "concurrency_key" if kind == "key" else kind
     return sum(view.count_by(Query("queue", {column: value, "worker": (">", "")}), column).values())
