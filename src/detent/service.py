@@ -44,14 +44,17 @@ from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")
 
-#: How long a process that starts waits for its database.
+#: How long a starting process waits for its database.
 WAIT_FOR_STORE_S = 300.0
-#: How often a running process looks whether it was asked to stop.
-LOOK_S = 0.2
+#: The interval at which a running process checks whether it has to stop.
+CHECK_STOP_S = 0.2
 
 
-class Part(Protocol):
-    """Something that runs on threads of its own."""
+# ---- components --------------------------------------------------------------------------------
+
+
+class Component(Protocol):
+    """A part of the service that runs in its own threads."""
 
     def start(self) -> None: ...
 
@@ -78,15 +81,21 @@ class Service:
         self.metrics = Metrics(core, passes) if gateway else None
         self.server = Server(core, self.metrics, mcp_tools) if gateway else None
         self.state = state_file.StateWriter(core) if keeper else None
-        self.outside = outside(core) if keeper else []
+        self.integrations = integrations(core) if keeper else []
         self.directories = RunDirectorySweeper(core, forget) if worker or keeper else None
-        self._up: list[Part] = []
+        self._started: list[Component] = []
 
     def start(self) -> None:
-        """Start every part; the worker last, because agents that it starts ask the gateway."""
+        """Start every component; the worker last, because its agents use the gateway."""
         save_limits(self.core)
-        for part in (self.keeper, self.state, self.metrics, *self.outside, self.directories):
-            self._start(part)
+        for component in (
+            self.keeper,
+            self.state,
+            self.metrics,
+            *self.integrations,
+            self.directories,
+        ):
+            self._start(component)
         if self.server is not None:
             ensure_token(self.core)
             port = self.server.start()

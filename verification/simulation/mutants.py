@@ -28,7 +28,8 @@ from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.world import World
-from detent.store.port import Due, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import DueTimers
 from verification.simulation.mutants_limits import LIMITS
 from verification.simulation.mutants_plans import PLANS
 from verification.simulation.mutants_time import TIME

@@ -13,7 +13,8 @@ from detent.kernel.decide import decide
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
 from detent.kernel.world import World
-from detent.store.port import Key, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import IdempotencyKey
 
 Result = Answer | DetentError
 

@@ -54,7 +54,7 @@ class Ledger:
                 # Also when only a part of the job moved: its row keeps the stream's version.
                 self.jobs[stream] = None
             project = self._project(record) if owner is None else owner.project
-            self.entries.append(Entry(stream, version, project, record))
+            self.entries.append(NewEvent(stream, version, project, record))
             note = NOTES.get(type(record.event))
             if note is not None:
                 note(self, record)

@@ -36,7 +36,7 @@ class ClaimAsk(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | None:
+def run(tx: WriteTransaction, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | None:
     """What was claimed; jobs that others hold or that a limit holds back stay where they are.
 
     None if a pause is over: its end must be in the log before anything starts after it.
@@ -56,7 +56,7 @@ def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | Non
     return [_claimed(ledger, grant, payloads) for grant in grants]
 
 
-def _choose(tx: Writing, ask: ClaimAsk, room: Room) -> list[Candidate]:
+def _choose(tx: WriteTransaction, ask: ClaimAsk, room: Room) -> list[Candidate]:
     """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
     now = tx.now()
     chosen: dict[str, Candidate] = {}

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detent.kernel.evolve.limit import is_over
-from detent.store.port import Candidate, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Candidate
 
 S_US = 1_000_000
 #: How the row of `system_state` begins that keeps the window of a rate; the limit's name follows.
@@ -29,7 +30,7 @@ class Room:
     def __init__(self, tx: WriteTransaction, worker: str) -> None:
         self.tx = tx
         # First of all: over a connection the transaction begins together with what it asks first.
-        self.rows: Mapping[str, Any] = tx.holding("limits")
+        self.rows: Mapping[str, Any] = tx.rows_held("limits")
         now = tx.now()
         #: Whether a pause is over whose end is not in the log yet.
         self.over = bool(expired(self.rows, now))

@@ -20,7 +20,7 @@ from detent.engine.types import Answer, Ask, Claimed
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.kernel.limit_commands import ExpirePause
-from detent.store.port import Store, Writing
+from detent.store.port import Store, WriteTransaction
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
 MAX_COMMANDS = 1_000

@@ -8,7 +8,8 @@ from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.limit_commands import LimitCommand
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.port import Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Query
 
 #: Commands that move nothing but their own job and task.
 NARROW = frozenset(
@@ -111,13 +112,13 @@ def _raises(command: c.Command) -> bool:
     return isinstance(command, c.EditTask) and command.budget is not None
 
 
-def take_limits(tx: Writing, world: World) -> None:
+def take_limits(tx: WriteTransaction, world: World) -> None:
     """All pauses and limits; nobody else changes them until the end of the transaction."""
-    world.limits.update(tx.changing("limits"))
+    world.limits.update(tx.rows_for_update("limits"))
     world.versions[e.SYSTEM] = tx.version_of(e.SYSTEM)
 
 
-def load(tx: Reading, wanted: Wanted, world: World | None = None) -> World:
+def load(tx: ReadTransaction, wanted: Wanted, world: World | None = None) -> World:
     """The world around the named jobs and tasks, added to one that was begun."""
     world = World() if world is None else world
     _take_jobs(tx, world, wanted.jobs)

@@ -158,7 +158,7 @@ class Metrics:
     def page(self) -> bytes:
         return generate_latest(self.registry)
 
-    def observe(self, batch: Sequence[Logged]) -> None:
+    def observe(self, batch: Sequence[LoggedEvent]) -> None:
         """Update the metrics from a batch of events; from none of them if there is an error."""
         for transition in self._tracker.transitions(batch):
             if transition.level in OBSERVED:

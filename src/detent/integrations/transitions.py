@@ -148,7 +148,7 @@ class TransitionTracker:
         self._most = most
         self._streams: OrderedDict[str, Stream] = OrderedDict()
 
-    def transitions(self, batch: Sequence[Logged]) -> Iterator[Transition]:
+    def transitions(self, batch: Sequence[LoggedEvent]) -> Iterator[Transition]:
         """Every event of the batch, in order.
 
         What may fail is done before the first of them: the same batch can be given again.
@@ -161,7 +161,9 @@ class TransitionTracker:
         """Drop all streams: they may include events that will be given again."""
         self._streams.clear()
 
-    def _transitions(self, batch: Iterable[tuple[Logged, EventFields]]) -> Iterator[Transition]:
+    def _transitions(
+        self, batch: Iterable[tuple[LoggedEvent, EventFields]]
+    ) -> Iterator[Transition]:
         for logged, fields in batch:
             yield self._apply(self._stream(logged.stream), logged, fields)
             if logged.name in GONE:
@@ -197,7 +199,7 @@ class TransitionTracker:
             self._apply(stream, logged, _fields(logged))
         self._streams[upto.stream] = stream
 
-    def _apply(self, stream: Stream, logged: Logged, fields: EventFields) -> Transition:
+    def _apply(self, stream: Stream, logged: LoggedEvent, fields: EventFields) -> Transition:
         kind = EVENTS.get(logged.name)
         level = kind.level if kind is not None else ""
         _learn(stream, logged, fields)
@@ -221,11 +223,11 @@ class TransitionTracker:
         return transition._replace(source=place.state, target=target, since=place.since)
 
 
-def _fields(logged: Logged) -> EventFields:
+def _fields(logged: LoggedEvent) -> EventFields:
     return _decode(logged.data) if logged.data and logged.name in READ else _NOTHING
 
 
-def _learn(stream: Stream, logged: Logged, fields: EventFields) -> None:
+def _learn(stream: Stream, logged: LoggedEvent, fields: EventFields) -> None:
     if logged.version == 1:
         stream.begun_at = stream.opened_at = logged.at
     if logged.name in ("task_created", "job_created"):

@@ -124,7 +124,7 @@ def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
     _note(folded, record)
 
 
-def _beheaded(folded: Folded, logged: Logged) -> bool:
+def _beheaded(folded: Folded, logged: LoggedEvent) -> bool:
     """Whether a trim took the first events of this stream.
 
     It may do so to deleted ones, and to that of the limits, which it notes anew.

@@ -15,19 +15,9 @@ from detent.errors import Broken, Refused
 from detent.kernel.events import SYSTEM, LimitsNoted, Record
 from detent.store.codec import event_digest
 from detent.store.log_walk import BATCH, batches
-from detent.store.port import (
-    LATE,
-    SEALED,
-    TOMBSTONES,
-    TRIMMED,
-    Changes,
-    Entry,
-    Logged,
-    Reading,
-    Seal,
-    Store,
-    Writing,
-)
+from detent.store.port import ReadTransaction, Store, WriteTransaction
+from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TOMBSTONES, TRIMMED
+from detent.store.types import ChainBlock, Changes, LoggedEvent, NewEvent
 
 #: The value of the chain before the first event.
 START = bytes(32)
@@ -314,7 +304,7 @@ def _first_live(view: ReadTransaction) -> int:
     return 0
 
 
-def _is_live(event: Logged) -> bool:
+def _is_live(event: LoggedEvent) -> bool:
     """Whether the log needs it. What events of pauses and limits say is noted again by a trim."""
     return bool(event.data) and event.name not in TOMBSTONES and event.stream != SYSTEM
 
@@ -322,8 +312,8 @@ def _is_live(event: Logged) -> bool:
 def trim(store: Store) -> int:
     """Remove the events up to `trim_position`, record that position, and return their number."""
     with store.write() as tx:
-        limits = tx.changing("limits")
-        upto = can_trim(tx)
+        limits = tx.rows_for_update("limits")
+        upto = trim_position(tx)
         if not upto or not _holds_others(tx, upto):
             return 0
         if tx.events(0, 1, stream=SYSTEM, upto=upto):
@@ -332,12 +322,12 @@ def trim(store: Store) -> int:
         return tx.trim(upto)
 
 
-def _holds_others(view: Reading, upto: int) -> bool:
+def _holds_others(view: ReadTransaction, upto: int) -> bool:
     """Whether there is more in it than events of limits, which would only be noted again."""
     return any(event.stream != SYSTEM for events in batches(view, upto=upto) for event in events)
 
 
-def _note_limits(tx: Writing, limits: Mapping[str, Any]) -> None:
+def _note_limits(tx: WriteTransaction, limits: Mapping[str, Any]) -> None:
     """The pauses and limits that hold, as an event at the end of the log."""
     record = Record(SYSTEM, None, LimitsNoted(limits), tx.now(), "detent")
-    tx.save(Changes([Entry(SYSTEM, tx.version_of(SYSTEM) + 1, "", record)]))
+    tx.save(Changes([NewEvent(SYSTEM, tx.version_of(SYSTEM) + 1, "", record)]))

@@ -25,7 +25,7 @@ def rebuild(store: Store, lease_us: int) -> int:
                 hint="Restore a backup. `detent verify` lists everything that is wrong.",
             )
         tx.clear_rows()
-        tx.put_rows("limits", {**dict.fromkeys(tx.changing("limits")), **folded.limits()})
+        tx.put_rows("limits", {**dict.fromkeys(tx.rows_for_update("limits")), **folded.limits()})
         count = _replay(tx, folded)
         _queue(tx, folded, tx.now() + lease_us)
     store.notify()

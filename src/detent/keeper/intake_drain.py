@@ -36,7 +36,7 @@ def run(core: Core) -> int:
     return core.engine.within(lambda tx: _take(core, tx))
 
 
-def _take(core: Core, tx: Writing) -> int:
+def _take(core: Core, tx: WriteTransaction) -> int:
     rows = tx.intake(MAX_ROWS)
     asks: list[Ask] = []
     asked: list[int] = []

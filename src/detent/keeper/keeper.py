@@ -10,7 +10,7 @@ from detent import failpoints
 from detent.errors import DetentError
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
-from detent.periodic_thread import Recurring
+from detent.periodic_thread import PeriodicThread
 
 log = logging.getLogger("detent.keeper")
 

@@ -64,7 +64,7 @@ class Suggestion(NamedTuple):
         return {"action": self.action, "id": self.id, "command": self.command}
 
 
-def actions_on(view: Reading, tasks: Sequence[Task]) -> dict[str, list[str]]:
+def actions_on(view: ReadTransaction, tasks: Sequence[Task]) -> dict[str, list[str]]:
     """By task id, the actions that would change something now, in alphabetical order."""
     tried = [
         (task, name, verb.command(task))

@@ -48,7 +48,7 @@ class Trees(NamedTuple):
         return self.own[task_id].plus(*(self.own[each] for each in self.below.get(task_id, ())))
 
 
-def trees(view: Reading, rows: Iterable[Row]) -> Trees:
+def trees(view: ReadTransaction, rows: Iterable[Row]) -> Trees:
     """The cost of the tasks of these rows and of all tasks below them."""
     jobs = {row["id"]: row["jobs"] for row in rows}
     parents = [row["id"] for row in rows if row["subtasks"]]
@@ -90,7 +90,7 @@ def _own(view: ReadTransaction, jobs: Mapping[str, int]) -> dict[str, Sum]:
 # ---- tasks for clients -----------------------------------------------------------------------
 
 
-def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[schemas.Task]:
+def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task]:
     """Rows of tasks for clients, with their cost and their states in other protocols."""
     found, failures = trees(view, rows), _failures(view, rows)
     return [
@@ -107,7 +107,7 @@ def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[schemas.Task]:
     ]
 
 
-def _failures(view: Reading, rows: Iterable[Row]) -> Mapping[str | None, str | None]:
+def _failures(view: ReadTransaction, rows: Iterable[Row]) -> Mapping[str | None, str | None]:
     """By job id, the failure class of the jobs of tasks that may have stopped because of it."""
     jobs = [row["job_id"] for row in rows if row["job_id"] and row["state"] in STOPPED]
     return {job.id: job.error_class for job, _ in view.jobs(jobs)} if jobs else {}

@@ -31,7 +31,7 @@ from detent.submission.request import own_id
 DESCRIPTION = ("title", "payload", "tags")
 
 
-def stream_events(view: Reading, stream: str) -> Iterator[tuple[Logged, e.Record]]:
+def stream_events(view: ReadTransaction, stream: str) -> Iterator[tuple[LoggedEvent, e.Record]]:
     """The events of a stream in order, decoded for the kernel."""
     for logged in events_of(view, stream):
         if not logged.data:
@@ -84,8 +84,8 @@ def _to_schema(entity: Task | Job) -> dict[str, Any]:
 
 
 def events_before(
-    view: Reading, stream: str, position: int | None, until_us: int | None
-) -> Iterator[tuple[Logged, e.Record]]:
+    view: ReadTransaction, stream: str, position: int | None, until_us: int | None
+) -> Iterator[tuple[LoggedEvent, e.Record]]:
     """A stream's events up to a position or a time."""
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:

@@ -42,7 +42,7 @@ class LeaderElection:
 
     def _elect(self, tx: WriteTransaction) -> int | None:
         now = tx.now()
-        holder = tx.changing("system_state").get(self.role) or {}
+        holder = tx.rows_for_update("system_state").get(self.role) or {}
         if holder.get("name") != self.name and holder.get("until", 0) > now:
             self._until = 0
             return None
@@ -51,7 +51,7 @@ class LeaderElection:
         tx.put_rows("system_state", {self.role: {"name": self.name, "until": self._until}})
         return now
 
-    def _leave(self, tx: Writing) -> None:
-        holder = tx.changing("system_state").get(self.role) or {}
+    def _leave(self, tx: WriteTransaction) -> None:
+        holder = tx.rows_for_update("system_state").get(self.role) or {}
         if holder.get("name") == self.name:
             tx.put_rows("system_state", {self.role: None})

@@ -11,7 +11,8 @@ from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.operations.resources import require_all_projects
-from detent.store.port import Query, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Query
 
 #: The kinds of intents, by the field that the row of an intent has; otherwise a function.
 KINDS = ("command", "agent", "app", "plan", "planner")

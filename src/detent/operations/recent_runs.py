@@ -14,7 +14,7 @@ PAGE = 1_000
 Run = Mapping[str, Any]
 
 
-def ended_since(view: Reading, since: int) -> list[Run]:
+def ended_since(view: ReadTransaction, since: int) -> list[Run]:
     """The runs that ended since a time, at most `MAX_RUNS`."""
     found: list[Run] = []
     after = None

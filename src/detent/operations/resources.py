@@ -174,7 +174,7 @@ def _one(core: Core, caller: Caller, name: str) -> schemas.Resource:
     return next(each for each in found if each["id"] == name)
 
 
-def _holders(view: Reading, caller: Caller) -> dict[str, list[schemas.Holder]]:
+def _holders(view: ReadTransaction, caller: Caller) -> dict[str, list[schemas.Holder]]:
     """By resource, the steps that hold it, if the caller may see their project."""
     query = Query("steps", {"resource": (">", "")}, "state_at", limit=MAX_HOLDERS)
     steps = view.page(query)

@@ -167,7 +167,7 @@ def own_question(
     return {"run_id": own.run_id, "outcome": outcome, "next": following}
 
 
-def recorded_question(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
+def recorded_question(view: ReadTransaction, job_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The question that a run has recorded with its token; it is asked when the run succeeds.
 
     `text`, `options`, and where they were given `other`, `default` and `expires_in_s`.

@@ -66,7 +66,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
     return token
 
 
-def _dead(tx: Writing) -> Iterator[str]:
+def _dead(tx: WriteTransaction) -> Iterator[str]:
     """The digests of tokens that have expired or whose run has ended."""
     now = tx.now()
     for key, row in tx.rows("tokens").items():
@@ -75,7 +75,7 @@ def _dead(tx: Writing) -> Iterator[str]:
             yield key
 
 
-def _held(view: Reading, run_id: str, fence: int) -> TokenRun | None:
+def _held(view: ReadTransaction, run_id: str, fence: int) -> TokenRun | None:
     """The run, if it is running and the claim with this fence still holds its job."""
     for row in view.page(Query("runs", {"id": run_id}, limit=1)):
         for job, _ in view.jobs([row["job_id"]]):
@@ -87,7 +87,7 @@ def _held(view: Reading, run_id: str, fence: int) -> TokenRun | None:
     return None
 
 
-def run_of_caller(view: Reading, caller: Caller) -> TokenRun:
+def run_of_caller(view: ReadTransaction, caller: Caller) -> TokenRun:
     """The run of the caller's token; refused if the token has no run or the run has ended."""
     if caller.run_id is None or caller.fence is None:
         raise Refused(
@@ -154,7 +154,7 @@ def _budget(view: ReadTransaction, task: Task | None) -> schemas.OwnBudget:
     return cast(schemas.OwnBudget, views.shown(money))
 
 
-def _comment(rejected: Logged) -> schemas.OwnComment:
+def _comment(rejected: LoggedEvent) -> schemas.OwnComment:
     data = msgspec.json.decode(rejected.data)
     return {
         "round": data["round"],
@@ -164,7 +164,7 @@ def _comment(rejected: Logged) -> schemas.OwnComment:
     }
 
 
-def _answers(events: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
+def _answers(events: Iterable[LoggedEvent]) -> Iterator[schemas.OwnAnswer]:
     """The answers in the events. A board task is unblocked with the answer as the value."""
     for each in events:
         data = msgspec.json.decode(each.data) if each.data else {}

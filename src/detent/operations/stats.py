@@ -27,7 +27,7 @@ ENDED = ("succeeded", "failed", "timeout", "cancelled")
 PROBE = "ready"
 #: Rows through which detent's processes coordinate. Users may not set them.
 RESERVED_ROWS = (
-    *(*LEADER_ROLES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
+    *(*LEADER_ROLES, *CURSORS, TRIMMED, CLOCK, CHAINED_POSITION, LATE_BLOCKS, PROBE),
     *("run_counts", "retention_cursors"),
 )
 

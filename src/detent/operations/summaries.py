@@ -22,7 +22,7 @@ LIVE = ("queued", "running")
 MAX_EVIDENCE = 100_000
 
 
-def documents(view: Reading, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+def documents(view: ReadTransaction, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """By run id, the summaries of the runs that have ended."""
     runs = [run for run in view.runs(run_ids) if run.state not in LIVE]
     if not runs:

@@ -329,7 +329,7 @@ def _url(given: str, allowed: Sequence[Network]) -> str:
     return given
 
 
-def _to_schema(view: Reading, hook: Webhook) -> schemas.Webhook:
+def _to_schema(view: ReadTransaction, hook: Webhook) -> schemas.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
     kept = view.outbox(hook.target, MAX_KEPT)

@@ -17,7 +17,8 @@ from detent.operations.actions import Suggestion, actions_on, actions_on_job, is
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
 from detent.operations.limits import EVERYTHING, FILE, SAID
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 from detent.views import shown, utc
 
 S_US = 1_000_000
@@ -94,7 +95,7 @@ WAITS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def why_context(core: Core, view: Reading) -> WhyContext:
+def why_context(core: Core, view: ReadTransaction) -> WhyContext:
     return WhyContext(view, core.settings.keeper_blocked_ms, core.settings.worker_lease_ms)
 
 
@@ -226,7 +227,7 @@ def _about(
     )
 
 
-def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
+def raises(view: ReadTransaction, task: Task) -> Iterator[Suggestion]:
     """Suggestions to raise the spent budgets of the tasks above, unless those have ended."""
     for each in with_ancestors(view, task):
         ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
@@ -234,7 +235,7 @@ def raises(view: Reading, task: Task) -> Iterator[Suggestion]:
             yield Suggestion("raise", each.id)
 
 
-def _unsettled(view: Reading, task: Task) -> list[Task]:
+def _unsettled(view: ReadTransaction, task: Task) -> list[Task]:
     """The subtasks that the task waits for."""
     if task.open_subtasks == 0:
         return []
@@ -243,7 +244,7 @@ def _unsettled(view: Reading, task: Task) -> list[Task]:
     return [each for each in found if each.state not in DONE_TASK and each.id not in task.settled]
 
 
-def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
+def _failed_subtasks(view: ReadTransaction, task: Task) -> Iterator[Reason]:
     """The failed subtasks that the task still waits for."""
     failed = [each for each in _unsettled(view, task) if has_failed(each)]
     suggested = _about(view, failed)
@@ -331,7 +332,7 @@ def _paused(view: ReadTransaction, job: Job) -> Iterator[Reason]:
             yield Reason("paused", "an operator", "resume", IMMEDIATELY, detail, until)
 
 
-def _full(view: Reading, job: Job) -> Iterator[Reason]:
+def _full(view: ReadTransaction, job: Job) -> Iterator[Reason]:
     """Concurrency limits and rate limits that are reached."""
     limits, now = view.rows("limits"), view.now()
     for name in _keys(job):
@@ -353,7 +354,7 @@ def _running(view: ReadTransaction, name: str) -> int:
     return sum(view.count_by(Query("queue", {column: value, "worker": (">", "")}), column).values())
 
 
-def _needs(view: Reading, job: Job) -> frozenset[str]:
+def _needs(view: ReadTransaction, job: Job) -> frozenset[str]:
     """The intents of which a worker must have one to claim the job, from its row in the queue."""
     rows = view.page(Query("queue", {"job_id": job.id}, limit=1))
     return needs_of(rows[0]["lane"] if rows else job.intent)

@@ -11,237 +11,23 @@ from typing import Any, Protocol
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan
 from detent.store.blobs import Blobs, Outputs
-from detent.store.intake import Intake as Intake
-from detent.store.intake import RefusedIntake as RefusedIntake
-
-#: Small tables of named JSON values, outside the log; only `limits` follows from it.
-TABLES = (
-    "projects",
-    "intents",
-    "workers",
-    "schedules",
-    "resources",
-    "limits",
-    "tokens",
-    "system_state",
-    "webhooks",
-    "notion_pages",
+from detent.store.types import (
+    Candidate,
+    ChainBlock,
+    Changes,
+    ClaimFilter,
+    Delivery,
+    DueTimers,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    Query,
+    RefusedIntake,
 )
 
 
-#: Events that keep what they say when the work that they are about is deleted.
-TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
-
-#: The row of `system_state` that says up to which position the log was trimmed.
-TRIMMED = "trimmed"
-#: The row that says up to which position the log was sealed.
-SEALED = "sealed"
-#: The row with the seals that came late and were accepted: the chain's value by its position.
-LATE = "late_seals"
-
-# ---- what goes in --------------------------------------------------------------------------
-
-
-class Entry(NamedTuple):
-    """One event as the log keeps it. `version` counts the events of its stream from 1."""
-
-    stream: str
-    version: int
-    project: str
-    record: Record
-
-
-class NewTask(NamedTuple):
-    """A task's first row, with what the kernel does not look at."""
-
-    task: Task
-    title: str
-    payload: Any
-    tags: tuple[str, ...]
-
-
-class NewJob(NamedTuple):
-    job: Job
-    payload: Any
-
-
-class QueueRow(NamedTuple):
-    """Work that may be claimed once `due_at` has come, lowest rank first; only that has one.
-
-    `lane` says which workers may claim it, see `kernel.lane`.
-    """
-
-    job_id: str
-    root_id: str
-    project: str
-    intent: str
-    rank: int
-    due_at: int
-    concurrency_key: str | None
-    lane: str
-
-
-class LeaseRow(NamedTuple):
-    """Work that a worker holds: the queue's row, taken out of the queue until the lease ends."""
-
-    job_id: str
-    worker: str
-    fence: int
-    until: int
-
-
-class Key(NamedTuple):
-    """An idempotency key: within its project it stands for one body and one answer."""
-
-    project: str
-    key: str
-    digest: str
-    answer: Any
-    expires_at: int
-
-
-class Changes(NamedTuple):
-    """Everything one batch writes. Versions stand beside the rows: `versions[stream]`."""
-
-    entries: Sequence[Entry] = ()
-    versions: Mapping[str, int] = {}
-    new_tasks: Sequence[NewTask] = ()
-    tasks: Sequence[Task] = ()
-    edits: Mapping[str, Mapping[str, Any]] = {}
-    new_jobs: Sequence[NewJob] = ()
-    jobs: Sequence[Job] = ()
-    new_runs: Sequence[Run] = ()
-    runs: Sequence[Run] = ()
-    steps: Sequence[Step] = ()
-    plans: Mapping[str, tuple[int, Mapping[str, Any]]] = {}
-    waits: Sequence[Wait] = ()
-    ended_waits: Sequence[tuple[str, str]] = ()
-    signals: Sequence[Signal] = ()
-    ended_jobs: Sequence[str] = ()
-    checkpoints: Sequence[Checkpoint] = ()
-    evidence: Sequence[Entry] = ()
-    queue: Sequence[QueueRow] = ()
-    leases: Sequence[LeaseRow] = ()
-    unqueued: Sequence[str] = ()
-    deadlines: Sequence[tuple[str, int | None]] = ()
-    keys: Sequence[Key] = ()
-    limits: Mapping[str, Any] = {}
-    deleted_tasks: Sequence[str] = ()
-    deleted_jobs: Sequence[str] = ()
-
-
-# ---- what comes out ------------------------------------------------------------------------
-
-
-class Logged(NamedTuple):
-    """An event read back from the log. `data` is its JSON text, empty once it was blanked."""
-
-    position: int
-    stream: str
-    version: int
-    project: str
-    name: str
-    schema: int
-    subject: str | None
-    at: int
-    actor: str
-    data: str
-    digest: bytes | None
-
-
-class Delivery(NamedTuple):
-    """Something to be sent to a target outside: from which stream and position, and when.
-
-    The id is the store's; 0 for one that is not stored yet.
-    """
-
-    id: int
-    target: str
-    stream: str
-    position: int
-    body: str
-    due_at: int
-    attempts: int = 0
-    error: str | None = None
-
-
-class Seal(NamedTuple):
-    """A closed range of the log: how many events it has, and the chain of digests up to its end."""
-
-    from_position: int
-    to_position: int
-    events: int
-    chain: bytes
-    at: int
-
-
-class Abilities(NamedTuple):
-    """What a claimer can do (`intents`: of those a lane needs one), and what it must leave now."""
-
-    intents: Collection[str] | None = None
-    projects: Collection[str] | None = None
-    paused_intents: Collection[str] = ()
-    paused_projects: Collection[str] = ()
-    full_keys: Collection[str] = ()
-
-
-class Candidate(NamedTuple):
-    job_id: str
-    intent: str
-    project: str
-    concurrency_key: str | None
-
-
-class Due(NamedTuple):
-    """What time has brought: lost leases (job, fence), ended waits (job, wait), passed limits."""
-
-    leases: Sequence[tuple[str, int]]
-    waits: Sequence[tuple[str, str]]
-    deadlines: Sequence[str]
-
-
-class Query(NamedTuple):
-    """A page of rows for people, of one of the tables of `LISTED`; columns are checked too.
-
-    `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
-    (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
-    `search` is a text that one of the table's columns in `SEARCHED` contains, in any letter case.
-    The order is by one column and then by the table's key; `after` is that pair of the last row.
-    """
-
-    table: str
-    where: Mapping[str, Any] = {}
-    order: str = ""
-    descending: bool = False
-    after: tuple[Any, str] | None = None
-    limit: int = 100
-    search: str = ""
-
-
-#: Where a search looks: the words that people remember of a row.
-SEARCHED: Mapping[str, tuple[str, ...]] = {
-    "tasks": ("id", "title", "intent"),
-    "jobs": ("id", "intent", "error"),
-    "runs": ("id", "worker", "error"),
-}
-#: Tables that people list, with the column that identifies a row in each.
-LISTED: Mapping[str, str] = {
-    "tasks": "id",
-    "jobs": "id",
-    "runs": "id",
-    "steps": "name",
-    "waits": "name",
-    "queue": "job_id",
-    "checkpoints": "name",
-    "evidence": "file",
-    "questions": "job_id",
-}
-
-# ---- transactions --------------------------------------------------------------------------
-
-
-class LogReading(Protocol):
-    """What it takes to follow a log: a store's view has it, and a history that came as a file."""
+class LogReader(Protocol):
+    """Reads a log: that of a store, or the history in an archive."""
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
@@ -254,6 +40,9 @@ class LogReading(Protocol):
 
 class ReadTransaction(LogReader, Protocol):
     """A consistent view of the store. Ids that do not exist are absent from the result."""
+
+    def version_of(self, stream: str) -> int:
+        """The version of the last event of a stream; 0 if the log has none of it."""
 
     def now(self) -> int:
         """The store's time, the same for the whole transaction. Only `reset_clock` sets it back."""
@@ -315,11 +104,8 @@ class ReadTransaction(LogReader, Protocol):
     def head(self) -> int:
         """The position of the last visible event; 0 for an empty log."""
 
-    def version_of(self, stream: str) -> int:
-        """The version of a stream's last event; 0 if the log has none of it."""
-
-    def seals(self, after: int, limit: int) -> Sequence[Seal]:
-        """Seals that end after a position, in the order of the log."""
+    def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:
+        """Chain blocks that end after a position, in the order of the log."""
 
     def outbox(self, target: str, limit: int) -> Sequence[Delivery]:
         """The deliveries to a target, in the order in which they were written.
@@ -372,17 +158,20 @@ class WriteTransaction(ReadTransaction, Protocol):
     ) -> set[tuple[str, int]]:
         """Extend leases in one statement; returns those that the worker still holds."""
 
-    def changing(self, table: str) -> Mapping[str, Any]:
-        """As `rows`, to change some of them: others who do wait for the end of this."""
+    def rows_for_update(self, table: str) -> Mapping[str, Any]:
+        """As `rows`, and lock the table against other writers until the end."""
 
-    def holding(self, table: str) -> Mapping[str, Any]:
-        """As `rows`; whoever changes some of them waits for the end of this."""
+    def rows_held(self, table: str) -> Mapping[str, Any]:
+        """As `rows`; a transaction that changes some of them waits until this one has ended."""
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         """Write named JSON values; None deletes the row."""
 
     def save(self, changes: Changes) -> None:
-        """Append events, write rows; a stream that has moved on is a `version_conflict`."""
+        """Append the events and write the rows.
+
+        Refused with `version_conflict` if a stream was changed after it was loaded.
+        """
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
         """Write a submission as other programs do with an INSERT."""

@@ -94,6 +94,7 @@ class Changes(NamedTuple):
     unqueued: Sequence[str] = ()
     deadlines: Sequence[tuple[str, int | None]] = ()
     keys: Sequence[IdempotencyKey] = ()
+    limits: Mapping[str, Any] = {}
     deleted_tasks: Sequence[str] = ()
     deleted_jobs: Sequence[str] = ()
 

@@ -17,7 +17,7 @@ from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names, share_names
-from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReading
+from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReader
 from detent.store.postgres.transaction import Transaction
 from detent.store.rows import resource_from
 from detent.store.statements import for_tables
@@ -173,7 +173,7 @@ class PostgresWriter(PostgresReader):
         _, rows = self._run(lock_names(Lock.NAMED, [table]), NAMED[table])
         return {name: from_json(value) for name, value in rows}
 
-    def holding(self, table: str) -> Mapping[str, Any]:
+    def rows_held(self, table: str) -> Mapping[str, Any]:
         _, rows = self._run(share_names(Lock.NAMED, [table]), NAMED[table])
         return {name: from_json(value) for name, value in rows}
 

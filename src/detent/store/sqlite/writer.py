@@ -136,7 +136,7 @@ class SqliteWriter(SqliteReader):
     def rows_for_update(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
-    def holding(self, table: str) -> Mapping[str, Any]:
+    def rows_held(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
