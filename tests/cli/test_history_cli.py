@@ -23,4 +23,4 @@ def test_a_fork_names_its_step(run: Run) -> None:
     task_id = run("submit", "runQA", "--plan", "plan.json").output.strip()
     made = json.loads(run("fork", f"{task_id}-j1", "a", "--json").output)
     assert (made["source"], made["until"], made["kept"]) == (f"{task_id}-j1", "a", [])
-    assert "It has: a." in run("fork", f"{task_id}-j1", "b", code=3).output
+    assert "Its steps are: a." in run("fork", f"{task_id}-j1", "b", code=3).output

@@ -153,7 +153,7 @@ def test_limits_move(tmp_path: Path, empty_postgres_url: str) -> None:
 
 # ---- from before -----------------------------------------------------------------------------
 
-UNDO = "DELETE FROM schema_migrations WHERE number >= 5"
+UNDO = "DELETE FROM schema_migrations WHERE number >= 8"
 PUT = "INSERT INTO limits (name, value, updated_at) VALUES ({0}, {0}, 1)"
 
 
