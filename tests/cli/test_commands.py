@@ -125,7 +125,7 @@ def test_a_table_fits_and_holds_nothing_that_a_terminal_obeys(
     assert result.stdout.strip()
     assert output.clean(result.output) == result.output
     if line.split()[0] not in ("why", "verify", "lifecycle", "watch"):
-        widest = max(map(output.width_of, result.stdout.splitlines()))
+        widest = max(map(output.display_width, result.stdout.splitlines()))
         assert widest <= columns, result.stdout
 
 

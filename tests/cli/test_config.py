@@ -123,7 +123,7 @@ def test_every_exit_code_is_explained() -> None:
 
 # ---- colour ----------------------------------------------------------------------------------
 
-TABLE = "from detent.cli.output import *; table(('a',), [(Styled('word', 'red'),)])"
+TABLE = "from detent.cli.output import *; print_table(('a',), [(Styled('word', 'red'),)])"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_pipe_has_no_colour() -> None:
 def test_wide_columns_give_way_and_the_last_go(
     widths: list[int], most: int | None, fitted: list[int]
 ) -> None:
-    chosen = output.fit(widths, most)
+    chosen = output.column_widths(widths, most)
     assert len(chosen) == len(fitted)
     assert sum(chosen) + 2 * (len(chosen) - 1) == sum(fitted) + 2 * (len(fitted) - 1)
     assert chosen[0] == fitted[0]
@@ -190,9 +190,9 @@ def test_text_is_wrapped_between_words_where_it_can(
 
 
 def test_text_is_cut_by_columns_not_letters() -> None:
-    assert output.cut("任务任务", 5) == "任务…"
-    assert output.cut("plain", 5) == "plain"
-    assert output.cut("plainer", 5) == "plai…"
+    assert output.truncate("任务任务", 5) == "任务…"
+    assert output.truncate("plain", 5) == "plain"
+    assert output.truncate("plainer", 5) == "plai…"
 
 
 # ---- what cannot be meant ----------------------------------------------------------------------

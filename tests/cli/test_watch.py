@@ -120,7 +120,7 @@ def test_the_board_fits_and_shows_data_as_data(tmp_path: Path, width: int) -> No
     console.print(watch.board(seen, width, 24))
     lines = written.getvalue().rstrip("\n").split("\n")
     assert len(lines) <= 24
-    assert max(map(output.width_of, lines)) <= width
+    assert max(map(output.display_width, lines)) <= width
     assert output.clean(written.getvalue()) == written.getvalue()
     assert "waiting for people 40" in lines[0]
     if width == 200:

@@ -32,8 +32,8 @@ def show(as_json: bool) -> None:
             {"file": None if loaded.file is None else str(loaded.file), "settings": settings}
         )
         return
-    output.note(f"File: {loaded.file or 'none'}")
-    output.table(
+    output.print_note(f"File: {loaded.file or 'none'}")
+    output.print_table(
         ("SETTING", "VALUE", "FROM"), [(each, _text(value), origin) for each, value, origin in rows]
     )
 

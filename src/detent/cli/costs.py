@@ -23,11 +23,11 @@ def costs(task_id: str, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
         return
-    output.say(_summary(found))
-    output.table(TASKS, [_task(row) for row in found["tasks"]])
+    output.print_text(_summary(found))
+    output.print_table(TASKS, [_task(row) for row in found["tasks"]])
     if found["runs"]:
-        output.say("\nRuns")
-        output.table(RUNS, [_run(row) for row in found["runs"]])
+        output.print_text("\nRuns")
+        output.print_table(RUNS, [_run(row) for row in found["runs"]])
 
 
 def _summary(found: Mapping[str, Any]) -> str:
@@ -66,4 +66,4 @@ def raise_budget(task_id: str, budget: str, as_json: bool) -> None:
     if as_json:
         output.print_json(moved)
     else:
-        output.say(f"{moved['id']}: {moved['state']}, may spend ${budget}")
+        output.print_text(f"{moved['id']}: {moved['state']}, may spend ${budget}")

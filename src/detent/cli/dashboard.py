@@ -34,7 +34,7 @@ def dashboard(opens: bool, as_json: bool) -> None:
     if as_json:
         output.print_json({"url": link})
         return
-    output.say(f"{link}\nIt works once, within a minute.")
+    output.print_text(f"{link}\nIt works once, within a minute.")
     if opens:
         open_page(link)
 

@@ -54,7 +54,7 @@ def _bring_up(done: str, as_json: bool) -> None:
         said = f"{done} {before.where}: {', '.join(names)}."
     else:
         said = f"{before.where} has the present schema, {len(before.applied)}."
-    output.answer({"where": before.where, "applied": names}, said, as_json)
+    output.print_result({"where": before.where, "applied": names}, said, as_json)
 
 
 @db.command()
@@ -74,7 +74,7 @@ def status(as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        output.table(("WHAT", "VALUE"), [(name, str(value)) for name, value in found.items()])
+        output.print_table(("WHAT", "VALUE"), [(name, str(value)) for name, value in found.items()])
     sys.exit(1 if schema.waiting else 0)
 
 
@@ -168,7 +168,7 @@ def backup(file: Path, with_blobs: bool, as_json: bool) -> None:
     if left:
         said += f"\nNot in it: {left} files of evidence. --with-blobs copies them too."
     facts = {"from": schema.where, "file": str(file), "blobs": copied, "blobs_left": left}
-    output.answer(facts, said, as_json)
+    output.print_result(facts, said, as_json)
 
 
 @db.command()
@@ -195,7 +195,7 @@ def restore(file: Path, as_json: bool) -> None:
     with bar() as tell:
         aside = put_back(path, file)
         copied = copy_blobs(_blobs_beside(file), _blobs_of(path), tell)
-    tell_so = output.note if as_json else output.say
+    tell_so = output.print_note if as_json else output.print_text
     if aside is not None:
         tell_so(f"The database that was there is now {aside}.")
     tell_so(f"Restored {file}{f' and {copied} files of evidence' if copied else ''}.")
@@ -269,8 +269,10 @@ def move(url: str, as_json: bool) -> None:
     if as_json:
         output.print_json({"counts": moved.counts, "anchor": moved.anchor._asdict()})
         return
-    output.table(("TABLE", "ROWS"), [(name, str(count)) for name, count in moved.counts.items()])
-    output.say(
+    output.print_table(
+        ("TABLE", "ROWS"), [(name, str(count)) for name, count in moved.counts.items()]
+    )
+    output.print_text(
         f"Copied {schema.where}. Chain: {moved.anchor.chain} at position {moved.anchor.position}, "
         "the same on both sides.\nSet store.url to the new database and start detent again."
     )
@@ -314,7 +316,7 @@ def trim(as_json: bool) -> None:
     said = "Nothing to remove: the log begins with work that was not deleted, or is short."
     if count:
         said = f"Removed {count} events: the log begins after position {upto}."
-    output.answer({"removed": count, "trimmed": upto}, said, as_json)
+    output.print_result({"removed": count, "trimmed": upto}, said, as_json)
 
 
 @db.command()
@@ -341,7 +343,7 @@ def clock(reset: bool, as_json: bool) -> None:
     if reset:
         said = f"Set back by {back / 1_000_000:.3f} s. {said}"
     facts = {"time": views.utc(now), "ahead_us": ahead, "set_back_us": back}
-    output.answer(facts, said, as_json)
+    output.print_result(facts, said, as_json)
 
 
 # ---- reaching it -------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def demo(terminal: bool, manual: bool, quick: bool, keep: bool, as_json: bool) -
     from detent.demo.processes import Stage
     from detent.demo.story import Manner, Story
 
-    say = output.note if as_json else output.say
+    say = output.print_note if as_json else output.print_text
     before = signal.signal(signal.SIGTERM, _leave)
     manner = Manner(say, None if terminal else open_page, quick, manual)
     directory = Path(tempfile.mkdtemp(prefix="detent-demo-"))

@@ -25,7 +25,7 @@ def doctor(as_json: bool) -> None:
     else:
         for each in found:
             mark = "ok" if each.well else "WRONG"
-            output.say(f"{mark:5}  {each.name}: {each.what}")
+            output.print_text(f"{mark:5}  {each.name}: {each.what}")
             if not each.well:
-                output.say(f"       {each.remedy}")
+                output.print_text(f"       {each.remedy}")
     sys.exit(0 if all(each.well for each in found) else 1)

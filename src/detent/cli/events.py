@@ -64,7 +64,7 @@ def _read(
 
 def _say_more(work_id: str | None, after: int) -> None:
     about = "" if work_id is None else f" {work_id}"
-    output.note(f"There may be more: detent events{about} --after {after}")
+    output.print_note(f"There may be more: detent events{about} --after {after}")
 
 
 def _print(event: dict[str, Any], as_json: bool) -> None:
@@ -72,7 +72,7 @@ def _print(event: dict[str, Any], as_json: bool) -> None:
         click.echo(json.dumps(event))
         return
     position, name, at, actor, about = event_cells(event)
-    output.say(f"{position:>8}  {at}  {name:<22} {about}  {actor}")
+    output.print_text(f"{position:>8}  {at}  {name:<22} {about}  {actor}")
 
 
 # ---- logs ------------------------------------------------------------------------------------

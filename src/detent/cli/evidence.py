@@ -54,12 +54,12 @@ def list_(work_id: str, save: Path | None, as_json: bool) -> None:
         found = {"items": items} if save is None else {"items": items, "saved": saved}
         output.print_json(found)
     elif not items:
-        output.say(f"{work_id} has no evidence.")
+        output.print_text(f"{work_id} has no evidence.")
     elif save is not None:
         for path in saved:
-            output.say(path)
+            output.print_text(path)
     else:
-        output.table(HEADINGS, [_cells(row) for row in items])
+        output.print_table(HEADINGS, [_cells(row) for row in items])
 
 
 @evidence.command()
@@ -74,7 +74,7 @@ def add(run_id: str, file: Path, name: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json(added)
     else:
-        output.table(HEADINGS, [_cells(added)])
+        output.print_table(HEADINGS, [_cells(added)])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -50,13 +50,15 @@ def export(task_id: str | None, file: Path | None, checked: Path | None, as_json
     if as_json:
         output.print_json({**made._asdict(), "chain": _plain(made.chain)})
         return
-    output.say(
+    output.print_text(
         f"Exported {made.task}: {made.tasks} tasks, {made.jobs} jobs, {made.runs} runs, "
         f"{made.events} events, {made.evidence} pieces of evidence.\n"
         f"SHA-256 of the manifest: {made.manifest}"
     )
     if made.missing:
-        output.say(f"{made.missing} pieces of evidence are not kept any more and are left out.")
+        output.print_text(
+            f"{made.missing} pieces of evidence are not kept any more and are left out."
+        )
 
 
 def _plain(struct: Any) -> Any:
@@ -76,10 +78,10 @@ def _verify(file: Path, as_json: bool) -> None:
         output.print_json({**shown, "chain": _plain(manifest.chain)})
     elif flaws:
         for flaw in flaws:
-            output.say(f"- {flaw}")
+            output.print_text(f"- {flaw}")
     else:
         events = sum(manifest.streams.values())
-        output.say(
+        output.print_text(
             f"Clean: {manifest.task} with {events} events and {len(manifest.members)} members.\n"
             f"SHA-256 of the manifest: {archive.digest}\n"
             f"From a log with chain {manifest.chain.value} at position {manifest.chain.position}."
@@ -119,7 +121,7 @@ def _import_archive(file: Path, as_json: bool) -> None:
     if as_json:
         output.print_json(made._asdict())
     else:
-        output.say(
+        output.print_text(
             f"Imported {made.task}: {made.tasks} tasks, {made.jobs} jobs, {made.events} events, "
             f"{made.evidence} pieces of evidence."
         )
@@ -150,9 +152,11 @@ def _import_lines(file: Path, as_json: bool) -> None:
     if as_json:
         output.print_json({**counts, "refused": refused})
     else:
-        output.say(f"{counts['queued']} queued, {counts['known']} known, {len(refused)} refused.")
+        output.print_text(
+            f"{counts['queued']} queued, {counts['known']} known, {len(refused)} refused."
+        )
         for each in refused:
-            output.note(f"line {each['line']}: {each['message']} [{each['code']}]")
+            output.print_note(f"line {each['line']}: {each['message']} [{each['code']}]")
     sys.exit(1 if refused else 0)
 
 

@@ -39,4 +39,4 @@ def gc(dry_run: bool, as_json: bool) -> None:
         output.print_json({"dry_run": dry_run, **found})
         return
     head = "WOULD GO" if dry_run else "GONE"
-    output.table((head, "WHAT"), [(str(found[name]), word) for name, word in WORDS.items()])
+    output.print_table((head, "WHAT"), [(str(found[name]), word) for name, word in WORDS.items()])

@@ -21,9 +21,9 @@ def at(task_id: str, position: int | None, time: str | None, as_json: bool) -> N
     task = then["task"]
     rows = [("position", str(then["position"])), ("at", then["at"]), ("state", task["state"])]
     rows += [(name, str(task[name])) for name in ("title", "blocked_by", "spent") if task[name]]
-    rows += [("payload", output.text_of(task["payload"]))]
+    rows += [("payload", output.value_text(task["payload"]))]
     rows += [("job", f"{job['id']} {job['state']}") for job in then["jobs"]]
-    output.table(("TASK", task["id"]), rows)
+    output.print_table(("TASK", task["id"]), rows)
 
 
 @click.command()
@@ -37,5 +37,5 @@ def fork(job_id: str, step: str, as_json: bool) -> None:
     if as_json:
         output.print_json(made)
     else:
-        output.say(made["id"])
-        output.note(f"It keeps: {', '.join(made['kept']) or 'nothing'}.")
+        output.print_text(made["id"])
+        output.print_note(f"It keeps: {', '.join(made['kept']) or 'nothing'}.")

@@ -30,12 +30,12 @@ def inbox(only_list: bool, project: str | None, drop: str | None, as_json: bool)
         if as_json:
             output.print_json(found)
         elif not items and not refused:
-            output.say("Nothing waits for a person.")
+            output.print_text("Nothing waits for a person.")
         elif only_list or not sys.stdin.isatty():
             _list(items, refused)
         else:
             for number, row in enumerate(items, 1):
-                output.say(f"\n{number} of {len(items)}")
+                output.print_text(f"\n{number} of {len(items)}")
                 _deal_with(detent, row)
             for row in refused:
                 _deal_with_refused(detent, row)
@@ -44,24 +44,24 @@ def inbox(only_list: bool, project: str | None, drop: str | None, as_json: bool)
 def _list(items: Sequence[Mapping[str, Any]], refused: Sequence[Mapping[str, Any]]) -> None:
     if items:
         rows = [(row["id"], task_state(row), wanted(row), row["intent"]) for row in items]
-        output.table(("ID", "STATE", "WANTED", "INTENT"), rows)
+        output.print_table(("ID", "STATE", "WANTED", "INTENT"), rows)
     if refused:
-        output.say("Refused submissions of other programs (`detent inbox --drop NUMBER`):")
+        output.print_text("Refused submissions of other programs (`detent inbox --drop NUMBER`):")
         cells = [(row["id"], row["refused_at"], row["intent"], row["detail"]) for row in refused]
-        output.table(("NUMBER", "REFUSED", "INTENT", "WHY"), cells)
+        output.print_table(("NUMBER", "REFUSED", "INTENT", "WHY"), cells)
 
 
 def _deal_with_refused(detent: Connection, row: Mapping[str, Any]) -> None:
     """A submission that was refused cannot be repaired here: it is dropped, or it stays."""
-    output.say(f"\nRefused submission {row['id']}  {row['intent']}\n  {row['detail']}")
-    output.say(f"  {row['body']}")
+    output.print_text(f"\nRefused submission {row['id']}  {row['intent']}\n  {row['detail']}")
+    output.print_text(f"  {row['body']}")
     if click.prompt("  do", type=click.Choice(["drop", "skip"]), default="skip") == "drop":
         _drop(detent, row["id"], as_json=False)
 
 
 def _drop(detent: Connection, number: str, as_json: bool) -> None:
     dropped = detent.call("drop_refused", intake_id=number)
-    output.print_json(dropped) if as_json else output.say(f"Dropped {number}.")
+    output.print_json(dropped) if as_json else output.print_text(f"Dropped {number}.")
 
 
 def matters(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -99,7 +99,7 @@ def wanted(row: Mapping[str, Any]) -> str:
 
 def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
     """Ask until something was done or it is skipped; a refusal is told, and asked again."""
-    output.say(f"{row['id']}  {row['intent']}  {row['title']}\n  {wanted(row)}")
+    output.print_text(f"{row['id']}  {row['intent']}  {row['title']}\n  {wanted(row)}")
     choices = OF_JOBS if "question" in row else _dealings(row)
     while True:
         choice = click.prompt("  do", type=click.Choice([*choices, "show", "skip"]), default="skip")
@@ -112,7 +112,7 @@ def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
             told(choices[choice](detent, row), as_json=False)
             return
         except DetentError as error:
-            output.complain(error)
+            output.print_error(error)
 
 
 def _dealings(row: Mapping[str, Any]) -> dict[str, "Dealing"]:
@@ -133,15 +133,15 @@ def _show(detent: Connection, row: Mapping[str, Any]) -> None:
     jobs = detent.call("task_jobs", task_id=row["id"])["items"]
     logs = detent.call("task_logs", task_id=row["id"])["text"]
     fields = {"payload": row["payload"], "comment": row["comment"]}
-    output.fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
-    output.say("\n".join(logs.splitlines()[-20:]))
+    output.print_fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
+    output.print_text("\n".join(logs.splitlines()[-20:]))
 
 
 def _show_job(detent: Connection, job_id: str) -> None:
     job = detent.call("show_job", job_id=job_id)
     logs = detent.call("job_logs", job_id=job_id)["text"]
-    output.fields(job_id, {"payload": job["payload"]})
-    output.say("\n".join(logs.splitlines()[-20:]))
+    output.print_fields(job_id, {"payload": job["payload"]})
+    output.print_text("\n".join(logs.splitlines()[-20:]))
 
 
 #: What is asked of a person where nothing more is said.

@@ -35,7 +35,7 @@ def health(as_json: bool) -> None:
             mark = output.Styled(value, "" if figure["within"] else "yellow")
             rows.append((figure["figure"], mark, f"limit {figure['limit']}"))
         rows.append(("waiting for people", str(found["waiting_for_people"]), ""))
-        output.table(("", "IS", "BECAUSE"), rows, wrap=True)
+        output.print_table(("", "IS", "BECAUSE"), rows, wrap=True)
     sys.exit(1 if found["verdict"] == "unhealthy" else 0)
 
 
@@ -53,15 +53,15 @@ def stats(hours: int, project: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
         return
-    output.fields(f"last {found['hours']} hours", _figures(found))
+    output.print_fields(f"last {found['hours']} hours", _figures(found))
     if found["cost_per_day"]:
-        output.say("")
+        output.print_text("")
         days = [
             (row["day"], f"{row['cost']:.2f}", str(row["runs"])) for row in found["cost_per_day"]
         ]
-        output.table(("DAY", "COST IN DOLLARS", "RUNS"), days)
+        output.print_table(("DAY", "COST IN DOLLARS", "RUNS"), days)
     if found["partial"]:
-        output.note(f"Only the newest {found['looked_at']} runs were looked at.")
+        output.print_note(f"Only the newest {found['looked_at']} runs were looked at.")
 
 
 def _figures(found: Mapping[str, Any]) -> dict[str, str]:
@@ -114,7 +114,7 @@ def get(name: str | None, as_json: bool) -> None:
     elif as_json:
         output.print_json(values)
     else:
-        output.fields("VALUE", values)
+        output.print_fields("VALUE", values)
 
 
 @state.command("set")
@@ -129,4 +129,4 @@ def set_it(name: str, value: str, as_json: bool) -> None:
     if as_json:
         output.print_json(changed["values"])
     else:
-        output.say(f"{name}: {'removed' if set_to is None else output.text_of(set_to)}")
+        output.print_text(f"{name}: {'removed' if set_to is None else output.value_text(set_to)}")

@@ -9,7 +9,16 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from detent.cli.output import Cell, Group, Styled, json_option, print_json, say, shown_state, table
+from detent.cli.output import (
+    Cell,
+    Group,
+    Styled,
+    json_option,
+    print_json,
+    print_table,
+    print_text,
+    styled_state,
+)
 from detent.diagrams.drawing import Format, diagram
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import lifecycle_json
@@ -39,7 +48,7 @@ def list_them(as_json: bool) -> None:
     if as_json:
         print_json({"items": [dict(zip(names, each, strict=True)) for each in found]})
         return
-    table(names, [tuple(map(str, each)) for each in found])
+    print_table(names, [tuple(map(str, each)) for each in found])
 
 
 @lifecycle.command()
@@ -51,14 +60,14 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         print_json(lifecycle_json.export(found))
         return
-    say(f"{found.title}\n")
-    table(
+    print_text(f"{found.title}\n")
+    print_table(
         ("state", "meaning", "mark"),
-        [(shown_state(state), state.meaning, _marks(found, state.name)) for state in found.states],
+        [(styled_state(state), state.meaning, _marks(found, state.name)) for state in found.states],
         wrap=True,
     )
-    say("")
-    table(("from", "event", "to", "who", "why", "mark"), _row_cells(found), wrap=True)
+    print_text("")
+    print_table(("from", "event", "to", "who", "why", "mark"), _row_cells(found), wrap=True)
 
 
 @lifecycle.command("mapping")
@@ -70,7 +79,7 @@ def map_states(as_json: bool) -> None:
         return
     names = ("lifecycle", "state", "reason", "failed", "other", "mcp", "a2a")
     rows = [tuple(_plain(row[name]) for name in names) for row in mapped()]
-    table(("lifecycle", "state", "reason", "failed", "the other", "MCP", "A2A"), rows)
+    print_table(("lifecycle", "state", "reason", "failed", "the other", "MCP", "A2A"), rows)
 
 
 def _plain(value: object) -> str:
@@ -119,7 +128,7 @@ def check(ctx: click.Context, file: BinaryIO, as_json: bool) -> None:
         print_json({"lifecycles": [{"name": name, "flaws": flaws} for name, flaws in found]})
     else:
         for name, flaws in found:
-            say("\n".join(f"{name}: {flaw}" for flaw in flaws) or f"{name}: no flaws")
+            print_text("\n".join(f"{name}: {flaw}" for flaw in flaws) or f"{name}: no flaws")
     ctx.exit(1 if any(flaws for _, flaws in found) else 0)
 
 
@@ -141,7 +150,7 @@ def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bo
         keys = [name for name in Step._fields if name != "legal"]
         print_json({"steps": [{name: getattr(step, name) for name in keys} for step in steps]})
     else:
-        table(("event", "strict", "lenient", "legal instead"), _step_cells(found, steps))
+        print_table(("event", "strict", "lenient", "legal instead"), _step_cells(found, steps))
     ctx.exit(1 if any(step.strict == REFUSED for step in steps) else 0)
 
 
@@ -175,7 +184,7 @@ def _simulate(found: Lifecycle, events: Iterable[str]) -> list[Step]:
 
 
 def _step_cells(found: Lifecycle, steps: Iterable[Step]) -> list[tuple[Cell, ...]]:
-    signs: dict[str, Cell] = {state.name: shown_state(state) for state in found.states}
+    signs: dict[str, Cell] = {state.name: styled_state(state) for state in found.states}
     signs |= {REFUSED: Styled(REFUSED, "bold red"), IGNORED: Styled(IGNORED, "dim")}
     return [
         (step.event, signs[step.strict], signs[step.lenient], ", ".join(step.legal))
@@ -196,7 +205,7 @@ def _row_cells(found: Lifecycle) -> list[Sequence[Cell]]:
         (
             row.source or "–",
             row.event,
-            shown_state(found.state(row.target)),
+            styled_state(found.state(row.target)),
             row.who,
             row.why,
             _listed(("ext", row.extension), ("reopens", row.reopens)),

@@ -52,7 +52,7 @@ def _switch(operation: str, as_json: bool, what: Mapping[str, Any], **said: Any)
     with connect() as detent:
         limit = detent.call(operation, intent=what["intent"], project=what["project"], **said)
     sentence = f"{limit['name']}: {'paused' if limit['paused'] else 'not paused'}"
-    output.answer(limit, sentence, as_json)
+    output.print_result(limit, sentence, as_json)
 
 
 @click.command()
@@ -67,10 +67,10 @@ def _list(found: Mapping[str, Any], as_json: bool, empty: str) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say(empty)
+        output.print_text(empty)
     else:
         headings = ("NAME", "PAUSED", "AT ONCE", "STARTS", "BY", "SINCE", "REASON")
-        output.table(headings, [_cells(row) for row in found["items"]])
+        output.print_table(headings, [_cells(row) for row in found["items"]])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -326,7 +326,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except DetentError as error:
-            output.complain(error)
+            output.print_error(error)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
@@ -334,7 +334,7 @@ class LazyGroup(click.Group):
             if error.errno == EPIPE:
                 raise  # whoever read has gone away: click ends quietly
             explained = _of_the_machine(error)
-            output.complain(explained)
+            output.print_error(explained)
             ctx.exit(explained.exit_code)
 
 

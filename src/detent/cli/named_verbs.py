@@ -24,6 +24,6 @@ def add_verb(group: click.Group, verb: str, operation: str, help_text: str, tell
         if as_json:
             output.print_json(done)
         elif "removed" in done:
-            output.say(f"{name}: deleted")
+            output.print_text(f"{name}: deleted")
         else:
             tell(name, done)

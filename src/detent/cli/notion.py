@@ -48,7 +48,7 @@ def _say(done: dict[str, int], as_json: bool) -> None:
     if as_json:
         output.print_json(done)
     else:
-        output.say(
+        output.print_text(
             "{created} pages made, {updated} changed, {trashed} trashed, {failed} refused.".format(
                 **done
             )

@@ -59,10 +59,10 @@ def state_cell(lifecycle: str, state: str) -> Styled:
     """A state of one of the five lifecycles as its sign and name, in its colour."""
     from detent.kernel.lifecycles import LIFECYCLES  # only a table for people needs the tables
 
-    return shown_state(LIFECYCLES[lifecycle].state(state))
+    return styled_state(LIFECYCLES[lifecycle].state(state))
 
 
-def shown_state(state: "State") -> Styled:
+def styled_state(state: "State") -> Styled:
     """A state as its sign and name, in its colour."""
     from detent.kernel.state_shapes import APPEARANCES
 
@@ -70,17 +70,17 @@ def shown_state(state: "State") -> Styled:
     return Styled(f"{look.glyph} {state.name}", look.terminal)
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """A sentence for a person."""
     click.echo(clean(text))
 
 
-def answer(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:
+def print_result(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:
     """What a command has done: the facts for a program, a sentence for a person."""
-    print_json(facts) if as_json else say(sentence)
+    print_json(facts) if as_json else print_text(sentence)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Something beside the answer, on stderr, so that the answer stands alone on stdout."""
     click.echo(clean(text), err=True)
 
@@ -90,9 +90,9 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def complain(error: DetentError) -> None:
+def print_error(error: DetentError) -> None:
     """What went wrong and what to do now, on stderr."""
-    note(f"detent: {error.message} [{error.code}]\n  {error.hint}")
+    print_note(f"detent: {error.message} [{error.code}]\n  {error.hint}")
 
 
 class Group(click.Group):
@@ -112,33 +112,35 @@ def _sentence(command: click.Command) -> str:
 # ---- tables ----------------------------------------------------------------------------------
 
 
-def fields(title: str, values: Mapping[str, Any]) -> None:
+def print_fields(title: str, values: Mapping[str, Any]) -> None:
     """One thing as a table of its fields; what is empty is left out."""
     rows = [
-        (name, value if isinstance(value, Styled) else text_of(value))
+        (name, value if isinstance(value, Styled) else value_text(value))
         for name, value in values.items()
         if value not in (None, "", [], {}, ())
     ]
-    table(("", title), rows, wrap=True)
+    print_table(("", title), rows, wrap=True)
 
 
-def text_of(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value of somebody's as a person reads it."""
     return json.dumps(value) if isinstance(value, (dict, list)) else str(value)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, wrap: bool = False) -> None:
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, wrap: bool = False
+) -> None:
     """Aligned columns, the most important first: what does not fit is cut, or left out.
 
     With `wrap` long texts go on in the next line instead.
     """
     coloured = has_colour()
-    for line in lines_of(headings, rows, room(), wrap=wrap):
+    for line in table_lines(headings, rows, terminal_columns(), wrap=wrap):
         text = GAP.join(_styled(cell, coloured) for cell in line)
         click.echo(text.rstrip(), color=True)
 
 
-def lines_of(
+def table_lines(
     headings: Sequence[str],
     rows: Iterable[Sequence[Cell]],
     most: int | None,
@@ -148,8 +150,10 @@ def lines_of(
     """The lines of a table that is at most so wide: cells padded to their columns."""
     head = [Styled(heading, "bold") for heading in headings]
     lines = [head, *([_cell(cell) for cell in row] for row in rows)]
-    widths = [max(width_of(cell.text) for cell in column) for column in zip(*lines, strict=True)]
-    fitted = fit(widths, most)
+    widths = [
+        max(display_width(cell.text) for cell in column) for column in zip(*lines, strict=True)
+    ]
+    fitted = column_widths(widths, most)
     return [
         [_padded(cell, width) for cell, width in zip(part, fitted, strict=False)]
         for line in lines
@@ -172,20 +176,20 @@ def wrapped(text: str, width: int) -> list[str]:
     lines, line = [], ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
-        if width_of(longer) <= width:
+        if display_width(longer) <= width:
             line = longer
             continue
         if line:
             lines.append(line)
-        while width_of(word) > width:
-            fitting = cut(word, width + 1)[:-1] or word[0]
+        while display_width(word) > width:
+            fitting = truncate(word, width + 1)[:-1] or word[0]
             lines.append(fitting)
             word = word[len(fitting) :]
         line = word
     return [*lines, line]
 
 
-def fit(widths: Sequence[int], most: int | None) -> list[int]:
+def column_widths(widths: Sequence[int], most: int | None) -> list[int]:
     """The widths that the columns get: the widest give way first, the last ones go if need be."""
     chosen = list(widths)
     while most is not None and sum(chosen) + len(GAP) * (len(chosen) - 1) > most:
@@ -201,7 +205,7 @@ def fit(widths: Sequence[int], most: int | None) -> list[int]:
     return chosen
 
 
-def room() -> int | None:
+def terminal_columns() -> int | None:
     """How many columns there are to write in; None where nothing limits them."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
@@ -223,7 +227,7 @@ def _term() -> str:
     return os.environ.get("TERM", "")
 
 
-def width_of(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns a terminal needs for a text."""
     if text.isascii():
         return len(text)
@@ -236,9 +240,9 @@ def _columns(letter: str) -> int:
     return 2 if east_asian_width(letter) in "WF" else 1
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """The text, or as much of it as fits with a sign that there is more."""
-    if width_of(text) <= width:
+    if display_width(text) <= width:
         return text
     kept, used = "", 0
     for letter in text:
@@ -250,8 +254,8 @@ def cut(text: str, width: int) -> str:
 
 
 def _padded(cell: Styled, width: int) -> Styled:
-    text = cut(cell.text, width)
-    return Styled(text + " " * (width - width_of(text)), cell.style)
+    text = truncate(cell.text, width)
+    return Styled(text + " " * (width - display_width(text)), cell.style)
 
 
 def _styled(cell: Styled, coloured: bool) -> str:

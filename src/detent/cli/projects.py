@@ -21,10 +21,10 @@ def projects(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There are no projects yet; the first task of one makes it.")
+        output.print_text("There are no projects yet; the first task of one makes it.")
     else:
         rows = [(row["name"], str(row["tasks"])) for row in found["items"]]
-        output.table(("NAME", "TASKS"), rows)
+        output.print_table(("NAME", "TASKS"), rows)
 
 
 @projects.command()
@@ -34,7 +34,7 @@ def create(name: str, as_json: bool) -> None:
     """Make a project known, which matters where projects are locked."""
     with connect() as detent:
         made = detent.call("create_project", name=name)
-    output.print_json(made) if as_json else output.say(made["name"])
+    output.print_json(made) if as_json else output.print_text(made["name"])
 
 
 @projects.command()
@@ -47,7 +47,7 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
         return
-    output.fields(
+    output.print_fields(
         found["name"],
         {
             "paused": "yes" if found["paused"] else "no",
@@ -71,7 +71,7 @@ def intents(as_json: bool) -> None:
         output.print_json(found)
         return
     headings = ("NAME", "KIND", "KNOWN FROM", "WORKERS", "PAUSED")
-    output.table(headings, [_cells(row) for row in found["items"]])
+    output.print_table(headings, [_cells(row) for row in found["items"]])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

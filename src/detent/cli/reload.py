@@ -92,9 +92,9 @@ def _compiles(path: Path) -> bool:
     try:
         compile(path.read_bytes(), str(path), "exec")
     except (SyntaxError, ValueError, OSError) as error:
-        output.note(f"detent: {path} was changed and is not taken over: {error}")
+        output.print_note(f"detent: {path} was changed and is not taken over: {error}")
         return False
-    output.note(f"detent: {path} was changed, starting anew.")
+    output.print_note(f"detent: {path} was changed, starting anew.")
     return True
 
 

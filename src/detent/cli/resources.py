@@ -28,7 +28,7 @@ def resources(ctx: click.Context, as_json: bool) -> None:
 
 def _table(items: list[Mapping[str, Any]]) -> None:
     headings = ("NAME", "STATE", "IN USE", "CAPABILITIES", "LABELS", "HELD BY")
-    output.table(headings, [_cells(row) for row in items])
+    output.print_table(headings, [_cells(row) for row in items])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:

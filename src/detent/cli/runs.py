@@ -53,7 +53,7 @@ def create(work_id: str, hold_s: int | None, as_json: bool) -> None:
     if as_json:
         output.print_json(begun)
     else:
-        output.say(f"{begun['id']}: running, yours until {begun['held_until']}")
+        output.print_text(f"{begun['id']}: running, yours until {begun['held_until']}")
 
 
 def _job_of(detent: Connection, work_id: str) -> str:
@@ -86,4 +86,4 @@ def update(run_id: str, result: str | None, as_json: bool, **said: Any) -> None:
     if as_json:
         output.print_json(run)
     else:
-        output.table(table_columns.RUNS, [table_columns.run_cells(run)])
+        output.print_table(table_columns.RUNS, [table_columns.run_cells(run)])

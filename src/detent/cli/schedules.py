@@ -23,14 +23,16 @@ def schedules(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There is no schedule. Make one: detent schedules put NAME INTENT --every 1h")
+        output.print_text(
+            "There is no schedule. Make one: detent schedules put NAME INTENT --every 1h"
+        )
     else:
         _table(found["items"])
 
 
 def _table(items: list[Mapping[str, Any]]) -> None:
     headings = ("NAME", "INTENT", "WHEN", "NEXT", "LAST", "LAST TASK", "PROJECT")
-    output.table(headings, [_cells(row) for row in items])
+    output.print_table(headings, [_cells(row) for row in items])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
@@ -84,7 +86,7 @@ def put(
 
 
 def _tell(_: str, done: Mapping[str, Any]) -> None:
-    output.say(done["task_id"]) if "task_id" in done else _table([done])
+    output.print_text(done["task_id"]) if "task_id" in done else _table([done])
 
 
 add_verb(schedules, "pause", "pause_schedule", "Fire it no more until it is resumed.", _tell)
@@ -106,4 +108,4 @@ def next_times(name: str, count: int, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        output.say("\n".join(found["times"]))
+        output.print_text("\n".join(found["times"]))

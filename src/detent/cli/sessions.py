@@ -18,11 +18,11 @@ def sessions(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("No browser is signed in. To sign one in: detent dashboard")
+        output.print_text("No browser is signed in. To sign one in: detent dashboard")
     else:
         names = ("id", "token", "project", "expires_at", "created_at")
         rows = [tuple(row[name] or "all" for name in names) for row in found["items"]]
-        output.table(("ID", "TOKEN", "PROJECT", "EXPIRES", "CREATED"), rows)
+        output.print_table(("ID", "TOKEN", "PROJECT", "EXPIRES", "CREATED"), rows)
 
 
 @sessions.command()
@@ -32,4 +32,4 @@ def end(session_id: str, as_json: bool) -> None:
     """End a session: the browser has to sign in again."""
     with connect() as detent:
         done = detent.call("end_session", session_id=session_id)
-    output.print_json(done) if as_json else output.say(f"{session_id}: ended")
+    output.print_json(done) if as_json else output.print_text(f"{session_id}: ended")

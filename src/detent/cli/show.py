@@ -41,12 +41,12 @@ def show_page(
     if as_json:
         output.print_json(page)
     elif not page["items"]:
-        output.say(empty)
+        output.print_text(empty)
     else:
-        output.table(headings, [cells(row) for row in page["items"]])
+        output.print_table(headings, [cells(row) for row in page["items"]])
         if page.get("cursor"):
             words = shlex.join([*more.split(), *_as_given(), "--cursor", page["cursor"]])
-            output.note(f"More: {words}")
+            output.print_note(f"More: {words}")
 
 
 def given(ctx: click.Context) -> list[click.Parameter]:
@@ -109,20 +109,20 @@ def why(work_id: str, as_json: bool) -> None:
     if as_json:
         output.print_json(answer)
         return
-    output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
+    output.print_text(f"{answer['id']} is {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
         cleared += f" Looked at again: {reason['looks_again']}."
-        output.say(f"- {reason['reason']}: {cleared}")
+        output.print_text(f"- {reason['reason']}: {cleared}")
         for each in reason["actions"]:
-            output.say(f"  {each['command']}")
+            output.print_text(f"  {each['command']}")
         for name, value in reason["detail"].items():
             if value not in (None, [], {}) and name != UNTOLD:
-                output.say(f"  {name}: {output.text_of(value)}")
+                output.print_text(f"  {name}: {output.value_text(value)}")
     if not answer["reasons"]:
-        output.say("Nothing holds it up.")
+        output.print_text("Nothing holds it up.")
     if answer["actions"]:
-        output.say(f"You can: {', '.join(answer['actions'])}.")
+        output.print_text(f"You can: {', '.join(answer['actions'])}.")
 
 
 # ---- show ------------------------------------------------------------------------------------
@@ -191,12 +191,14 @@ def _show(found: Mapping[str, Any]) -> None:
     fields |= {name: thing[name] for name in SHOWN[kind]}
     if kind == "task" and thing["state"] == "blocked":
         fields["question"] = thing["blocked_detail"].get("text")
-    output.fields(f"{kind} {thing['id']}", fields)
+    output.print_fields(f"{kind} {thing['id']}", fields)
     if found.get("runs"):
-        output.say("\nRuns")
-        output.table(table_columns.RUNS, [table_columns.run_cells(run) for run in found["runs"]])
+        output.print_text("\nRuns")
+        output.print_table(
+            table_columns.RUNS, [table_columns.run_cells(run) for run in found["runs"]]
+        )
     if found.get("events"):
-        output.say("\nHistory")
-        output.table(
+        output.print_text("\nHistory")
+        output.print_table(
             table_columns.EVENTS, [table_columns.event_cells(event) for event in found["events"]]
         )

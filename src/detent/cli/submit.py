@@ -84,7 +84,7 @@ def submit(
             **fields,
         )
         if not wait:
-            output.print_json(made) if as_json else output.say(made["id"])
+            output.print_json(made) if as_json else output.print_text(made["id"])
             return
         task = wait_for(detent, made["id"], as_json)
         _report(detent, task, as_json)
@@ -129,9 +129,9 @@ def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json({"task": task, "result": result, "error": error})
         return
-    said = error if result is None else output.text_of(result)
+    said = error if result is None else output.value_text(result)
     heading = "ERROR" if result is None and error else "RESULT"
-    output.table(("TASK", "STATE", heading), [(task["id"], task_state(task), said or "")])
+    output.print_table(("TASK", "STATE", heading), [(task["id"], task_state(task), said or "")])
 
 
 def read_plan(path: Path) -> Any:

@@ -65,13 +65,13 @@ def act_on(
     if as_json:
         output.print_json({"items": done, "refused": refused})
     elif not ids:
-        output.say("No task matches.")
+        output.print_text("No task matches.")
     else:
         for answer in done if what.ids else ():
             told(answer, as_json=False)
-        output.say(f"{verb}: {len(done)} done, {len(refused)} refused.")
+        output.print_text(f"{verb}: {len(done)} done, {len(refused)} refused.")
     for each in () if as_json else refused:
-        output.note(f"{each['id']}: {each['message']} [{each['code']}]")
+        output.print_note(f"{each['id']}: {each['message']} [{each['code']}]")
     if refused:
         sys.exit(1)
 
@@ -83,7 +83,7 @@ def told(answer: Mapping[str, Any], as_json: bool) -> None:
         return
     outcome = answer.get("outcome")
     said = f" ({outcome})" if outcome and outcome != answer.get("state") else ""
-    output.say(f"{answer['id']}: {answer.get('state', '')}{said}".replace(":  (", ": ("))
+    output.print_text(f"{answer['id']}: {answer.get('state', '')}{said}".replace(":  (", ": ("))
 
 
 def _found(detent: Connection, filters: Mapping[str, str]) -> list[str]:

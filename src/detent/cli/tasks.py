@@ -58,7 +58,7 @@ def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **f
             payload=payload_from(payload, assignments),
             **fields,
         )
-    output.print_json(made) if as_json else output.say(made["id"])
+    output.print_json(made) if as_json else output.print_text(made["id"])
 
 
 @tasks.command("set")

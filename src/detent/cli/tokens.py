@@ -19,7 +19,7 @@ def tokens(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There is no token. Make one: detent tokens create NAME --scope read")
+        output.print_text("There is no token. Make one: detent tokens create NAME --scope read")
     else:
         rows = [
             (
@@ -31,7 +31,7 @@ def tokens(ctx: click.Context, as_json: bool) -> None:
             )
             for row in found["items"]
         ]
-        output.table(("NAME", "SCOPES", "PROJECT", "EXPIRES", "CREATED"), rows)
+        output.print_table(("NAME", "SCOPES", "PROJECT", "EXPIRES", "CREATED"), rows)
 
 
 @tokens.command()
@@ -59,7 +59,7 @@ def create(
             project=project,
             expires_in_s=lifetime_s,
         )
-    output.print_json(made) if as_json else output.say(made["token"])
+    output.print_json(made) if as_json else output.print_text(made["token"])
 
 
 @tokens.command()
@@ -69,4 +69,4 @@ def revoke(name: str, as_json: bool) -> None:
     """Make a token and the sessions that came from it worthless at once."""
     with connect() as detent:
         done = detent.call("revoke_token", name=name)
-    output.print_json(done) if as_json else output.say(f"{name}: revoked")
+    output.print_json(done) if as_json else output.print_text(f"{name}: revoked")

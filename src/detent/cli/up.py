@@ -66,7 +66,7 @@ def init(directory: Path, as_json: bool) -> None:
     if as_json:
         output.print_json({"file": str(file)})
     else:
-        output.say(f"Wrote {file}. Start with: detent up")
+        output.print_text(f"Wrote {file}. Start with: detent up")
 
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -153,7 +153,7 @@ def _run_reloading(flags: dict[str, Any], apps: tuple[str, ...]) -> None:
     except Misconfigured as error:
         if error.setting != "app":
             raise
-        output.complain(error)
+        output.print_error(error)
         reload.wait_for_change(Path.cwd(), sources.began_ns)
         changed = True
     if changed:
@@ -198,17 +198,17 @@ def _say_ready(service: Any, data_dir: Path, as_json: bool) -> None:
     if as_json:
         output.print_json({"data_dir": str(data_dir), "url": service.url})
         return
-    output.say(f"Data: {data_dir}")
+    output.print_text(f"Data: {data_dir}")
     if service.url is None:
-        output.say("Ready. Ctrl-C stops.")
+        output.print_text("Ready. Ctrl-C stops.")
         return
-    output.say(
+    output.print_text(
         f"Ready: {service.url}  (Ctrl-C stops)\n"
         f"Page:  {_page(service)}\n"
         f"Token: {data_dir / TOKEN_FILE}"
     )
     if service.core.intents:
-        output.say(_example(service, data_dir / TOKEN_FILE))
+        output.print_text(_example(service, data_dir / TOKEN_FILE))
 
 
 def _page(service: Any) -> str:

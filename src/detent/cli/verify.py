@@ -74,7 +74,9 @@ def rebuild(as_json: bool) -> None:
     with open_core(loaded) as core:
         require_quiet(loaded.settings, core.store)
         count = upkeep.rebuild(core.store, core.engine.lifetimes.lease_us)
-        (output.note if as_json else output.say)(f"Wrote all rows anew from {count} events.")
+        (output.print_note if as_json else output.print_text)(
+            f"Wrote all rows anew from {count} events."
+        )
         with _progress(core) as told:
             verdict = verify(core.store, progress=told)
     report(verdict, as_json)
@@ -94,18 +96,18 @@ def report(verdict: "Verdict", as_json: bool) -> None:
             (each.stream, str(each.position), each.what, each.field, str(each.log), str(each.row))
             for each in verdict.differences
         ]
-        output.table(("STREAM", "POSITION", "WHAT", "FIELD", "LOG SAYS", "ROW SAYS"), rows)
+        output.print_table(("STREAM", "POSITION", "WHAT", "FIELD", "LOG SAYS", "ROW SAYS"), rows)
     if verdict.unsealed:
         shown = [tuple(map(str, _shown(each).values())) for each in verdict.unsealed]
-        output.table(("UNSEALED", "UP TO", "EVENTS", "OLDEST WRITTEN", "SEALED"), shown)
-        output.say(UNSEALED)
+        output.print_table(("UNSEALED", "UP TO", "EVENTS", "OLDEST WRITTEN", "SEALED"), shown)
+        output.print_text(UNSEALED)
     if verdict.clean:
-        output.say(
+        output.print_text(
             f"Clean: the log up to position {verdict.position} and every row agree.\n"
             f"Chain: {verdict.anchor.chain} at position {verdict.anchor.position}."
         )
     if not verdict.timers_checked:
-        output.say("Due times were not compared, because work went on meanwhile.")
+        output.print_text("Due times were not compared, because work went on meanwhile.")
 
 
 def _shown(each: "Unsealed") -> dict[str, object]:
@@ -156,6 +158,6 @@ def _progress(core: "Core") -> Iterator[Callable[[str, int], None]]:
     def say(what: str, position: int) -> None:
         if position - said.get(what, 0) >= SAY_EVERY:
             said[what] = position
-            output.note(f"{what}: position {position}")
+            output.print_note(f"{what}: position {position}")
 
     yield say

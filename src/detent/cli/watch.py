@@ -100,8 +100,10 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(snapshot))
         return
-    output.say(_summary(snapshot))
-    output.table(table_columns.TASKS, [table_columns.task_cells(row) for row in snapshot["tasks"]])
+    output.print_text(_summary(snapshot))
+    output.print_table(
+        table_columns.TASKS, [table_columns.task_cells(row) for row in snapshot["tasks"]]
+    )
 
 
 def _summary(snapshot: Snapshot) -> str:
@@ -137,12 +139,12 @@ def board(snapshot: Snapshot, width: int, height: int) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    lines = [Text(output.cut(_summary(snapshot), width), style="bold")]
+    lines = [Text(output.truncate(_summary(snapshot), width), style="bold")]
     for row in snapshot["waiting"][: max(1, height // 3)]:
         asked = " ".join(output.clean(f"▲ {row['id']}  {wanted(row)}").split())
-        lines.append(Text(output.cut(asked, width), style="yellow"))
+        lines.append(Text(output.truncate(asked, width), style="yellow"))
     lines.append(Text(""))
-    drawn = output.lines_of(
+    drawn = output.table_lines(
         table_columns.TASKS, map(table_columns.task_cells, snapshot["tasks"]), width
     )
     for cells in drawn[: max(1, height - len(lines) - 1)]:

@@ -22,9 +22,9 @@ def webhooks(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json({"items": items})
     elif items:
-        output.table(HEADINGS, [_cells(each) for each in items])
+        output.print_table(HEADINGS, [_cells(each) for each in items])
     else:
-        output.say("There are no webhooks. Make one with: detent webhooks put NAME URL")
+        output.print_text("There are no webhooks. Make one with: detent webhooks put NAME URL")
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -61,9 +61,11 @@ def put(as_json: bool, people: bool, **wanted: Any) -> None:
     if as_json:
         output.print_json(made)
         return
-    output.say(f"{made['name']}: {made['url']}")
+    output.print_text(f"{made['name']}: {made['url']}")
     if made["key"]:
-        output.say(f"Key: {made['key']}\nIt is shown this once. The receiver checks with it.")
+        output.print_text(
+            f"Key: {made['key']}\nIt is shown this once. The receiver checks with it."
+        )
 
 
 @webhooks.command()
@@ -116,11 +118,11 @@ def deliveries(name: str, limit: int, as_json: bool) -> None:
         output.print_json({"items": items})
         return
     if not items:
-        output.say(f"Nothing waits for {name}, and nothing was given up.")
+        output.print_text(f"Nothing waits for {name}, and nothing was given up.")
         return
     headings = ("ID", "STATE", "POSITION", "ATTEMPTS", "DUE", "ERROR")
     names = ("id", "state", "position", "attempts", "due_at", "error")
-    output.table(headings, [[_text(row[each]) for each in names] for row in items])
+    output.print_table(headings, [[_text(row[each]) for each in names] for row in items])
 
 
 def _text(value: Any) -> str:
@@ -133,4 +135,4 @@ def _do(operation: str, as_json: bool, said: str, **arguments: Any) -> None:
     if as_json:
         output.print_json(answer)
     else:
-        output.say(said.format(**answer))
+        output.print_text(said.format(**answer))

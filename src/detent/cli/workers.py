@@ -22,10 +22,10 @@ def workers(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There is no worker. Start one: detent up, or detent worker")
+        output.print_text("There is no worker. Start one: detent up, or detent worker")
     else:
         headings = ("NAME", "STATE", "RUNNING", "LAST BEAT", "JOBS", "INTENTS")
-        output.table(headings, [_cells(row) for row in found["items"]])
+        output.print_table(headings, [_cells(row) for row in found["items"]])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
@@ -46,7 +46,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
 
 
 def _tell(name: str, done: Mapping[str, Any]) -> None:
-    output.say(f"{name}: {'draining' if done['draining'] else 'claiming again'}")
+    output.print_text(f"{name}: {'draining' if done['draining'] else 'claiming again'}")
 
 
 add_verb(
