@@ -104,7 +104,13 @@ def test_a_directory_that_cannot_be_used_is_no_traceback(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DETENT_STORE_DATA_DIR", str(tmp_path / "file"))
     refused = run("tasks", code=7)
-    assert refused.stderr.startswith("detent: The machine says no: ")
+    assert refused.stderr.startswith(f"detent: the database {tmp_path / 'file' / 'detent.db'} ")
+
+
+def test_an_error_of_the_operating_system_is_no_traceback(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused = run("init", str(tmp_path / "file" / "below"), code=7)
+    assert refused.stderr.startswith("detent: The operating system refused: ")
     assert str(tmp_path / "file") in refused.stderr
 
 

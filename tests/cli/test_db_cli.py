@@ -118,7 +118,7 @@ def test_a_long_log_shows_progress_beside_the_answer(
     run: Run, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("verify").stderr == ""
-    monkeypatch.setattr("detent.cli.verify.SAY_EVERY", 5)
+    monkeypatch.setattr("detent.cli.verify.NOTE_EVERY", 5)
     result = run("verify", "--json")
     assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["chain", "fold"]
     assert json.loads(result.stdout)["differences"] == []
@@ -154,7 +154,7 @@ def test_an_anchor_that_cannot_be_written_is_said(run: Run, job: str) -> None:
 
 def test_what_is_no_anchor_is_refused(run: Run, job: str) -> None:
     Path("anchor.json").write_text("{}")
-    assert "is no anchor" in run("verify", "--anchor", "anchor.json", code=2).stderr
+    assert "is not an anchor file" in run("verify", "--anchor", "anchor.json", code=2).stderr
 
 
 # ---- rebuild -----------------------------------------------------------------------------------
@@ -242,8 +242,8 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0007_reservations",
     ]
     assert not (data / "detent.db").exists()
-    assert "Made" in run("db", "init").stdout
-    assert "present schema" in run("db", "upgrade").stdout
+    assert "Created" in run("db", "init").stdout
+    assert "current schema" in run("db", "upgrade").stdout
     found = json.loads(run("db", "status", "--json").stdout)
     assert (found["exists"], found["waiting"], found["position"]) == (True, [], 0)
 
@@ -316,18 +316,18 @@ def test_a_restore_brings_back_what_was_and_keeps_what_is(run: Run, data: Path, 
 def test_evidence_comes_along_if_it_is_wanted_and_is_named_if_not(
     run: Run, data: Path, job: str
 ) -> None:
-    assert "files of evidence" not in run("db", "backup", "none.db").stdout
+    assert "evidence files" not in run("db", "backup", "none.db").stdout
     with opened(data) as store:
         kept = store.blobs.put(BytesIO(b"seen"))
-    assert "Not in it: 1 files of evidence" in run("db", "backup", "bare.db").stdout
+    assert "Not copied: 1 evidence files." in run("db", "backup", "bare.db").stdout
     copied = json.loads(run("db", "backup", "b.db", "--with-blobs", "--json").stdout)
     assert (copied["blobs"], copied["blobs_left"]) == (1, 0)
     again = run("db", "backup", "c.db", "--with-blobs").stdout
-    assert "Copied 1 files of evidence into" in again
+    assert "Copied 1 evidence files to" in again
     Path("c.db").unlink()
     assert "is there already" in run("db", "backup", "c.db", "--with-blobs", code=1).stderr
     shutil.rmtree(data / "blobs")
-    assert "Restored b.db and 1 files of evidence." in run("db", "restore", "b.db").stdout
+    assert "Restored b.db and 1 evidence files." in run("db", "restore", "b.db").stdout
     with opened(data) as store:
         assert b"".join(store.blobs.read(kept.sha256)) == b"seen"
 
@@ -400,7 +400,7 @@ def test_a_backup_replaces_no_file(run: Run, job: str) -> None:
 
 def test_nothing_is_backed_up_or_restored_from_nothing(run: Run, data: Path) -> None:
     assert "There is no database" in run("db", "backup", "b.db", code=1).stderr
-    assert "There is no file" in run("db", "restore", "b.db", code=1).stderr
+    assert "The file b.db does not exist." in run("db", "restore", "b.db", code=1).stderr
     assert not data.exists()
 
 
@@ -446,13 +446,13 @@ def test_move_copies_everything_to_postgresql(
     assert there == here
     found = json.loads(run("db", "status", "--json").stdout)
     assert (found["position"], found["waiting"]) == (here["position"], [])
-    assert "For PostgreSQL use pg_dump" in run("db", "backup", "b.db", code=1).stderr
+    assert "For PostgreSQL, use pg_dump" in run("db", "backup", "b.db", code=1).stderr
     assert "schema" in run("doctor", "--json", code=1).stdout  # work waits without a worker
 
 
 def test_move_goes_to_postgresql_only_and_from_what_is_quiet(
     run: Run, data: Path, job: str, postgres_url: str
 ) -> None:
-    assert "names no PostgreSQL" in run("db", "move", "other.db", code=1).stderr
+    assert "other.db is no PostgreSQL URL" in run("db", "move", "other.db", code=1).stderr
     worker_row(data)
     assert "is in use by" in run("db", "move", postgres_url, code=1).stderr

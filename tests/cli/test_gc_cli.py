@@ -32,7 +32,7 @@ def test_a_dry_run_says_what_the_real_one_does(run: Run, data: Path) -> None:
     assert gone["directories"] == 1
     assert not (data / "runs" / "nobody-r1").exists()
     assert list(data.glob("blobs/??/*")) == []
-    assert "GONE" in run("gc").stdout
+    assert "DELETED" in run("gc").stdout
 
 
 def test_wrong_settings_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

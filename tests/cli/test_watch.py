@@ -49,7 +49,7 @@ def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         ready(place, title="Look at me")
         place.submit(title="Later")
-        seen = watch.look(Here(place), None)
+        seen = watch.take_snapshot(Here(place), None)
     assert [row["title"] for row in seen["tasks"]] == ["Look at me", "Later"]
     assert (seen["queue"], len(seen["waiting"])) == (1, 1)
 
@@ -114,7 +114,7 @@ def test_the_board_fits_and_shows_data_as_data(tmp_path: Path, width: int) -> No
     with placed(tmp_path) as place:
         for _ in range(40):
             ready(place, title=HOSTILE)
-        seen = watch.look(Here(place), None)
+        seen = watch.take_snapshot(Here(place), None)
     written = io.StringIO()
     console = Console(file=written, width=width, height=24, color_system=None)
     console.print(watch.board(seen, width, 24))
@@ -134,9 +134,10 @@ def test_a_notice_brings_no_markup_and_no_options() -> None:
         "state": "ready",
         "blocked_detail": {},
         "error_class": None,
+        "actions": [{"action": "accept"}, {"action": "reject"}],
         "blocked_by": None,
     }
-    title, text = watch.notice(row)
+    title, text = watch.notification(row)
     assert title == "detent: --help waits for you"
     assert text.startswith("&lt;b&gt;bold&lt;/b&gt; &amp; more")
 
@@ -154,10 +155,11 @@ def test_the_bell_rings_and_the_desktop_is_told(
         "state": "ready",
         "blocked_detail": {},
         "error_class": None,
+        "actions": [{"action": "accept"}, {"action": "reject"}],
     }
-    watch.tell([])
+    watch.notify_person([])
     assert capsys.readouterr().err == ""
-    watch.tell([{**row, "blocked_by": None}])
+    watch.notify_person([{**row, "blocked_by": None}])
     assert capsys.readouterr().err == "\a"
     said = (tmp_path / "said").read_text().splitlines()
     assert said == ["--app-name=detent", "--", "detent: runQA waits for you", "T", *said[4:]]

@@ -1,32 +1,34 @@
-"""What an id names: a task, a job or a run, asked for in that order."""
+"""Find the task, job or run that an id belongs to."""
 
 from typing import Any
 
 from detent.cli.connection import Connection
 from detent.errors import DetentError, NotFound
 
-#: An operation and the parameter that takes the id, for each kind of work that it may name.
-Way = tuple[str, str]
-#: Codes that say: there is none of this kind with that id, look for another kind.
-UNKNOWN = ("unknown_task", "unknown_job", "unknown_run")
+#: An operation, and its parameter that takes the id.
+Lookup = tuple[str, str]
+#: Error codes that mean: no object of this kind has the id, so try the next kind.
+UNKNOWN_ID_CODES = ("unknown_task", "unknown_job", "unknown_run")
 
 
-def first_known(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> Any:
-    """The answer of the first operation that knows the id."""
-    return way_to(detent, work_id, *ways, **arguments)[1]
+def call_first_match(detent: Connection, work_id: str, *lookups: Lookup, **arguments: Any) -> Any:
+    """The result of the first operation that knows the id."""
+    return find_lookup(detent, work_id, *lookups, **arguments)[1]
 
 
-def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tuple[Way, Any]:
-    """The operation that knows the id, and what it has answered."""
-    for operation, parameter in ways:
+def find_lookup(
+    detent: Connection, work_id: str, *lookups: Lookup, **arguments: Any
+) -> tuple[Lookup, Any]:
+    """The first operation that knows the id, and its result."""
+    for operation, parameter in lookups:
         try:
             answer = detent.call(operation, **{parameter: work_id}, **arguments)
         except DetentError as error:
-            if error.code not in UNKNOWN:
+            if error.code not in UNKNOWN_ID_CODES:
                 raise
         else:
             return (operation, parameter), answer
-    kinds = [parameter.removesuffix("_id") for _, parameter in ways]
+    kinds = [parameter.removesuffix("_id") for _, parameter in lookups]
     named = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     raise NotFound(
         f"There is no {named} {work_id!r}.",

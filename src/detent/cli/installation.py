@@ -1,4 +1,4 @@
-"""How the installation stands: `health`, `stats`, `state`."""
+"""Commands about the installation as a whole: `health`, `stats`, `state`."""
 
 import sys
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ COLOURS = {"ok": "green", "degraded": "yellow", "unhealthy": "red"}
 @click.command()
 @output.json_option
 def health(as_json: bool) -> None:
-    """Say whether all is well, with the reasons.
+    """Report whether the installation is healthy, with the reasons.
 
-    Ends with 1 if the verdict is unhealthy.
+    The exit code is 1 if the verdict is unhealthy.
     """
     with connect() as detent:
         found = detent.call("health")
@@ -35,7 +35,7 @@ def health(as_json: bool) -> None:
             mark = output.Styled(value, "" if figure["within"] else "yellow")
             rows.append((figure["figure"], mark, f"limit {figure['limit']}"))
         rows.append(("waiting for people", str(found["waiting_for_people"]), ""))
-        output.print_table(("", "IS", "BECAUSE"), rows, wrap=True)
+        output.print_table(("FIGURE", "VALUE", "REASON"), rows, wrap=True)
     sys.exit(1 if found["verdict"] == "unhealthy" else 0)
 
 
@@ -43,8 +43,8 @@ def health(as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--hours", default=24, show_default=True, help="How far back.")
-@click.option("--project", help="Only this project.")
+@click.option("--hours", default=24, show_default=True, help="The period in hours, up to now.")
+@click.option("--project", help="Only work of this project.")
 @output.json_option
 def stats(hours: int, project: str | None, as_json: bool) -> None:
     """Show throughput, success rate, durations, cost and queue age."""
@@ -61,7 +61,7 @@ def stats(hours: int, project: str | None, as_json: bool) -> None:
         ]
         output.print_table(("DAY", "COST IN DOLLARS", "RUNS"), days)
     if found["partial"]:
-        output.print_note(f"Only the newest {found['looked_at']} runs were looked at.")
+        output.print_note(f"These figures cover only the newest {found['looked_at']} runs.")
 
 
 def _figures(found: Mapping[str, Any]) -> dict[str, str]:
@@ -109,7 +109,7 @@ def get(name: str | None, as_json: bool) -> None:
         if name not in values:
             from detent.errors import NotFound
 
-            raise NotFound(f"There is no value {name!r}.", known=sorted(values))
+            raise NotFound(f"The state has no value {name!r}.", known=sorted(values))
         output.print_json(values[name])
     elif as_json:
         output.print_json(values)
@@ -122,7 +122,7 @@ def get(name: str | None, as_json: bool) -> None:
 @click.argument("value")
 @output.json_option
 def set_it(name: str, value: str, as_json: bool) -> None:
-    """Set one value: JSON, or a plain text; null removes it."""
+    """Set one value to JSON or plain text; null removes it."""
     set_to = value_from(value)
     with connect() as detent:
         changed = detent.call("set_state", name=name, value=set_to)

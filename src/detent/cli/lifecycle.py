@@ -1,7 +1,4 @@
-"""`detent lifecycle`: show, draw, export, check and simulate the lifecycles.
-
-Reads tables, changes nothing.
-"""
+"""`detent lifecycle`: show, draw, export, check and simulate the lifecycles. Changes nothing."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -28,6 +25,7 @@ from detent.kernel.lifecycles import lifecycle as find
 from detent.kernel.state_mapping import mapped
 
 FILE_LIMIT_BYTES = 1_000_000
+FORMAT_HINT = "`detent lifecycle export` prints a valid file."
 REFUSED = "refused"
 IGNORED = "ignored"
 
@@ -55,7 +53,7 @@ def list_them(as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show the states and rows of one lifecycle."""
+    """Show the states and transitions of one lifecycle."""
     found = find(name)
     if as_json:
         print_json(lifecycle_json.export(found))
@@ -73,7 +71,7 @@ def show(name: str, as_json: bool) -> None:
 @lifecycle.command("mapping")
 @json_option
 def map_states(as_json: bool) -> None:
-    """Show how a task of either lifecycle looks on the other's board, and as MCP or A2A task."""
+    """Show how states map to the other task lifecycle and to MCP and A2A task states."""
     if as_json:
         print_json({"items": mapped()})
         return
@@ -94,11 +92,11 @@ def _plain(value: object) -> str:
     type=click.Choice([kind.value for kind in Format]),
     default=Format.MERMAID.value,
     show_default=True,
-    help="What to draw it as.",
+    help="The format of the diagram.",
 )
 @json_option
 def draw(name: str, kind: str, as_json: bool) -> None:
-    """Draw one lifecycle as text for another program, or as a picture."""
+    """Print a diagram of one lifecycle."""
     text = diagram(find(name), Format(kind))
     if as_json:
         print_json({"name": find(name).name, "format": kind, "text": text})
@@ -110,7 +108,7 @@ def draw(name: str, kind: str, as_json: bool) -> None:
 @json_option
 def export(as_json: bool) -> None:
     """Print every lifecycle as JSON, with or without --json."""
-    del as_json  # accepted because every command takes it
+    del as_json  # accepted because every command has it
     print_json([lifecycle_json.export(each) for each in LIFECYCLES.values()])
 
 
@@ -119,9 +117,9 @@ def export(as_json: bool) -> None:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, file: BinaryIO, as_json: bool) -> None:
-    """Look for flaws in the lifecycles of a JSON file (- for stdin) as export prints them.
+    """Check the lifecycles in a JSON file (- for stdin) in the format of `lifecycle export`.
 
-    Exit code 1 if there are any.
+    The exit code is 1 if there are flaws.
     """
     found = [(each.name, each.flaws()) for each in _read(file)]
     if as_json:
@@ -138,11 +136,12 @@ def check(ctx: click.Context, file: BinaryIO, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bool) -> None:
-    """Go through events and show the state after each, by the strict and by the lenient fold.
+    """Apply events in order and show the state after each, by the strict and the lenient rules.
 
-    A refused event leaves the strict state as it is; an event outside the table is ignored by both.
-    With --json, strict_state and lenient_state are the states after each event, whatever became
-    of it. Exit code 1 if the strict fold refused one.
+    By the strict rules, an event without a transition is refused and does not change the state. By
+    the lenient rules, an event always sets its target state. Unknown events are ignored by both.
+    With --json, strict_state and lenient_state are the states after each event. The exit code is 1
+    if an event was refused.
     """
     found = find(name)
     steps = _simulate(found, events)
@@ -155,8 +154,8 @@ def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bo
 
 
 class Step(NamedTuple):
-    """One simulated event: what each fold made of it, the states after it (None: not created
-    yet), and what would have been legal."""
+    """One simulated event: its effect by each set of rules, the states after it (None: not created
+    yet), and the events that would have been legal."""
 
     event: str
     strict: str
@@ -215,16 +214,21 @@ def _row_cells(found: Lifecycle) -> list[Sequence[Cell]]:
 
 
 def _read(file: BinaryIO) -> list[Lifecycle]:
-    """The lifecycles of a file: one object, or a list of them."""
+    """Read the lifecycles of a file: one object, or a list of objects."""
     text = file.read(FILE_LIMIT_BYTES + 1)
     if len(text) > FILE_LIMIT_BYTES:
-        raise TooLarge(f"The file is over {FILE_LIMIT_BYTES} bytes.", limit=FILE_LIMIT_BYTES)
+        raise TooLarge(
+            f"The file is larger than {FILE_LIMIT_BYTES} bytes.",
+            limit=FILE_LIMIT_BYTES,
+        )
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"The file is no JSON: {error}.", code="unreadable", field="file") from None
+        raise Invalid(
+            f"The file is not JSON: {error}.", code="unreadable", field="file", hint=FORMAT_HINT
+        ) from None
     if not isinstance(value, list):
         return [lifecycle_json.read(value)]
     if not value:
-        raise Invalid("The file holds no lifecycle.", field="file")
+        raise Invalid("The file contains no lifecycle.", field="file", hint=FORMAT_HINT)
     return [lifecycle_json.read(each, f"[{index}]") for index, each in enumerate(value)]

@@ -1,4 +1,4 @@
-"""Pausing work that is not started yet, and ending a pause: `pause`, `unpause`, `limits`."""
+"""`detent pause` and `detent unpause`, and `detent limits`, which lists pauses and limits."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,48 +9,50 @@ from detent.cli import output
 from detent.cli.connection import connect
 
 
-def _of_what(command: Callable[..., None]) -> Callable[..., None]:
-    """What a pause is about."""
+def _target_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name what is paused."""
     for option in (
         output.json_option,
         click.option("--all", "everything", is_flag=True, help="All work."),
-        click.option("--project", help="The work of this project."),
-        click.option("--intent", help="The work of this intent."),
+        click.option("--project", help="Work of this project."),
+        click.option("--intent", help="Work of this intent (task type)."),
     ):
         command = option(command)
     return command
 
 
 @click.command()
-@_of_what
-@click.option("--reason", help="Why, for whoever wonders later.")
-@click.option("--list", "listed", is_flag=True, help="Pause nothing; list what is paused.")
-def pause(reason: str | None, listed: bool, as_json: bool, **what: Any) -> None:
-    """Let no more work of an intent, of a project or at all be started.
+@_target_options
+@click.option("--reason", help="The reason, which `detent why` shows.")
+@click.option("--list", "listed", is_flag=True, help="Pause nothing; list the pauses.")
+def pause(reason: str | None, listed: bool, as_json: bool, **target: Any) -> None:
+    """Pause an intent, a project or all work: no new work starts.
 
-    What runs goes on, and submissions are taken in.
+    Work that runs continues, and new tasks are still accepted. `detent unpause` ends the pause.
     """
     if listed:
         with connect() as detent:
             rows = detent.call("list_limits")["items"]
         _list({"items": [row for row in rows if row["paused"]]}, as_json, "Nothing is paused.")
     else:
-        _switch("pause", as_json, what, reason=reason)
+        _set_paused("pause", as_json, target, reason=reason)
 
 
 @click.command()
-@_of_what
-def unpause(as_json: bool, **what: Any) -> None:
-    """End a pause of an intent, of a project or of everything."""
-    _switch("resume", as_json, what)
+@_target_options
+def unpause(as_json: bool, **target: Any) -> None:
+    """End the pause of an intent, of a project or of all work."""
+    _set_paused("resume", as_json, target)
 
 
-def _switch(operation: str, as_json: bool, what: Mapping[str, Any], **said: Any) -> None:
-    """On an intent, a project or everything: exactly one of them must be said."""
-    if sum(map(bool, what.values())) != 1:
-        raise click.UsageError("Say one of --intent, --project and --all.")
+def _set_paused(operation: str, as_json: bool, target: Mapping[str, Any], **arguments: Any) -> None:
+    """Pause or resume exactly one of: an intent, a project, all work."""
+    if sum(map(bool, target.values())) != 1:
+        raise click.UsageError("Give exactly one of --intent, --project and --all.")
     with connect() as detent:
-        limit = detent.call(operation, intent=what["intent"], project=what["project"], **said)
+        limit = detent.call(
+            operation, intent=target["intent"], project=target["project"], **arguments
+        )
     sentence = f"{limit['name']}: {'paused' if limit['paused'] else 'not paused'}"
     output.print_result(limit, sentence, as_json)
 
@@ -58,9 +60,9 @@ def _switch(operation: str, as_json: bool, what: Mapping[str, Any], **said: Any)
 @click.command()
 @output.json_option
 def limits(as_json: bool) -> None:
-    """List what is paused, and how many may run at once."""
+    """List pauses, concurrency limits and rate limits."""
     with connect() as detent:
-        _list(detent.call("list_limits"), as_json, "Nothing is paused or limited.")
+        _list(detent.call("list_limits"), as_json, "No pauses and no limits.")
 
 
 def _list(found: Mapping[str, Any], as_json: bool, empty: str) -> None:
@@ -69,7 +71,7 @@ def _list(found: Mapping[str, Any], as_json: bool, empty: str) -> None:
     elif not found["items"]:
         output.print_text(empty)
     else:
-        headings = ("NAME", "PAUSED", "AT ONCE", "STARTS", "BY", "SINCE", "REASON")
+        headings = ("NAME", "PAUSED", "MAX RUNNING", "MAX STARTS", "BY", "SINCE", "REASON")
         output.print_table(headings, [_cells(row) for row in found["items"]])
 
 
