@@ -1,4 +1,4 @@
-"""An installation of one's own for commands: a working directory, and its data below it."""
+"""Fixtures for tests of commands: a working directory, its data directory, and a command."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detent.cli.main import cli
+from detent.engine import Engine
+from detent.testing.conformance.work_actions import claim_one, complete, submit_job, submit_task
+from tests.cli.databases import opened
 
 Run = Callable[..., Result]
 
@@ -21,7 +24,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(data: Path) -> Run:
-    """Run a command, and expect how it ends."""
+    """Run a command and check its exit code."""
 
     def invoke(*arguments: str, code: int = 0) -> Result:
         result = CliRunner().invoke(cli, arguments)
@@ -29,3 +32,14 @@ def run(data: Path) -> Run:
         return result
 
     return invoke
+
+
+@pytest.fixture
+def job(data: Path) -> str:
+    """A database with a job that has ended and a task that waits; the job's id."""
+    with opened(data) as store:
+        engine = Engine(store)
+        made = submit_job(engine, payload={"secret": 1})
+        complete(engine, claim_one(engine))
+        submit_task(engine)
+    return made

@@ -200,9 +200,9 @@ def test_show_tells_what_is_asked(run: Callable[..., Result]) -> None:
 def test_an_unknown_id_is_said_to_be_unknown(
     run: Callable[..., Result], command: str, kinds: str
 ) -> None:
-    result = run(*command.split(), "nobody")
+    result = run(*command.split(), "unknown")
     assert result.exit_code == 3
-    assert result.stderr.startswith(f"detent: There is no {kinds} 'nobody'.")
+    assert result.stderr.startswith(f"detent: There is no {kinds} 'unknown'.")
     assert "Traceback" not in result.output
 
 

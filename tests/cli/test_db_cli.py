@@ -1,22 +1,15 @@
-"""Commands on the data: what they find, what they copy and put back, and when they keep away."""
+"""`detent db`: clock, schema, backup, restore, trim and move."""
 
 import json
-import os
 import shutil
-import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
-import apsw
-import psutil
 import pytest
 from click.testing import Result
 
-from detent import server_file
 from detent.clock import HostClock
 from detent.engine import Engine
 from detent.kernel import commands as c
@@ -24,184 +17,9 @@ from detent.store.sqlite import SqliteStore, backup
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
+from tests.cli.databases import alter, opened, worker_row
 
 Run = Callable[..., Result]
-
-
-@contextmanager
-def opened(data: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(data / "detent.db")
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-@pytest.fixture
-def job(data: Path) -> str:
-    """A database with a job that has ended and a task that waits; the job's id."""
-    with opened(data) as store:
-        engine = Engine(store)
-        made = submit_job(engine, payload={"secret": 1})
-        complete(engine, claim_one(engine))
-        submit_task(engine)
-    return made
-
-
-def alter(file: Path, *statements: str) -> None:
-    connection = apsw.Connection(str(file))
-    for statement in statements:
-        connection.execute(statement).fetchall()
-    connection.close()
-
-
-def differences(run: Run, *options: str) -> list[dict[str, Any]]:
-    found = json.loads(run("verify", "--json", *options, code=1).stdout)["differences"]
-    assert found
-    return list(found)
-
-
-# ---- verify ------------------------------------------------------------------------------------
-
-
-def test_verify_seals_and_says_where_the_chain_stands(run: Run, data: Path, job: str) -> None:
-    verdict = json.loads(run("verify", "--json").stdout)
-    assert verdict["differences"] == []
-    assert verdict["timers_checked"] is True
-    assert verdict["anchor"]["position"] == verdict["position"] == verdict["events"] > 0
-    assert verdict["anchor"]["chain"] in run("verify").stdout
-
-
-def test_verify_names_the_row_that_was_changed(run: Run, data: Path, job: str) -> None:
-    alter(data / "detent.db", f"UPDATE jobs SET fence = 7 WHERE id = '{job}'")
-    (found,) = differences(run)
-    assert (found["stream"], found["what"], found["field"]) == (job, "job", "fence")
-    assert (found["log"], found["row"]) == (1, 7)
-    shown = run("verify", code=1).stdout
-    assert job in shown
-    assert "fence" in shown
-
-
-def test_verify_names_the_range_whose_data_was_changed(run: Run, data: Path, job: str) -> None:
-    run("verify")
-    alter(
-        data / "detent.db",
-        "UPDATE events SET data = replace(data, 'secret', 'public') WHERE position = 1",
-        "UPDATE jobs SET payload = replace(payload, 'secret', 'public')",
-    )
-    (found,) = differences(run)
-    assert (found["what"], found["field"]) == ("seal", "chain")
-
-
-def test_verify_finds_a_deadline_that_is_gone(run: Run, data: Path) -> None:
-    with opened(data) as store:
-        submit_job(Engine(store), options={"job_timeout_ms": 60_000})
-    run("verify")
-    alter(data / "detent.db", "DELETE FROM deadlines")
-    assert {each["what"] for each in differences(run)} == {"deadline"}
-
-
-def test_an_anchor_finds_a_cut_tail(run: Run, data: Path, job: str, tmp_path: Path) -> None:
-    anchor = str(tmp_path / "anchor.json")
-    run("db", "backup", "early.db")
-    with opened(data) as store:
-        submit_job(Engine(store))
-    run("verify", "--write-anchor", anchor)
-    run("verify", "--anchor", anchor)
-    run("db", "restore", "early.db")
-    run("verify")
-    (found,) = differences(run, "--anchor", anchor)
-    assert found["field"] == "anchor"
-
-
-def test_a_long_log_shows_progress_beside_the_answer(
-    run: Run, job: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run("verify").stderr == ""
-    monkeypatch.setattr("detent.cli.verify.NOTE_EVERY", 5)
-    result = run("verify", "--json")
-    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["chain", "fold"]
-    assert json.loads(result.stdout)["differences"] == []
-
-
-def test_deleted_seals_are_named_with_what_to_do(run: Run, data: Path, job: str) -> None:
-    run("verify")
-    alter(
-        data / "detent.db",
-        "DELETE FROM seals",
-        "UPDATE events SET actor = 'eve' WHERE position = 2",
-    )
-    run("verify", "--write-anchor", "anchor.json", code=1)
-    assert not Path("anchor.json").exists()
-    shown = run("verify", code=1).stdout
-    assert "removed" in shown
-    assert "--accept-unsealed" in shown
-    assert "Clean" not in shown
-    (found,) = json.loads(run("verify", "--json", code=1).stdout)["unsealed"]
-    assert found["what"] == "removed"
-    assert "Clean" in run("verify", "--accept-unsealed").stdout
-
-
-def test_no_anchor_is_written_of_what_is_wrong(run: Run, data: Path, job: str) -> None:
-    alter(data / "detent.db", "UPDATE jobs SET fence = 7")
-    run("verify", "--write-anchor", "anchor.json", code=1)
-    assert not Path("anchor.json").exists()
-
-
-def test_an_anchor_that_cannot_be_written_is_said(run: Run, job: str) -> None:
-    assert "cannot be written" in run("verify", "--write-anchor", "no/where", code=2).stderr
-
-
-def test_what_is_no_anchor_is_refused(run: Run, job: str) -> None:
-    Path("anchor.json").write_text("{}")
-    assert "is not an anchor file" in run("verify", "--anchor", "anchor.json", code=2).stderr
-
-
-# ---- rebuild -----------------------------------------------------------------------------------
-
-
-def test_rebuild_repairs_rows(run: Run, data: Path, job: str) -> None:
-    with opened(data) as store:
-        before = picture(store)
-    alter(data / "detent.db", "UPDATE jobs SET fence = 7", "DELETE FROM tasks", "DELETE FROM queue")
-    run("verify", code=1)
-    assert "Clean" in run("rebuild").stdout
-    with opened(data) as store:
-        assert picture(store) == before
-
-
-def worker_row(data: Path, **fields: Any) -> None:
-    with opened(data) as store, store.write() as tx:
-        row = {"host": socket.gethostname(), "pid": os.getpid(), "seen_at": tx.now(), **fields}
-        tx.put_rows("workers", {"w1": row})
-
-
-def gateway_file(data: Path) -> None:
-    process = psutil.Process()
-    server = {
-        "url": "http://127.0.0.1:1",
-        "pid": process.pid,
-        "began": server_file.began(process.pid),
-    }
-    (data / "server.json").write_text(json.dumps(server))
-
-
-@pytest.mark.parametrize("command", [("rebuild",), ("db", "restore", "b.db")])
-@pytest.mark.parametrize("live", [worker_row, gateway_file])
-def test_what_is_in_use_is_left_alone(
-    run: Run, data: Path, job: str, command: tuple[str, ...], live: Callable[[Path], None]
-) -> None:
-    run("db", "backup", "b.db")
-    live(data)
-    assert "is in use by" in run(*command, code=1).stderr
-
-
-@pytest.mark.parametrize("gone", [{"pid": 2**22 + 1}, {"host": "elsewhere", "seen_at": 1}])
-def test_a_worker_that_is_gone_hinders_nobody(
-    run: Run, data: Path, job: str, gone: dict[str, Any]
-) -> None:
-    worker_row(data, **gone)
-    run("rebuild")
 
 
 # ---- the clock ---------------------------------------------------------------------------------
@@ -265,7 +83,7 @@ def test_the_printed_statements_make_the_same_database(run: Run, data: Path) -> 
 
 
 def test_a_backup_under_load_is_whole(run: Run, data: Path, job: str) -> None:
-    """Taken while somebody writes, it is a database in which rows and log agree."""
+    """In a backup that is taken during writes, rows and log agree."""
     with opened(data) as store:
         enough, stop = threading.Event(), threading.Event()
 
@@ -325,7 +143,7 @@ def test_evidence_comes_along_if_it_is_wanted_and_is_named_if_not(
     again = run("db", "backup", "c.db", "--with-blobs").stdout
     assert "Copied 1 evidence files to" in again
     Path("c.db").unlink()
-    assert "is there already" in run("db", "backup", "c.db", "--with-blobs", code=1).stderr
+    assert "exists already" in run("db", "backup", "c.db", "--with-blobs", code=1).stderr
     shutil.rmtree(data / "blobs")
     assert "Restored b.db and 1 evidence files." in run("db", "restore", "b.db").stdout
     with opened(data) as store:
@@ -342,9 +160,9 @@ def test_a_damaged_file_of_evidence_is_not_put_back(run: Run, data: Path, job: s
 
 def test_a_copy_says_how_far_it_is(data: Path, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup, "PAGES", 4)
-    told: list[tuple[str, int, int]] = []
-    backup.back_up(data / "detent.db", data / "b.db", lambda *each: told.append(each))
-    whats, ats, totals = zip(*told, strict=True)
+    reported: list[tuple[str, int, int]] = []
+    backup.back_up(data / "detent.db", data / "b.db", lambda *each: reported.append(each))
+    whats, ats, totals = zip(*reported, strict=True)
     assert set(whats) == {"database"}
     assert len(ats) > 2
     assert list(ats) == sorted(set(ats))

@@ -190,7 +190,7 @@ def test_workers_without_a_keeper(run: Run, data: Path, store: SqliteStore) -> N
         ("[limits.dig]\nrunning = 1", "configuration", "limits.dig"),
         ("[worker]\nlease_ms = 9000", "configuration", "would end before it is renewed"),
         ("[intents.dig]\ncommand = ['no-such-spade']", "programs", "no-such-spade was not found"),
-        ("[intents.dig]\nagent = 'nobody'", "configuration", "there is no agent 'nobody'"),
+        ("[intents.dig]\nagent = 'unknown'", "configuration", "there is no agent 'unknown'"),
         ("[intents.dig]\ncommand = ['sh']\nx = 1", "configuration", "intents.dig.x is not known"),
         ("[worker]\nsandbox = 'cage'", "programs", "worker.sandbox must be one of"),
         ("[gateway]\npublic = true", "hosts", "gateway.hosts is empty"),

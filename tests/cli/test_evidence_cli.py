@@ -55,7 +55,7 @@ def test_evidence_of_a_task_and_of_a_run_is_listed(run: Run) -> None:
             ("shots/one.png", "screenshot"),
         ]
     assert "screenshot" in run("evidence", "list", "t").stdout
-    assert "no run or task 'nobody'" in run("evidence", "nobody", code=3).stderr
+    assert "no run or task 'unknown'" in run("evidence", "unknown", code=3).stderr
 
 
 @pytest.mark.usefixtures("ready")

@@ -59,7 +59,7 @@ def test_a_damaged_archive_is_told_by_the_exit_code(run: Run, task: str, tmp_pat
 
 def test_export_needs_a_task_and_a_file(run: Run, task: str) -> None:
     assert "Give TASK and FILE" in run("export", task, code=2).stderr
-    assert "unknown_task" in run("export", "nobody", "x.zip", code=3).stderr
+    assert "unknown_task" in run("export", "unknown", "x.zip", code=3).stderr
 
 
 # ---- lines ---------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_sessions_are_listed_and_ended(here: None, gateway: Installation) -> Non
 
 
 def test_a_refusal_is_the_error_that_it_is(here: None) -> None:
-    unknown = run("show", "nobody")
+    unknown = run("show", "unknown")
     assert (unknown.exit_code, unknown.stderr.count("no task, job or run")) == (3, 1)
     wrong = run("submit", "unheardOf")
     assert (wrong.exit_code, "[unknown_intent]" in wrong.stderr) == (2, True)

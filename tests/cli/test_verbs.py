@@ -60,7 +60,7 @@ def test_of_several_each_is_told_and_one_refusal_holds_nobody_back(run: Run, dat
 
 def test_several_as_json_are_one_document(run: Run, data: Path) -> None:
     first, second = submit(data, 2)
-    found = json.loads(run("cancel", first, second, "nobody", "--json", code=1).stdout)
+    found = json.loads(run("cancel", first, second, "unknown", "--json", code=1).stdout)
     assert [row["id"] for row in found["items"]] == [first, second]
     assert found["refused"][0]["code"] == "unknown_task"
 
@@ -206,7 +206,7 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     assert "drained" in run("resources", "drain", "phone").stdout
     assert "healthy" in run("resources", "undrain", "phone").stdout
     assert run("resources", "delete", "phone").stdout == "phone: deleted\n"
-    assert run("workers", "drain", "nobody", code=3)
+    assert run("workers", "drain", "unknown", code=3)
     assert "every 900 s" in run("schedules", "put", "often", "runQA", "--every", "15m").stdout
     assert "paused" in run("schedules", "pause", "often").stdout
     assert "paused" not in run("schedules", "resume", "often").stdout
@@ -346,8 +346,10 @@ def test_a_job_alone_is_answered_in_the_inbox(
     with placed(data) as place:
         ids = [place.call("submit_job", intent="runQA", payload={"to": "x"})["id"] for _ in "ab"]
         for held in place.claim():
-            told = c.SuspendRun(held.grant, str(held.job.run_id), "ask", "question", detail=detail)
-            place.report(told)
+            suspend = c.SuspendRun(
+                held.grant, str(held.job.run_id), "ask", "question", detail=detail
+            )
+            place.report(suspend)
     listed = run("inbox", "--list").stdout
     assert listed.count("question: Which way? (left, right)") == 2
     assert ids[0] in listed

@@ -24,7 +24,7 @@ HOSTILE = "\x1b[31mred\u202e\n[bold]markup[/bold] " + "x" * 300
 
 
 class Enough(Exception):
-    """Ends a board that would go on for ever."""
+    """Ends a board that would run without end."""
 
 
 class Here:
@@ -47,15 +47,15 @@ def ready(place: Place, **fields: Any) -> str:
 
 def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
-        ready(place, title="Look at me")
+        ready(place, title="Review me")
         place.submit(title="Later")
         seen = watch.take_snapshot(Here(place), None)
-    assert [row["title"] for row in seen["tasks"]] == ["Look at me", "Later"]
+    assert [row["title"] for row in seen["tasks"]] == ["Review me", "Later"]
     assert (seen["queue"], len(seen["waiting"])) == (1, 1)
 
 
 def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
-    told: list[str] = []
+    notified: list[str] = []
     shown: list[Any] = []
     with placed(tmp_path) as place:
         old = ready(place, title="Waited before")
@@ -78,10 +78,10 @@ def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
                 Here(place),
                 None,
                 shown.append,
-                lambda rows: told.extend(row["title"] for row in rows),
+                lambda rows: notified.extend(row["title"] for row in rows),
                 pause,
             )
-    assert told == ["New", "Waited before"]
+    assert notified == ["New", "Waited before"]
     assert len(shown) == 4
 
 

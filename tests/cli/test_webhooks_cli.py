@@ -48,6 +48,6 @@ def test_a_webhook_from_making_to_deleting() -> None:
 
 def test_what_is_wrong_is_said() -> None:
     assert run("put", "chat", "gopher://x").exit_code == 2
-    missing = run("test", "nobody")
+    missing = run("test", "unknown")
     assert missing.exit_code == 3
     assert "unknown_webhook" in missing.output

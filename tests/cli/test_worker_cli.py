@@ -124,7 +124,7 @@ def test_a_changed_file_is_taken_over_and_a_broken_one_is_not(
             wait_for(lambda: said("cannot be compiled"), "a broken file was not noticed")
             assert greeting() == "v1 you"
             write_app(tmp_path, "v2")
-            wait_for(lambda: log.read_text().count("Ready") == 2, "it did not start anew")
+            wait_for(lambda: log.read_text().count("Ready") == 2, "it did not restart")
             assert greeting() == "v2 you"
         finally:
             process.terminate()
@@ -149,7 +149,7 @@ def test_an_app_that_cannot_be_imported_waits_to_be_put_right(
         ) as process,
     ):
         try:
-            wait_for(lambda: "cannot be imported" in log.read_text(), "nothing was said")
+            wait_for(lambda: "cannot be imported" in log.read_text(), "nothing was reported")
             write_app(tmp_path, "v1")
             wait_for(lambda: "Ready" in log.read_text(), "it did not start")
         finally:

@@ -65,7 +65,7 @@ def _handle_refused(detent: Connection, row: Mapping[str, Any]) -> None:
 
 def _drop(detent: Connection, number: str, as_json: bool) -> None:
     dropped = detent.call("drop_refused", intake_id=number)
-    output.print_json(dropped) if as_json else output.print_text(f"Dropped {number}.")
+    output.print_result(dropped, f"Dropped {number}.", as_json)
 
 
 def inbox_items(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:

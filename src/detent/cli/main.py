@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 RUNNING, ACTING, LOOKING = "Run detent", "Work", "Inspect"
-INSTALLATION, DATA, FURTHER = "Installation", "Data", "Other"
+INSTALLATION, DATA, INTEGRATIONS = "Installation", "Data", "Integrations"
 #: Exit code of a command that was stopped by Ctrl-C, as shells have it.
 INTERRUPTED = 130
 
@@ -35,7 +35,7 @@ class Command(NamedTuple):
 
     target: str
     help: str
-    section: str = FURTHER
+    section: str = INTEGRATIONS
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, Command] = {
     "dashboard": Command(
         "detent.cli.dashboard:dashboard",
         "Open the dashboard with a login link that works once, within a minute.",
+        RUNNING,
     ),
     "submit": Command(
         "detent.cli.submit:submit",
@@ -281,6 +282,7 @@ COMMANDS: Mapping[str, Command] = {
     "demo": Command(
         "detent.cli.demo:demo",
         "Run a demo: a question, a budget, a failing resource, a killed worker and a review.",
+        RUNNING,
     ),
     "mcp": Command(
         "detent.cli.mcp:mcp", "Serve operations as MCP tools on standard input and output."

@@ -77,7 +77,10 @@ def print_text(text: str) -> None:
 
 def print_result(facts: Mapping[str, Any], sentence: str, as_json: bool) -> None:
     """Print what a command has done: JSON for a program, a sentence for a person."""
-    print_json(facts) if as_json else print_text(sentence)
+    if as_json:
+        print_json(facts)
+    else:
+        print_text(sentence)
 
 
 def print_note(text: str) -> None:

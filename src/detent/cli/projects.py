@@ -34,7 +34,7 @@ def create(name: str, as_json: bool) -> None:
     """Create a project; needed only if intake.projects_locked is set."""
     with connect() as detent:
         made = detent.call("create_project", name=name)
-    output.print_json(made) if as_json else output.print_text(made["name"])
+    output.print_result(made, made["name"], as_json)
 
 
 @projects.command()

@@ -79,7 +79,10 @@ def put(
             labels=pairs_from(labels, "--label") or None,
             **fields,
         )
-    output.print_json(made) if as_json else _table([made])
+    if as_json:
+        output.print_json(made)
+    else:
+        _table([made])
 
 
 def _print_done(_: str, done: Mapping[str, Any]) -> None:

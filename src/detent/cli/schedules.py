@@ -93,11 +93,17 @@ def put(
     about = payload_from(payload, assignments) or None
     with connect() as detent:
         made = detent.call("put_schedule", every_s=every_s, payload=about, **fields)
-    output.print_json(made) if as_json else _table([made])
+    if as_json:
+        output.print_json(made)
+    else:
+        _table([made])
 
 
 def _print_done(_: str, done: Mapping[str, Any]) -> None:
-    output.print_text(done["task_id"]) if "task_id" in done else _table([done])
+    if "task_id" in done:
+        output.print_text(done["task_id"])
+    else:
+        _table([done])
 
 
 add_verb(

@@ -32,4 +32,4 @@ def end(session_id: str, as_json: bool) -> None:
     """End a session; the browser must sign in again."""
     with connect() as detent:
         done = detent.call("end_session", session_id=session_id)
-    output.print_json(done) if as_json else output.print_text(f"{session_id}: ended")
+    output.print_result(done, f"{session_id}: ended", as_json)

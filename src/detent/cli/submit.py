@@ -42,12 +42,17 @@ TRANSIENT_BLOCKS = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 @click.option("--project", help="The project of the task.")
 @click.option("--title", default="", help="A title for people.")
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
-@click.option("--lifecycle", default="review", show_default=True, help="review or board.")
+@click.option(
+    "--lifecycle",
+    default="review",
+    show_default=True,
+    help="review (a person accepts the work) or board.",
+)
 @click.option(
     "--depends-on",
     multiple=True,
     metavar="TASK",
-    help="Start after this task has ended; may be repeated.",
+    help="Start after this task has succeeded; may be repeated.",
 )
 @click.option("--budget", "max_budget_usd", help="The budget in dollars.")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
@@ -100,7 +105,7 @@ def submit(
             **fields,
         )
         if not wait:
-            output.print_json(made) if as_json else output.print_text(made["id"])
+            output.print_result(made, made["id"], as_json)
             return
         task = wait_for(detent, made["id"], as_json)
         _report(detent, task, as_json)

@@ -71,11 +71,13 @@ def act_on_many(
     elif not ids:
         output.print_text("No task matches the filter.")
     else:
-        for answer in done if what.ids else ():
-            print_outcome(answer, as_json=False)
+        if what.ids:
+            for answer in done:
+                print_outcome(answer, as_json=False)
         output.print_text(f"{verb}: {len(done)} done, {len(refused)} refused.")
-    for each in () if as_json else refused:
-        output.print_note(f"{each['id']}: {each['message']} [{each['code']}]")
+    if not as_json:
+        for each in refused:
+            output.print_note(f"{each['id']}: {each['message']} [{each['code']}]")
     if refused:
         sys.exit(1)
 

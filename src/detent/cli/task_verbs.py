@@ -49,7 +49,14 @@ def verb_command(name: str, help_text: str, *options: Callable[[Any], Any]) -> c
     made: Any = output.json_option(selection_options(command))
     for option in options:
         made = option(made)
-    return click.command(name, help=help_text)(made)
+    return click.command(name, help=f"{help_text}\n\n{_selection_help(name)}")(made)
+
+
+def _selection_help(name: str) -> str:
+    given = (
+        "Give task ids, or options that select tasks; with options, you confirm the number first."
+    )
+    return f"{given} A single id may be a job without a task." if name in JOB_VERBS else given
 
 
 run = verb_command("run", "Queue tasks, or run failed tasks again.")

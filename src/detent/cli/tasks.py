@@ -38,7 +38,12 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
 @click.option("--id", "id", help="The id of the task; generated if omitted.")
 @click.option("--project", help="The project of the task.")
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
-@click.option("--lifecycle", default="board", show_default=True, help="board or review.")
+@click.option(
+    "--lifecycle",
+    default="board",
+    show_default=True,
+    help="board, or review (a person accepts the work).",
+)
 @click.option(
     "--set",
     "assignments",
@@ -58,7 +63,7 @@ def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **f
             payload=payload_from(payload, assignments),
             **fields,
         )
-    output.print_json(made) if as_json else output.print_text(made["id"])
+    output.print_result(made, made["id"], as_json)
 
 
 @tasks.command("set")

@@ -59,7 +59,7 @@ def create(
             project=project,
             expires_in_s=lifetime_s,
         )
-    output.print_json(made) if as_json else output.print_text(made["token"])
+    output.print_result(made, made["token"], as_json)
 
 
 @tokens.command()
@@ -69,4 +69,4 @@ def revoke(name: str, as_json: bool) -> None:
     """Revoke a token and end its browser sessions immediately."""
     with connect() as detent:
         done = detent.call("revoke_token", name=name)
-    output.print_json(done) if as_json else output.print_text(f"{name}: revoked")
+    output.print_result(done, f"{name}: revoked", as_json)

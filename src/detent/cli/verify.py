@@ -84,9 +84,8 @@ def rebuild(as_json: bool) -> None:
     with open_core(loaded) as core:
         require_stopped(loaded.settings, core.store)
         count = integrity.rebuild(core.store, core.engine.lifetimes.lease_us)
-        (output.print_note if as_json else output.print_text)(
-            f"Rewrote all rows from {count} events."
-        )
+        print_line = output.print_note if as_json else output.print_text
+        print_line(f"Rewrote all rows from {count} events.")
         with _progress(core) as progress:
             verdict = verify(core.store, progress=progress)
     report(verdict, as_json)
