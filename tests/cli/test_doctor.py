@@ -152,7 +152,7 @@ def with_worker(data: Path, keeper: bool = True, **fields: Any) -> None:
 
 def test_work_that_a_worker_can_do(run: Run, data: Path, store: SqliteStore) -> None:
     with_worker(data)
-    assert "1 queued, a worker has the intent of each" in run("doctor").stdout
+    assert "1 queued, none without a worker" in run("doctor").stdout
 
 
 def test_work_that_no_worker_can_do(run: Run, data: Path, store: SqliteStore) -> None:

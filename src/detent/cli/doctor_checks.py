@@ -268,6 +268,4 @@ def work(view: Reading, settings: Settings) -> Iterator[Finding]:
         remedy = f"Start a worker with it: set [intents.{first}] in detent.toml, or use --app."
         yield Finding("work", False, what, remedy)
     if not left:
-        yield Finding(
-            "work", True, f"{sum(waiting.values())} queued, a worker has the intent of each"
-        )
+        yield Finding("work", True, f"{sum(waiting.values())} queued, none without a worker")

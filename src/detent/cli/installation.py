@@ -109,7 +109,11 @@ def get(name: str | None, as_json: bool) -> None:
         if name not in values:
             from detent.errors import NotFound
 
-            raise NotFound(f"The state has no value {name!r}.", known=sorted(values))
+            raise NotFound(
+                f"The state has no value {name!r}.",
+                known=sorted(values),
+                hint="`detent state get` lists all values.",
+            )
         output.print_json(values[name])
     elif as_json:
         output.print_json(values)
