@@ -21,7 +21,7 @@ from detent.kernel.world import World
 
 JOB = LIFECYCLES["job"]
 NOW_US = 1_700_000_000_000_000
-SOMEBODY = c.Actor("bench")
+PERSON = c.Actor("bench")
 JOBS = 2_000
 MOVES = (
     *("job_created", "job_running", "job_waiting", "wait_completed", "job_running"),
@@ -77,7 +77,7 @@ def log(count: int = JOBS) -> list[list[Record]]:
     for number in range(count):
         stream = []
         for command in life(f"j{number}"):
-            draft = decide(world, command, NOW_US, SOMEBODY)
+            draft = decide(world, command, NOW_US, PERSON)
             world.merge(draft, draft.records)
             stream += draft.records
         streams.append(stream)
@@ -140,28 +140,28 @@ def _costs(count: int) -> dict[str, float]:
 
 def _decide(world: World, commands: tuple[c.Command, ...]) -> None:
     for command in commands:
-        draft = decide(world, command, NOW_US, SOMEBODY)
+        draft = decide(world, command, NOW_US, PERSON)
         world.merge(draft, draft.records)
 
 
 BENCHMARKS = (
     Benchmark(
         "kernel.fold",
-        "how many events does one core fold?",
+        "Events that one core folds.",
         "events/s",
         folding,
         (Aim(1_000_000),),
     ),
     Benchmark(
         "kernel.walk",
-        "the same five-state walk as other state machines, how much faster?",
+        "Transitions through five states, and the same in other state machine libraries.",
         "transitions/s",
         walking,
         tuple(Aim(20, peer, own) for own in OWN for peer in PEERS),
     ),
     Benchmark(
         "kernel.decide",
-        "what does a bare job cost in the kernel alone?",
+        "CPU time of a bare job in the kernel alone.",
         "µs/job",
         deciding,
         less_is_better=True,

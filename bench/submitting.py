@@ -10,7 +10,7 @@ import psycopg
 
 from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.installations import STORES, installation
-from bench.jobs import PAYLOAD, SOMEBODY, directory
+from bench.jobs import PAYLOAD, PERSON, directory
 from bench.jobs_postgres import database
 from detent.engine import Ask
 from detent.ids import new_id
@@ -39,7 +39,7 @@ def single(kind: str, count: int) -> float:
         for _ in range(count):
             each = job()
             begun = time.perf_counter()
-            core.engine.do(each, SOMEBODY, fresh=True)
+            core.engine.do(each, PERSON, fresh=True)
             took.append(time.perf_counter() - begun)
     return statistics.median(took) * 1e6
 
@@ -105,7 +105,7 @@ def concurrent(kind: str, count: int) -> float:
 
 def _repeat(core: Core, count: int) -> None:
     for _ in range(count):
-        core.engine.do(job(), SOMEBODY, fresh=True)
+        core.engine.do(job(), PERSON, fresh=True)
 
 
 def bulk(kind: str, count: int) -> float:
@@ -114,7 +114,7 @@ def bulk(kind: str, count: int) -> float:
         begun = time.perf_counter()
         for begin in range(0, count, IN_BULK):
             size = min(IN_BULK, count - begin)
-            core.engine.ask([Ask(job(), SOMEBODY, fresh=True) for _ in range(size)], bulk=True)
+            core.engine.ask([Ask(job(), PERSON, fresh=True) for _ in range(size)], bulk=True)
         return count / (time.perf_counter() - begun)
 
 
@@ -131,7 +131,7 @@ BENCHMARKS = (
     *(
         Benchmark(
             f"submit-{kind}",
-            "One durable submit, asked alone, beside one bare synchronous commit.",
+            "One durable submission, and one bare synchronous commit.",
             "µs, median",
             partial(singles, kind),
             (Aim(1 / 1.5, "bare commit"),),
@@ -141,7 +141,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "submit-many",
-        f"Durable submits: {IN_BULK:,} in one call, and {CALLERS} callers that wait for each.",
+        f"Durable submissions: {IN_BULK:,} in one call, and {CALLERS} concurrent callers.",
         "jobs/s",
         many,
         rivals=False,

@@ -1,25 +1,174 @@
-"""`detent db`: clock, schema, backup, restore, trim and move."""
+"""Commands on the data: verify, rebuild, the clock, the schema, trim and move."""
 
 import json
-import shutil
-import threading
+import os
+import socket
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
-from click.testing import Result
 
+from detent import server_file
 from detent.clock import HostClock
 from detent.engine import Engine
 from detent.kernel import commands as c
-from detent.store.sqlite import SqliteStore, backup
+from detent.store.sqlite import SqliteStore
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
-from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
-from tests.cli.databases import alter, opened, worker_row
+from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
+from tests.cli.conftest import Run
+from tests.cli.databases import alter, opened
 
-Run = Callable[..., Result]
+
+def differences(run: Run, *options: str) -> list[dict[str, Any]]:
+    found = json.loads(run("verify", "--json", *options, code=1).stdout)["differences"]
+    assert found
+    return list(found)
+
+
+# ---- verify ------------------------------------------------------------------------------------
+
+
+def test_verify_seals_and_says_where_the_chain_stands(run: Run, data: Path, job: str) -> None:
+    verdict = json.loads(run("verify", "--json").stdout)
+    assert verdict["differences"] == []
+    assert verdict["timers_checked"] is True
+    assert verdict["anchor"]["position"] == verdict["position"] == verdict["events"] > 0
+    assert verdict["anchor"]["chain"] in run("verify").stdout
+
+
+def test_verify_names_the_row_that_was_changed(run: Run, data: Path, job: str) -> None:
+    alter(data / "detent.db", f"UPDATE jobs SET fence = 7 WHERE id = '{job}'")
+    (found,) = differences(run)
+    assert (found["stream"], found["what"], found["field"]) == (job, "job", "fence")
+    assert (found["log"], found["row"]) == (1, 7)
+    shown = run("verify", code=1).stdout
+    assert job in shown
+    assert "fence" in shown
+
+
+def test_verify_names_the_range_whose_data_was_changed(run: Run, data: Path, job: str) -> None:
+    run("verify")
+    alter(
+        data / "detent.db",
+        "UPDATE events SET data = replace(data, 'secret', 'public') WHERE position = 1",
+        "UPDATE jobs SET payload = replace(payload, 'secret', 'public')",
+    )
+    (found,) = differences(run)
+    assert (found["what"], found["field"]) == ("seal", "chain")
+
+
+def test_verify_finds_a_deadline_that_is_gone(run: Run, data: Path) -> None:
+    with opened(data) as store:
+        submit_job(Engine(store), options={"job_timeout_ms": 60_000})
+    run("verify")
+    alter(data / "detent.db", "DELETE FROM deadlines")
+    assert {each["what"] for each in differences(run)} == {"deadline"}
+
+
+def test_an_anchor_finds_a_cut_tail(run: Run, data: Path, job: str, tmp_path: Path) -> None:
+    anchor = str(tmp_path / "anchor.json")
+    run("db", "backup", "early.db")
+    with opened(data) as store:
+        submit_job(Engine(store))
+    run("verify", "--write-anchor", anchor)
+    run("verify", "--anchor", anchor)
+    run("db", "restore", "early.db")
+    run("verify")
+    (found,) = differences(run, "--anchor", anchor)
+    assert found["field"] == "anchor"
+
+
+def test_a_long_log_shows_progress_beside_the_answer(
+    run: Run, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("verify").stderr == ""
+    monkeypatch.setattr("detent.cli.verify.NOTE_EVERY", 5)
+    result = run("verify", "--json")
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["chain", "fold"]
+    assert json.loads(result.stdout)["differences"] == []
+
+
+def test_deleted_seals_are_named_with_what_to_do(run: Run, data: Path, job: str) -> None:
+    run("verify")
+    alter(
+        data / "detent.db",
+        "DELETE FROM seals",
+        "UPDATE events SET actor = 'eve' WHERE position = 2",
+    )
+    run("verify", "--write-anchor", "anchor.json", code=1)
+    assert not Path("anchor.json").exists()
+    shown = run("verify", code=1).stdout
+    assert "removed" in shown
+    assert "--accept-unsealed" in shown
+    assert "Clean" not in shown
+    (found,) = json.loads(run("verify", "--json", code=1).stdout)["unsealed"]
+    assert found["what"] == "removed"
+    assert "Clean" in run("verify", "--accept-unsealed").stdout
+
+
+def test_no_anchor_is_written_of_what_is_wrong(run: Run, data: Path, job: str) -> None:
+    alter(data / "detent.db", "UPDATE jobs SET fence = 7")
+    run("verify", "--write-anchor", "anchor.json", code=1)
+    assert not Path("anchor.json").exists()
+
+
+def test_an_anchor_that_cannot_be_written_is_said(run: Run, job: str) -> None:
+    assert "cannot be written" in run("verify", "--write-anchor", "no/where", code=2).stderr
+
+
+def test_what_is_no_anchor_is_refused(run: Run, job: str) -> None:
+    Path("anchor.json").write_text("{}")
+    assert "is not an anchor file" in run("verify", "--anchor", "anchor.json", code=2).stderr
+
+
+# ---- rebuild -----------------------------------------------------------------------------------
+
+
+def test_rebuild_repairs_rows(run: Run, data: Path, job: str) -> None:
+    with opened(data) as store:
+        before = picture(store)
+    alter(data / "detent.db", "UPDATE jobs SET fence = 7", "DELETE FROM tasks", "DELETE FROM queue")
+    run("verify", code=1)
+    assert "Clean" in run("rebuild").stdout
+    with opened(data) as store:
+        assert picture(store) == before
+
+
+def worker_row(data: Path, **fields: Any) -> None:
+    with opened(data) as store, store.write() as tx:
+        row = {"host": socket.gethostname(), "pid": os.getpid(), "seen_at": tx.now(), **fields}
+        tx.put_rows("workers", {"w1": row})
+
+
+def gateway_file(data: Path) -> None:
+    process = psutil.Process()
+    server = {
+        "url": "http://127.0.0.1:1",
+        "pid": process.pid,
+        "began": server_file.began(process.pid),
+    }
+    (data / "server.json").write_text(json.dumps(server))
+
+
+@pytest.mark.parametrize("command", [("rebuild",), ("db", "restore", "b.db")])
+@pytest.mark.parametrize("live", [worker_row, gateway_file])
+def test_what_is_in_use_is_left_alone(
+    run: Run, data: Path, job: str, command: tuple[str, ...], live: Callable[[Path], None]
+) -> None:
+    run("db", "backup", "b.db")
+    live(data)
+    assert "is in use by" in run(*command, code=1).stderr
+
+
+@pytest.mark.parametrize("gone", [{"pid": 2**22 + 1}, {"host": "elsewhere", "seen_at": 1}])
+def test_a_worker_that_is_gone_hinders_nobody(
+    run: Run, data: Path, job: str, gone: dict[str, Any]
+) -> None:
+    worker_row(data, **gone)
+    run("rebuild")
 
 
 # ---- the clock ---------------------------------------------------------------------------------
@@ -58,6 +207,7 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0005_settled",
         "0006_lanes",
         "0007_reservations",
+        "0008_limits",
     ]
     assert not (data / "detent.db").exists()
     assert "Created" in run("db", "init").stdout
@@ -77,149 +227,6 @@ def test_the_printed_statements_make_the_same_database(run: Run, data: Path) -> 
     with opened(data) as store:
         submit_job(Engine(store))
     run("verify")
-
-
-# ---- copies ------------------------------------------------------------------------------------
-
-
-def test_a_backup_under_load_is_whole(run: Run, data: Path, job: str) -> None:
-    """In a backup that is taken during writes, rows and log agree."""
-    with opened(data) as store:
-        enough, stop = threading.Event(), threading.Event()
-
-        def write() -> None:
-            engine = Engine(store)
-            while not stop.is_set():
-                submit_task(engine)
-                complete(engine, claim_one(engine))
-                enough.set()
-
-        writing = threading.Thread(target=write)
-        writing.start()
-        try:
-            assert enough.wait(60)
-            for number in range(3):
-                run("db", "backup", f"{number}.db")
-        finally:
-            stop.set()
-            writing.join()
-        with store.read() as view:
-            end = view.head()
-    for number in range(3):
-        assert Path(f"{number}.db").stat().st_mode & 0o077 == 0
-        run("db", "restore", f"{number}.db")
-        verdict = json.loads(run("verify", "--json").stdout)
-        assert 0 < verdict["position"] <= end
-
-
-def test_a_restore_brings_back_what_was_and_keeps_what_is(run: Run, data: Path, job: str) -> None:
-    with opened(data) as store:
-        before = picture(store)
-    run("db", "backup", "b.db")
-    with opened(data) as store:
-        do(Engine(store), c.DeleteJob(job))
-        after = picture(store)
-    run("db", "restore", "b.db")
-    with opened(data) as store:
-        assert picture(store) == before
-    kept = SqliteStore(data / "detent.db.before-restore-1")
-    assert picture(kept) == after
-    kept.close()
-    assert sorted(each.name for each in data.iterdir() if "restor" in each.name) == [
-        "detent.db.before-restore-1",
-        "detent.db.before-restore-1.lock",
-    ]
-
-
-def test_evidence_comes_along_if_it_is_wanted_and_is_named_if_not(
-    run: Run, data: Path, job: str
-) -> None:
-    assert "evidence files" not in run("db", "backup", "none.db").stdout
-    with opened(data) as store:
-        kept = store.blobs.put(BytesIO(b"seen"))
-    assert "Not copied: 1 evidence files." in run("db", "backup", "bare.db").stdout
-    copied = json.loads(run("db", "backup", "b.db", "--with-blobs", "--json").stdout)
-    assert (copied["blobs"], copied["blobs_left"]) == (1, 0)
-    again = run("db", "backup", "c.db", "--with-blobs").stdout
-    assert "Copied 1 evidence files to" in again
-    Path("c.db").unlink()
-    assert "exists already" in run("db", "backup", "c.db", "--with-blobs", code=1).stderr
-    shutil.rmtree(data / "blobs")
-    assert "Restored b.db and 1 evidence files." in run("db", "restore", "b.db").stdout
-    with opened(data) as store:
-        assert b"".join(store.blobs.read(kept.sha256)) == b"seen"
-
-
-def test_a_damaged_file_of_evidence_is_not_put_back(run: Run, data: Path, job: str) -> None:
-    with opened(data) as store:
-        kept = store.blobs.put(BytesIO(b"seen"))
-    run("db", "backup", "b.db", "--with-blobs")
-    (Path("b.db.blobs") / kept.sha256[:2] / kept.sha256[2:]).write_bytes(b"else")
-    assert "its bytes are others" in run("db", "restore", "b.db", code=70).stderr
-
-
-def test_a_copy_says_how_far_it_is(data: Path, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backup, "PAGES", 4)
-    reported: list[tuple[str, int, int]] = []
-    backup.back_up(data / "detent.db", data / "b.db", lambda *each: reported.append(each))
-    whats, ats, totals = zip(*reported, strict=True)
-    assert set(whats) == {"database"}
-    assert len(ats) > 2
-    assert list(ats) == sorted(set(ats))
-    assert set(totals) == {ats[-1]}
-
-
-def test_a_damaged_database_can_be_replaced(run: Run, data: Path, job: str) -> None:
-    run("db", "backup", "b.db")
-    (data / "detent.db").write_bytes(b"no database at all" * 1_000)
-    run("verify", code=7)
-    run("db", "restore", "b.db")
-    run("verify")
-
-
-def foreign(file: Path) -> None:
-    alter(file, "PRAGMA application_id = 1")
-
-
-def newer(file: Path) -> None:
-    alter(file, "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)")
-
-
-def damaged(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[8_192:16_384] = bytes(8_192)
-    file.write_bytes(content)
-
-
-def logged(file: Path) -> None:
-    file.with_name(f"{file.name}-wal").write_bytes(b"x")
-
-
-@pytest.mark.parametrize("spoil", [foreign, newer, damaged, logged])
-def test_what_is_no_whole_backup_is_refused(
-    run: Run, data: Path, job: str, spoil: Callable[[Path], None]
-) -> None:
-    run("db", "backup", "b.db")
-    spoil(Path("b.db"))
-    with opened(data) as store:
-        before = picture(store)
-    refused = run("db", "restore", "b.db", code=1 if spoil is logged else 7)
-    assert "b.db" in refused.stderr
-    with opened(data) as store:
-        assert picture(store) == before
-    assert not (data / "detent.db.before-restore-1").exists()
-
-
-def test_a_backup_replaces_no_file(run: Run, job: str) -> None:
-    Path("b.db").write_text("mine")
-    assert "is there already" in run("db", "backup", "b.db", code=1).stderr
-    assert Path("b.db").read_text() == "mine"
-
-
-def test_nothing_is_backed_up_or_restored_from_nothing(run: Run, data: Path) -> None:
-    assert "There is no database" in run("db", "backup", "b.db", code=1).stderr
-    assert "The file b.db does not exist." in run("db", "restore", "b.db", code=1).stderr
-    assert not data.exists()
 
 
 # ---- trim --------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_answer_examples_fit_their_shapes(document: Json) -> None:
 
 def fits(operation: Operation, answer: Any) -> bool:
     """Whether the answer has its declared shape, and no field beside it."""
-    checked = TypeAdapter(operation.answer).validate_python(answer, strict=True)
+    checked = TypeAdapter(operation.response).validate_python(answer, strict=True)
     return bool(json.loads(json.dumps(checked)) == answer)
 
 
@@ -158,7 +158,8 @@ def busy(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
     owner.post("/api/pause", json={"intent": "review"})
     owner.put("/api/webhooks/board", json={"url": "https://example.org/hook"})
     owner.post("/api/webhooks/board/test")
-    return {"task_id": task_id, "job_id": claimed.job.id, "run_id": run_id, "name": "board"}
+    ids = {"task_id": task_id, "job_id": claimed.job.id, "run_id": run_id}
+    return {**ids, "part": task_id[-8:], "name": "board"}
 
 
 #: A run's own door is tried by a run.

@@ -10,7 +10,7 @@ from detent.operations.registry import OWNER
 from detent.settings import Settings
 from tests.integrations.receiver import Receiver
 
-SOMEBODY = c.Actor("person")
+PERSON = c.Actor("person")
 SETTINGS = Settings(webhooks_allow=("127.0.0.0/8",))
 
 
@@ -25,7 +25,7 @@ def listed(core: Core) -> dict[str, Any]:
 
 def submit(core: Core, task_id: str, **more: Any) -> None:
     fields = {"project": "p", "lifecycle": "review", "intent": "dig", "source": "cli", **more}
-    core.engine.do(c.SubmitTask(task_id, **fields), SOMEBODY)
+    core.engine.do(c.SubmitTask(task_id, **fields), PERSON)
 
 
 def said(receiver: Receiver) -> list[str]:

@@ -17,7 +17,7 @@ from detent.store.memory import MemoryStore
 from detent.testing.clock import VirtualClock
 from verification.notion.notion_server import NotionServer
 
-SOMEBODY = c.Actor("person")
+PERSON = c.Actor("person")
 
 
 class World:
@@ -73,12 +73,12 @@ class World:
 
     def submit(self, task_id: str, **more: Any) -> None:
         fields = {"project": "p", "lifecycle": "board", "intent": "dig", "source": "cli", **more}
-        self.core.engine.do(c.SubmitTask(task_id, **fields), SOMEBODY)
+        self.core.engine.do(c.SubmitTask(task_id, **fields), PERSON)
 
     def complete(self) -> str:
         (claimed,) = self.core.engine.claim(ClaimAsk("w", "nonce", 1))
         run = claimed.job.run_id or ""
-        self.core.engine.do(c.CompleteRun(claimed.grant, run, None, 0), SOMEBODY)
+        self.core.engine.do(c.CompleteRun(claimed.grant, run, None, 0), PERSON)
         return run
 
     def set_state(self, **values: Any) -> None:

@@ -20,7 +20,7 @@ from detent.integrations.traces import Traces
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from tests.integrations.hooks import SOMEBODY, put, said, submit
+from tests.integrations.hooks import PERSON, put, said, submit
 from tests.integrations.notion_world import World
 from tests.integrations.receiver import Receiver
 from verification.notion.notion_server import Reply
@@ -53,15 +53,15 @@ def claim(core: Core) -> tuple[c.Grant, str]:
 def story(core: Core, name: str) -> None:
     """A task that fails, is opened again and is done."""
     fail_twice(core, name)
-    core.engine.do(c.RetryTask(name), SOMEBODY)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    core.engine.do(c.RetryTask(name), PERSON)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
 
 
 def fail_twice(core: Core, name: str) -> None:
     submit(core, name, queue=True, options={"retry": {"retries": 0}})
-    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
-    core.engine.do(c.RetryTask(name), SOMEBODY)
-    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), PERSON)
+    core.engine.do(c.RetryTask(name), PERSON)
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), PERSON)
 
 
 # ---- metrics -----------------------------------------------------------------------------------
@@ -84,8 +84,8 @@ def test_metrics_count_each_event_once_although_counting_fails(
     """At any event, of the batch or of the beginning of a stream that the batch goes on with."""
     fail_twice(core, "old")
     after = feed.head(core.store)
-    core.engine.do(c.RetryTask("old"), SOMEBODY)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    core.engine.do(c.RetryTask("old"), PERSON)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     story(core, "new")
     undisturbed, tail = counted(core, after)
     decode = Failing(transitions._decode, 0)
@@ -249,8 +249,8 @@ def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
         webhook_dispatcher, function, Failing(getattr(webhook_dispatcher, function), 1, after=after)
     )
     with pytest.raises(Unavailable):
-        dispatcher.pass_once()
-    dispatcher.pass_once()
+        dispatcher.run_once()
+    dispatcher.run_once()
     assert said(receiver) == ["task_created t", "task_queued t", "job_created t-j1"]
     assert len({*receiver.ids}) == 3
 
@@ -262,8 +262,8 @@ def test_a_webhook_sends_again_what_was_not_noted_as_sent(
     submit(core, "t", queue=True)
     monkeypatch.setattr(dispatcher, "_delivered", Failing(dispatcher._delivered, 2))
     with pytest.raises(Unavailable):
-        dispatcher.pass_once()
-    dispatcher.pass_once()
+        dispatcher.run_once()
+    dispatcher.run_once()
     assert list(dict.fromkeys(said(receiver))) == [
         "task_created t",
         "task_queued t",

@@ -16,7 +16,7 @@ from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
-from detent.integrations.metrics import MAX_NAMES, Metrics, Standing
+from detent.integrations.metrics import MAX_NAMES, Metrics, StoreCollector
 from detent.keeper.keeper import Duty, Keeper
 from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
@@ -33,7 +33,7 @@ from detent.worker.failures import NetworkError
 from detent.worker.run_context import Run
 from tests.gateway.installation import DEADLINE_S, until
 
-SOMEBODY = c.Actor("person")
+PERSON = c.Actor("person")
 ALERTS = Path(__file__).parents[2] / "deploy" / "prometheus" / "alerts.yml"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -72,7 +72,7 @@ def observed(core: Core) -> Metrics:
 
 def submit(core: Core, task_id: str = "t", **more: Any) -> None:
     command = c.SubmitTask(task_id, "p", "board", "dig", "cli", queue=True, **more)
-    core.engine.do(command, SOMEBODY)
+    core.engine.do(command, PERSON)
 
 
 def claim(core: Core) -> c.Grant:
@@ -130,9 +130,9 @@ def test_the_same_family_for_tasks_jobs_and_runs(core: Core, clock: VirtualClock
     clock.advance(seconds=2)
     grant = claim(core)
     run = f"{grant.job_id}-r1"
-    core.engine.do(c.ChargeRun(grant, run, 2_500_000), SOMEBODY)
+    core.engine.do(c.ChargeRun(grant, run, 2_500_000), PERSON)
     clock.advance(seconds=3)
-    core.engine.do(c.CompleteRun(grant, run, None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, run, None, 0), PERSON)
     samples = read(observed(core))
     for level, source, target in (
         ("task", "none", "inbox"),
@@ -164,8 +164,8 @@ def test_a_dismissed_subtask_is_counted_once_for_its_tree(core: Core) -> None:
     claim(core)
     for child, parent in (("middle", "top"), ("low", "middle")):
         submit(core, child, parent_id=parent)
-    core.engine.do(c.CancelTask("low"), SOMEBODY)
-    core.engine.do(c.DismissSubtask("low"), SOMEBODY)
+    core.engine.do(c.CancelTask("low"), PERSON)
+    core.engine.do(c.DismissSubtask("low"), PERSON)
     samples = read(observed(core))
     assert value(samples, "detent_subtasks_dismissed_total", intent="dig") == 1
 
@@ -192,14 +192,14 @@ def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
 def _ask(command: c.Command) -> Any:
     from detent.engine import Ask
 
-    return Ask(command, SOMEBODY)
+    return Ask(command, PERSON)
 
 
 def test_a_stream_met_in_its_middle_is_known_from_its_beginning(core: Core) -> None:
     submit(core)
     grant = claim(core)
     seen = feed.head(core.store)
-    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), PERSON)
     made = Metrics(core)
     made.observe(feed.read(core.store, seen))
     samples = read(made)
@@ -233,7 +233,7 @@ def test_being_watched_costs_a_bounded_share(core: Core, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("detent.integrations.metrics.time.monotonic", lambda: now[0])
     monkeypatch.setattr("detent.integrations.metrics.by_state", slow)
-    standing = Standing(core, list)
+    standing = StoreCollector(core, list)
     for _ in range(100):
         list(standing.collect())
         now[0] += 1.0
@@ -243,7 +243,7 @@ def test_being_watched_costs_a_bounded_share(core: Core, monkeypatch: pytest.Mon
 def test_names_beyond_the_bound_are_counted_together(core: Core) -> None:
     for number in range(MAX_NAMES + 5):
         command = c.SubmitJob(f"j{number}", "p", f"intent{number}")
-        core.engine.do(command, SOMEBODY)
+        core.engine.do(command, PERSON)
     samples = read(observed(core))
     made = [key for key in samples if key[0] == "job_state_transitions_total"]
     assert len(made) == MAX_NAMES + 1
@@ -255,7 +255,7 @@ def test_the_keeper_counts_its_passes(core: Core) -> None:
     keeper = Keeper(core, "k", [Duty("note", 0, lambda _: 0)])
     metrics = Metrics(core, keeper.passes)
     assert value(read(metrics), "detent_keeper_elected") == 0
-    keeper.pass_once()
+    keeper.run_once()
     assert value(read(Metrics(core, keeper.passes)), "detent_keeper_elected") == 1
     assert value(read(metrics), "detent_keeper_passes_total", duty="note") == 1
 

@@ -13,7 +13,7 @@ from detent.integrations import notion_sync as syncing
 from detent.integrations.notion_api import LONGEST_PAUSE_S, MAX_TRIES, Uncertain
 from detent.integrations.notion_sync import Synced
 from detent.kernel import commands as c
-from tests.integrations.notion_world import SOMEBODY, World
+from tests.integrations.notion_world import PERSON, World
 from verification.notion.notion_server import Reply
 
 
@@ -87,12 +87,12 @@ def test_only_changes_are_written_and_a_page_is_made_once(world: World) -> None:
 def test_the_page_of_a_parent_follows_a_dismissal(world: World) -> None:
     world.submit("p", queue=True)
     world.submit("c", parent_id="p")
-    world.core.engine.do(c.CancelTask("c"), SOMEBODY)
+    world.core.engine.do(c.CancelTask("c"), PERSON)
     world.complete()
     world.run()
     row = world.rows("tasks")["p"]
     assert (row["State"], row["Blocked by"]) == ("blocked", "subtasks")
-    world.core.engine.do(c.DismissSubtask("c"), SOMEBODY)
+    world.core.engine.do(c.DismissSubtask("c"), PERSON)
     assert world.run() == Synced(updated=1)
     row = world.rows("tasks")["p"]
     assert (row["State"], row["Blocked by"]) == ("done", None)
@@ -114,7 +114,7 @@ def test_what_is_deleted_goes_into_the_trash(world: World) -> None:
     world.submit("t1", queue=True)
     world.complete()
     world.run()
-    world.core.engine.do(c.DeleteTask("t1", "not wanted"), SOMEBODY)
+    world.core.engine.do(c.DeleteTask("t1", "not wanted"), PERSON)
     assert world.run().trashed >= 1
     assert world.rows("tasks") == {}
 
@@ -124,7 +124,7 @@ def test_a_page_that_somebody_trashed_stays_there(world: World) -> None:
     world.run()
     (page,) = world.server.pages.values()
     page.in_trash = True
-    world.core.engine.do(c.QueueTask("t1"), SOMEBODY)
+    world.core.engine.do(c.QueueTask("t1"), PERSON)
     assert world.run() == Synced()
     assert world.run() == Synced()
     assert len(world.server.pages) == 1
@@ -137,7 +137,7 @@ def test_a_database_that_somebody_deleted_is_made_anew(world: World) -> None:
     world.server.databases.clear()
     world.submit("t2")
     assert world.run().failed == 1
-    world.core.engine.do(c.QueueTask("t2"), SOMEBODY)
+    world.core.engine.do(c.QueueTask("t2"), PERSON)
     assert world.run().created == 1
     assert "t2" in world.rows("tasks")
 
@@ -146,8 +146,8 @@ def test_a_page_that_is_refused_stops_no_other(world: World, caplog: Any) -> Non
     world.submit("t1")
     world.submit("t2")
     world.run()
-    world.core.engine.do(c.QueueTask("t1"), SOMEBODY)
-    world.core.engine.do(c.QueueTask("t2"), SOMEBODY)
+    world.core.engine.do(c.QueueTask("t1"), PERSON)
+    world.core.engine.do(c.QueueTask("t2"), PERSON)
     refusal = {"object": "error", "code": "validation_error", "message": "No."}
     world.server.answers.append(Reply(400, refusal))
     assert world.run() == Synced(updated=1, failed=1)
@@ -159,7 +159,7 @@ def test_long_texts_are_cut_to_what_notion_takes(world: World, length: int) -> N
     world.submit("t1", queue=True, payload="x" * length, options={"retry": {"retries": 0}})
     (claimed,) = world.core.engine.claim(ClaimAsk("w", "nonce", 1))
     failed = c.FailRun(claimed.grant, claimed.job.run_id or "", "error", "y" * length, 1)
-    world.core.engine.do(failed, SOMEBODY)
+    world.core.engine.do(failed, PERSON)
     assert world.run().failed == 0
     (run,) = world.rows("runs").values()
     assert run["Error"] == "y" * min(length, 40_000)
@@ -203,7 +203,7 @@ def test_it_never_waits_for_ever(world: World) -> None:
 def test_what_is_safe_to_repeat_is_repeated(world: World) -> None:
     world.submit("t1")
     world.run()
-    world.core.engine.do(c.QueueTask("t1"), SOMEBODY)
+    world.core.engine.do(c.QueueTask("t1"), PERSON)
     world.server.answers.extend([Reply(502, {}), Reply(409, {"code": "conflict_error"})])
     world.slept.clear()
     assert world.run().updated == 1
@@ -245,7 +245,7 @@ def story(world: World) -> Iterator[None]:
     world.set_state(health="ok")
     yield
     world.complete()
-    world.core.engine.do(c.CancelTask("t2", "not wanted"), SOMEBODY)
+    world.core.engine.do(c.CancelTask("t2", "not wanted"), PERSON)
     yield
 
 

@@ -16,7 +16,7 @@ from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.store_url import open_store
 from tests.gateway.installation import until
-from tests.integrations.notion_world import SOMEBODY, World
+from tests.integrations.notion_world import PERSON, World
 from verification.notion.notion_server import NotionServer, serving
 
 
@@ -40,7 +40,7 @@ def test_it_runs_by_itself_over_a_real_connection(tmp_path: Path) -> None:
         core = Core(store, Engine(store), settings, {"dig": {}})
         keeper = NotionKeeper(core, "here")
         keeper.start()
-        core.engine.do(c.SubmitTask("t1", "p", "board", "dig", "cli"), SOMEBODY)
+        core.engine.do(c.SubmitTask("t1", "p", "board", "dig", "cli"), PERSON)
         until(lambda: len(server.rows("detent tasks")) == 1)
         keeper.stop()
         with store.read() as view:
@@ -53,9 +53,9 @@ def test_another_process_that_took_over_is_left_alone() -> None:
     keeper = NotionKeeper(world.core, "here", world.sync().notion)
     world.submit("t1")
     taken = {"name": "elsewhere", "until": 1 << 60}
-    assert keeper.office.take() is not None
+    assert keeper.election.acquire() is not None
     world.set_state(notion=taken)
-    keeper.office._until = 0
+    keeper.election._until = 0
     assert not keeper.work(0)
     assert world.server.asked == []
 
@@ -64,15 +64,15 @@ def test_what_another_process_has_written_meanwhile_is_not_written_again() -> No
     world = World()
     keeper = NotionKeeper(world.core, "here", world.sync().notion)
     world.submit("t1")
-    assert keeper.errand.pass_once() is False
-    keeper.office._until = 0  # it was stopped, and its term is over
+    assert keeper.service.run_once() is False
+    keeper.election._until = 0  # it was stopped, and its term is over
     world.set_state(notion=None)
     other = NotionKeeper(world.core, "elsewhere", world.sync().notion)
     world.submit("t2")
-    other.errand.pass_once()
-    other.office.resign()
-    world.core.engine.do(c.QueueTask("t2"), SOMEBODY)
-    keeper.errand.pass_once()
+    other.service.run_once()
+    other.election.resign()
+    world.core.engine.do(c.QueueTask("t2"), PERSON)
+    keeper.service.run_once()
     assert set(world.rows("tasks")) == {"t1", "t2"}
     assert len(world.server.pages) == len({*world.rows("tasks")})
 
@@ -83,7 +83,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: NotionServer, 
     for name in ("store_data_dir", "notion_token", "notion_parent", "notion_url"):
         monkeypatch.setenv(f"DETENT_{name.upper()}", getattr(settings, name))
     store = open_store(settings.url)
-    Engine(store).do(c.SubmitTask("t1", "p", "board", "dig", "cli"), SOMEBODY)
+    Engine(store).do(c.SubmitTask("t1", "p", "board", "dig", "cli"), PERSON)
     store.close()
 
 

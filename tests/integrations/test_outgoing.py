@@ -35,7 +35,7 @@ def test_a_private_address_is_refused_unless_allowed(core: Core, receiver: Recei
     put(core, receiver)
     core.settings = Settings()  # the setting was changed since
     submit(core, "t")
-    Dispatcher(core, "here").pass_once()
+    Dispatcher(core, "here").run_once()
     assert receiver.received == []
     assert "not a public address" in listed(core)["error"]
 
@@ -231,7 +231,7 @@ def test_a_redirect_is_not_followed(core: Core, receiver: Receiver, dispatcher: 
     put(core, receiver)
     receiver.answers = [(302, {"Location": receiver.url + "/else"}, b"")]
     submit(core, "t")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert [each.path for each in receiver.received] == ["/hook"]
     assert "redirects are not followed" in listed(core)["error"]
 
@@ -245,7 +245,7 @@ def test_an_endless_answer_is_cut(receiver: Receiver) -> None:
 def test_nobody_there_is_a_failure_like_others(core: Core, dispatcher: Dispatcher) -> None:
     ops.put_webhook(core, OWNER, name="chat", url="http://127.0.0.1:1/")
     submit(core, "t")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert listed(core)["error"].startswith("no answer: ConnectError")
 
 
@@ -255,7 +255,7 @@ def test_the_environment_names_no_proxy(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     put(core, receiver)
     submit(core, "t")
-    Dispatcher(core, "here").pass_once()
+    Dispatcher(core, "here").run_once()
     assert len(receiver.received) == 1
 
 
@@ -314,7 +314,7 @@ def test_a_token_of_one_project_has_told_of_that_project_alone(
         ops.rotate_webhook_key(core, theirs, name="all")
     submit(core, "a")
     submit(core, "b", project="q")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     came = [(each.path, json.loads(each.body)["subject"]) for each in receiver.received]
     assert came == [("/hook", "a"), ("/hook", "b"), ("/hook/mine", "b")]
 

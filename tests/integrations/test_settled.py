@@ -6,7 +6,7 @@ from detent.engine.claims import ClaimAsk
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from tests.integrations.hooks import SOMEBODY, put, submit
+from tests.integrations.hooks import PERSON, put, submit
 from tests.integrations.receiver import Receiver
 
 
@@ -19,11 +19,11 @@ def test_a_dismissal_is_told_by_its_parent(
     grant, run = claimed.grant, claimed.job.run_id or ""
     for child in ("c", "d"):
         submit(core, child, parent_id="p")
-        core.engine.do(c.CancelTask(child), SOMEBODY)
+        core.engine.do(c.CancelTask(child), PERSON)
     needs, detail = ("task:d",), {"outcomes": True}
-    core.engine.do(c.SuspendRun(grant, run, "w", "subtasks", needs, detail=detail), SOMEBODY)
-    core.engine.do(c.DismissSubtask("c", "not <needed>"), SOMEBODY)
-    dispatcher.pass_once()
+    core.engine.do(c.SuspendRun(grant, run, "w", "subtasks", needs, detail=detail), PERSON)
+    core.engine.do(c.DismissSubtask("c", "not <needed>"), PERSON)
+    dispatcher.run_once()
     assert [json.loads(each.body)["text"] for each in receiver.received] == [
         "*p* has dealt with the failure of its subtask d (p, project p)",
         "*p* no longer waits for its subtask c, which was dismissed: not &lt;needed&gt; "

@@ -16,7 +16,7 @@ from detent.integrations.traces import Traces, exporter_from_environment
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.testing.clock import VirtualClock
-from tests.integrations.hooks import SOMEBODY, submit
+from tests.integrations.hooks import PERSON, submit
 from tests.integrations.receiver import Receiver
 
 
@@ -46,7 +46,7 @@ def kept() -> Kept:
 def traces(core: Core, kept: Kept) -> Traces:
     """Traces that have seen the log so far."""
     made = Traces(core, "here", kept)
-    made.errand.pass_once()
+    made.service.run_once()
     return made
 
 
@@ -75,8 +75,8 @@ def test_a_task_is_a_trace_and_its_runs_are_spans(
     clock.advance(seconds=2)
     grant, run = claim(core)
     clock.advance(seconds=3)
-    core.engine.do(c.CompleteRun(grant, run, None, 0), SOMEBODY)
-    traces.errand.pass_once()
+    core.engine.do(c.CompleteRun(grant, run, None, 0), PERSON)
+    traces.service.run_once()
     spans = named(kept)
     whole, one = spans["t"], spans[run]
     assert (whole.name, one.name) == ("task dig", "run dig")
@@ -97,11 +97,11 @@ def test_a_retry_is_linked_to_the_run_before_it(
 ) -> None:
     submit(core, "t", lifecycle="board", queue=True)
     grant, first = claim(core)
-    core.engine.do(c.FailRun(grant, first, "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(grant, first, "error", "it broke", 1), PERSON)
     clock.advance(seconds=60)
     grant, second = claim(core)
-    core.engine.do(c.CompleteRun(grant, second, None, 0), SOMEBODY)
-    traces.errand.pass_once()
+    core.engine.do(c.CompleteRun(grant, second, None, 0), PERSON)
+    traces.service.run_once()
     spans = named(kept)
     assert spans[first].links == ()
     (link,) = spans[second].links
@@ -118,11 +118,11 @@ def test_a_run_after_a_wait_is_linked_to_the_one_that_slept(
     submit(core, "t", queue=True)
     grant, first = claim(core)
     asked = c.SuspendRun(grant, first, "ask", "question", detail={"text": "Which?"})
-    core.engine.do(asked, SOMEBODY)
-    core.engine.do(c.AnswerTask("t", "this"), SOMEBODY)
+    core.engine.do(asked, PERSON)
+    core.engine.do(c.AnswerTask("t", "this"), PERSON)
     grant, second = claim(core)
-    core.engine.do(c.CompleteRun(grant, second, None, 0), SOMEBODY)
-    traces.errand.pass_once()
+    core.engine.do(c.CompleteRun(grant, second, None, 0), PERSON)
+    traces.service.run_once()
     spans = named(kept)
     assert attribute(spans[first], "detent.outcome") == "suspended"
     assert attribute(spans[first], "detent.wait") == "ask"
@@ -136,12 +136,12 @@ def test_a_task_that_is_opened_again_has_a_span_more_in_the_same_trace(
     core: Core, clock: VirtualClock, kept: Kept, traces: Traces
 ) -> None:
     submit(core, "t", queue=True, options={"retry": {"retries": 0}})
-    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), PERSON)
     clock.advance(seconds=100)
-    core.engine.do(c.RetryTask("t"), SOMEBODY)
+    core.engine.do(c.RetryTask("t"), PERSON)
     clock.advance(seconds=1)
-    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), SOMEBODY)
-    traces.errand.pass_once()
+    core.engine.do(c.FailRun(*claim(core), "error", "it broke", 1), PERSON)
+    traces.service.run_once()
     first, again = [span for span in kept.spans if span.name == "task dig"]
     assert again.parent == first.context
     assert again.context.span_id != first.context.span_id
@@ -154,8 +154,8 @@ def test_a_subtask_is_a_trace_of_its_own_with_a_link(
     submit(core, "parent")
     submit(core, "child", parent_id="parent")
     for task in ("child", "parent"):
-        core.engine.do(c.CancelTask(task, "enough"), SOMEBODY)
-    traces.errand.pass_once()
+        core.engine.do(c.CancelTask(task, "enough"), PERSON)
+    traces.service.run_once()
     spans = named(kept)
     (link,) = spans["child"].links
     assert link.context == spans["parent"].context
@@ -163,9 +163,9 @@ def test_a_subtask_is_a_trace_of_its_own_with_a_link(
 
 
 def test_a_job_alone_is_a_trace_too(core: Core, kept: Kept, traces: Traces) -> None:
-    core.engine.do(c.SubmitJob("j", "p", "dig"), SOMEBODY)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
-    traces.errand.pass_once()
+    core.engine.do(c.SubmitJob("j", "p", "dig"), PERSON)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
+    traces.service.run_once()
     run, job = kept.spans
     assert run.parent == job.context
     assert job.name == "job dig"
@@ -173,24 +173,24 @@ def test_a_job_alone_is_a_trace_too(core: Core, kept: Kept, traces: Traces) -> N
 
 def test_it_begins_with_what_is_new_and_goes_on_after_a_restart(core: Core, kept: Kept) -> None:
     submit(core, "old", lifecycle="board", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
-    Traces(core, "here", kept).errand.pass_once()
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
+    Traces(core, "here", kept).service.run_once()
     submit(core, "new", lifecycle="board", queue=True)
     grant, run = claim(core)
-    Traces(core, "here", kept).errand.pass_once()
-    core.engine.do(c.CompleteRun(grant, run, None, 0), SOMEBODY)
-    Traces(core, "here", kept).errand.pass_once()
+    Traces(core, "here", kept).service.run_once()
+    core.engine.do(c.CompleteRun(grant, run, None, 0), PERSON)
+    Traces(core, "here", kept).service.run_once()
     assert sorted(named(kept)) == sorted(["new", run])
 
 
 def test_what_could_not_be_exported_is_told_again(core: Core, kept: Kept, traces: Traces) -> None:
     submit(core, "t", lifecycle="board", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     kept.broken = True
     with pytest.raises(Unavailable):
-        traces.errand.pass_once()
+        traces.service.run_once()
     kept.broken = False
-    traces.errand.pass_once()
+    traces.service.run_once()
     assert len(kept.spans) == 2
     assert all((span.end_time or 0) >= (span.start_time or 0) for span in kept.spans)
 
@@ -204,10 +204,10 @@ def test_the_environment_says_where_to(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
     monkeypatch.setenv("OTEL_SERVICE_NAME", "detent-here")
     traces = Traces(core, "here")
-    traces.errand.pass_once()
+    traces.service.run_once()
     submit(core, "t", lifecycle="board", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
-    traces.errand.pass_once()
+    core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
+    traces.service.run_once()
     traces._exporter.shutdown()
     (came,) = receiver.received
     assert came.path == "/hook/v1/traces"
@@ -224,11 +224,11 @@ def test_a_sampler_of_the_environment_decides_for_whole_traces(
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "traceidratio")
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
     traces = Traces(core, "here", kept)
-    traces.errand.pass_once()
+    traces.service.run_once()
     for number in range(40):
         submit(core, f"t{number}", lifecycle="board", queue=True)
-        core.engine.do(c.CompleteRun(*claim(core), None, 0), SOMEBODY)
-    traces.errand.pass_once()
+        core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
+    traces.service.run_once()
     counts: dict[int, int] = {}
     for span in kept.spans:
         counts[span.context.trace_id] = counts.get(span.context.trace_id, 0) + 1

@@ -25,7 +25,7 @@ from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from tests.gateway.installation import DEADLINE_S, until
-from tests.integrations.hooks import SETTINGS, SOMEBODY, listed, put, said, submit
+from tests.integrations.hooks import PERSON, SETTINGS, listed, put, said, submit
 from tests.integrations.receiver import Receiver
 
 # ---- what arrives ----------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def test_an_event_arrives_as_a_signed_cloudevent(receiver: Receiver) -> None:
     key = put(core, receiver)["key"]
     submit(core, "t1", title="Grüße")
     dispatcher = Dispatcher(core, "here")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     (came,) = receiver.received
     assert (came.path, came.headers["host"]) == ("/hook", f"127.0.0.1:{receiver.server_port}")
     assert came.headers["content-type"] == "application/cloudevents+json; charset=utf-8"
@@ -59,7 +59,7 @@ def test_a_changed_body_or_a_foreign_key_does_not_pass(receiver: Receiver) -> No
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     key = put(core, receiver)["key"]
     submit(core, "t1")
-    Dispatcher(core, "here").pass_once()
+    Dispatcher(core, "here").run_once()
     (came,) = receiver.received
     for wrong, body in ((ops.new_key(), came.body), (key, came.body + b" ")):
         with pytest.raises(Exception, match="No matching signature"):
@@ -72,7 +72,7 @@ def test_a_webhook_begins_with_what_happens_next(
     submit(core, "old")
     put(core, receiver)
     submit(core, "new")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert said(receiver) == ["task_created new"]
 
 
@@ -81,7 +81,7 @@ def test_an_event_that_is_too_long_comes_without_what_it_says(
 ) -> None:
     put(core, receiver)
     submit(core, "t", payload="x" * 100_000)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     event = json.loads(receiver.received[0].body)
     assert (event["data"]["data"], event["data"]["cut"]) == (None, True)
     assert event["data"]["stream"] == "t"
@@ -107,7 +107,7 @@ def test_filters(
     put(core, receiver, **wanted)
     submit(core, "a", queue=True)
     submit(core, "b", queue=True, project="q", intent="cut")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert said(receiver) == expected
 
 
@@ -125,16 +125,16 @@ def test_for_people_only_what_needs_a_person(
     submit(core, "a", queue=True, title="<b>Ship & go</b>")
     detail = {"text": "Which branch <here>?", "options": ["x", "y"]}
     grant, run = claim(core, "a")
-    core.engine.do(c.SuspendRun(grant, run, "ask", "question", detail=detail), SOMEBODY)
+    core.engine.do(c.SuspendRun(grant, run, "ask", "question", detail=detail), PERSON)
     submit(core, "b", queue=True)
-    core.engine.do(c.CompleteRun(*claim(core, "b"), None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(*claim(core, "b"), None, 0), PERSON)
     submit(core, "c", queue=True, options={"retry": {"retries": 0}})
-    core.engine.do(c.FailRun(*claim(core, "c"), "error", "it broke", 1), SOMEBODY)
+    core.engine.do(c.FailRun(*claim(core, "c"), "error", "it broke", 1), PERSON)
     for job_id, kind in (("j", "question"), ("k", "signal")):  # jobs without a task
-        core.engine.do(c.SubmitJob(job_id, "p", "dig"), SOMEBODY)
+        core.engine.do(c.SubmitJob(job_id, "p", "dig"), PERSON)
         (held,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
-        core.engine.do(c.SuspendRun(held.grant, f"{job_id}-r1", "w", kind, detail=detail), SOMEBODY)
-    dispatcher.pass_once()
+        core.engine.do(c.SuspendRun(held.grant, f"{job_id}-r1", "w", kind, detail=detail), PERSON)
+    dispatcher.run_once()
     assert [json.loads(each.body)["text"] for each in receiver.received] == [
         "*&lt;b&gt;Ship &amp; go&lt;/b&gt;* asks: Which branch &lt;here&gt;? [x, y] (a, project p)",
         "*b* is ready for review (b, project p)",
@@ -153,19 +153,19 @@ def test_a_failure_is_tried_again_later_under_the_same_id(
     put(core, receiver)
     receiver.answers = [500, 503]
     submit(core, "t")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     (waits,) = ops.list_deliveries(core, OWNER, name="chat")["items"]
     assert (waits["state"], waits["attempts"], waits["error"]) == (
         "pending",
         1,
         "it answered 500: ",
     )
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert len(receiver.received) == 1
     clock.advance(seconds=RETRIES_S[0])
-    dispatcher.pass_once()
+    dispatcher.run_once()
     clock.advance(seconds=RETRIES_S[1])
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert len(receiver.received) == 3
     assert len(set(receiver.ids)) == 1
     assert listed(core)["delivered"] == 1
@@ -179,15 +179,15 @@ def test_after_the_last_try_it_is_dead_and_can_be_revived(
     receiver.answers = [500] * tries
     submit(core, "t")
     for _ in range(tries + 3):
-        dispatcher.pass_once()
+        dispatcher.run_once()
         clock.advance(seconds=86_400)
     assert len(receiver.received) == tries
     assert (listed(core)["dead"], listed(core)["pending"]) == (1, 0)
     submit(core, "next")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert said(receiver)[-1] == "task_created next"
     assert ops.replay_webhook(core, OWNER, name="chat", dead=True)["revived"] == 1
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert said(receiver)[-1] == "task_created t"
     assert listed(core)["dead"] == 0
 
@@ -199,11 +199,11 @@ def test_what_belongs_to_one_task_arrives_in_order(
     receiver.answers = [500]
     submit(core, "a", queue=True)
     submit(core, "b", queue=True)
-    dispatcher.pass_once()
-    dispatcher.pass_once()
+    dispatcher.run_once()
+    dispatcher.run_once()
     assert said(receiver) == ["task_created a", "task_created b", "task_queued b"]
     clock.advance(seconds=RETRIES_S[0])
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert said(receiver)[3:] == ["task_created a", "task_queued a"]
 
 
@@ -213,12 +213,12 @@ def test_a_receiver_says_when_to_come_again(
     put(core, receiver)
     receiver.answers = [(429, {"Retry-After": "900"}, b"")]
     submit(core, "t")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     clock.advance(seconds=899)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert len(receiver.received) == 1
     clock.advance(seconds=1)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert len(receiver.received) == 2
 
 
@@ -228,13 +228,13 @@ def test_a_receiver_that_is_gone_is_asked_no_more(
     put(core, receiver)
     receiver.answers = [410]
     submit(core, "t")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert listed(core)["paused"]
     clock.advance(seconds=86_400)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert len(receiver.received) == 1
     put(core, receiver)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert len(receiver.received) == 2
 
 
@@ -254,10 +254,10 @@ def test_killed_between_sending_and_noting_it_is_sent_again_under_the_same_id(
     with monkeypatch.context() as dying:
         dying.setattr(Dispatcher, "_delivered", die)
         with pytest.raises(Killed):
-            Dispatcher(core, "here").pass_once()
+            Dispatcher(core, "here").run_once()
     assert listed(core)["pending"] == 1
-    Dispatcher(core, "here").pass_once()
-    Dispatcher(core, "here").pass_once()
+    Dispatcher(core, "here").run_once()
+    Dispatcher(core, "here").run_once()
     assert said(receiver) == ["task_created t"] * 2
     assert len(set(receiver.ids)) == 1
 
@@ -303,9 +303,9 @@ def test_killed_before_the_outbox_is_written_nothing_is_lost_and_nothing_twice(
     with monkeypatch.context() as dying:
         dying.setattr("detent.store.memory.writer.Transaction.put_rows", die)
         with pytest.raises(Killed):
-            Dispatcher(core, "here").pass_once()
+            Dispatcher(core, "here").run_once()
     assert listed(core)["pending"] == 0
-    Dispatcher(core, "here").pass_once()
+    Dispatcher(core, "here").run_once()
     assert said(receiver) == ["task_created t"]
 
 
@@ -318,10 +318,10 @@ def test_a_replay_sends_again_from_a_position(
     put(core, receiver)
     for name in ("a", "b", "c"):
         submit(core, name)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     position = json.loads(receiver.received[0].body)["data"]["position"]
     ops.replay_webhook(core, OWNER, name="chat", after=position)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert said(receiver)[3:] == ["task_created b", "task_created c"]
     assert receiver.ids[3:] == receiver.ids[1:3]
 
@@ -337,12 +337,12 @@ def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -
     old = put(core, receiver)["key"]
     new = ops.rotate_webhook_key(core, OWNER, name="chat", overlap_s=60)["key"]
     submit(core, "a")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     for key in (old, new):
         Referee(key).verify(receiver.received[0].body, receiver.received[0].headers)
     clock.advance(seconds=61)
     submit(core, "b")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     Referee(new).verify(receiver.received[1].body, receiver.received[1].headers)
     with pytest.raises(Exception, match="No matching signature"):
         Referee(old).verify(receiver.received[1].body, receiver.received[1].headers)
@@ -362,7 +362,7 @@ def test_the_outbox_is_a_window_and_the_log_keeps_the_rest(
         dispatcher.fill(dispatcher._hooks()[0])
     assert listed(core)["pending"] == 5
     for _ in range(10):
-        dispatcher.pass_once()
+        dispatcher.run_once()
         clock.advance(seconds=5)
     assert sorted(set(said(receiver))) == [f"task_created t{number:02}" for number in range(20)]
 
@@ -371,13 +371,13 @@ def test_one_dispatcher_at_a_time(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
-    dispatcher.pass_once()
+    dispatcher.run_once()
     submit(core, "t")
-    Dispatcher(core, "elsewhere").pass_once()
+    Dispatcher(core, "elsewhere").run_once()
     assert receiver.received == []
     clock.advance(seconds=16)
-    Dispatcher(core, "elsewhere").pass_once()
-    dispatcher.pass_once()
+    Dispatcher(core, "elsewhere").run_once()
+    dispatcher.run_once()
     assert said(receiver) == ["task_created t"]
 
 
@@ -386,7 +386,7 @@ def test_a_test_arrives_and_leaves_no_trace(
 ) -> None:
     put(core, receiver)
     queued = ops.try_webhook(core, OWNER, name="chat")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     assert said(receiver) == ["test -"]
     assert receiver.ids == [queued["id"]]
     from_json(receiver.received[0].body)
@@ -400,7 +400,7 @@ def test_a_deleted_webhook_leaves_nothing(
     submit(core, "t")
     dispatcher.fill(dispatcher._hooks()[0])
     ops.delete_webhook(core, OWNER, name="chat")
-    dispatcher.pass_once()
+    dispatcher.run_once()
     with core.store.read() as view:
         assert (view.rows("webhooks"), view.outbox("webhook:chat", 10)) == ({}, [])
     assert receiver.received == []

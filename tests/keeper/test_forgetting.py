@@ -14,7 +14,7 @@ from detent.engine import Engine, Idempotency
 from detent.engine.claims import ClaimAsk
 from detent.errors import Misconfigured
 from detent.keeper import retention_sweep, run_directories, state_file
-from detent.keeper.run_directories import Directories, Sweep, Swept
+from detent.keeper.run_directories import RunDirectorySweeper, Sweep, Swept
 from detent.kernel import commands as c
 from detent.operations import installation, thresholds
 from detent.operations.context import Core
@@ -81,19 +81,19 @@ def sweep(core: Core, **options: Any) -> dict[str, int]:
 def test_all_that_goes_is_counted_however_many_batches_it_takes(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention_sweep, "MOST", 2)
+    monkeypatch.setattr(retention_sweep, "MAX_ROWS", 2)
     for number in range(4):
         done(core, f"task-{number}")
     clock.advance(seconds=31 * DAY_S)
-    assert retention_sweep.run_to_the_end(core, dry_run=True).work == 4
-    assert retention_sweep.run_to_the_end(core).work == 4
-    assert retention_sweep.run_to_the_end(core).work == 0
+    assert retention_sweep.run_all(core, dry_run=True).work == 4
+    assert retention_sweep.run_all(core).work == 4
+    assert retention_sweep.run_all(core).work == 0
 
 
 def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention_sweep, "MOST", 2)
+    monkeypatch.setattr(retention_sweep, "MAX_ROWS", 2)
     for number in range(5):
         done(core, f"task-{number}", fail=True, lifecycle="review")
         clock.advance(seconds=1)
@@ -113,21 +113,21 @@ def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
 def test_expired_keys_go(core: Core, clock: VirtualClock) -> None:
     key = Idempotency("p", "k", "digest")
     core.engine.do(c.SubmitJob("j", "p", "x"), PERSON, key=key)
-    assert retention_sweep.forget_keys(core) == 0
+    assert retention_sweep.delete_expired_keys(core) == 0
     clock.advance(seconds=8 * DAY_S)
-    assert retention_sweep.forget_keys(core, dry_run=True) == 1
+    assert retention_sweep.delete_expired_keys(core, dry_run=True) == 1
     assert retention_sweep.run(core) == 1
-    assert retention_sweep.forget_keys(core) == 0
+    assert retention_sweep.delete_expired_keys(core) == 0
 
 
 def test_blobs_go_when_nothing_names_them(core: Core, clock: VirtualClock) -> None:
     run_id = done(core, "t")
     kept = attach_evidence(core, OWNER, run_id, "a.log", BytesIO(b"kept"))["sha256"]
     loose = core.store.blobs.put(BytesIO(b"loose")).sha256
-    assert retention_sweep.forget_blobs(core, "")[0] == 0  # its event may be on the way
+    assert retention_sweep.delete_unused_blobs(core, "")[0] == 0  # its event may be on the way
     clock.advance(seconds=2 * DAY_S)
-    assert retention_sweep.forget_blobs(core, "", dry_run=True) == (1, 5, "")
-    assert retention_sweep.forget_blobs(core, "") == (1, 5, "")
+    assert retention_sweep.delete_unused_blobs(core, "", dry_run=True) == (1, 5, "")
+    assert retention_sweep.delete_unused_blobs(core, "") == (1, 5, "")
     assert core.store.blobs.size(loose) is None
     assert core.store.blobs.size(kept) == 4
     clock.advance(seconds=30 * DAY_S)
@@ -275,7 +275,7 @@ def test_a_sweep_that_fails_does_not_end_sweeping(
 
     monkeypatch.setattr(run_directories, "EVERY_S", 0.001)
     monkeypatch.setattr(Sweep, "run", run)
-    part = Directories(core, lambda *_: True)
+    part = RunDirectorySweeper(core, lambda *_: True)
     part.start()
     assert swept.wait(30)
     part.stop()

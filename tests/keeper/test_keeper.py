@@ -22,7 +22,7 @@ from detent.store.store_url import open_store
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
-SOMEBODY = c.Actor("person")
+PERSON = c.Actor("person")
 DAY_S = 86_400
 DUTY = Duty("note", 10_000, lambda _: 1)
 
@@ -42,7 +42,7 @@ def core(tmp_path: Path, clock: VirtualClock) -> Iterator[Core]:
 
 def submit(core: Core, task_id: str, lifecycle: str = "board", **more: object) -> None:
     command = c.SubmitTask(task_id, "p", lifecycle, "x", "cli", queue=True, **more)  # type: ignore[arg-type]
-    core.engine.do(command, SOMEBODY)
+    core.engine.do(command, PERSON)
 
 
 def claim(core: Core) -> c.Grant:
@@ -51,7 +51,7 @@ def claim(core: Core) -> c.Grant:
 
 
 def finish(core: Core, grant: c.Grant) -> None:
-    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), SOMEBODY)
+    core.engine.do(c.CompleteRun(grant, f"{grant.job_id}-r1", None, 0), PERSON)
 
 
 def task_state(core: Core, task_id: str) -> str:
@@ -71,15 +71,15 @@ def test_one_keeper_holds_office_until_it_resigns_or_falls_silent(
         return Keeper(core, name, [Duty("note", 0, note)])
 
     first, second = keeper("first"), keeper("second")
-    first.pass_once()
-    second.pass_once()
+    first.run_once()
+    second.run_once()
     assert done == ["first"]
     clock.advance(seconds=16)
-    second.pass_once()
-    first.pass_once()
+    second.run_once()
+    first.run_once()
     assert done == ["first", "second"]
     second.stop()
-    first.pass_once()
+    first.run_once()
     assert done == ["first", "second", "first"]
 
 
@@ -87,13 +87,13 @@ def test_an_election_with_a_fast_clock_holds_nobody_up(core: Core, clock: Virtua
     """The fast keeper is killed: the next one comes a term later, not when it is that late."""
     fast = Keeper(core, "fast", [])
     clock.advance(seconds=3_600)
-    fast.pass_once()
+    fast.run_once()
     clock.set(clock.now - 3_600_000_000)
     other = SqliteStore(core.store.url.removeprefix("sqlite://"), clock)
     second = Keeper(Core(other, Engine(other), core.settings), "second", [DUTY])
-    assert second.pass_once() == 0
+    assert second.run_once() == 0
     clock.advance(seconds=16)
-    assert second.pass_once() == 1
+    assert second.run_once() == 1
     other.close()
 
 
@@ -101,12 +101,12 @@ def test_after_a_reset_the_keeper_goes_on(core: Core, clock: VirtualClock) -> No
     clock.advance(seconds=3_600)
     submit(core, "t1")
     first, second = Keeper(core, "first", [DUTY]), Keeper(core, "second", [DUTY])
-    assert (first.pass_once(), second.pass_once()) == (1, 0)
+    assert (first.run_once(), second.run_once()) == (1, 0)
     clock.set(clock.now - 3_600_000_000)
     assert store_time.reset(core.store) == 3_600_000_000
-    assert (first.pass_once(), second.pass_once()) == (1, 0)
+    assert (first.run_once(), second.run_once()) == (1, 0)
     clock.advance(seconds=16)
-    assert (second.pass_once(), first.pass_once()) == (1, 0)
+    assert (second.run_once(), first.run_once()) == (1, 0)
 
 
 def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
@@ -114,7 +114,7 @@ def test_a_duty_that_is_refused_does_not_stop_the_others(core: Core) -> None:
         raise NotFound("nothing is there")
 
     keeper = Keeper(core, "k", [Duty("bad", 0, refused), Duty("good", 0, lambda _: 7)])
-    assert keeper.pass_once() == 7
+    assert keeper.run_once() == 7
 
 
 @pytest.mark.parametrize(("share", "pause_us"), [(None, 1_000_000), (0.05, 40_000_000)])
@@ -143,7 +143,7 @@ def test_a_lost_worker_gives_its_job_back(core: Core, clock: VirtualClock) -> No
 def test_a_retry_that_is_due_unblocks_its_task(core: Core, clock: VirtualClock) -> None:
     submit(core, "t")
     grant = claim(core)
-    core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), SOMEBODY)
+    core.engine.do(c.FailRun(grant, "t-j1-r1", "network", "no route"), PERSON)
     assert task_state(core, "t") == "blocked"
     assert unblocker.run(core) == 0
     clock.advance(seconds=31)
@@ -165,13 +165,13 @@ def test_what_has_ended_is_forgotten_in_its_time(
 ) -> None:
     submit(core, "t", lifecycle, options={"retry": {"max_attempts": 1}})
     if end == "cancelled":
-        core.engine.do(c.CancelTask("t"), SOMEBODY)
+        core.engine.do(c.CancelTask("t"), PERSON)
     else:
         grant = claim(core)
         if end == "done":
             finish(core, grant)
         else:
-            core.engine.do(c.FailRun(grant, "t-j1-r1", "error", "bad"), SOMEBODY)
+            core.engine.do(c.FailRun(grant, "t-j1-r1", "error", "bad"), PERSON)
     clock.advance(seconds=days * DAY_S - 60)
     assert retention_sweep.run(core) == 0
     clock.advance(seconds=120)

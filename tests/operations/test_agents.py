@@ -14,7 +14,7 @@ from detent import redaction
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS
-from detent.operations.run_reports import asked
+from detent.operations.run_reports import recorded_question
 from detent.operations.run_tokens import issue_run_token
 from tests.gateway.installation import Installation, installed
 from tests.operations.agent import Agent, at_work, submitted
@@ -105,7 +105,7 @@ def test_it_reads_its_task_with_comments_and_answers(
     assert [(each["question"], each["answer"]) for each in found["answers"]] == [("ask", "b")]
     assert found["budget"] == {"budget": 5.0, "spent": 0.0, "left": 5.0}
     assert found["round"] == 1
-    declared: Any = OPERATIONS["own_run"].answer
+    declared: Any = OPERATIONS["own_run"].response
     shape: TypeAdapter[Any] = TypeAdapter(declared)
     assert shape.validate_python(found, strict=True) == found
 
@@ -192,7 +192,7 @@ def test_a_question_is_kept_for_the_end_of_the_run(
     assert agent.post("/ask", **question).json()["outcome"] == "repeated"
     assert problem(agent.post("/ask", text="Another one?")) == (409, "already_asked")
     with gateway.core.store.read() as view:
-        assert asked(view, agent.claimed.job.id, agent.run_id) == question
+        assert recorded_question(view, agent.claimed.job.id, agent.run_id) == question
     assert owner.get(f"/api/tasks/{agent.task.id}").json()["state"] == "running"
 
 

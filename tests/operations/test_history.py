@@ -52,7 +52,7 @@ def test_a_time_is_a_moment_too() -> None:
     desk.ask("cancel_task", task_id=made)
     then = desk.ask("task_at", task_id=made, time=created)
     assert (then["task"]["state"], desk.state(made)) == ("pending", "cancelled")
-    with pytest.raises(NotFound, match="did not exist yet"):
+    with pytest.raises(NotFound, match="did not exist at that time"):
         desk.ask("task_at", task_id=made, time="2020-01-01T00:00:00Z")
     for wrong in ("yesterday", "2030-01-01T00:00:00"):
         with pytest.raises(Invalid):

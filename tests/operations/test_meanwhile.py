@@ -12,7 +12,7 @@ from detent.errors import Unauthorized
 from detent.kernel import commands as c
 from detent.operations import run_tokens, sessions, tokens
 from detent.operations.context import Core
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 from detent.operations.registry import OWNER, Caller, Scope
 from detent.settings import Settings
 from detent.store.port import Writing
@@ -60,9 +60,9 @@ def behind(cores: list[Core], postgres_url: str) -> Callable[..., Any]:
 
 
 def test_one_of_two_is_elected(cores: list[Core], behind: Callable[..., Any]) -> None:
-    one, two = (Office(core, "keeper", f"process {n}") for n, core in enumerate(cores))
-    assert behind(one._elect, two.take) is None
-    assert one.take() is not None
+    one, two = (LeaderElection(core, "keeper", f"process {n}") for n, core in enumerate(cores))
+    assert behind(one._elect, two.acquire) is None
+    assert one.acquire() is not None
 
 
 def test_a_code_is_exchanged_once(cores: list[Core], behind: Callable[..., Any]) -> None:
@@ -91,7 +91,7 @@ def test_a_token_that_is_revoked_does_not_come_back(
         assert tokens.digest_of(token) in tx.changing("tokens")
         tx.put_rows("tokens", {tokens.digest_of(token): None})
 
-    found = behind(revoke, lambda: run_tokens.counted(cores[1], caller, "writes", 100))
+    found = behind(revoke, lambda: run_tokens.count_request(cores[1], caller, "writes", 100))
     assert isinstance(found, Unauthorized)
     with cores[0].store.read() as view:
         assert view.rows("tokens") == {}

@@ -7,8 +7,10 @@ import pytest
 
 from detent.errors import Invalid, Misconfigured
 from detent.kernel import commands as c
-from detent.operations.limits import keep_limits, limits_from
+from detent.kernel import limit_commands as lc
+from detent.operations.limits import limits_from, save_limits
 from detent.operations.parameters import INPUTS
+from detent.operations.registry import OWNER
 from detent.submission.options import OPTIONS, checked_options
 from tests.operations.desk import Desk
 
@@ -62,7 +64,7 @@ def test_every_option_was_tried_and_is_documented() -> None:
 
 def test_an_unknown_option_is_refused_and_nothing_is_stored() -> None:
     desk = Desk()
-    with pytest.raises(Invalid, match=r"options\.shell is not known") as refused:
+    with pytest.raises(Invalid, match=r"options\.shell is not a known option") as refused:
         desk.submit(options={"shell": "rm"})
     assert "max_rounds" in refused.value.allowed
     assert desk.head() == 0
@@ -129,18 +131,22 @@ def limits(desk: Desk) -> dict[str, Any]:
 
 def test_the_file_wins_for_the_names_that_it_has() -> None:
     desk = Desk()
-    rows = {"intent:build": {"running": 9, "paused": True}, "project:p": {"running": 1}}
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    for command in (
+        lc.SetLimit("intent:build", running=9),
+        lc.SetPause("intent:build", in_file=True),
+        lc.SetLimit("project:p", running=1),
+    ):
+        desk.core.engine.do(command, OWNER.actor)
     desk.core.limits = limits_from(
         {"limits": {"intent:build": {"running": 2}, "key:k": {"rate": 3}}}
     )
-    keep_limits(desk.core)
+    save_limits(desk.core)
     kept = limits(desk)
     assert (kept["intent:build"]["running"], kept["intent:build"]["paused"]) == (2, False)
     assert (kept["key:k"]["rate"], kept["key:k"]["in_file"]) == (3, True)
     assert (kept["project:p"]["running"], kept["project:p"]["in_file"]) == (1, False)
     desk.core.limits = limits_from({"limits": {"intent:build": {"running": 3}}})
-    keep_limits(desk.core)
+    save_limits(desk.core)
     assert limits(desk).keys() == {"intent:build", "project:p"}
 
 
@@ -148,13 +154,13 @@ def test_a_pause_by_a_person_outlives_a_start_with_a_file() -> None:
     desk = Desk()
     in_file = {"limits": {"intent:build": {"running": 2}}}
     desk.core.limits = limits_from(in_file)
-    keep_limits(desk.core)
+    save_limits(desk.core)
     desk.ask("pause", intent="build", reason="broken")
-    keep_limits(desk.core)
+    save_limits(desk.core)
     kept = limits(desk)["intent:build"]
     assert (kept["running"], kept["paused"], kept["reason"]) == (2, True, "broken")
     desk.core.limits = {}
-    keep_limits(desk.core)
+    save_limits(desk.core)
     kept = limits(desk)["intent:build"]
     assert (kept["running"], kept["paused"], kept["in_file"]) == (None, True, False)
     desk.ask("resume", intent="build")
@@ -164,7 +170,7 @@ def test_a_pause_by_a_person_outlives_a_start_with_a_file() -> None:
 def test_limits_of_the_file_hold_the_claim() -> None:
     desk = Desk()
     desk.core.limits = limits_from({"limits": {"intent:build": {"running": 1}}})
-    keep_limits(desk.core)
+    save_limits(desk.core)
     for _ in range(3):
         desk.submit()
     assert len(desk.claims()) == 1

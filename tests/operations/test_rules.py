@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid, Refused
+from detent.kernel import limit_commands as lc
+from detent.kernel.commands import Actor
+from detent.views import utc
 from tests.operations.desk import Desk
 
 
@@ -79,7 +82,10 @@ def test_a_dependency_is_waited_for_and_named(desk: Desk) -> None:
     assert [each.job.task_id for each in desk.claims()] == [first]
     reason = desk.reasons(second)["dependency"]
     assert reason["detail"]["tasks"] == [{"id": first, "state": "running"}]
-    assert (reason["cleared_by"], "300 s" in reason["looks_again"]) == ("what it depends on", True)
+    assert (reason["cleared_by"], "300 s" in reason["looks_again"]) == (
+        "the tasks that it depends on",
+        True,
+    )
 
 
 def test_a_failed_dependency_says_what_to_run_again(desk: Desk) -> None:
@@ -117,8 +123,9 @@ def test_a_parent_waits_for_its_subtasks_and_names_them(desk: Desk) -> None:
 # ---- why, in the queue -----------------------------------------------------------------------
 
 
-def reasons_in_queue(desk: Desk, task_id: str, **rows: Any) -> dict[str, Any]:
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+def reasons_in_queue(desk: Desk, task_id: str, *commands: lc.LimitCommand) -> dict[str, Any]:
+    for command in commands:
+        desk.core.engine.do(command, Actor("anna"))
     return desk.reasons(task_id)
 
 
@@ -130,13 +137,22 @@ def test_why_nothing_takes_it(desk: Desk) -> None:
     worker = {"w": {"intents": ["build"], "seen_at": desk.clock.now}}
     desk.core.engine.within(lambda tx: tx.put_rows("workers", worker))
     assert desk.reasons(made)["queued"]["detail"] == {"intent": "build", "ahead": 1}
-    paused = reasons_in_queue(desk, made, **{"intent:build": {"paused": True}})
-    assert paused["paused"]["detail"] == {"limit": "intent:build"}
-    paused = reasons_in_queue(desk, made, **{"intent:build": None, "all": {"paused": True}})
-    assert paused["paused"]["detail"] == {"limit": "all"}
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", {"all": None}))
+    paused = reasons_in_queue(desk, made, lc.SetPause("intent:build", "no wood"))
+    said = {"paused_by": "anna", "paused_at": utc(desk.clock.now), "reason": "no wood"}
+    assert paused["paused"]["detail"] == {"limit": "intent:build", **said}
+    paused = reasons_in_queue(
+        desk, made, lc.EndPause("intent:build"), lc.SetPause("all", for_us=60_000_000)
+    )
+    until = utc(desk.clock.now + 60_000_000)
+    assert (paused["paused"]["detail"]["limit"], paused["paused"]["looks_again_at"]) == (
+        "all",
+        until,
+    )
+    paused = reasons_in_queue(desk, made, lc.EndPause("all"), lc.SetPause("all", in_file=True))
+    assert paused["paused"]["detail"]["paused_by"] == "config"
+    reasons_in_queue(desk, made, lc.EndPause("all"))
     desk.claims(1)
-    full = reasons_in_queue(desk, made, **{"intent:build": {"running": 1}})
+    full = reasons_in_queue(desk, made, lc.SetLimit("intent:build", running=1))
     assert full["limit"]["detail"] == {"limit": "intent:build", "most": 1, "running": 1}
 
 
@@ -148,8 +164,7 @@ def test_why_a_rate_or_a_key_holds_it_back(desk: Desk) -> None:
     desk.claims()
     assert desk.reasons(made)["limit"]["detail"]["limit"] == "key:saw"
     rated = desk.submit()
-    rows = {"intent:build": {"rate": 1, "per_s": 60}}
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    desk.core.engine.do(lc.SetLimit("intent:build", rate=1, per_s=60), Actor("anna"))
     assert len(desk.claims()) == 1
     last = desk.submit()
     assert desk.claims() == []
@@ -216,7 +231,14 @@ def test_only_an_option_is_an_answer(desk: Desk) -> None:
     with pytest.raises(Refused) as refused:
         desk.ask("answer_task", task_id=made, answer="c")
     assert (refused.value.code, refused.value.legal) == ("not_an_option", ("a", "b"))
+    assert "Its options are: a, b." in refused.value.message
     assert desk.task(made)["blocked_detail"]["options"] == ["a", "b"]
+
+
+def test_own_words_are_an_answer_where_the_asker_allows_them(desk: Desk) -> None:
+    made = ask(desk, detail={"other": True})
+    assert desk.ask("answer_task", task_id=made, answer="neither")["outcome"] == "answered"
+    assert desk.task(made)["answered"]["answer"] == "neither"
 
 
 def test_a_second_answer_hears_the_first(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """Schedules as operators keep them, and what the keeper makes of them meanwhile."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_keeper_fires_it(place: Place) -> None:
     place.clock.advance(seconds=60)
     assert duty.run(place.core) == 1
     (task,) = place.call("list_tasks")["items"]
-    assert (task["title"], task["payload"], task["source"]) == ("often", {"a": 1}, "heartbeat")
+    assert (task["title"], task["payload"], task["source"]) == ("often", {"a": 1}, "schedule")
     assert place.call("list_schedules")["items"][0]["last_task"] == task["id"]
 
 
@@ -134,3 +135,62 @@ def test_a_projects_token_keeps_to_its_project(place: Place) -> None:
     with pytest.raises(DetentError):
         place.call("put_schedule", OURS, name="theirs", intent="runQA", every_s=1)
     assert place.rows("schedules")["theirs"]["every_s"] == 60
+
+
+# ---- times that were predicted ---------------------------------------------------------------
+
+
+def predicted(place: Place, count: int) -> list[str]:
+    return list(place.call("next_times", name="often", count=count)["times"])
+
+
+def test_an_interval_fires_at_the_times_that_were_predicted(place: Place) -> None:
+    """However late a keeper comes, and whoever asks in between."""
+    place.call("put_schedule", name="often", intent="runQA", every_s=60, overlap="allow")
+    wanted = predicted(place, 6)
+    fired: list[str] = []
+    for step_s in (17, 44, 62, 59, 75, 50, 53):  # it looks at 17, 61, 123, 182, 257, 307 and 360
+        assert predicted(place, 1) == wanted[len(fired) : len(fired) + 1]
+        place.clock.advance(seconds=step_s)
+        if duty.run(place.core):
+            fired.append(place.call("list_schedules")["items"][0]["last_at"])
+    assert fired == wanted
+
+
+def test_a_pause_an_edit_and_an_unknown_first_time_move_no_time(place: Place) -> None:
+    made = place.call("put_schedule", name="often", intent="runQA", every_s=60)
+    wanted = predicted(place, 10)
+    assert wanted[0] == made["next_at"]
+    place.clock.advance(seconds=17)
+    place.call("pause_schedule", name="often")
+    assert predicted(place, 10) == wanted
+    place.clock.advance(seconds=17)
+    assert place.call("resume_schedule", name="often")["next_at"] == wanted[0]
+    edited = place.call("put_schedule", name="often", intent="review", every_s=60)
+    assert (edited["next_at"], edited["anchor_at"]) == (wanted[0], made["anchor_at"])
+    row = place.rows("schedules")["often"]
+    place.core.engine.within(
+        lambda tx: tx.put_rows("schedules", {"often": {**row, "next_at": None}})
+    )
+    assert duty.run(place.core) == 0
+    assert place.call("list_schedules")["items"][0]["next_at"] == wanted[0]
+
+
+def test_a_new_interval_counts_from_now(place: Place) -> None:
+    place.call("put_schedule", name="often", intent="runQA", every_s=60)
+    place.clock.advance(seconds=17)
+    made = place.call("put_schedule", name="often", intent="runQA", every_s=30)
+    assert made["next_at"] == "2027-01-15T08:00:47.000Z"
+
+
+def test_no_caller_says_that_a_schedule_sent_it(place: Place) -> None:
+    with pytest.raises(DetentError) as caught:
+        place.submit(source="schedule")
+    assert caught.value.details["field"] == "source"
+
+
+def test_a_schedule_needs_no_source_of_the_configuration(place: Place) -> None:
+    place.core.settings = replace(place.core.settings, intake_sources=("cli",))
+    place.call("put_schedule", name="often", intent="runQA", every_s=60)
+    place.clock.advance(seconds=60)
+    assert duty.run(place.core) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
-from detent.operations.leader_election import CURSORS, OFFICES
+from detent.operations.leader_election import CURSORS, LEADER_ROLES
 from tests.operations.installation import OURS, Place, placed
 
 
@@ -103,7 +103,7 @@ def test_values_are_set_read_and_removed(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*OFFICES, *CURSORS, "trimmed", "run_counts", "retention_cursors", "rate:intent:x"]
+    "name", [*LEADER_ROLES, *CURSORS, "trimmed", "run_counts", "retention_cursors", "rate:intent:x"]
 )
 def test_detents_own_values_are_not_set_by_hand(place: Place, name: str) -> None:
     with pytest.raises(DetentError) as caught:

@@ -51,7 +51,7 @@ def test_a_time_or_a_delay(given: str, meant: Delay) -> None:
     ],
 )
 def test_anything_else_is_refused_with_both_forms(given: str) -> None:
-    with pytest.raises(Invalid, match="not_before must be a time with its zone") as refused:
+    with pytest.raises(Invalid, match="not_before must be a time with a time zone") as refused:
         delay_from(given)
     assert (refused.value.field, len(refused.value.allowed)) == ("not_before", 2)
 

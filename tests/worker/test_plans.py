@@ -280,7 +280,7 @@ def test_what_does_nothing_without_a_plan_is_refused_without_one() -> None:
     app.plan("fixed", [{"name": "known"}])
     h = Harness(app)
     for options in ({"retry": {"retries": 0}}, {"critic": "x"}, None):
-        with pytest.raises(Invalid, match="plan is missing: the intent"):
+        with pytest.raises(Invalid, match="plan is missing: every submission of the intent"):
             h.submit("plan", options=options)
     rows = {name: intent.row().get("needs_plan", False) for name, intent in app.intents.items()}
     assert rows == {"plan": True, "known": False, "fixed": False}

@@ -15,7 +15,7 @@ from typing import Any
 
 from detent import failpoints
 from detent.clock import HostClock
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 from detent.service import Service, open_core, run_until_stopped
 from detent.settings import Loaded, Settings
 from verification.fault_injection import mutants
@@ -36,7 +36,7 @@ def play(request: Mapping[str, Any]) -> None:
     """Be that process until it is told to stop."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", force=True)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    Office.__init__.__defaults__ = (TERM_US,)
+    LeaderElection.__init__.__defaults__ = (TERM_US,)
     HostClock.__call__ = _jumping_clock  # type: ignore[method-assign, assignment]
     failpoints.arm(os.environ)
     for change in mutants.MUTANTS[mutant]() if (mutant := os.environ.get(mutants.VARIABLE)) else ():

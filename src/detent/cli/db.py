@@ -271,7 +271,7 @@ def move(url: str, as_json: bool) -> None:
     other files of runs stay in the data directory.
     """
     from detent.cli.processes_using_data import require_stopped
-    from detent.service import open_core
+    from detent.operations.opener import open_core
     from detent.store.store_url import is_postgres
 
     loaded = load()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from detent.cli.short_ids import ShortIds
 from detent.errors import Invalid, Misconfigured, NotFound, Unavailable
 from detent.http_requests import Request, Route, error_from, request_for
 from detent.server_file import read_live
@@ -43,7 +44,7 @@ def live_gateway(data_dir: Path) -> GatewayInfo | None:
         return None
 
 
-class Gateway:
+class Gateway(ShortIds):
     """Calls operations by name; each request has its own connection."""
 
     def __init__(self, server: GatewayInfo, token: str) -> None:
@@ -51,8 +52,7 @@ class Gateway:
         self._token = token
         self._host = urlsplit(server.url).netloc
 
-    def call(self, operation: str, /, **arguments: Any) -> Any:
-        """Call an operation and return its result; an error response is raised as its exception."""
+    def _call(self, operation: str, /, **arguments: Any) -> Any:
         content = self._response(request_for(self._route(operation), arguments))
         return json.loads(content) if content else None
 

@@ -26,13 +26,13 @@ def gc(dry_run: bool, as_json: bool) -> None:
     The settings in the section `retention` say how long each kind of data is kept. Only the run
     directories of this machine are deleted; each machine deletes its own.
     """
-    from detent.keeper.retention_sweep import run_to_the_end
+    from detent.keeper.retention_sweep import run_all
     from detent.keeper.run_directories import Sweep
-    from detent.service import open_core
+    from detent.operations.opener import open_core
     from detent.worker.workspaces import forget
 
     with open_core(load()) as core:
-        gone = run_to_the_end(core, dry_run=dry_run)._asdict()
+        gone = run_all(core, dry_run=dry_run)._asdict()
         swept = Sweep(core, forget, dry_run=dry_run).run()._asdict()
     found = {name: gone.get(name, 0) + swept.get(name, 0) for name in LABELS}
     if as_json:

@@ -1,8 +1,10 @@
 """Find the task, job or run that an id belongs to."""
 
+from itertools import product
 from typing import Any
 
 from detent.cli.connection import Connection
+from detent.cli.short_ids import ShortIds
 from detent.errors import DetentError, NotFound
 
 #: An operation, and its parameter that takes the id.
@@ -19,10 +21,14 @@ def call_first_match(detent: Connection, work_id: str, *lookups: Lookup, **argum
 def find_lookup(
     detent: Connection, work_id: str, *lookups: Lookup, **arguments: Any
 ) -> tuple[Lookup, Any]:
-    """The first operation that knows the id, and its result."""
-    for operation, parameter in lookups:
+    """The first operation that knows the id, and its result.
+
+    A complete id of any kind is found before a shortened one.
+    """
+    calls = (detent.exactly, detent.call) if isinstance(detent, ShortIds) else (detent.call,)
+    for call, (operation, parameter) in product(calls, lookups):
         try:
-            answer = detent.call(operation, **{parameter: work_id}, **arguments)
+            answer = call(operation, **{parameter: work_id}, **arguments)
         except DetentError as error:
             if error.code not in UNKNOWN_ID_CODES:
                 raise
@@ -35,3 +41,8 @@ def find_lookup(
         code=f"unknown_{kinds[0]}",
         hint=f"Check the id with {' or '.join(f'`detent {kind}s`' for kind in kinds)}.",
     )
+
+
+def whole_id(detent: Connection, kind: str, part: str) -> str:
+    """The complete id of a task, job or run."""
+    return detent.whole(kind, part) if isinstance(detent, ShortIds) else part

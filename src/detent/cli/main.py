@@ -7,18 +7,19 @@ that `detent --help` stays fast. This is why the table repeats the first sentenc
 import atexit
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.exceptions import NoSuchCommand
 
 from detent.cli import output
-from detent.errors import DetentError, Misconfigured
+from detent.errors import DetentError, Misconfigured, Refused
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -109,12 +110,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "pause": Command(
         "detent.cli.limits:pause",
-        "Pause an intent, a project or all work: no new work starts.",
+        "Pause an intent, a project, a concurrency key or all work: no new work starts.",
         ACTING,
     ),
     "unpause": Command(
         "detent.cli.limits:unpause",
-        "End the pause of an intent, of a project or of all work.",
+        "End the pause of an intent, of a project, of a concurrency key or of all work.",
         ACTING,
     ),
     "tasks": Command(
@@ -211,7 +212,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "limits": Command(
         "detent.cli.limits:limits",
-        "List pauses, concurrency limits and rate limits.",
+        "List pauses, concurrency limits and rate limits; now, or at an earlier time.",
         INSTALLATION,
     ),
     "tokens": Command(
@@ -327,6 +328,23 @@ class LazyGroup(click.Group):
             rows = [(name, each.help) for name, each in listed.items() if each.section == section]
             with formatter.section(section):
                 formatter.write_dl(rows)
+
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        """Run a command line. With --json, all errors are printed as JSON on stderr."""
+        given = sys.argv[1:] if args is None else list(args)
+        as_json = "--json" in takewhile(lambda each: each != "--", given)
+        output.json_errors.set(as_json)
+        if not as_json or not extra.get("standalone_mode", True):
+            return super().main(given, **extra)
+        try:
+            code = super().main(given, **{**extra, "standalone_mode": False})
+        except click.ClickException as error:
+            output.print_usage_error(error)
+            code = error.exit_code
+        except click.Abort:
+            output.print_error(Refused("The command was stopped before it did anything."))
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -41,7 +41,7 @@ def _import_server() -> Any:
     try:
         import anyio
 
-        from detent.integrations.mcp_server import Guest, serve_stdio
+        from detent.integrations.mcp_server import McpClient, serve_stdio
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f"The MCP server is not installed: the package {error.name} is missing.",
@@ -58,7 +58,7 @@ def _import_server() -> Any:
                 return await anyio.to_thread.run_sync(request)
 
         async def main() -> None:
-            await serve_stdio(Guest(call, frozenset(map(Scope, scopes))))
+            await serve_stdio(McpClient(call, frozenset(map(Scope, scopes))))
 
         one_at_a_time = anyio.Lock()
         anyio.run(main)

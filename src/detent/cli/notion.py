@@ -19,14 +19,14 @@ def notion() -> None:
 @output.json_option
 def sync(once: bool, as_json: bool) -> None:
     """Update Notion until Ctrl-C. A keeper does the same if Notion is configured."""
-    from detent.integrations.notion_sync import Elsewhere, NotionKeeper, Sync, Synced, connect
+    from detent.integrations.notion_sync import LeadershipLost, NotionKeeper, Sync, Synced, connect
     from detent.service import open_core, process_name
 
     loaded = load()
     with open_core(loaded) as core:
         keeper = NotionKeeper(core, process_name())
         running = Sync(core, connect(loaded.settings, keeper.rest), keeper.hold)
-        if keeper.office.take() is None:
+        if keeper.election.acquire() is None:
             raise Refused(
                 "Another process updates Notion already.",
                 hint="Wait until it ends, or stop it. A running keeper is such a process.",
@@ -39,11 +39,11 @@ def sync(once: bool, as_json: bool) -> None:
                     break
                 if done.complete:
                     time.sleep(loaded.settings.notion_interval_ms / 1_000)
-        except (KeyboardInterrupt, Elsewhere):
+        except (KeyboardInterrupt, LeadershipLost):
             pass
         finally:
             running.notion.close()
-            keeper.office.resign()
+            keeper.election.resign()
     _print_counts(done._asdict(), as_json)
 
 

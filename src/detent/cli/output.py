@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
@@ -93,9 +94,26 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+#: Whether errors are printed as JSON; set from the arguments of the command.
+json_errors: ContextVar[bool] = ContextVar("json_errors", default=False)
+
+
 def print_error(error: DetentError) -> None:
-    """Print on stderr what is wrong and what to do next."""
-    print_note(f"detent: {error.message} [{error.code}]\n  {error.hint}")
+    """Print on stderr what is wrong and what to do next; with --json as one line of JSON."""
+    if not json_errors.get():
+        print_note(f"detent: {error.message} [{error.code}]\n  {error.hint}")
+        return
+    described = {"code": error.code, "detail": error.message, "hint": error.hint}
+    document = {**error.details, **described, "exit_code": error.exit_code}
+    click.echo(json.dumps(document, default=str), err=True)
+
+
+def print_usage_error(error: click.ClickException) -> None:
+    """Print an invalid command line as one line of JSON on stderr."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    hint = "" if ctx is None else f"See `{ctx.command_path} --help`."
+    described = {"code": "invalid", "detail": error.format_message(), "hint": hint}
+    click.echo(json.dumps({**described, "exit_code": error.exit_code}), err=True)
 
 
 class Group(click.Group):

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
-from detent.cli.id_lookup import call_first_match, find_lookup
+from detent.cli.id_lookup import call_first_match, find_lookup, whole_id
 
 #: A detail of `why` that only `--json` has: the name of the wait in the log.
 HIDDEN_DETAIL = "wait"
@@ -80,6 +80,8 @@ def _repeated_options() -> Iterator[str]:
 def jobs(as_json: bool, **filters: Any) -> None:
     """List jobs, newest first."""
     with connect() as detent:
+        if filters["task_id"] is not None:
+            filters["task_id"] = whole_id(detent, "task", filters["task_id"])
         page = detent.call("list_jobs", **filters)
     show_page(
         page,

@@ -11,6 +11,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection
+from detent.cli.id_lookup import whole_id
 from detent.cli.progress import progress_bar
 from detent.errors import Refused
 
@@ -62,7 +63,8 @@ def act_on_many(
     detent: Connection, what: Selection, verb: str, arguments: Mapping[str, Any], as_json: bool
 ) -> None:
     """Act on many tasks in batches; a task that is refused does not stop the others."""
-    ids = what.ids or _matching_ids(detent, what.filters)
+    ids = [whole_id(detent, "task", each) for each in what.ids]
+    ids = ids or _matching_ids(detent, what.filters)
     if what.filters and ids and not what.yes:
         _confirm(verb, len(ids), what.filters)
     done, refused = _call_in_batches(detent, ids, verb, arguments)

@@ -60,7 +60,7 @@ def verify(anchor_file: Path | None, write_to: Path | None, accept: bool, as_jso
     were sealed later, or not at all, are reported: no keeper ran, or chain blocks were removed.
     """
     from detent.integrity import verify as integrity
-    from detent.service import open_core
+    from detent.operations.opener import open_core
 
     anchor = _read_anchor(anchor_file) if anchor_file else None
     with open_core(load()) as core, _progress(core) as progress:
@@ -78,7 +78,7 @@ def rebuild(as_json: bool) -> None:
     from detent.cli.processes_using_data import require_stopped
     from detent.integrity import rebuild as integrity
     from detent.integrity.verify import verify
-    from detent.service import open_core
+    from detent.operations.opener import open_core
 
     loaded = load()
     with open_core(loaded) as core:

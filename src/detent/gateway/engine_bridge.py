@@ -18,7 +18,7 @@ import anyio.to_thread
 from detent import failpoints
 from detent.gateway.auth import Tokens
 from detent.operations.context import Core
-from detent.operations.registry import Caller, Operation, Posted, call
+from detent.operations.registry import Caller, Operation, PreparedSubmission, call
 
 log = logging.getLogger("detent.gateway")
 
@@ -43,7 +43,7 @@ class _Begun(NamedTuple):
     """A submission that the engine has been asked for."""
 
     order: _Order
-    posted: Posted[Any]
+    prepared: PreparedSubmission[Any]
     result: "Future[Any]"
 
 
@@ -60,8 +60,8 @@ class Bridge:
 
     async def ask(self, operation: Operation, caller: Caller, arguments: Mapping[str, Any]) -> Any:
         """The answer of an operation; its scope is checked first."""
-        caller.must(operation.scope)
-        if operation.post is None:
+        caller.require(operation.scope)
+        if operation.prepare is None:
             answer = await self.work(lambda: call(operation.name, self.core, caller, **arguments))
             if operation.method != "GET" and operation.path.startswith(TOKENS):
                 self.tokens.forget()
@@ -113,19 +113,19 @@ class Bridge:
         """What the engine was asked for; a refusal is an answer already."""
         begun: list[_Begun] = []
         for order in orders:
-            assert order.operation.post is not None
+            assert order.operation.prepare is not None
             try:
-                posted = order.operation.post(self.core, order.caller, **order.arguments)
+                prepared = order.operation.prepare(self.core, order.caller, **order.arguments)
             except Exception as error:
                 answers.append((order, error))
             else:
-                begun.append(_Begun(order, posted, self.core.engine.post(posted.asks)))
+                begun.append(_Begun(order, prepared, self.core.engine.post(prepared.requests)))
         return begun
 
 
 def _outcome(begun: _Begun) -> Any:
     try:
-        return begun.posted.finish(begun.result.result())
+        return begun.prepared.finish(begun.result.result())
     except Exception as error:
         return error
 

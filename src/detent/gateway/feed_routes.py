@@ -22,7 +22,7 @@ from detent.gateway.operation_routes import GuardedRoute, GuardedSocket
 from detent.gateway.problems import explained
 from detent.operations.cursor_pages import of_project
 from detent.operations.input_models import invalid
-from detent.operations.parameters import MOST
+from detent.operations.parameters import MAX_INTEGER
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
 
@@ -48,9 +48,9 @@ class Wish(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cursor: Annotated[int | None, Field(ge=0, le=MOST, description="Only what comes after it")] = (
-        None
-    )
+    cursor: Annotated[
+        int | None, Field(ge=0, le=MAX_INTEGER, description="Only what comes after it")
+    ] = None
     project: Annotated[str | None, Field(max_length=200, description="Only this project")] = None
     task: Annotated[str | None, Field(max_length=200, description="Only this task")] = None
     names: Annotated[
@@ -88,7 +88,7 @@ class FeedSocket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket, visit = WebSocket(scope, receive, send), visit_of(scope)
         try:
-            visit.caller.must(Right.READ)
+            visit.caller.require(Right.READ)
             wish = wish_from(socket.query_params.multi_items(), None)
             reader = _reader(wish, visit, as_array)
             await self.hub.check(wish.cursor)

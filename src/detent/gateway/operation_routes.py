@@ -56,7 +56,7 @@ class GuardedRoute(APIRoute):
         visit = visit_of(scope)
         try:
             if self.needs is not None:
-                visit.caller.must(self.needs)
+                visit.caller.require(self.needs)
             response = await self._handler(Request(scope, receive), visit)
         except Exception as error:
             await refuse(explained(error, visit.request_id), scope, receive, send)
@@ -121,7 +121,7 @@ class OperationRoute(GuardedRoute):
             self.serve,
             operation.scope,
             _documented(operation),
-            response_model=operation.answer,
+            response_model=operation.response,
             status_code=operation.status,
             operation_id=operation.name,
             summary=operation.summary,
@@ -273,6 +273,6 @@ def _answers(operation: Operation) -> dict[int | str, dict[str, Any]]:
     if "seen" in names:
         codes += ("precondition_failed",)
     found = responses(codes)
-    if operation.method == "GET" and "version" in operation.answer.__annotations__:
+    if operation.method == "GET" and "version" in operation.response.__annotations__:
         found[304] = {"description": "Still the version that `If-None-Match` names"}
     return found

@@ -1,4 +1,4 @@
-"""An errand: work on a thread of its own, done while this process holds the office for it."""
+"""A leader service: a thread that works while this process is the elected leader for its role."""
 
 import logging
 import threading
@@ -8,60 +8,61 @@ from contextlib import suppress
 from detent import feed
 from detent.errors import DetentError
 from detent.operations.context import Core
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 
 log = logging.getLogger("detent.integrations")
 
 
-class Errand:
-    """Runs a bounded piece of work whenever the log has grown, and from time to time.
+class LeaderService:
+    """Calls `work` whenever the log has grown, and at least every `poll_s` seconds.
 
-    Work that answers True has more to do and is not made to wait.
+    `work` does a bounded amount of work. If it returns True, there is more to do, and it is called
+    again without a pause.
     """
 
     def __init__(
         self,
         core: Core,
-        office: Office,
+        election: LeaderElection,
         work: Callable[[int], bool | None],
         *,
         pause_s: float,
         poll_s: float = 1.0,
     ) -> None:
         self.core = core
-        self.office = office
+        self.election = election
         self.work = work
         self.pause_s, self.poll_s = pause_s, poll_s
         self.stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name=office.office, daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=election.role, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the piece at hand, and let another process go on."""
+        """Stop after the current call of `work`, and resign so that another process can lead."""
         self.stopping.set()
         self.core.store.ring()
         self._thread.join()
-        with suppress(DetentError):  # a store that is away lets the term run out
-            self.office.resign()
+        with suppress(DetentError):  # if the store is unavailable, the term expires
+            self.election.resign()
 
-    def pass_once(self) -> bool:
-        """One piece of work, if this process is the elected one; whether there is more."""
-        now = self.office.take()
+    def run_once(self) -> bool:
+        """Call `work` once if this process leads; returns whether there is more to do."""
+        now = self.election.acquire()
         return now is not None and bool(self.work(now))
 
     def _loop(self) -> None:
         while not self.stopping.is_set():
             try:
                 head = feed.head(self.core.store)
-                if self.pass_once():
+                if self.run_once():
                     continue
                 if not self.stopping.wait(self.pause_s):
                     self.core.store.wait(head, self.poll_s)
             except DetentError as error:
-                log.warning("%s: %s", self.office.office, error)
+                log.warning("%s: %s", self.election.role, error)
                 self.stopping.wait(self.poll_s)
             except Exception:
-                log.exception("%s failed; it is tried again", self.office.office)
+                log.exception("%s failed; it will be retried", self.election.role)
                 self.stopping.wait(self.poll_s)

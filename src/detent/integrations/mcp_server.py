@@ -1,7 +1,7 @@
-"""MCP: agents use operations as tools and read tasks as resources, over stdio or over HTTP.
+"""The MCP server: agents call operations as tools and read tasks as resources, by stdio or HTTP.
 
-Each tool is an operation of the one list, under its own name and with its own scope. Needs the
-extra `mcp`, which is slow to import: whoever uses this module imports it when it is asked for.
+Each tool is an operation with its name and its scope. Needs the extra `mcp`, which is slow to
+import, so callers import this module only when it is needed.
 """
 
 import logging
@@ -28,66 +28,66 @@ from detent.redaction import redact
 
 log = logging.getLogger("detent.mcp")
 
-GUEST = "detent.guest"
+CLIENT_KEY = "detent.client"
 PAGE = 50
 INSTRUCTIONS = """\
-detent keeps tasks, runs them and remembers everything that happened. Submit work with submit_task,
-look at it with show_task, and wait for it with wait_task. A task that does not move says why with
-the tool why. A refused call has changed nothing and names what would be allowed.
+detent runs tasks durably and records every change. Submit work with submit_task, read it with
+show_task, and wait for it with wait_task. The tool why explains why a task is not running. A call
+that is refused changes nothing, and its error says what is allowed.
 """
 
 Context = ServerRequestContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
-    """Who is connected: how it asks for operations, and the scopes that open tools to it."""
+class McpClient:
+    """A connected client: the function that calls operations for it, and its scopes."""
 
     ask: Ask
     scopes: frozenset[Scope]
-    #: Set when the server goes away, so that nobody goes on waiting.
+    #: Set when the server stops, so that waiting tools return.
     stopping: anyio.Event = field(default_factory=anyio.Event)
 
     def tools(self) -> Mapping[str, Tool]:
         return tools_for(self.scopes)
 
 
-GuestOf = Callable[[Context], Guest]
+ClientOf = Callable[[Context], McpClient]
 
 
-def make_server(guest_of: GuestOf) -> Server[Any]:
-    """A server that finds out for each request who asks."""
-    desk = Desk(guest_of)
+def make_server(client_of: ClientOf) -> Server[Any]:
+    """An MCP server; `client_of` gives the client of each request."""
+    handlers = RequestHandlers(client_of)
     return Server(
         "detent",
         version=version("detent"),
         instructions=INSTRUCTIONS,
-        on_list_tools=desk.list_tools,
-        on_call_tool=desk.call_tool,
-        on_list_resources=desk.list_resources,
-        on_list_resource_templates=desk.list_templates,
-        on_read_resource=desk.read_resource,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
     )
 
 
-class Desk:
-    """Answers the requests of the protocol."""
+class RequestHandlers:
+    """Handles the requests of the protocol."""
 
-    def __init__(self, guest_of: GuestOf) -> None:
-        self.guest_of = guest_of
+    def __init__(self, client_of: ClientOf) -> None:
+        self.client_of = client_of
 
     async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
-        """The tools that the guest's scopes open."""
-        offered = self.guest_of(ctx).tools().values()
+        """The tools that the client's scopes allow."""
+        offered = self.client_of(ctx).tools().values()
         return types.ListToolsResult(tools=[_described(each) for each in offered])
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        guest = self.guest_of(ctx)
+        client = self.client_of(ctx)
         try:
-            tool = _find(params.name, guest)
-            answer = await tool.call(guest.ask, params.arguments or {}, guest.stopping)
+            tool = _find(params.name, client)
+            answer = await tool.call(client.ask, params.arguments or {}, client.stopping)
         except DetentError as error:
             return _result(_problem(error), is_error=True)
         except Exception as error:
@@ -98,10 +98,10 @@ class Desk:
 
     async def list_resources(self, ctx: Context, params: Any) -> types.ListResourcesResult:
         """The newest tasks, a page at a time."""
-        guest = self.guest_of(ctx)
+        client = self.client_of(ctx)
         cursor = None if params is None else params.cursor
         arguments = {"limit": PAGE} if cursor is None else {"limit": PAGE, "cursor": cursor}
-        page = await _read(guest, "list_tasks", arguments)
+        page = await _read(client, "list_tasks", arguments)
         listed = [_listed(task) for task in page["items"]]
         return types.ListResourcesResult(resources=listed, next_cursor=page["cursor"])
 
@@ -113,9 +113,9 @@ class Desk:
     ) -> types.ReadResourceResult:
         found = resource_from(str(params.uri))
         if found is None:
-            raise MCPError(types.INVALID_PARAMS, f"There is nothing at {str(params.uri)[:200]!r}.")
+            raise MCPError(types.INVALID_PARAMS, f"There is no resource {str(params.uri)[:200]!r}.")
         resource, arguments = found
-        answer = await _read(self.guest_of(ctx), resource.operation, arguments)
+        answer = await _read(self.client_of(ctx), resource.operation, arguments)
         text = answer["text"] if resource.plain else _json(answer)
         contents = types.TextResourceContents(
             uri=params.uri, mime_type=resource.media_type, text=text
@@ -123,11 +123,11 @@ class Desk:
         return types.ReadResourceResult(contents=[contents])
 
 
-async def _read(guest: Guest, operation: str, arguments: Mapping[str, Any]) -> Any:
-    """The answer of an operation to a request that has no tool's result to carry a refusal in."""
+async def _read(client: McpClient, operation: str, arguments: Mapping[str, Any]) -> Any:
+    """The response of an operation to a resource request; errors become protocol errors."""
     try:
-        _find(operation, guest)
-        return await guest.ask(operation, arguments)
+        _find(operation, client)
+        return await client.ask(operation, arguments)
     except NotFound as error:
         raise _refusal(types.INVALID_PARAMS, _problem(error)) from None
     except DetentError as error:
@@ -140,17 +140,17 @@ def _refusal(code: int, problem: Mapping[str, Any]) -> MCPError:
     return MCPError(code, problem["detail"], problem)
 
 
-def _find(name: str, guest: Guest) -> Tool:
+def _find(name: str, client: McpClient) -> Tool:
     every = tools_for(frozenset(Scope))
     if name not in every:
-        raise NotFound(f"There is no tool {name[:100]!r}.", known=sorted(guest.tools()))
-    if name not in guest.tools():
+        raise NotFound(f"There is no tool {name[:100]!r}.", known=sorted(client.tools()))
+    if name not in client.tools():
         scope = every[name].scope
         raise Forbidden(f"The tool {name} needs the scope {scope}.", details={"scope": scope.value})
     return every[name]
 
 
-# ---- what goes over the wire -----------------------------------------------------------------
+# ---- protocol messages -----------------------------------------------------------------------
 
 
 def _described(tool: Tool) -> types.Tool:
@@ -169,7 +169,7 @@ def _result(
     answer: Any, *, is_error: bool = False, meta: Mapping[str, Any] | None = None
 ) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(text=_json(answer))]
-    # Through the encoder, so that what is shown as text and as a value cannot differ.
+    # Decoded from the text, so that the text and the structured content cannot differ.
     value = msgspec.json.decode(content[0].text)  # type: ignore[union-attr]
     return types.CallToolResult(
         content=content,
@@ -193,9 +193,9 @@ def _short(value: Any) -> Any:
 
 
 def _unexpected(name: str, error: Exception) -> dict[str, Any]:
-    """No traceback to a client: the log has it."""
+    """The error for an unexpected exception. The traceback is written to the log only."""
     log.error("the tool %s failed", name, exc_info=error)
-    return _problem(DetentError(f"{name} could not be carried out.", code="internal"))
+    return _problem(DetentError(f"{name} failed with an internal error.", code="internal"))
 
 
 def _listed(task: Mapping[str, Any]) -> types.Resource:
@@ -223,9 +223,9 @@ def _templates() -> "list[types.ResourceTemplate]":
 # ---- over stdio ------------------------------------------------------------------------------
 
 
-async def serve_stdio(guest: Guest) -> None:
-    """Serve one client on standard input and output until it leaves."""
-    server = make_server(lambda _: guest)
+async def serve_stdio(client: McpClient) -> None:
+    """Serve one client on standard input and output until it disconnects."""
+    server = make_server(lambda _: client)
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
@@ -234,11 +234,11 @@ async def serve_stdio(guest: Guest) -> None:
 
 
 class HttpTools:
-    """MCP on one path: every request stands for itself, with the rights of the token it brings."""
+    """MCP over HTTP, stateless: every request has the scopes of its own token."""
 
     def __init__(self, body_limit: int) -> None:
         self._manager = StreamableHTTPSessionManager(
-            make_server(_guest_in),
+            make_server(_client_in),
             json_response=True,
             stateless=True,
             max_request_body_size=body_limit,
@@ -247,7 +247,7 @@ class HttpTools:
         self._open = anyio.Event()
 
     async def run(self) -> None:
-        """Be open until `stop`; a task of its own must run this."""
+        """Accept requests until `stop`; must run in its own task."""
         async with self._manager.run():
             self._open.set()
             await self._stopping.wait()
@@ -260,16 +260,16 @@ class HttpTools:
         receive: Receive,
         send: Send,
     ) -> None:
-        """One request of a guest."""
+        """Handle one request of a client."""
         await self._open.wait()
-        scope[GUEST] = Guest(ask, scopes, self._stopping)
+        scope[CLIENT_KEY] = McpClient(ask, scopes, self._stopping)
         await self._manager.handle_request(scope, receive, send)
 
     def stop(self) -> None:
         self._stopping.set()
 
 
-def _guest_in(ctx: Context) -> Guest:
-    assert ctx.request is not None, "every request over HTTP has one"
-    guest: Guest = ctx.request.scope[GUEST]
-    return guest
+def _client_in(ctx: Context) -> McpClient:
+    assert ctx.request is not None, "every message over HTTP has a request"
+    client: McpClient = ctx.request.scope[CLIENT_KEY]
+    return client

@@ -1,6 +1,6 @@
-"""Which operations are tools of MCP, which reads are its resources, and how tasks look to it.
+"""The MCP tools and resources: which operations they are, and tasks as MCP and A2A tasks.
 
-Tables and what is made from them; nothing here knows the protocol's library.
+Does not import the library of the protocol.
 """
 
 import re
@@ -19,7 +19,7 @@ from detent.operations.registry import OPERATIONS, Operation, Scope
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
-#: Operations that agents and people use through MCP. What a run may do is a tool by itself.
+#: Operations that are MCP tools, besides all operations with the scope `run`.
 OFFERED = (
     "submit_task",
     "list_tasks",
@@ -41,13 +41,13 @@ OFFERED = (
     "reject_task",
 )
 LONGEST_WAIT_S = 300
-#: How often a waiting tool looks: soon at first, then less and less often.
-FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0
+#: The poll interval of the waiting tool: it starts short and doubles up to the second value.
+FIRST_POLL_S, MAX_POLL_S = 0.05, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An operation as a tool."""
+    """An operation as an MCP tool."""
 
     name: str
     scope: Scope
@@ -56,7 +56,7 @@ class Tool:
     destroys: bool
     model: type[BaseModel]
     names: tuple[str, ...]
-    #: Whether the answer is one task.
+    #: Whether the response is one task.
     shows_task: bool = False
     submits: bool = False
 
@@ -65,7 +65,7 @@ class Tool:
         return self.model.model_json_schema()
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, if it fits; a submission's shape is checked when it is submitted."""
+        """The validated arguments; those of a submission are checked when it is submitted."""
         if self.submits:
             return dict(given)
         try:
@@ -97,7 +97,7 @@ def _tool(operation: Operation) -> Tool:
 
 @cache
 def tools_for(scopes: frozenset[Scope]) -> Mapping[str, Tool]:
-    """The tools that these scopes open, by name."""
+    """By name, the tools that these scopes allow."""
     chosen = [
         each for each in OPERATIONS.values() if each.name in OFFERED or each.scope is Scope.RUN
     ]
@@ -118,17 +118,17 @@ def _wait_tool() -> Tool:
         __base__=inherited,
         timeout_s=(
             int,
-            Field(30, ge=0, le=LONGEST_WAIT_S, description="Wait at most so many seconds"),
+            Field(30, ge=0, le=LONGEST_WAIT_S, description="The maximum wait, in seconds"),
         ),
     )
-    description = "Wait until a task has ended or needs somebody, and show it as it is then."
+    description = "Wait until a task has ended or needs a person, then show it."
     names = ("task_id", "timeout_s")
     return Tool(WAIT, Scope.READ, description, True, False, model, names, shows_task=True)
 
 
 async def _wait(ask: Ask, stopping: anyio.Event, task_id: str, timeout_s: int = 30) -> Any:
     until_s = time.monotonic() + timeout_s
-    pause_s = FIRST_LOOK_S
+    pause_s = FIRST_POLL_S
     while True:
         task = await ask("show_task", {"task_id": task_id})
         left_s = until_s - time.monotonic()
@@ -136,10 +136,10 @@ async def _wait(ask: Ask, stopping: anyio.Event, task_id: str, timeout_s: int = 
             return task
         with anyio.move_on_after(min(pause_s, left_s)):
             await stopping.wait()
-        pause_s = min(pause_s * 2, LAST_LOOK_S)
+        pause_s = min(pause_s * 2, MAX_POLL_S)
 
 
-# ---- how a task looks from elsewhere ---------------------------------------------------------
+# ---- tasks in other protocols ----------------------------------------------------------------
 
 
 def view_of(task: Mapping[str, Any]) -> View:
@@ -147,7 +147,7 @@ def view_of(task: Mapping[str, Any]) -> View:
 
 
 def mcp_meta(task: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as the task of MCP and of A2A: what a client that knows those words reads."""
+    """A task as an MCP task and as an A2A task, for clients that support them."""
     view = view_of(task)
     return {
         "io.modelcontextprotocol/related-task": {"taskId": task["id"]},
@@ -176,7 +176,7 @@ def _message(task: Mapping[str, Any]) -> str:
 
 
 class Resource(NamedTuple):
-    """A read of one task under an address of its own; `plain` if its text alone is shown."""
+    """A resource of a task: its URI and operation; `plain` if only the response's text is sent."""
 
     uri: str
     operation: str
@@ -186,18 +186,22 @@ class Resource(NamedTuple):
 
 
 RESOURCES = (
-    Resource("detent://tasks/{task_id}", "show_task", "One task and where it stands"),
-    Resource("detent://tasks/{task_id}/why", "why", "Why it is not moving"),
-    Resource("detent://tasks/{task_id}/events", "task_events", "Everything that happened to it"),
-    Resource("detent://tasks/{task_id}/evidence", "task_evidence", "What its runs left behind"),
+    Resource("detent://tasks/{task_id}", "show_task", "A task and its state"),
+    Resource("detent://tasks/{task_id}/why", "why", "Why the task is not running"),
+    Resource("detent://tasks/{task_id}/events", "task_events", "The events of the task"),
+    Resource("detent://tasks/{task_id}/evidence", "task_evidence", "The evidence of its runs"),
     Resource(
-        "detent://tasks/{task_id}/logs", "task_logs", "What its last run wrote", "text/plain", True
+        "detent://tasks/{task_id}/logs",
+        "task_logs",
+        "The output of its last run",
+        "text/plain",
+        True,
     ),
 )
 
 
 def resource_from(uri: str) -> tuple[Resource, dict[str, Any]] | None:
-    """The resource at an address, and what to ask its operation for."""
+    """The resource with this URI, and the arguments of its operation; None if there is none."""
     for each in RESOURCES:
         pattern = re.escape(each.uri).replace(re.escape("{task_id}"), "([A-Za-z0-9._:-]{1,200})")
         found = re.fullmatch(pattern, uri)

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: what happened, counted from the feed; how things stand, from counts.
+"""Metrics for Prometheus: counters from the event feed, and gauges from counts in the store.
 
-Every process that serves `/metrics` follows the whole log from its own start. Numbers of series
-are bounded: names that come after the bound are counted as `other`. Reads the store.
+Every process that serves `/metrics` follows the whole log from its own start. The number of series
+is bounded: names after the maximum are counted as `other`. Reads the store.
 """
 
 import threading
@@ -21,7 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from detent import feed
-from detent.integrations.transitions import OVER, Move, Tracker
+from detent.integrations.transitions import OVER, Transition, TransitionTracker
 from detent.kernel.health import Figures, judge
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations.context import Core
@@ -31,23 +31,23 @@ from detent.operations.thresholds import thresholds
 from detent.store.port import Logged, Query
 
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
-#: Different values that one label may have; all further ones together are `other`.
+#: The maximum number of values of one label; all further ones are counted as `other`.
 MAX_NAMES = 200
 OTHER = "other"
 BUCKETS_S = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400, 86_400)
-#: Counts are taken at most this often, and cost at most this part of a second each second.
+#: The minimum interval between two counts of the store, and the maximum share of time they take.
 FRESH_S = 5.0
 SHARE = 0.05
 
-#: Requeues that are no new try: the delay of one that was counted is over, or nothing had failed.
+#: Reasons of requeues that are not retries: the retry was counted before, or nothing had failed.
 NO_RETRY = ("due", "released", "handed_back")
-#: A task's work has ended when it waits for review, too.
+#: The states that end a task's duration; waiting for review is one of them.
 TASK_OVER = OVER["task"] | {"ready"}
 RUN_OVER = LIFECYCLES["run"].terminal
 
 
 class Names:
-    """Lets a bounded number of different values through."""
+    """Bounds the number of values of a label: further values become `other`."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
         self._most = most
@@ -61,8 +61,8 @@ class Names:
         return value
 
 
-class Families:
-    """What is counted from the feed, each family under the name that dashboards know."""
+class EventMetrics:
+    """The counters and histograms that are updated from the feed."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double every series
@@ -76,7 +76,7 @@ class Families:
         self.transitions = {
             level: counter(
                 f"{level}_state_transitions_total",
-                f"Moves of {level}s from state to state",
+                f"State transitions of {level}s",
                 "step_id" if level == "step" else "intent",
                 "from_state",
                 "to_state",
@@ -84,40 +84,55 @@ class Families:
             for level in ("step", "run", "job", "task")
         }
         self.retries = {
-            level: counter(f"{level}_retries_total", f"Further tries of {level}s", "intent")
+            level: counter(f"{level}_retries_total", f"Retries of {level}s", "intent")
             for level in ("run", "job", "task")
         }
         self.step_retries = counter(
-            "step_retries_total", "Further tries of steps", "step_id", "capability"
+            "step_retries_total", "Retries of steps", "step_id", "capability"
         )
         self.durations = {
             "task": histogram(
-                "task_duration_seconds", "From submitting a task to its end", "intent", "status"
+                "task_duration_seconds",
+                "Time from the submission of a task to its end",
+                "intent",
+                "status",
             ),
             "job": histogram(
-                "job_duration_seconds", "From making a job to its end", "intent", "status"
+                "job_duration_seconds",
+                "Time from the creation of a job to its end",
+                "intent",
+                "status",
             ),
             "run": histogram(
-                "run_duration_seconds", "From the start of a run to its end", "intent", "status"
+                "run_duration_seconds",
+                "Time from the start of a run to its end",
+                "intent",
+                "status",
             ),
         }
         self.step_durations = histogram(
-            "step_duration_seconds", "How long a step ran", "step_id", "capability", "status"
+            "step_duration_seconds", "Duration of a step", "step_id", "capability", "status"
         )
-        self.claims = counter("detent_claims_total", "Jobs that workers have claimed", "intent")
+        self.claims = counter("detent_claims_total", "Jobs that workers claimed", "intent")
         self.reclaims = counter(
-            "detent_reclaims_total", "Jobs taken back from a worker that was lost", "intent"
+            "detent_reclaims_total", "Jobs reclaimed from lost workers", "intent"
         )
         self.dismissed = counter(
             "detent_subtasks_dismissed_total",
-            "Failed subtasks that people have dismissed",
+            "Failed subtasks that people dismissed",
             "intent",
         )
-        self.cost = counter("detent_cost_usd_total", "Money that runs have spent", "intent")
+        self.limits = counter(
+            "detent_limit_events_total",
+            "Pauses and limits that were set and ended",
+            "event",
+            "kind",
+        )
+        self.cost = counter("detent_cost_usd_total", "Cost of runs in dollars", "intent")
 
 
 class Metrics:
-    """Follows the feed on a thread of its own. `page` is what `/metrics` answers."""
+    """Follows the feed on its own thread. `page` is the response of `/metrics`."""
 
     media_type = MEDIA_TYPE
 
@@ -126,10 +141,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         #: Requests by method, route and status; the gateway counts them here.
         self.requests: Counts[tuple[str, str, str]] = Counts()
-        self._families = Families(self.registry)
+        self._counters = EventMetrics(self.registry)
         self._steps, self._capabilities, self._intents = Names(), Names(), Names()
-        self._tracker = Tracker(core.store)
-        self.registry.register(Standing(core, self._counted_here))
+        self._tracker = TransitionTracker(core.store)
+        self.registry.register(StoreCollector(core, self._counted_here))
         self._duties = {} if duties is None else duties
         self._follower = feed.Follower(core.store, "metrics", self.observe)
 
@@ -144,107 +159,117 @@ class Metrics:
         return generate_latest(self.registry)
 
     def observe(self, batch: Sequence[Logged]) -> None:
-        """Count what a piece of the log says: all of it, or after a failure nothing."""
-        for move in self._tracker.moves(batch):
-            if move.level in OBSERVED:
-                OBSERVED[move.level](self, move)
+        """Update the metrics from a batch of events; from none of them if there is an error."""
+        for transition in self._tracker.transitions(batch):
+            if transition.level in OBSERVED:
+                OBSERVED[transition.level](self, transition)
 
     def _counted_here(self) -> Iterable[Metric]:
-        """What this process has counted itself."""
+        """The counters of this process."""
         requests = CounterMetricFamily(
             "detent_http_requests",
-            "Requests that this gateway has answered",
+            "Requests to this gateway",
             labels=["method", "path", "status"],
         )
         for key, count in sorted(self.requests.copy().items()):
             requests.add_metric(key, count)
         passes = CounterMetricFamily(
-            "detent_keeper_passes", "Passes of this process's keeper", labels=["duty"]
+            "detent_keeper_passes", "Passes of the keeper in this process", labels=["duty"]
         )
         for duty, count in sorted(dict(self._duties).items()):
             passes.add_metric([duty], count)
         refused = CounterMetricFamily(
             "detent_stale_writes_refused",
-            "Reports of this process's workers that came after their lease was taken away",
+            "Reports that were refused because the worker had lost its lease",
             value=self.core.engine.refused["stale_fence"],
         )
         return [requests, passes, refused]
 
     # -- one event -------------------------------------------------------------------------
 
-    def _intent(self, move: Move) -> str:
-        return self._intents(move.stream.intent)
+    def _intent(self, transition: Transition) -> str:
+        return self._intents(transition.stream.intent)
 
-    def _step(self, move: Move) -> None:
-        if move.target is None:
+    def _step(self, transition: Transition) -> None:
+        if transition.target is None:
             return
-        name = move.logged.subject or ""
-        capability = self._capabilities(move.stream.capabilities.get(name, ""))
+        name = transition.logged.subject or ""
+        capability = self._capabilities(transition.stream.capabilities.get(name, ""))
         step = self._steps(name)
-        self._families.transitions["step"].labels(step, move.source, move.target).inc()
-        if move.logged.name == "step_retrying":
-            self._families.step_retries.labels(step, capability).inc()
-        if move.source == "running":
-            ended = self._families.step_durations.labels(step, capability, move.target)
-            ended.observe(move.seconds)
+        self._counters.transitions["step"].labels(step, transition.source, transition.target).inc()
+        if transition.logged.name == "step_retrying":
+            self._counters.step_retries.labels(step, capability).inc()
+        if transition.source == "running":
+            ended = self._counters.step_durations.labels(step, capability, transition.target)
+            ended.observe(transition.seconds)
 
-    def _run(self, move: Move) -> None:
-        intent, told = self._intent(move), move.told
-        if move.logged.name == "run_charged":
-            self._families.cost.labels(intent).inc(told.cost / 1_000_000)
-        if move.logged.name == "run_queued" and told.attempt > 1:
-            self._families.retries["run"].labels(intent).inc()
-        if move.target is None:
+    def _run(self, transition: Transition) -> None:
+        intent, fields = self._intent(transition), transition.fields
+        if transition.logged.name == "run_charged":
+            self._counters.cost.labels(intent).inc(fields.cost / 1_000_000)
+        if transition.logged.name == "run_queued" and fields.attempt > 1:
+            self._counters.retries["run"].labels(intent).inc()
+        if transition.target is None:
             return
-        self._families.transitions["run"].labels(intent, move.source, move.target).inc()
-        if move.target in RUN_OVER:
-            outcome = "suspended" if told.outcome == "suspended" else move.target
-            self._families.durations["run"].labels(intent, outcome).observe(move.seconds)
+        self._counters.transitions["run"].labels(intent, transition.source, transition.target).inc()
+        if transition.target in RUN_OVER:
+            outcome = "suspended" if fields.outcome == "suspended" else transition.target
+            self._counters.durations["run"].labels(intent, outcome).observe(transition.seconds)
 
-    def _job(self, move: Move) -> None:
-        intent, event, told = self._intent(move), move.logged.name, move.told
+    def _job(self, transition: Transition) -> None:
+        intent, event, fields = self._intent(transition), transition.logged.name, transition.fields
         if event == "job_running":
-            self._families.claims.labels(intent).inc()
-        if told.reason == "lost" or told.error_class == "lost":
-            self._families.reclaims.labels(intent).inc()
-        if event == "job_retrying" or (event == "job_requeued" and told.reason not in NO_RETRY):
-            self._families.retries["job"].labels(intent).inc()
-        self._moved(move, intent, OVER["job"])
+            self._counters.claims.labels(intent).inc()
+        if fields.reason == "lost" or fields.error_class == "lost":
+            self._counters.reclaims.labels(intent).inc()
+        if event == "job_retrying" or (event == "job_requeued" and fields.reason not in NO_RETRY):
+            self._counters.retries["job"].labels(intent).inc()
+        self._count_transition(transition, intent, OVER["job"])
 
-    def _task(self, move: Move) -> None:
-        intent = self._intent(move)
-        # An event of every task above the subtask: counted once, at the top.
-        if move.logged.name == "subtask_dismissed" and move.stream.parent_id is None:
-            self._families.dismissed.labels(intent).inc()
-        again = move.logged.name == "task_unblocked" and move.told.reason == "retry"
-        if again or move.logged.name == "task_retried":
-            self._families.retries["task"].labels(intent).inc()
-        self._moved(move, intent, TASK_OVER)
+    def _task(self, transition: Transition) -> None:
+        intent = self._intent(transition)
+        # Every task above the subtask has this event; it is counted once, for the root task.
+        if transition.logged.name == "subtask_dismissed" and transition.stream.parent_id is None:
+            self._counters.dismissed.labels(intent).inc()
+        again = transition.logged.name == "task_unblocked" and transition.fields.reason == "retry"
+        if again or transition.logged.name == "task_retried":
+            self._counters.retries["task"].labels(intent).inc()
+        self._count_transition(transition, intent, TASK_OVER)
 
-    def _moved(self, move: Move, intent: str, over: frozenset[str]) -> None:
-        if move.target is None:
+    def _limit(self, transition: Transition) -> None:
+        kind = (transition.logged.subject or "").partition(":")[0]
+        self._counters.limits.labels(transition.logged.name, kind).inc()
+
+    def _count_transition(self, transition: Transition, intent: str, over: frozenset[str]) -> None:
+        if transition.target is None:
             return
-        self._families.transitions[move.level].labels(intent, move.source, move.target).inc()
-        if move.target in over:
-            seconds = (move.logged.at - move.stream.begun_at) / 1_000_000
-            self._families.durations[move.level].labels(intent, move.target).observe(seconds)
+        self._counters.transitions[transition.level].labels(
+            intent, transition.source, transition.target
+        ).inc()
+        if transition.target in over:
+            seconds = (transition.logged.at - transition.stream.begun_at) / 1_000_000
+            self._counters.durations[transition.level].labels(intent, transition.target).observe(
+                seconds
+            )
 
 
-OBSERVED: Mapping[str, Callable[[Metrics, Move], None]] = {
+OBSERVED: Mapping[str, Callable[[Metrics, Transition], None]] = {
     "step": Metrics._step,
     "run": Metrics._run,
     "job": Metrics._job,
     "task": Metrics._task,
+    "limit": Metrics._limit,
 }
 
 
-# ---- how things stand ------------------------------------------------------------------------
+# ---- gauges ----------------------------------------------------------------------------------
 
 
-class Standing(Collector):
-    """Counts of the store, taken when somebody asks and kept for a while; and what processes count.
+class StoreCollector(Collector):
+    """Collects counts of the store when the metrics are scraped, and the counters of this process.
 
-    The longer a count takes, the longer it is kept: being watched costs a bounded share.
+    The counts are cached. The longer counting takes, the longer they are cached, so that scraping
+    takes a bounded share of the time.
     """
 
     def __init__(self, core: Core, here: Callable[[], Iterable[Metric]]) -> None:
@@ -255,7 +280,7 @@ class Standing(Collector):
         self._until = float("-inf")
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: counting the store to learn the names would be too much for a start."""
+        """No metrics: the names are not known without counting the store."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -276,54 +301,61 @@ def _gauge(name: str, meaning: str, values: Mapping[str, float], label: str) -> 
 
 
 def by_state(core: Core) -> Iterable[Metric]:
-    """How many of each level are in each state."""
+    """The numbers of steps, runs, jobs and tasks by state."""
     with core.store.read() as view:
         counts = {
             table: view.count_by(Query(table), "state")
             for table in ("steps", "runs", "jobs", "tasks")
         }
     return [
-        _gauge(f"{table}_by_state", f"How many {table} are in each state", states, "state")
+        _gauge(f"{table}_by_state", f"Number of {table} by state", states, "state")
         for table, states in counts.items()
     ]
 
 
 def queue(core: Core) -> Iterable[Metric]:
-    """How long the queue is, and how long its oldest work has waited."""
+    """The length of the queue, the age of its oldest job, and whether a keeper is elected."""
     with core.store.read() as view:
         now = view.now()
         oldest = view.page(Query("jobs", {"state": "queued"}, "queued_at", limit=1))
         keeper: Mapping[str, Any] = view.rows("system_state").get("keeper") or {}
+        limits = view.rows("limits")
     age = (now - oldest[0]["queued_at"]) / 1_000_000 if oldest else 0.0
     lengths = {name: float(count) for name, count in status(core, OWNER)["byPriority"].items()}
     return [
-        _gauge("detent_queue_length", "Work that waits, by priority", lengths, "priority"),
-        GaugeMetricFamily(
-            "detent_queue_age_seconds", "How long the oldest queued job has waited", value=age
-        ),
+        _gauge("detent_queue_length", "Queued tasks and jobs by priority", lengths, "priority"),
+        GaugeMetricFamily("detent_queue_age_seconds", "Age of the oldest queued job", value=age),
+        _gauge("detent_paused", "1 for each pause that holds", _paused(limits), "limit"),
         GaugeMetricFamily(
             "detent_keeper_elected",
-            "1 while some keeper holds the office",
+            "1 while a keeper is the elected leader",
             value=int(keeper.get("until", 0) > now),
         ),
     ]
 
 
+def _paused(limits: Mapping[str, Any]) -> Mapping[str, float]:
+    names = [name for name, row in sorted(limits.items()) if row.get("paused")]
+    return dict.fromkeys(names[:MAX_NAMES], 1.0)
+
+
 def health(core: Core) -> Iterable[Metric]:
-    """The figures that the verdict is about, and the verdict."""
+    """The health and the figures from which it is judged."""
     found = figures(core)
     verdict = judge(found, thresholds(core.settings)).verdict.value
     verdicts = {each: float(each == verdict) for each in ("ok", "degraded", "unhealthy")}
     return [
-        _gauge("detent_health", "1 for the verdict that holds now", verdicts, "verdict"),
+        _gauge("detent_health", "1 for the current verdict", verdicts, "verdict"),
         GaugeMetricFamily(
-            "detent_success_ratio", "Runs of 24 h that ended well", value=_ratio(found)
+            "detent_success_ratio", "Share of succeeded runs in 24 h", value=_ratio(found)
         ),
         GaugeMetricFamily(
-            "detent_failed_runs", "Runs of 24 h that failed or timed out", value=found.failures
+            "detent_failed_runs", "Failed and timed-out runs in 24 h", value=found.failures
         ),
         GaugeMetricFamily(
-            "detent_blocked_tasks", "Blocked tasks that do not wait for people", value=found.blocked
+            "detent_blocked_tasks",
+            "Blocked tasks that do not wait for a person",
+            value=found.blocked,
         ),
         GaugeMetricFamily(
             "detent_waiting_for_people",

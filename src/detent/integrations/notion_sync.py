@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from detent import views
 from detent.errors import DetentError, Misconfigured
-from detent.integrations.leader_service import Errand
+from detent.integrations.leader_service import LeaderService
 from detent.integrations.notion_api import Notion, Rejected
 from detent.integrations.notion_pages import (
     RUNS,
@@ -29,14 +29,14 @@ from detent.integrations.notion_pages import (
 )
 from detent.kernel.events import EVENTS
 from detent.operations.context import Core
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 from detent.redaction import resolve
 from detent.settings import Settings
 from detent.store.port import Logged, Query, Reading
 
 log = logging.getLogger("detent.notion")
 
-OFFICE = "notion"
+ROLE = "notion"
 CURSOR = "notion_cursor"
 LAST_SYNC = "last_sync_notion"
 #: Values of the system state that are shown.
@@ -90,7 +90,7 @@ def connect(settings: Settings, sleep: Callable[[float], None] = time.sleep) -> 
 
 
 class Sync:
-    """Brings Notion up to date. One process at a time; `Office` sees to that."""
+    """Brings Notion up to date. One process at a time; `LeaderElection` sees to that."""
 
     def __init__(
         self, core: Core, notion: Notion, hold: Callable[[], object] = lambda: None
@@ -301,7 +301,7 @@ def _rows(view: Reading, table: str, ids: Sequence[str]) -> dict[str, Row]:
 # ---- as a part of the keeper's process -------------------------------------------------------
 
 
-class Elsewhere(DetentError):
+class LeadershipLost(DetentError):
     """Another process has taken the office over."""
 
     default_code = "refused"
@@ -317,14 +317,14 @@ class NotionKeeper:
         self._sync: Sync | None = None
         self._term = 0
         interval_s = core.settings.notion_interval_ms / 1_000
-        self.office = Office(core, OFFICE, name, TERM_US)
-        self.errand = Errand(core, self.office, self.work, pause_s=interval_s)
+        self.election = LeaderElection(core, ROLE, name, TERM_US)
+        self.service = LeaderService(core, self.election, self.work, pause_s=interval_s)
 
     def start(self) -> None:
-        self.errand.start()
+        self.service.start()
 
     def stop(self) -> None:
-        self.errand.stop()
+        self.service.stop()
         if self._notion is not None:
             self._notion.close()
 
@@ -332,26 +332,26 @@ class NotionKeeper:
         """One pass; whether there is more to do."""
         if self._notion is None:
             self._notion = connect(self.core.settings, self.rest)
-        if self._sync is None or self._term != self.office.term:
+        if self._sync is None or self._term != self.election.term:
             self._sync = Sync(self.core, self._notion, self.hold)
-            self._term = self.office.term
+            self._term = self.election.term
         try:
             return not self._sync.run().complete
         except DetentError as error:
-            level = logging.INFO if isinstance(error, Elsewhere) else logging.WARNING
+            level = logging.INFO if isinstance(error, LeadershipLost) else logging.WARNING
             log.log(level, "Notion is not up to date: %s", error)
             self._sync = None  # what another process may do meanwhile is read anew
             return False
 
     def hold(self) -> None:
-        held = self.office.take() is not None
-        other_term = self._sync is not None and self.office.term != self._term
-        if self.errand.stopping.is_set() or not held or other_term:
-            raise Elsewhere("This process does not sync any more.")
+        held = self.election.acquire() is not None
+        other_term = self._sync is not None and self.election.term != self._term
+        if self.service.stopping.is_set() or not held or other_term:
+            raise LeadershipLost("This process does not sync any more.")
 
     def rest(self, seconds: float) -> None:
         """Wait, and keep the office meanwhile."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self.errand.stopping.wait(min(left, LONGEST_REST_S))
+            self.service.stopping.wait(min(left, LONGEST_REST_S))
             self.hold()

@@ -1,6 +1,6 @@
 """Traces for OpenTelemetry, made from the log: one for each task, a span for each of its runs.
 
-Ids follow from the ids of tasks and runs, so that a piece of the log that is told twice says the
+Ids follow from the ids of tasks and runs, so that a piece of the log that is fields twice says the
 same twice. Where spans go is said by the standard OTEL_* variables. Needs the extra `otel`.
 """
 
@@ -18,16 +18,16 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from detent import feed
 from detent.errors import Misconfigured, Unavailable
-from detent.integrations.leader_service import Errand
-from detent.integrations.transitions import OVER, Move, Tracker
+from detent.integrations.leader_service import LeaderService
+from detent.integrations.transitions import OVER, Transition, TransitionTracker
 from detent.operations.context import Core
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 from detent.redaction import redact
 from detent.store.port import Logged
 
 log = logging.getLogger("detent.traces")
 
-OFFICE = "traces"
+ROLE = "traces"
 CURSOR = "traces_cursor"
 MAX_EVENTS = 500
 #: Longer than an export takes.
@@ -74,75 +74,78 @@ def context(root: str, name: str) -> SpanContext:
 
 
 class Spans:
-    """Makes spans of moves."""
+    """Makes spans of transitions."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._resource = provider.resource
         self._sampler = provider.sampler
 
-    def of(self, moves: Iterable[Move]) -> Iterator[ReadableSpan]:
-        for move in moves:
-            if move.target is None:
+    def of(self, transitions: Iterable[Transition]) -> Iterator[ReadableSpan]:
+        for transition in transitions:
+            if transition.target is None:
                 continue
-            if move.level == "run" and move.began is not None:
-                yield from self._sampled(_root_of(move), self._run(move))
-            elif move.target in OVER.get(move.level, ()) and move.stream.task_id is None:
-                yield from self._sampled(move.logged.stream, self._whole(move))
+            if transition.level == "run" and transition.began is not None:
+                yield from self._sampled(_root_of(transition), self._run(transition))
+            elif (
+                transition.target in OVER.get(transition.level, ())
+                and transition.stream.task_id is None
+            ):
+                yield from self._sampled(transition.logged.stream, self._whole(transition))
 
     def _sampled(self, root: str, span: ReadableSpan) -> Iterator[ReadableSpan]:
-        """The sampler looks at the trace's id alone, so a trace is told whole or not at all."""
+        """The sampler looks at the trace's id alone, so a trace is fields whole or not at all."""
         decided = self._sampler.should_sample(None, trace_id(root), span.name)
         if decided.decision is Decision.RECORD_AND_SAMPLE:
             yield span
 
-    def _run(self, move: Move) -> ReadableSpan:
-        assert move.began is not None
-        began, root, told = move.began, _root_of(move), move.told
-        outcome = told.outcome if told.outcome == "suspended" else str(move.target)
+    def _run(self, transition: Transition) -> ReadableSpan:
+        assert transition.began is not None
+        began, root, fields = transition.began, _root_of(transition), transition.fields
+        outcome = fields.outcome if fields.outcome == "suspended" else str(transition.target)
         attributes: Attributes = {
-            "detent.run.id": move.subject,
-            "detent.job.id": move.logged.stream,
+            "detent.run.id": transition.subject,
+            "detent.job.id": transition.logged.stream,
             "detent.attempt": began.attempt,
             "detent.worker": began.worker,
             "detent.outcome": outcome,
             "detent.step": began.step or "",
-            "detent.wait": told.wait or "",
-            "error.type": told.error_class or "",
+            "detent.wait": fields.wait or "",
+            "error.type": fields.error_class or "",
         }
         links = []
         if began.previous is not None:
             why = {"detent.link": "retry" if began.attempt > 1 else "goes on"}
             links.append(Link(context(root, began.previous), why))
         return self._span(
-            f"run {began.step or move.stream.intent}",
-            move,
-            context(root, move.subject),
+            f"run {began.step or transition.stream.intent}",
+            transition,
+            context(root, transition.subject),
             context(root, root),
-            move.since,
+            transition.since,
             attributes,
             links,
         )
 
-    def _whole(self, move: Move) -> ReadableSpan:
+    def _whole(self, transition: Transition) -> ReadableSpan:
         """The task's or lone job's own span; when it was opened again, one below the first."""
-        root = move.logged.stream
-        first = move.stream.ends == 1
+        root = transition.logged.stream
+        first = transition.stream.ends == 1
         attributes = {
-            f"detent.{move.level}.id": root,
-            "detent.state": str(move.target),
-            "detent.lifecycle": move.stream.lifecycle,
+            f"detent.{transition.level}.id": root,
+            "detent.state": str(transition.target),
+            "detent.lifecycle": transition.stream.lifecycle,
         }
         links = []
-        if move.stream.parent_id is not None:
-            parent = move.stream.parent_id
+        if transition.stream.parent_id is not None:
+            parent = transition.stream.parent_id
             links.append(Link(context(parent, parent), {"detent.link": "subtask of"}))
-        own = context(root, root if first else f"{root} {move.stream.ends}")
+        own = context(root, root if first else f"{root} {transition.stream.ends}")
         return self._span(
-            f"{move.level} {move.stream.intent}",
-            move,
+            f"{transition.level} {transition.stream.intent}",
+            transition,
             own,
             None if first else context(root, root),
-            move.stream.opened_at,
+            transition.stream.opened_at,
             attributes,
             links,
         )
@@ -150,7 +153,7 @@ class Spans:
     def _span(
         self,
         name: str,
-        move: Move,
+        transition: Transition,
         own: SpanContext,
         parent: SpanContext | None,
         start: int,
@@ -158,9 +161,12 @@ class Spans:
         links: Sequence[Link],
     ) -> ReadableSpan:
         said = {key: value for key, value in attributes.items() if value != ""}
-        whose = {"detent.intent": move.stream.intent, "detent.project": move.logged.project}
-        bad = move.target in BAD
-        words = redact(move.told.error or str(move.target)) if bad else None
+        whose = {
+            "detent.intent": transition.stream.intent,
+            "detent.project": transition.logged.project,
+        }
+        bad = transition.target in BAD
+        words = redact(transition.fields.error or str(transition.target)) if bad else None
         return ReadableSpan(
             name,
             own,
@@ -171,37 +177,37 @@ class Spans:
             kind=SpanKind.INTERNAL,
             status=Status(StatusCode.ERROR if bad else StatusCode.OK, words),
             start_time=start * 1_000,
-            end_time=move.logged.at * 1_000,
+            end_time=transition.logged.at * 1_000,
             instrumentation_scope=SCOPE,
         )
 
 
-def _root_of(move: Move) -> str:
-    return move.stream.task_id or move.logged.stream
+def _root_of(transition: Transition) -> str:
+    return transition.stream.task_id or transition.logged.stream
 
 
 # ---- as a part of the keeper's process ---------------------------------------------------------
 
 
 class Traces:
-    """Follows the log from its cursor and exports; what could not be exported is told again."""
+    """Follows the log from its cursor and exports; what could not be exported is fields again."""
 
     def __init__(self, core: Core, name: str, exporter: SpanExporter | None = None) -> None:
         self.core = core
         self._exporter = exporter or exporter_from_environment()
         resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "detent")})
         self._spans = Spans(TracerProvider(resource=resource, shutdown_on_exit=False))
-        self._tracker = Tracker(core.store)
+        self._tracker = TransitionTracker(core.store)
         #: The position up to which the tracker has seen the log; None if that is not known.
         self._tracked: int | None = None
-        office = Office(core, OFFICE, name, TERM_US)
-        self.errand = Errand(core, office, self.work, pause_s=PAUSE_S)
+        election = LeaderElection(core, ROLE, name, TERM_US)
+        self.service = LeaderService(core, election, self.work, pause_s=PAUSE_S)
 
     def start(self) -> None:
-        self.errand.start()
+        self.service.start()
 
     def stop(self) -> None:
-        self.errand.stop()
+        self.service.stop()
         self._exporter.shutdown()
 
     def work(self, _: int) -> bool:
@@ -217,7 +223,7 @@ class Traces:
         return len(batch) == MAX_EVENTS
 
     def _export(self, batch: Sequence[Logged], cursor: int) -> None:
-        """Export the spans of a batch, then move the cursor.
+        """Export the spans of a batch, then transition the cursor.
 
         The tracker is only used if it has seen exactly the events before the batch: not after a
         failure, and not after another process has exported some.
@@ -225,7 +231,7 @@ class Traces:
         if self._tracked != cursor:
             self._tracker.forget()
         self._tracked = None
-        spans = list(self._spans.of(self._tracker.moves(batch)))
+        spans = list(self._spans.of(self._tracker.transitions(batch)))
         if spans and self._exporter.export(spans) is not SpanExportResult.SUCCESS:
             raise Unavailable("The traces could not be exported.", retry_after_s=1)
         self._keep(batch[-1].position)

@@ -1,4 +1,4 @@
-"""From events to moves: which task, job, run or step went from which state to which, and when.
+"""Derives state transitions from events: which task, job, run or step changed, from what, and when.
 
 The feed says where an event leads; where it came from is remembered here, for a bounded number of
 streams. A stream that is met in its middle is read once from its beginning. Reads the store.
@@ -23,7 +23,7 @@ OVER: Mapping[str, frozenset[str]] = {
     "task": frozenset({"done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded"}),
     "job": frozenset({"completed", "failed", "cancelled"}),
 }
-#: After these nothing comes that could move.
+#: After these nothing comes that could transition.
 GONE = frozenset({"task_deleted", "job_deleted"})
 #: From where a thing comes that was just made.
 NOWHERE = "none"
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     since: int
 
 
-class Told(msgspec.Struct):
+class EventFields(msgspec.Struct):
     """The few fields of events that anything here looks at. The rest is not even decoded."""
 
     intent: str = ""
@@ -52,16 +52,16 @@ class Told(msgspec.Struct):
     error: str | None = None
     wait: str | None = None
     cost: int = 0
-    plan: "ToldPlan | None" = None
+    plan: "PlanFields | None" = None
 
 
-class ToldStep(msgspec.Struct):
+class PlanStepFields(msgspec.Struct):
     name: str = ""
     capabilities_required: Sequence[str] = ()
 
 
-class ToldPlan(msgspec.Struct):
-    steps: Sequence[ToldStep] = ()
+class PlanFields(msgspec.Struct):
+    steps: Sequence[PlanStepFields] = ()
 
 
 class Began(NamedTuple):
@@ -95,13 +95,13 @@ class Stream:
     last: dict[str | None, str] = field(default_factory=dict)
 
 
-class Move(NamedTuple):
-    """An event of the log; with its move if it made one. `since` is when `source` was entered."""
+class Transition(NamedTuple):
+    """An event with the transition that it caused, if any. `since`: when `source` was entered."""
 
     logged: Logged
     level: str
     stream: Stream
-    told: Told
+    fields: EventFields
     source: str | None = None
     target: str | None = None
     since: int = 0
@@ -135,11 +135,11 @@ READ = frozenset(
         "task_unblocked",
     }
 )
-_decode = msgspec.json.Decoder(Told).decode
-_NOTHING = Told()
+_decode = msgspec.json.Decoder(EventFields).decode
+_NOTHING = EventFields()
 
 
-class Tracker:
+class TransitionTracker:
     """Remembers streams. One thread at a time."""
 
     def __init__(self, store: Store, most: int = MAX_STREAMS) -> None:
@@ -147,22 +147,22 @@ class Tracker:
         self._most = most
         self._streams: OrderedDict[str, Stream] = OrderedDict()
 
-    def moves(self, batch: Sequence[Logged]) -> Iterator[Move]:
+    def transitions(self, batch: Sequence[Logged]) -> Iterator[Transition]:
         """Every event of the batch, in order.
 
         What may fail is done before the first of them: the same batch can be given again.
         """
-        told = [_told(logged) for logged in batch]
+        fields = [_fields(logged) for logged in batch]
         self._recall(batch)
-        return self._moves(zip(batch, told, strict=True))
+        return self._transitions(zip(batch, fields, strict=True))
 
     def forget(self) -> None:
         """Drop all streams: they may include events that will be given again."""
         self._streams.clear()
 
-    def _moves(self, batch: Iterable[tuple[Logged, Told]]) -> Iterator[Move]:
-        for logged, told in batch:
-            yield self._apply(self._stream(logged.stream), logged, told)
+    def _transitions(self, batch: Iterable[tuple[Logged, EventFields]]) -> Iterator[Transition]:
+        for logged, fields in batch:
+            yield self._apply(self._stream(logged.stream), logged, fields)
             if logged.name in GONE:
                 del self._streams[logged.stream]
         while len(self._streams) > self._most:
@@ -193,20 +193,20 @@ class Tracker:
         before = upto.position - 1
         stream = Stream()
         for logged in view.events(0, MAX_EVENTS, stream=upto.stream, upto=before):
-            self._apply(stream, logged, _told(logged))
+            self._apply(stream, logged, _fields(logged))
         self._streams[upto.stream] = stream
 
-    def _apply(self, stream: Stream, logged: Logged, told: Told) -> Move:
+    def _apply(self, stream: Stream, logged: Logged, fields: EventFields) -> Transition:
         kind = EVENTS.get(logged.name)
         level = kind.level if kind is not None else ""
-        _learn(stream, logged, told)
-        move = Move(logged, level, stream, told)
+        _learn(stream, logged, fields)
+        transition = Transition(logged, level, stream, fields)
         lifecycle = LIFECYCLES.get(stream.lifecycle or "board" if level == "task" else level)
         target = lifecycle.targets.get(logged.name) if lifecycle is not None else None
         if lifecycle is None or target is None:
-            return move
+            return transition
         if target in lifecycle.terminal:
-            move = _ended(move)
+            transition = _ended(transition)
         key = (level, logged.subject or "")
         place = stream.places.get(key)
         stream.places[key] = Place(target, logged.at)
@@ -216,27 +216,29 @@ class Tracker:
             _open_or_end(stream, place.state if place else None, target, level, logged.at)
         if place is None or (place.state, logged.name) not in lifecycle.move:
             # Made just now: by its creation, or by a new version of the plan.
-            return move._replace(source=NOWHERE, target=target, since=logged.at)
-        return move._replace(source=place.state, target=target, since=place.since)
+            return transition._replace(source=NOWHERE, target=target, since=logged.at)
+        return transition._replace(source=place.state, target=target, since=place.since)
 
 
-def _told(logged: Logged) -> Told:
+def _fields(logged: Logged) -> EventFields:
     return _decode(logged.data) if logged.data and logged.name in READ else _NOTHING
 
 
-def _learn(stream: Stream, logged: Logged, told: Told) -> None:
+def _learn(stream: Stream, logged: Logged, fields: EventFields) -> None:
     if logged.version == 1:
         stream.begun_at = stream.opened_at = logged.at
     if logged.name in ("task_created", "job_created"):
-        stream.intent, stream.lifecycle = told.intent, told.lifecycle
-        stream.task_id, stream.parent_id = told.task_id, told.parent_id
-    elif logged.name == "plan_generated" and told.plan is not None:
+        stream.intent, stream.lifecycle = fields.intent, fields.lifecycle
+        stream.task_id, stream.parent_id = fields.task_id, fields.parent_id
+    elif logged.name == "plan_generated" and fields.plan is not None:
         stream.capabilities = {
-            step.name: "+".join(sorted(step.capabilities_required)) for step in told.plan.steps
+            step.name: "+".join(sorted(step.capabilities_required)) for step in fields.plan.steps
         }
     elif logged.name == "run_queued":
-        previous = stream.last.get(told.step)
-        stream.runs[logged.subject or ""] = Began(told.step, told.attempt, told.worker, previous)
+        previous = stream.last.get(fields.step)
+        stream.runs[logged.subject or ""] = Began(
+            fields.step, fields.attempt, fields.worker, previous
+        )
 
 
 def _open_or_end(stream: Stream, source: str | None, target: str, level: str, at: int) -> None:
@@ -246,11 +248,11 @@ def _open_or_end(stream: Stream, source: str | None, target: str, level: str, at
         stream.ends += 1
 
 
-def _ended(move: Move) -> Move:
+def _ended(transition: Transition) -> Transition:
     """Note the end of a run, and say how it began."""
-    if move.level != "run":
-        return move
-    began = move.stream.runs.pop(move.subject, None)
+    if transition.level != "run":
+        return transition
+    began = transition.stream.runs.pop(transition.subject, None)
     if began is not None:
-        move.stream.last[began.step] = move.subject
-    return move._replace(began=began)
+        transition.stream.last[began.step] = transition.subject
+    return transition._replace(began=began)

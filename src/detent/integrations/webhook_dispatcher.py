@@ -16,10 +16,10 @@ from detent import failpoints, views
 from detent.addresses import networks
 from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
-from detent.integrations.leader_service import Errand
+from detent.integrations.leader_service import LeaderService
 from detent.integrations.outgoing_http import Answer, Failed, Outgoing
 from detent.operations.context import Core
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 from detent.operations.webhooks import (
     ALLOWED,
     DEAD,
@@ -58,7 +58,9 @@ class Dispatcher:
         self.core = core
         allowed = networks(core.settings.webhooks_allow, ALLOWED)
         self.outgoing = Outgoing(allowed)
-        self.errand = Errand(core, Office(core, "webhooks", name), self.work, pause_s=PAUSE_S)
+        self.service = LeaderService(
+            core, LeaderElection(core, "webhooks", name), self.work, pause_s=PAUSE_S
+        )
         self._pool = ThreadPoolExecutor(MAX_AT_ONCE, "detent-webhook")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
@@ -66,10 +68,10 @@ class Dispatcher:
         self._resting: dict[str, tuple[int, int]] = {}
 
     def start(self) -> None:
-        self.errand.start()
+        self.service.start()
 
     def stop(self) -> None:
-        self.errand.stop()
+        self.service.stop()
         self._pool.shutdown(wait=True)
 
     # -- a pass ----------------------------------------------------------------------------
@@ -80,9 +82,9 @@ class Dispatcher:
             self.fill(hook)
             self._begin(hook, now)
 
-    def pass_once(self) -> None:
+    def run_once(self) -> None:
         """The same, and wait until all of it is sent; not for a thread that is also started."""
-        if self.errand.office.take() is not None:
+        if self.service.election.acquire() is not None:
             for hook in self._hooks():
                 self.fill(hook)
                 self.send(hook)
@@ -136,7 +138,7 @@ class Dispatcher:
             if row.due_at > now:
                 waiting.add(row.stream)
                 continue
-            if sent >= MAX_SENT or self.errand.stopping.is_set() or not self._attempt(hook, row):
+            if sent >= MAX_SENT or self.service.stopping.is_set() or not self._attempt(hook, row):
                 break
             sent += 1
         return sent

@@ -6,13 +6,13 @@ from detent.operations.context import Core
 from detent.store.port import Seal, Writing
 
 #: Seals in one pass; a log that was never sealed takes several.
-MOST = 10
+MAX_ROWS = 10
 
 
 def run(core: Core) -> int:
     """Hash outside the write path, then write one row for each range."""
     made = 0
-    while made < MOST:
+    while made < MAX_ROWS:
         with core.store.read() as view:
             seal = hash_chain.next_seal(view)
         if seal is None:

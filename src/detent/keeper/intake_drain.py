@@ -20,7 +20,7 @@ from detent.store.port import Intake, Writing
 
 log = logging.getLogger("detent.intake")
 
-MOST = 500
+MAX_ROWS = 500
 #: What may be asked for in this way: submissions, and nothing that acts on other work.
 ALLOWED = ("submit_task", "submit_job", "add")
 #: Whoever may insert the row may submit; the database has checked that.
@@ -36,7 +36,7 @@ def run(core: Core) -> int:
 
 
 def _take(core: Core, tx: Writing) -> int:
-    rows = tx.intake(MOST)
+    rows = tx.intake(MAX_ROWS)
     asks: list[Ask] = []
     asked: list[int] = []
     refused: dict[int, DetentError] = {}
@@ -60,7 +60,7 @@ def _take(core: Core, tx: Writing) -> int:
 def _asks(core: Core, row: Intake) -> Sequence[Ask]:
     """The one command that a row stands for."""
     operation = OPERATIONS.get(row.operation)
-    if row.operation not in ALLOWED or operation is None or operation.post is None:
+    if row.operation not in ALLOWED or operation is None or operation.prepare is None:
         raise Invalid(
             f"operation must be one of {', '.join(ALLOWED)}, not {row.operation!r}.",
             field="operation",
@@ -70,7 +70,7 @@ def _asks(core: Core, row: Intake) -> Sequence[Ask]:
     arguments = _body(row)
     if row.idempotency_key is not None:
         arguments["idempotency_key"] = row.idempotency_key
-    return operation.post(core, CALLER, **arguments).asks
+    return operation.prepare(core, CALLER, **arguments).requests
 
 
 def _body(row: Intake) -> dict[str, Any]:

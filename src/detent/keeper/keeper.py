@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from detent import failpoints
 from detent.errors import DetentError
 from detent.operations.context import Core
-from detent.operations.leader_election import Office
+from detent.operations.leader_election import LeaderElection
 from detent.periodic_thread import Recurring
 
 log = logging.getLogger("detent.keeper")
@@ -32,7 +32,7 @@ class Keeper(Recurring):
     def __init__(self, core: Core, name: str, duties: Sequence[Duty]) -> None:
         super().__init__("detent-keeper", self._pass)
         self.core = core
-        self.office = Office(core, "keeper", name)
+        self.election = LeaderElection(core, "keeper", name)
         self.duties = duties
         self.next_at = dict.fromkeys((duty.name for duty in duties), 0)
         self._now = 0
@@ -42,11 +42,11 @@ class Keeper(Recurring):
     def stop(self) -> None:
         """End after the pass at hand, and let the next keeper in at once."""
         super().stop()
-        self.office.resign()
+        self.election.resign()
 
-    def pass_once(self) -> int:
+    def run_once(self) -> int:
         """One pass over the duties that are due, if this keeper is the elected one."""
-        now = self.office.take()
+        now = self.election.acquire()
         if now is None:
             return 0
         failpoints.hit("keeper.elected")
@@ -72,7 +72,7 @@ class Keeper(Recurring):
 
     def _pass(self) -> float:
         try:
-            self.pass_once()
+            self.run_once()
         except DetentError as error:
             log.warning("the keeper cannot work now: %s", error)
         except Exception:

@@ -17,7 +17,7 @@ from detent.operations import thresholds
 from detent.operations.context import Core
 from detent.store.port import Query, Reading, Writing
 
-MOST = 200
+MAX_ROWS = 200
 #: Batches of work in one pass, for each way to end; one more than this waits for the next.
 ROUNDS = 10
 MAX_KEYS = 10_000
@@ -47,11 +47,11 @@ class _Undone(Exception):
 def run(core: Core, retention: Retention | None = None) -> int:
     """One bounded pass; what something still needs is refused by the kernel and stays."""
     wanted = retention or thresholds.retention(core.settings)
-    work = forget_work(core, wanted)
-    keys = forget_keys(core)
+    work = delete_expired_work(core, wanted)
+    keys = delete_expired_keys(core)
     cursors = _cursors(core)
-    outputs, after_output = forget_outputs(core, wanted, cursors.get("outputs", ""))
-    blobs, _, after_blob = forget_blobs(core, cursors.get("blobs", ""))
+    outputs, after_output = delete_expired_outputs(core, wanted, cursors.get("outputs", ""))
+    blobs, _, after_blob = delete_unused_blobs(core, cursors.get("blobs", ""))
     ended = {"outputs": after_output, "blobs": after_blob}
     if ended != {"outputs": "", "blobs": "", **cursors}:
         core.engine.within(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
@@ -63,22 +63,22 @@ def _cursors(core: Core) -> Mapping[str, str]:
         return dict(view.rows("system_state").get(CURSORS) or {})
 
 
-def run_to_the_end(core: Core, *, dry_run: bool = False) -> Gone:
+def run_all(core: Core, *, dry_run: bool = False) -> Gone:
     """Everything that may go now, however much it is; with `dry_run` it is only counted."""
     wanted = thresholds.retention(core.settings)
-    work = forget_work(core, wanted, rounds=1_000_000, dry_run=dry_run)
-    keys = forget_keys(core, dry_run=dry_run)
-    while not dry_run and (more := forget_keys(core)):
+    work = delete_expired_work(core, wanted, rounds=1_000_000, dry_run=dry_run)
+    keys = delete_expired_keys(core, dry_run=dry_run)
+    while not dry_run and (more := delete_expired_keys(core)):
         keys += more
     outputs = blobs = size = 0
     after = ""
     while True:
-        count, after = forget_outputs(core, wanted, after, dry_run=dry_run)
+        count, after = delete_expired_outputs(core, wanted, after, dry_run=dry_run)
         outputs += count
         if not after:
             break
     while True:
-        count, removed, after = forget_blobs(core, after, dry_run=dry_run)
+        count, removed, after = delete_unused_blobs(core, after, dry_run=dry_run)
         blobs, size = blobs + count, size + removed
         if not after:
             return Gone(work, keys, outputs, blobs, size)
@@ -87,7 +87,7 @@ def run_to_the_end(core: Core, *, dry_run: bool = False) -> Gone:
 # ---- work ------------------------------------------------------------------------------------
 
 
-def forget_work(
+def delete_expired_work(
     core: Core, retention: Retention, *, rounds: int = ROUNDS, dry_run: bool = False
 ) -> int:
     """Tasks with all below them, and jobs alone, whose time is over."""
@@ -107,7 +107,7 @@ def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: in
         asks = [Ask(delete(row["id"], "retention"), ACTOR) for row in rows]
         results = core.engine.ask(asks, bulk=True) if asks else []
         gone += sum(1 for each in results if isinstance(each, Answer))
-        if len(rows) < MOST:
+        if len(rows) < MAX_ROWS:
             break
         query = query._replace(after=(rows[-1]["state_at"], rows[-1]["id"]))
     return gone
@@ -120,19 +120,19 @@ def _expired(now: int, retention: Retention) -> Iterator[tuple[Query, Callable[.
         where = {"state": state, "state_at": before}
         if lifecycle == "job":
             alone = {**where, "task_id": None, "parent_job_id": None}
-            yield Query("jobs", alone, "state_at", limit=MOST), DeleteJob
+            yield Query("jobs", alone, "state_at", limit=MAX_ROWS), DeleteJob
         else:
             roots = {**where, "lifecycle": lifecycle, "parent_id": None}
-            yield Query("tasks", roots, "state_at", limit=MOST), DeleteTask
+            yield Query("tasks", roots, "state_at", limit=MAX_ROWS), DeleteTask
     stuck = ("<", now - retention.days(Ending.FAILED) * DAY_US)
     failed = {"lifecycle": "board", "state": "blocked", "retries_left": 0, "state_at": stuck}
-    yield Query("tasks", failed, "state_at", limit=MOST), DeleteTask
+    yield Query("tasks", failed, "state_at", limit=MAX_ROWS), DeleteTask
 
 
 # ---- what nothing refers to ------------------------------------------------------------------
 
 
-def forget_keys(core: Core, *, dry_run: bool = False) -> int:
+def delete_expired_keys(core: Core, *, dry_run: bool = False) -> int:
     """Idempotency keys that have expired. Nobody is woken for it."""
     counts: list[int] = []
 
@@ -146,7 +146,7 @@ def forget_keys(core: Core, *, dry_run: bool = False) -> int:
     return counts[0]
 
 
-def forget_outputs(
+def delete_expired_outputs(
     core: Core, retention: Retention, after: str, *, dry_run: bool = False
 ) -> tuple[int, str]:
     """Output of runs whose time is over or that are gone; and where to go on, empty at the end."""
@@ -168,7 +168,7 @@ def forget_outputs(
     return len(old), run_ids[-1] if len(run_ids) == MAX_OUTPUTS else ""
 
 
-def forget_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int, int, str]:
+def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int, int, str]:
     """Blobs that no evidence names: how many, their bytes, and where to go on."""
     blobs = core.store.blobs
     with core.store.read() as view:

@@ -128,7 +128,7 @@ def _untouched(path: Path, now: int) -> bool:
         return False
 
 
-class Directories(Recurring):
+class RunDirectorySweeper(Recurring):
     """A thread that sweeps now and then."""
 
     def __init__(self, core: Core, forget_workspace: ForgetWorkspace) -> None:

@@ -5,7 +5,7 @@ from detent.kernel.commands import Actor, CheckTask
 from detent.operations.context import Core
 from detent.store.port import Query
 
-MOST = 500
+MAX_ROWS = 500
 ACTOR = Actor("keeper")
 #: Reasons that can go away by themselves.
 PASSING = ["dependency", "retry", "rate_limit"]
@@ -14,7 +14,7 @@ PASSING = ["dependency", "retry", "rate_limit"]
 def run(core: Core) -> int:
     with core.store.read() as view:
         where = {"state": "blocked", "blocked_by": PASSING}
-        rows = view.page(Query("tasks", where, "state_at", limit=MOST))
+        rows = view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
     asks = [Ask(CheckTask(row["id"]), ACTOR) for row in rows]
     results = core.engine.ask(asks, bulk=True) if asks else []
     return sum(1 for each in results if isinstance(each, Answer) and each.value)

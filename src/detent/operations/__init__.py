@@ -1,6 +1,6 @@
-"""Everything one can ask of detent: one list of typed functions, each with its scope.
+"""Operations: the typed functions that read and change an installation, each with its scope.
 
-The gateway serves them over HTTP, MCP as tools; the CLI and the embedded API call them directly.
+The gateway serves them over HTTP and as MCP tools; the CLI and the embedded API call them directly.
 """
 
 from detent.operations import (
@@ -8,6 +8,7 @@ from detent.operations import (
     charts,
     costs,
     history,
+    ids,
     inbox,
     installation,
     intake,
@@ -40,6 +41,7 @@ __all__ = [
     "charts",
     "costs",
     "history",
+    "ids",
     "inbox",
     "installation",
     "intake",

@@ -1,7 +1,7 @@
-"""What a person may do with a task or a job now: exactly the verbs that would not be refused.
+"""Lists the actions that are legal on a task or a job now: those that would not be refused.
 
-Each verb of a task is tried: the kernel decides its command on what the store has now, and the
-decision is dropped. So the list cannot differ from the rules. Reads only.
+For each action on a task, the kernel decides the command on the current rows and the decision is
+discarded, so the list cannot differ from the rules. Reads only.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ PERSON = c.Actor("person")
 
 
 class Verb(NamedTuple):
-    """How a verb is tried, and the events of a task of which its lifecycle must have one."""
+    """An action: its command, and the events of which the task's lifecycle must allow one."""
 
     command: Callable[[Task], c.TaskCommand]
     events: tuple[str, ...] = ()
@@ -49,23 +49,23 @@ VERBS: Mapping[str, Verb] = {
 
 
 class Suggestion(NamedTuple):
-    """A verb that would be accepted now, and the task that it is for."""
+    """An action that would be accepted now, and the id of the task that it applies to."""
 
     action: str
     id: str
 
     @property
     def command(self) -> str:
-        """As it is typed."""
+        """The command line that carries the action out."""
         value = {"answer": " ANSWER", "raise": " DOLLARS"}.get(self.action, "")
         return f"detent {self.action} {self.id}{value}"
 
-    def told(self) -> schemas.Suggestion:
+    def to_schema(self) -> schemas.Suggestion:
         return {"action": self.action, "id": self.id, "command": self.command}
 
 
 def actions_on(view: Reading, tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """By task: the verbs that would change something now, in alphabetical order."""
+    """By task id, the actions that would change something now, in alphabetical order."""
     tried = [
         (task, name, verb.command(task))
         for task in tasks
@@ -82,7 +82,7 @@ def actions_on(view: Reading, tasks: Sequence[Task]) -> dict[str, list[str]]:
 
 
 def _may_apply(task: Task, name: str, verb: Verb) -> bool:
-    """Whether it is worth trying: its lifecycle has the event, or the budget is what it lacks."""
+    """Whether the action is worth trying: the lifecycle allows its event in the task's state."""
     if name == "raise":
         return task.blocked_by == "budget" and is_spent(task)
     if name == "dismiss":
@@ -96,7 +96,7 @@ def is_spent(task: Task) -> bool:
 
 
 def _changes(world: World, command: c.Command, now: int) -> bool:
-    """Accepted, and not only because it was done before."""
+    """Whether the command would be accepted and would record an event."""
     try:
         return bool(decide(world, command, now, PERSON).records)
     except DetentError:
@@ -104,7 +104,7 @@ def _changes(world: World, command: c.Command, now: int) -> bool:
 
 
 def actions_on_job(job: Job, waits: Iterable[Wait]) -> list[str]:
-    """Of a job alone; that of a task moves with its task."""
+    """The actions on a job that has no task. The job of a task changes with its task."""
     if job.state in ENDED_JOB:
         return ["retry", "delete"] if job.state == "failed" else ["delete"]
     asks = any(wait.kind in ANSWERED for wait in waits)

@@ -1,4 +1,4 @@
-"""Money over a task and the tasks above it: what is left of it. Reads only."""
+"""The remaining budget of a task and of the tasks above it. Reads only."""
 
 from collections.abc import Iterable
 
@@ -10,8 +10,8 @@ from detent.kernel.world import RUNS, World
 from detent.store.port import Reading
 
 
-def line(view: Reading, task: Task) -> list[Task]:
-    """The task and every task above it: a run draws on the budget of each."""
+def with_ancestors(view: Reading, task: Task) -> list[Task]:
+    """The task and every task above it. A run is charged to the budget of each."""
     found = [task]
     while (parent_id := found[-1].parent_id) is not None:
         found += [parent for parent, _ in view.tasks([parent_id])]
@@ -20,17 +20,17 @@ def line(view: Reading, task: Task) -> list[Task]:
     return found
 
 
-def left(tasks: Iterable[Task]) -> int | None:
-    """The least that any of these has left, in micro-dollars; None if none has a budget."""
+def remaining(tasks: Iterable[Task]) -> int | None:
+    """The smallest remaining budget among the tasks, in micro-dollars; None without a budget."""
     purses = [Purse(task.id, task.budget, task.spent) for task in tasks]
     lefts = [rest for purse in purses if (rest := purse.remaining) is not None]
     return min(lefts, default=None)
 
 
 def allowance(view: Reading, task: Task) -> int | None:
-    """What a run of the task could reserve now, in micro-dollars; None: as much as it likes.
+    """The amount that a run of the task could reserve now, in micro-dollars; None for no limit.
 
-    Less than `left` where money is held for other runs of the tree.
+    It is less than `remaining` while money is reserved for other runs of the tree.
     """
     world = World()
     world.tasks[task.id] = task

@@ -1,6 +1,7 @@
-"""The same verb for many tasks and jobs: each is a command of its own, together they are one batch.
+"""Bulk actions: one action on many tasks and jobs, as one command for each id in one batch.
 
-Each has its own outcome: done, or refused with the reason. Scopes are those of the single verbs.
+Each id has its own outcome: done, or refused with the reason. The scopes are those of the actions
+on a single task.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Result, Scope, operation
 from detent.operations.requests import reason_from
 
-#: As many as one transaction of the engine takes.
+#: The number of commands that the engine takes in one transaction.
 MAX_TOGETHER = 1_000
 
 Order = Callable[[str], c.Command]
@@ -21,7 +22,7 @@ Order = Callable[[str], c.Command]
 
 @operation(Scope.OPERATE, "POST", "/api/many/run")
 def run_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
-    """Queue tasks, or run them again after a failure; each is done or refused by itself."""
+    """Queue tasks, or run them again after a failure. Each id has its own outcome."""
     return _act(core, caller, ids, c.QueueTask)
 
 
@@ -29,7 +30,7 @@ def run_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.Acted
 def cancel_many(
     core: Core, caller: Caller, *, ids: Sequence[str], reason: str = "cancelled"
 ) -> schemas.ActedOn:
-    """Cancel tasks and jobs; each is done or refused by itself."""
+    """Cancel tasks and jobs. Each id has its own outcome."""
 
     def of_task(task_id: str) -> c.Command:
         return c.CancelTask(task_id, reason)
@@ -46,7 +47,7 @@ def accept_many(
     comment: str | None = None,
     seen: Mapping[str, int] | None = None,
 ) -> schemas.ActedOn:
-    """Accept work that waits for review; each is done or refused by itself."""
+    """Accept tasks that wait for review. Each id has its own outcome."""
     looked_at = seen or {}
 
     def of_task(task_id: str) -> c.Command:
@@ -65,7 +66,7 @@ def reject_many(
     run: bool = False,
     seen: Mapping[str, int] | None = None,
 ) -> schemas.ActedOn:
-    """Reject work with one comment for all; each is done or refused by itself."""
+    """Reject tasks with one comment for all of them. Each id has its own outcome."""
     looked_at = seen or {}
 
     def of_task(task_id: str) -> c.Command:
@@ -76,13 +77,13 @@ def reject_many(
 
 @operation(Scope.OPERATE, "POST", "/api/many/resume")
 def resume_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
-    """Go on with timed-out tasks in their sessions; each is done or refused by itself."""
+    """Resume timed-out tasks in their agent sessions. Each id has its own outcome."""
     return _act(core, caller, ids, c.ResumeTask)
 
 
 @operation(Scope.OPERATE, "POST", "/api/many/retry")
 def retry_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
-    """Run tasks and jobs again with new counts; each is done or refused by itself."""
+    """Run tasks and jobs again with their attempt counts reset. Each id has its own outcome."""
     return _act(core, caller, ids, c.RetryTask, c.RetryJob)
 
 
@@ -90,7 +91,7 @@ def retry_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.Act
 def dismiss_many(
     core: Core, caller: Caller, *, ids: Sequence[str], reason: str | None = None
 ) -> schemas.ActedOn:
-    """Stop waiting for subtasks that failed; each is done or refused by itself."""
+    """Dismiss failed subtasks: their parents stop waiting for them. Each id has its own outcome."""
     reason = reason_from(reason)
 
     def of_task(task_id: str) -> c.Command:
@@ -101,20 +102,20 @@ def dismiss_many(
 
 @operation(Scope.ADMIN, "POST", "/api/many/delete")
 def delete_many(core: Core, caller: Caller, *, ids: Sequence[str]) -> schemas.ActedOn:
-    """Delete tasks and jobs with their data; each is done or refused by itself."""
+    """Delete tasks and jobs with their data. Each id has its own outcome."""
     return _act(core, caller, ids, c.DeleteTask, c.DeleteJob)
 
 
 # ---- parts -----------------------------------------------------------------------------------
 
-#: Where something stands: its state, and the version of its stream.
-Place = tuple[str, int]
+#: The state of a task or job, and the version of its stream.
+StateVersion = tuple[str, int]
 
 
 def _act(
     core: Core, caller: Caller, ids: Sequence[str], of_task: Order, of_job: Order | None = None
 ) -> schemas.ActedOn:
-    """One command for each id that the caller may see, all in one transaction."""
+    """Carry out one command for each id that the caller may see, all in one transaction."""
     named = list(dict.fromkeys(ids))
     tasks, jobs = _seen(core, caller, named)
     orders = {each: of_task(each) for each in tasks}
@@ -128,12 +129,12 @@ def _act(
     for each in named:
         unknown = NotFound(f"There is no {kinds} {each!r}.", code="unknown_task")
         results.setdefault(each, unknown)
-    return _told(core, caller, {each: results[each] for each in named})
+    return _to_schema(core, caller, {each: results[each] for each in named})
 
 
 def _seen(
     core: Core, caller: Caller, ids: Sequence[str]
-) -> tuple[dict[str, Place], dict[str, Place]]:
+) -> tuple[dict[str, StateVersion], dict[str, StateVersion]]:
     """The tasks and the jobs among these that the caller may see."""
     with core.store.read() as view:
         tasks = {
@@ -150,13 +151,13 @@ def _seen(
 
 
 def _unless_unavailable(answers: Sequence[Result]) -> None:
-    """A database that is away refuses nobody: the whole request is asked again."""
+    """Raise the error of an unavailable database: the caller repeats the whole request."""
     failures = [each for each in answers if isinstance(each, DetentError) and each.status >= 500]
     if failures and len(failures) == len(answers):
         raise failures[0]
 
 
-def _told(core: Core, caller: Caller, results: Mapping[str, Result]) -> schemas.ActedOn:
+def _to_schema(core: Core, caller: Caller, results: Mapping[str, Result]) -> schemas.ActedOn:
     done = {each: result for each, result in results.items() if isinstance(result, Answer)}
     tasks, jobs = _seen(core, caller, list(done))
     places = {**jobs, **tasks}

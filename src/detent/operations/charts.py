@@ -1,4 +1,4 @@
-"""What charts are drawn from: how many stand in each state, and a window of time piece by piece."""
+"""Data for charts: counts by state, and a time window divided into intervals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,20 +15,20 @@ from detent.store.port import Query
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600 * SECOND_US
-#: A window has about so many pieces.
-PIECES = 24
+#: The number of intervals into which a window is divided, approximately.
+INTERVALS = 24
 
 
 @operation(Scope.READ, "GET", "/api/counts")
 def counts(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Counts:
-    """How many tasks, jobs, runs and steps stand in each state of their lifecycle."""
+    """Count tasks, jobs, runs and steps by lifecycle and state."""
     of = of_project(caller, {}, project)
     with core.store.read() as view:
         found = {
             "board": view.count_by(Query("tasks", {**of, "lifecycle": "board"}), "state"),
             "review": view.count_by(Query("tasks", {**of, "lifecycle": "review"}), "state"),
             "job": view.count_by(Query("jobs", of), "state"),
-            # Runs and steps have no project of their own: a narrow view leaves them out.
+            # Runs and steps have no project, so they are not counted for one project.
             "run": {} if of else view.count_by(Query("runs", {}), "state"),
             "step": {} if of else view.count_by(Query("steps", {}), "state"),
         }
@@ -39,9 +39,9 @@ def counts(core: Core, caller: Caller, *, project: str | None = None) -> schemas
 def stats_series(
     core: Core, caller: Caller, *, hours: int = 24, project: str | None = None
 ) -> schemas.Series:
-    """Throughput, success, durations, queue times and cost over a window, piece by piece."""
+    """Show throughput, success rate, durations, queue times and cost per interval of a window."""
     of = of_project(caller, {}, project)
-    span = max(hours // PIECES, 1) * HOUR_US
+    span = max(hours // INTERVALS, 1) * HOUR_US
     with core.store.read() as view:
         now = view.now()
         first = (now - hours * HOUR_US) // span * span
@@ -63,7 +63,7 @@ def stats_series(
 
 
 def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int]) -> schemas.Span:
-    """`queued` says by job when it was last put into the queue."""
+    """One interval. `queued` has, by job id, when the job was last queued."""
     inside = [run for run in runs if start <= run["ended_at"] < start + span]
     by_state = {
         state: sum(run["state"] == state for run in inside)
@@ -74,7 +74,7 @@ def _span(start: int, span: int, runs: Sequence[Run], queued: Mapping[str, int])
     waited = _seconds(
         run["queued_at"] - queued[run["job_id"]]
         for run in inside
-        # An earlier run of a job that was queued again since has no time of its own.
+        # The queue time of an earlier run is unknown after its job was queued again.
         if run["queued_at"] >= queued.get(run["job_id"], run["queued_at"] + 1)
     )
     return {
@@ -97,7 +97,7 @@ def _seconds(spans_us: Iterable[int]) -> list[float]:
 
 
 def _thresholds(marks: Thresholds) -> list[schemas.Threshold]:
-    """Where the verdict on the whole installation changes."""
+    """The values at which the health verdict of the installation changes."""
     low, high = marks.success_degraded_from_percent, marks.success_ok_over_percent
     return [
         {"figure": "success_rate", "ok": high / 100, "degraded": low / 100},

@@ -1,4 +1,4 @@
-"""What operations work with: a store, the engine on it, the settings, and the known intents."""
+"""The core of an installation: its store, engine, settings and intents, given to operations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from detent.kernel.entities import Job, Task
 from detent.operations.registry import Caller
 from detent.settings import Settings
 from detent.store.port import Query, Store
-from detent.submission.checks import known as known
+from detent.submission.checks import check_choice as check_choice
 from detent.submission.context import Context
 from detent.submission.payload import ARGUMENTS
 from detent.submission.plan_steps import CRITICS
@@ -18,20 +18,20 @@ from detent.submission.plan_steps import CRITICS
 
 @dataclass(slots=True)
 class Core:
-    """One installation, as the operations see it."""
+    """What every operation is given: the store, the engine, the settings and the configuration."""
 
     store: Store
     engine: Engine
     settings: Settings = field(default_factory=Settings)
-    #: Intents of the configuration, with their options. Workers register theirs in the store.
+    #: Intents of the configuration file, with their options. Workers register theirs in the store.
     intents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: Agent command lines of the configuration, by name.
+    #: Agent command lines of the configuration file, by name.
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: Limits of the configuration, by name; they are kept in the store.
+    #: Limits of the configuration file, by name. `save_limits` writes them to the store.
     limits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def known_intents(self) -> dict[str, Mapping[str, Any]]:
-        """Configured intents and those that a worker has ever registered."""
+        """The intents of the configuration file and those that workers have registered."""
         with self.store.read() as view:
             registered = view.rows("intents")
         own = {
@@ -39,13 +39,13 @@ class Core:
         }
         return {**registered, **own}
 
-    def submissions(self, caller: Caller) -> Context:
-        """What the submissions of a caller are checked against."""
+    def submission_context(self, caller: Caller) -> Context:
+        """The context against which the submissions of a caller are checked."""
         intents = self.known_intents()
         return Context(self.store, self.settings, intents, caller.actor, caller.project)
 
     def task(self, caller: Caller, task_id: str) -> tuple[Task, int]:
-        """A task that the caller may see, with its version; a foreign one looks like none."""
+        """The task and its version; not found if the caller may not see its project."""
         with self.store.read() as view:
             for task, version in view.tasks([task_id]):
                 if caller.project in (None, task.project):
@@ -53,6 +53,7 @@ class Core:
         raise NotFound(f"There is no task {task_id!r}.", code="unknown_task")
 
     def job(self, caller: Caller, job_id: str) -> tuple[Job, int]:
+        """The job and its version, if the caller may see it."""
         with self.store.read() as view:
             for job, version in view.jobs([job_id]):
                 if caller.project in (None, job.project):
@@ -60,7 +61,7 @@ class Core:
         raise NotFound(f"There is no job {job_id!r}.", code="unknown_job")
 
     def run(self, caller: Caller, run_id: str) -> Mapping[str, Any]:
-        """A run's row; whoever may see its job may see it."""
+        """The row of a run, if the caller may see its job."""
         with self.store.read() as view:
             for row in view.page(Query("runs", {"id": run_id}, limit=1)):
                 for job, _ in view.jobs([row["job_id"]]):
@@ -70,7 +71,7 @@ class Core:
 
 
 def _configured(row: Mapping[str, Any], registered: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A configured intent, with what only the worker that has its code knows."""
+    """A configured intent, with the arguments and critics that its worker has registered."""
     if "app" in row:
         return {**registered, **row}
     return {

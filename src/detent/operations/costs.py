@@ -1,4 +1,4 @@
-"""What work has cost: dollars and tokens of each run, summed for a task and for its whole tree."""
+"""The cost of work: dollars and tokens of each run, summed for a task and for its tree."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -8,12 +8,12 @@ from detent.kernel.budget import is_warned
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.state_mapping import seen
 from detent.operations import schemas
-from detent.operations.budgets import left, line
+from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query, Reading
 
-#: Jobs that are asked about at once.
+#: The number of jobs in one query.
 SLICE = 500
 MAX_RUNS = 100_000
 #: States of a task in which its job may have failed.
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class Sum(NamedTuple):
-    """Of runs; micro-dollars."""
+    """The sum over some runs; `cost` is in micro-dollars."""
 
     runs: int = 0
     cost: int = 0
@@ -38,7 +38,7 @@ class Sum(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """Tasks with everything below them: how many jobs each has had, and its own runs' sum."""
+    """Tasks with their descendants (`below`), and for each task the sum of its own runs (`own`)."""
 
     below: Mapping[str, Sequence[str]]
     own: Mapping[str, Sum]
@@ -48,7 +48,7 @@ class Trees(NamedTuple):
 
 
 def trees(view: Reading, rows: Iterable[Row]) -> Trees:
-    """What the tasks of these rows and the tasks below them have cost."""
+    """The cost of the tasks of these rows and of all tasks below them."""
     jobs = {row["id"]: row["jobs"] for row in rows}
     parents = [row["id"] for row in rows if row["subtasks"]]
     below = _below(view.children(parents), parents) if parents else {}
@@ -61,7 +61,7 @@ def trees(view: Reading, rows: Iterable[Row]) -> Trees:
 
 
 def _below(pairs: Iterable[tuple[str, str]], tops: Iterable[str]) -> dict[str, list[str]]:
-    """Every descendant of each."""
+    """By task id in `tops`, its descendants."""
     children: dict[str, list[str]] = {}
     for parent, child in dict.fromkeys(pairs):
         children.setdefault(parent, []).append(child)
@@ -86,11 +86,11 @@ def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
     return found
 
 
-# ---- tasks as shown --------------------------------------------------------------------------
+# ---- tasks for clients -----------------------------------------------------------------------
 
 
 def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[schemas.Task]:
-    """Rows of tasks as people see them: with what they cost, and how they look elsewhere."""
+    """Rows of tasks for clients, with their cost and their states in other protocols."""
     found, failures = trees(view, rows), _failures(view, rows)
     return [
         cast(
@@ -107,13 +107,13 @@ def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[schemas.Task]:
 
 
 def _failures(view: Reading, rows: Iterable[Row]) -> Mapping[str | None, str | None]:
-    """How the jobs of those tasks have failed that stand still for it, by job."""
+    """By job id, the failure class of the jobs of tasks that may have stopped because of it."""
     jobs = [row["job_id"] for row in rows if row["job_id"] and row["state"] in STOPPED]
     return {job.id: job.error_class for job, _ in view.jobs(jobs)} if jobs else {}
 
 
 def _usage(found: Trees, row: Row) -> schemas.Usage:
-    """The money of the tree is what the log has charged: it stays when a subtask is deleted."""
+    """The cost of the tree is what the log has charged; it includes deleted subtasks."""
     tree = found.tree(row["id"])._replace(cost=row["spent"])
     return {
         "own": found.own[row["id"]].shown(),
@@ -127,19 +127,19 @@ def _elsewhere(row: Row) -> schemas.Elsewhere:
     return {"other": view.other, "mcp": view.mcp.value, "a2a": view.a2a.value}
 
 
-# ---- one command to see it -------------------------------------------------------------------
+# ---- the cost report -------------------------------------------------------------------------
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/costs")
 def task_costs(core: Core, caller: Caller, *, task_id: str) -> schemas.Costs:
-    """What a task has cost: each run, each task of its tree, and how much it may still spend."""
+    """Show the cost of a task: each run, each task of its tree, and the remaining budget."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
         pairs = list(view.children([task_id]))
         ids = [task_id, *_below(pairs, [task_id])[task_id]]
         rows = {row["id"]: row for row in view.page(Query("tasks", {"id": ids}, limit=len(ids)))}
         found = trees(view, list(rows.values()))
-        rest = left(line(view, task))
+        rest = remaining(with_ancestors(view, task))
         runs = _runs(view, rows)
     return {
         "id": task_id,

@@ -1,6 +1,6 @@
-"""Pages of rows by cursor: the same page costs the same, however many rows there are.
+"""Cursor pagination: a page costs the same, however many rows there are.
 
-A cursor names its table and sort and the last row seen, so that a foreign one is told apart.
+A cursor contains its table, its sort order and the last row; one of another list is refused.
 """
 
 import base64
@@ -13,7 +13,7 @@ from detent import views
 from detent.errors import Invalid, NotFound
 from detent.kernel.lifecycle import normalise
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller
 from detent.store.port import Query
 
@@ -42,10 +42,12 @@ def page(
     limit: int,
     search: str = "",
 ) -> tuple[Sequence[Mapping[str, Any]], str | None]:
-    """Rows as the store has them, and the cursor of the next page if there is one."""
+    """Rows as they are in the store, and the cursor of the next page, if there is one."""
     if not 1 <= limit <= MAX_ROWS:
-        raise Invalid(f"limit must be from 1 to {MAX_ROWS}.", field="limit", given=limit)
-    column = known(sort.removeprefix("-"), SORTS[table], "sort")
+        raise Invalid(
+            f"limit must be from 1 to {MAX_ROWS}, not {limit}.", field="limit", given=limit
+        )
+    column = check_choice(sort.removeprefix("-"), SORTS[table], "sort")
     after = None if cursor is None else _read_cursor(cursor, table, sort)
     query = Query(table, where, column, sort.startswith("-"), after, limit + 1, search)
     with core.store.read() as view:
@@ -57,7 +59,7 @@ def page(
 
 
 def of_project(caller: Caller, where: dict[str, Any], project: str | None) -> dict[str, Any]:
-    """The filter, kept to what the caller may see."""
+    """The filter, restricted to the project that the caller may see."""
     if caller.project is not None and project not in (None, caller.project):
         raise NotFound(f"There is no project {project!r}.", code="not_found")
     only = caller.project or project
@@ -65,13 +67,13 @@ def of_project(caller: Caller, where: dict[str, Any], project: str | None) -> di
 
 
 def states_from(given: str, table: str) -> list[str]:
-    """The states that a filter names, separated by commas."""
+    """The states of a filter, which are separated by commas."""
     names = [normalise(each.strip()) for each in given.split(",")]
-    return [known(name, STATES[table], "state", "unknown_state") for name in names]
+    return [check_choice(name, STATES[table], "state", "unknown_state") for name in names]
 
 
 def listed(core: Core, query: Query) -> list[Any]:
-    """All rows of a short list, as people see them."""
+    """All rows of a short list, converted for clients."""
     with core.store.read() as view:
         return [views.shown(row) for row in view.page(query._replace(limit=MAX_ROWS))]
 
@@ -88,15 +90,18 @@ def _read_cursor(cursor: str, table: str, sort: str) -> tuple[Any, str]:
             text, type=tuple[str, str, int | str | None, str]
         )
     except (ValueError, msgspec.MsgspecError):
-        raise _foreign("cursor is not one of ours.", cursor) from None
+        raise _wrong_cursor("cursor is not a cursor of this server.", cursor) from None
     if (made_for, made_by) != (table, sort):
-        raise _foreign(f"cursor was made for {made_for} sorted by {made_by}.", cursor)
+        raise _wrong_cursor(
+            f"cursor is for {made_for} sorted by {made_by}, not for {table} sorted by {sort}.",
+            cursor,
+        )
     wanted = SORTS[table][sort.removeprefix("-")]
     if "\0" in key or not (value is None or isinstance(value, wanted)):
-        raise _foreign("cursor is not one of ours.", cursor)
+        raise _wrong_cursor("cursor is not a cursor of this server.", cursor)
     return value, key
 
 
-def _foreign(message: str, cursor: str) -> Invalid:
-    hint = "Take the cursor of the last page with the same filter and sort, or begin without one."
+def _wrong_cursor(message: str, cursor: str) -> Invalid:
+    hint = "Use the cursor of the previous page of this list, or leave it out for the first page."
     return Invalid(message, field="cursor", given=cursor, hint=hint)

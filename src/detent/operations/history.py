@@ -1,6 +1,6 @@
-"""What was: a task as it stood at an earlier moment, and a job forked from one of its steps.
+"""Time travel: a task at an earlier position of the log, and a job forked from one of its steps.
 
-Both fold the log, which nobody changes; so nothing here can be overtaken.
+Both fold the log, which is append-only, so concurrent writes cannot change the result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,15 +26,17 @@ from detent.store.log_walk import events_of
 from detent.store.port import Logged, Reading
 from detent.submission.request import own_id
 
-#: What a task has that the kernel does not look at.
-WORDS = ("title", "payload", "tags")
+#: The fields of a task that the kernel does not read.
+DESCRIPTION = ("title", "payload", "tags")
 
 
 def stream_events(view: Reading, stream: str) -> Iterator[tuple[Logged, e.Record]]:
-    """A stream's events in order, as the kernel knows them."""
+    """The events of a stream in order, decoded for the kernel."""
     for logged in events_of(view, stream):
         if not logged.data:
-            raise Refused(f"The history of {stream} was removed.", code="history_removed")
+            raise Refused(
+                f"The history of {stream} was deleted by retention.", code="history_removed"
+            )
         yield logged, read_record(logged)
 
 
@@ -50,37 +52,40 @@ def task_at(
     position: int | None = None,
     time: str | None = None,
 ) -> schemas.TaskThen:
-    """A task and its jobs as they stood after a position of the log, or at a time; else as now."""
+    """Show a task and its jobs as they were after a position of the log or at a time."""
     if position is not None and time is not None:
         raise Invalid("Name a position or a time, not both.", field="position", given=position)
-    until_us = None if time is None else _time(time)
+    until_us = None if time is None else moment_from(time)
     task, _ = core.task(caller, task_id)
     streams = [task_id, *jobs_of_task(task_id, task.jobs)]
     with core.store.read() as view:
-        found = sorted(pair for name in streams for pair in _before(view, name, position, until_us))
+        found = sorted(
+            pair for name in streams for pair in events_before(view, name, position, until_us)
+        )
     if not found:
-        raise NotFound(f"The task {task_id} did not exist yet.", code="unknown_task")
-    world, words = World(), dict.fromkeys(WORDS)
+        raise NotFound(f"Task {task_id} did not exist at that time.", code="unknown_task")
+    world, described = World(), dict.fromkeys(DESCRIPTION)
     for _, record in found:
         world.apply(record)
-        words.update(_words(record.event))
+        described.update(_description(record.event))
     last = found[-1][0]
     return {
         "position": last.position,
         "at": views.utc(last.at),
-        "task": {**_shown(world.tasks[task_id]), **words},
-        "jobs": [_shown(job) for job in world.jobs.values()],
+        "task": {**_to_schema(world.tasks[task_id]), **described},
+        "jobs": [_to_schema(job) for job in world.jobs.values()],
     }
 
 
-def _shown(entity: Task | Job) -> dict[str, Any]:
+def _to_schema(entity: Task | Job) -> dict[str, Any]:
     shown = views.shown(entity._asdict())
     return {name: list(each) if isinstance(each, tuple) else each for name, each in shown.items()}
 
 
-def _before(
+def events_before(
     view: Reading, stream: str, position: int | None, until_us: int | None
 ) -> Iterator[tuple[Logged, e.Record]]:
+    """A stream's events up to a position or a time."""
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
             return
@@ -89,24 +94,27 @@ def _before(
         yield logged, record
 
 
-def _words(event: e.Event) -> Mapping[str, Any]:
+def _description(event: e.Event) -> Mapping[str, Any]:
     if isinstance(event, e.TaskCreated):
         return {"title": event.title, "payload": event.payload, "tags": list(event.tags)}
     if isinstance(event, e.TaskEdited):
-        return {name: event.changes[name] for name in WORDS if name in event.changes}
+        return {name: event.changes[name] for name in DESCRIPTION if name in event.changes}
     return {}
 
 
-def _time(given: str) -> int:
+def moment_from(given: str) -> int:
+    """The time that a caller names, in microseconds."""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:
         moment = datetime.min
     if moment.tzinfo is None:
-        form = "a time with its zone, like 2030-01-01T12:00:00Z"
-        raise Invalid(f"time must be {form}.", field="time", given=given, allowed=(form,))
+        form = "a time with a time zone, for example 2030-01-01T12:00:00Z"
+        raise Invalid(
+            f"time must be {form}, not {given!r}.", field="time", given=given, allowed=(form,)
+        )
     at_us = round(moment.timestamp() * 1_000_000)
-    # Times are shown in milliseconds: one of those stands for all that happened in it.
+    # Times are shown in milliseconds: a whole millisecond includes everything that happened in it.
     return at_us + 999 if at_us % 1_000 == 0 else at_us
 
 
@@ -114,11 +122,11 @@ def _time(given: str) -> int:
 
 
 class Past(NamedTuple):
-    """What a job has done: its results in the order in which they were recorded, and its plan."""
+    """The recorded work of a job: its results in recorded order, and its plan."""
 
     results: Sequence[Checkpoint]
     plan: Plan | None
-    #: Results of the plan's steps that have succeeded.
+    #: The results of the plan's steps that have succeeded.
     done: Mapping[str, Any]
 
 
@@ -126,7 +134,7 @@ class Past(NamedTuple):
 def fork_job(
     core: Core, caller: Caller, *, job_id: str, step: str, id: str | None = None
 ) -> schemas.Forked:
-    """Queue a new job that keeps what this one had done before a step, and goes on from there."""
+    """Fork a job: queue a new job that keeps the results from before a step and continues there."""
     core.job(caller, job_id)
     with core.store.read() as view:
         past = _past(view, job_id)
@@ -165,7 +173,7 @@ def _past(view: Reading, job_id: str) -> Past:
 
 
 def _kept(past: Past, until: str) -> tuple[c.KeptResult, ...]:
-    """Everything that was recorded before the step of that name."""
+    """The results that were recorded before the step with that name."""
     names = [each.name for each in past.results]
     if until not in names:
         raise _unknown(until, names)
@@ -174,7 +182,7 @@ def _kept(past: Past, until: str) -> tuple[c.KeptResult, ...]:
 
 
 def _carried(plan: Plan, done: Mapping[str, Any], until: str) -> dict[str, Any]:
-    """Finished steps that neither are the step of that name nor come after it."""
+    """The finished steps, without the step of that name and the steps that depend on it."""
     names = [step.name for step in plan.steps]
     if until not in names:
         raise _unknown(until, names)
@@ -188,4 +196,4 @@ def _carried(plan: Plan, done: Mapping[str, Any], until: str) -> dict[str, Any]:
 
 def _unknown(until: str, names: Sequence[str]) -> NotFound:
     listed = ", ".join(names) or "none"
-    return NotFound(f"The job has no step {until!r}. It has: {listed}.", known=names)
+    return NotFound(f"The job has no step {until!r}. Its steps are: {listed}.", known=names)

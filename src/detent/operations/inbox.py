@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for a person, with what can be done about it now. Reads only."""
+"""The inbox: everything that waits for a person, with the legal actions on it. Reads only."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,26 +19,33 @@ Row = Mapping[str, Any]
 
 ASKING = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
 FAILED = {"state": ["failed", "timed_out"], "lifecycle": "review"}
+KINDS: tuple[dict[str, Any], ...] = (ASKING, FAILED, {"state": "ready"})
 #: Ends that wait for a person only while a task above waits for the subtask.
 ENDED_BADLY = ["budget_exceeded", "cancelled"]
-#: Verbs that are not among the ways to deal with something that waits.
-NOT_HERE = ("run",)
+#: Actions that the inbox does not list.
+NOT_LISTED = ("run",)
 
 
 @operation(Scope.READ, "GET", "/api/inbox")
 def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Inbox:
-    """Everything that waits for a person, oldest first: questions, reviews, failures, refusals."""
+    """List what waits for a person, oldest first: questions, reviews, failures, refusals."""
     with core.store.read() as view:
         rows: list[Row] = []
-        for where in (ASKING, FAILED, {"state": "ready"}):
+        for where in KINDS:
             rows += _rows(view, of_project(caller, where, project))
         rows += _left_behind(view, of_project(caller, {}, project))
-        items = _shown(view, _unsettled(view, rows))
+        items = _to_schema(view, _unsettled(view, rows))
         refused = list(refused_rows(view, caller, project))
-    alone = Query("questions", of_project(caller, {}, project), "begun_at")
+        alone = Query("questions", of_project(caller, {}, project), "begun_at")
+        waiting = [Query("tasks", of_project(caller, each, project)) for each in KINDS]
+        counts = [view.count_by(query, "state") for query in (*waiting, alone)]
+    questions = listed(core, alone)
+    total = sum(sum(each.values()) for each in counts) + len(refused)
+    shown = len(items) + len(questions) + len(refused)
     return {
+        "count": total if len(items) >= MAX_ROWS else shown,
         "items": sorted(items, key=lambda row: row["state_at"]),
-        "questions": listed(core, alone),
+        "questions": questions,
         "refused": refused,
     }
 
@@ -48,7 +55,7 @@ def _rows(view: Reading, where: dict[str, Any]) -> Sequence[Row]:
 
 
 def _left_behind(view: Reading, within: dict[str, Any]) -> Iterator[Row]:
-    """Subtasks that can never be completed, below tasks that wait for their subtasks."""
+    """Subtasks that ended without success, below tasks that wait for their subtasks."""
     waiting = _rows(view, {**within, "state": "blocked", "blocked_by": "subtasks"})
     parents = {parent for parent, _ in view.children([row["id"] for row in waiting])}
     if parents:
@@ -57,13 +64,13 @@ def _left_behind(view: Reading, within: dict[str, Any]) -> Iterator[Row]:
 
 
 def _unsettled(view: Reading, rows: Sequence[Row]) -> list[Row]:
-    """Without subtasks whose parent does not wait for them any more."""
+    """The rows without subtasks whose parent no longer waits for them."""
     parents = {row["parent_id"] for row in rows if row["parent_id"]}
     settled = {each for task, _ in view.tasks(sorted(parents)) for each in task.settled}
     return [row for row in rows if row["id"] not in settled]
 
 
-def _shown(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
+def _to_schema(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
     tasks = [task for task, _ in view.tasks([row["id"] for row in rows])]
     legal = actions_on(view, tasks)
     known = {task.id: _actions(view, task, legal[task.id]) for task in tasks}
@@ -71,6 +78,6 @@ def _shown(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
 
 
 def _actions(view: Reading, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:
-    own = [Suggestion(each, task.id) for each in legal if each not in NOT_HERE]
+    own = [Suggestion(each, task.id) for each in legal if each not in NOT_LISTED]
     above = raises(view, task) if task.blocked_by == "budget" else ()
-    return [each.told() for each in (*above, *own)]
+    return [each.to_schema() for each in (*above, *own)]

@@ -1,7 +1,7 @@
-"""The input of an operation as a pydantic model, made from the signature of its function.
+"""Builds the pydantic model of an operation's input from the signature of its function.
 
-The same model reads requests, stands in the OpenAPI document and describes the tools of MCP.
-Imported by those doors alone: a command without one does not wait for pydantic.
+The same model parses requests, is part of the OpenAPI document and describes the MCP tools. Only
+the gateway and MCP import it: a command of the CLI does not wait for pydantic.
 """
 
 import re
@@ -17,14 +17,14 @@ from detent.operations.registry import OPERATIONS, Operation
 from detent.operations.registry import fields_of as request_fields
 from detent.submission.request import missing_fields
 
-#: Methods whose parameters stand in the query; the others have them in a JSON body.
+#: Methods whose parameters are in the query string; the others have them in a JSON body.
 IN_QUERY = ("GET", "DELETE")
-#: How pydantic begins a complaint; the name of the field says more.
+#: The begin of pydantic's messages, which is replaced by the name of the field.
 _SUBJECT = re.compile(r"^\w+ should ")
 
 
 class Fields:
-    """Everything of an operation's input that does not stand in the path."""
+    """The input of an operation except the parameters in the path."""
 
     def __init__(self, operation: Operation) -> None:
         self.in_query = operation.method in IN_QUERY
@@ -41,7 +41,7 @@ class Fields:
         return None if self.in_query or not self.parameters else self.model
 
     def read(self, value: Any) -> dict[str, Any]:
-        """The arguments that a query or a body gives; what was not named keeps its default."""
+        """The arguments from a query or a body; missing ones keep their defaults."""
         if isinstance(value, list):
             raise Invalid(
                 "The body must be one JSON object, not a list.",
@@ -59,7 +59,7 @@ class Fields:
 
 
 class Requested(Fields):
-    """Input of a submission: documented here, its shape is checked by `submission.request`."""
+    """The input of a submission: documented here, checked by `submission.request`."""
 
     def _read(self, value: Any) -> dict[str, Any]:
         if isinstance(value, dict):
@@ -68,7 +68,7 @@ class Requested(Fields):
 
 
 class Whole(Fields):
-    """A list of submissions as the whole body; each is checked by `submission.request`."""
+    """A list of submissions as the whole body; `submission.request` checks each."""
 
     def __init__(self, operation: Operation) -> None:
         super().__init__(operation)
@@ -99,7 +99,7 @@ def fields_of(operation: Operation) -> Fields:
 def model_for(
     operation: Operation, parameters: tuple[Parameter, ...], *, strict: bool
 ) -> type[BaseModel]:
-    """A model that knows these parameters and refuses any other."""
+    """A model with these parameters, which refuses unknown ones."""
     fields: dict[str, Any] = {
         each.name: (
             annotated(each, input_for(operation.name, each.name)),
@@ -113,20 +113,20 @@ def model_for(
 
 
 def annotated(parameter: Parameter, known: Input) -> Any:
-    """The parameter's type with its meaning and bounds."""
+    """The type of a parameter with its description and bounds."""
     return Annotated[parameter.annotation, Field(**bounds(known))]
 
 
 def bounds(known: Input) -> dict[str, Any]:
-    """What pydantic and FastAPI are told about a parameter."""
-    told: Mapping[str, Any] = {
+    """The arguments of pydantic's `Field` for a parameter."""
+    limits: Mapping[str, Any] = {
         "min_length": known.shortest,
         "max_length": known.longest,
         "ge": known.least,
         "le": known.most,
         "pattern": known.pattern,
     }
-    found = {name: value for name, value in told.items() if value is not None}
+    found = {name: value for name, value in limits.items() if value is not None}
     found["description"] = known.meaning
     if known.example is not None:
         found["examples"] = [known.example]
@@ -136,11 +136,11 @@ def bounds(known: Input) -> dict[str, Any]:
     return found
 
 
-# ---- input that does not fit its model -------------------------------------------------------
+# ---- validation errors -----------------------------------------------------------------------
 
 
 def invalid(error: ValidationError, known: tuple[str, ...]) -> Invalid:
-    """Every missing field; else the first thing that a model has found wrong, by its name."""
+    """The error for an invalid input: every missing field, or else the first wrong field."""
     flaws = error.errors(include_url=False, include_context=False)
     missing = [_place(flaw["loc"]) for flaw in flaws if flaw["type"] == "missing"]
     if missing:

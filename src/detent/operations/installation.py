@@ -1,4 +1,4 @@
-"""The installation as a whole: queue, health, lifecycles, and what stands in its small tables."""
+"""The installation as a whole: its queue, its health and its lifecycles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -20,15 +20,15 @@ from detent.operations.thresholds import thresholds
 from detent.store.port import Query
 
 DAY_US = 86_400_000_000
-#: The mean duration is that of the newest runs of a day, at most so many.
+#: The mean duration is computed from at most this number of runs, the newest of the last day.
 MAX_RUNS = 200
 
 
 @operation(Scope.READ, "GET", "/status")
-def status(core: Core, caller: Caller) -> schemas.Queue:
+def status(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Queue:
     """How long the queue is, by priority."""
-    queued = of_project(caller, {"state": ["todo", "queued"]}, None)
-    alone = of_project(caller, {"state": "queued", "task_id": None}, None)
+    queued = of_project(caller, {"state": ["todo", "queued"]}, project)
+    alone = of_project(caller, {"state": "queued", "task_id": None}, project)
     with core.store.read() as view:
         tasks = view.count_by(Query("tasks", queued), "priority")
         jobs = view.count_by(Query("jobs", alone), "priority")
@@ -41,17 +41,17 @@ def status(core: Core, caller: Caller) -> schemas.Queue:
 
 @operation(Scope.READ, "GET", "/api/health")
 def health(core: Core, caller: Caller) -> schemas.Health:
-    """Whether all is well in the whole installation, with the reasons."""
+    """Show the health of the installation: ok, degraded or unhealthy, with the reasons."""
     return cast(schemas.Health, asdict(verdict(core)))
 
 
 def verdict(core: Core) -> Health:
-    """Whether all is well now, by the thresholds of the settings."""
+    """The health now, judged by the thresholds of the settings."""
     return judge(figures(core), thresholds(core.settings))
 
 
 def figures(core: Core) -> Figures:
-    """What the verdict is about, counted now."""
+    """The figures from which the health is judged, counted now."""
     with core.store.read() as view:
         lately = {"ended_at": (">=", view.now() - DAY_US)}
         ended = view.count_by(Query("runs", lately), "state")
@@ -62,7 +62,7 @@ def figures(core: Core) -> Figures:
         ready = view.count_by(Query("tasks", {"state": "ready"}), "state")
         asked = view.count_by(Query("questions", {"kind": sorted(QUESTIONS)}), "kind")
         last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MAX_RUNS))
-    # What waits for a person's word is shown apart, not counted as trouble.
+    # Tasks that wait for a person are counted separately, not as blocked.
     asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
     return Figures(
         succeeded=ended.get("succeeded", 0) - suspended.get("succeeded", 0),
@@ -76,7 +76,7 @@ def figures(core: Core) -> Figures:
 
 
 def _mean_ms(runs: Sequence[Mapping[str, Any]]) -> int | None:
-    """The mean duration of runs that came to an end of their own."""
+    """The mean duration of runs that succeeded, failed or timed out, in milliseconds."""
     took = [
         run["ended_at"] - run["started_at"]
         for run in runs
@@ -92,7 +92,7 @@ def _mean_ms(runs: Sequence[Mapping[str, Any]]) -> int | None:
 
 @operation(Scope.READ, "GET", "/api/lifecycles")
 def list_lifecycles(core: Core, caller: Caller) -> schemas.Lifecycles:
-    """The five lifecycles as tables, and how their states look."""
+    """List the five lifecycles as tables, and the appearance of their states."""
     looks = {
         look.value: cast(schemas.Appearance, asdict(each)) for look, each in APPEARANCES.items()
     }
@@ -101,19 +101,19 @@ def list_lifecycles(core: Core, caller: Caller) -> schemas.Lifecycles:
 
 @operation(Scope.READ, "GET", "/api/lifecycles/{name}")
 def show_lifecycle(core: Core, caller: Caller, *, name: str) -> schemas.Lifecycle:
-    """One lifecycle as a table."""
+    """Show one lifecycle as a table."""
     return _exported(name)
 
 
 @operation(Scope.READ, "GET", "/api/lifecycles/{name}/diagram")
 def lifecycle_diagram(core: Core, caller: Caller, *, name: str) -> schemas.Diagram:
-    """One lifecycle drawn: where its states stand, and the paths of its arrows."""
+    """Show the diagram of a lifecycle: the positions of its states, and the paths of its arrows."""
     return cast(schemas.Diagram, outline(lifecycle(name)))
 
 
 @operation(Scope.READ, "GET", "/api/mapping")
 def state_mapping(core: Core, caller: Caller) -> schemas.Mapping:
-    """How a task of either lifecycle looks on the other's board, and as an MCP or A2A task."""
+    """Map each task state to the other lifecycle's state and to the MCP and A2A task states."""
     return {"items": cast(list[schemas.MappedState], mapped())}
 
 

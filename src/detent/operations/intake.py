@@ -8,7 +8,14 @@ from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
 from detent.operations import schemas
 from detent.operations.context import Core
-from detent.operations.registry import Caller, Posted, Result, Scope, operation, submission
+from detent.operations.registry import (
+    Caller,
+    PreparedSubmission,
+    Result,
+    Scope,
+    operation,
+    submission,
+)
 from detent.store.port import Query
 from detent.submission.command import Submission, add_task, digest, enqueue_task
 from detent.submission.command import submit_task as task_from
@@ -21,22 +28,22 @@ MAX_AT_ONCE = 10_000
 
 
 @submission(Scope.SUBMIT, "POST", "/add", request=BoardRequest)
-def add(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Added]:
-    """Create a board task and queue it."""
-    made = add_task(core.submissions(caller), given)
+def add(core: Core, caller: Caller, /, **given: Any) -> PreparedSubmission[schemas.Added]:
+    """Create a task of the `board` lifecycle and queue it."""
+    made = add_task(core.submission_context(caller), given)
 
     def finish(results: Sequence[Result]) -> schemas.Added:
         answer = _answer(results)
         status = core.task(caller, answer.value)[0].state if answer.repeated else "todo"
         return {"taskId": answer.value, "status": status, "repeated": answer.repeated}
 
-    return Posted([made.ask()], finish)
+    return PreparedSubmission([made.ask()], finish)
 
 
 @operation(Scope.SUBMIT, "POST", "/enqueue", request=EnqueueRequest)
 def enqueue(core: Core, caller: Caller, /, **given: Any) -> schemas.Added:
-    """Queue a task under the caller's own id; a known one goes on if it can."""
-    command = enqueue_task(core.submissions(caller), given).command
+    """Queue a task under the caller's own id; an existing task is queued or unblocked."""
+    command = enqueue_task(core.submission_context(caller), given).command
     assert isinstance(command, c.SubmitTask)
     task_id = command.task_id
     try:
@@ -58,7 +65,7 @@ def _enqueue_known(
         core.engine.do(c.UnblockTask(task_id), caller.actor)
     elif not _same_body(core, task_id, command):
         raise Refused(
-            f"Task {task_id} is {task.state} and was submitted with another body.",
+            f"Task {task_id} exists with a different body and is {task.state}.",
             code="idempotency_conflict",
         )
     return {"taskId": task_id, "status": core.task(caller, task_id)[0].state, "repeated": True}
@@ -79,19 +86,25 @@ def _same_body(core: Core, task_id: str, command: c.SubmitTask) -> bool:
 
 
 @submission(Scope.SUBMIT, "POST", "/api/tasks", request=TaskRequest)
-def submit_task(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Submitted]:
-    """Create a task; it stays pending unless `run` is true."""
-    return Posted([task_from(core.submissions(caller), given).ask()], submitted)
+def submit_task(
+    core: Core, caller: Caller, /, **given: Any
+) -> PreparedSubmission[schemas.Submitted]:
+    """Create a task. It is queued if `run` is true; otherwise it stays pending."""
+    return PreparedSubmission([task_from(core.submission_context(caller), given).ask()], submitted)
 
 
 @operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)
 def submit_tasks(
     core: Core, caller: Caller, *, tasks: Sequence[Mapping[str, Any]]
 ) -> schemas.SubmittedMany:
-    """Create many tasks in one transaction; a flaw in one refuses all, a conflict only its own."""
+    """Create many tasks in one transaction. An invalid task refuses all, a conflict only itself."""
     if len(tasks) > MAX_AT_ONCE:
-        raise Invalid(f"At most {MAX_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
-    context = core.submissions(caller)
+        raise Invalid(
+            f"tasks must have at most {MAX_AT_ONCE} entries, not {len(tasks)}.",
+            field="tasks",
+            given=len(tasks),
+        )
+    context = core.submission_context(caller)
     asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
     results = core.engine.ask(asks, bulk=True)
     return {
@@ -122,7 +135,7 @@ def _one_of_many(context: Context, index: int, given: object) -> Submission:
 
 
 def one_task(context: Context, given: object) -> Submission:
-    """One task of many, which must be an object."""
+    """The submission of one task of a list; it must be an object."""
     if not isinstance(given, Mapping):
         raise Invalid(f"A task must be an object, not {given!r:.80}.", field="body", given=given)
     return task_from(context, given)

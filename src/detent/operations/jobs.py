@@ -1,4 +1,4 @@
-"""Jobs alone: submitting one, and what one can do with it."""
+"""Jobs without a task: submit, cancel, retry, signal, answer and delete them."""
 
 from typing import Any
 
@@ -6,15 +6,17 @@ from detent.kernel import commands as c
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.intake import submitted
-from detent.operations.registry import Caller, Posted, Scope, operation, submission
+from detent.operations.registry import Caller, PreparedSubmission, Scope, operation, submission
 from detent.submission.command import submit_job as job_from
 from detent.submission.request import JobRequest
 
 
 @submission(Scope.SUBMIT, "POST", "/api/jobs", request=JobRequest)
-def submit_job(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Submitted]:
-    """Queue a job without a task."""
-    return Posted([job_from(core.submissions(caller), given).ask()], submitted)
+def submit_job(
+    core: Core, caller: Caller, /, **given: Any
+) -> PreparedSubmission[schemas.Submitted]:
+    """Create a job without a task and queue it."""
+    return PreparedSubmission([job_from(core.submission_context(caller), given).ask()], submitted)
 
 
 def _done(core: Core, caller: Caller, command: c.JobCommand) -> schemas.Moved:
@@ -28,13 +30,13 @@ def _done(core: Core, caller: Caller, command: c.JobCommand) -> schemas.Moved:
 def cancel_job(
     core: Core, caller: Caller, *, job_id: str, reason: str = "cancelled"
 ) -> schemas.Moved:
-    """Cancel the job, or ask its worker to stop."""
+    """Cancel a job; if it is running, its worker is asked to stop."""
     return _done(core, caller, c.CancelJob(job_id, reason))
 
 
 @operation(Scope.OPERATE, "POST", "/api/jobs/{job_id}/retry")
 def retry_job(core: Core, caller: Caller, *, job_id: str) -> schemas.Moved:
-    """Run a failed job again with new counts."""
+    """Run a failed job again with its attempt count reset."""
     return _done(core, caller, c.RetryJob(job_id))
 
 
@@ -42,7 +44,7 @@ def retry_job(core: Core, caller: Caller, *, job_id: str) -> schemas.Moved:
 def signal_job(
     core: Core, caller: Caller, *, job_id: str, name: str, value: Any = None
 ) -> schemas.Moved:
-    """Send a named signal to the job; kept if nothing waits for it yet."""
+    """Send a named signal to a job; it is stored until the job waits for it."""
     return _done(core, caller, c.SendSignal(job_id, name, value))
 
 
@@ -50,13 +52,13 @@ def signal_job(
 def answer_job(
     core: Core, caller: Caller, *, job_id: str, answer: Any, question: str | None = None
 ) -> schemas.Moved:
-    """Answer the open question of a job, by its name if several are open; the work goes on."""
+    """Answer the open question of a job; name the question if several are open."""
     return _done(core, caller, c.AnswerJob(job_id, answer, question))
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/jobs/{job_id}")
 def delete_job(core: Core, caller: Caller, *, job_id: str) -> schemas.Deleted:
-    """Delete a job that has no task, with its rows and data; refused while it is live."""
+    """Delete a job that has no task, with its data; refused while it has not ended."""
     core.job(caller, job_id)
     core.engine.do(c.DeleteJob(job_id), caller.actor)
     return {"id": job_id, "outcome": "deleted"}

@@ -1,57 +1,57 @@
-"""Offices: what one process at a time does, elected through the store. Any number stand by."""
+"""Leader election through the store: one process at a time leads, any number are on standby."""
 
 from detent.operations.context import Core
 from detent.store.port import Writing
 
-#: The offices there are, and where those that follow the log keep how far they are.
-OFFICES = ("keeper", "webhooks", "notion", "traces")
+#: The roles that have a leader, and the rows in which leaders store their positions in the log.
+LEADER_ROLES = ("keeper", "webhooks", "notion", "traces")
 CURSORS = ("notion_cursor", "traces_cursor")
-#: A holder that has not said anything for this long is replaced.
+#: A leader that has not renewed its term for this long is replaced.
 TERM_US = 15_000_000
 
 
-class Office:
-    """A row of `system_state` that says who holds it and until when."""
+class LeaderElection:
+    """The election of one role: a row of `system_state` with the leader and the end of its term."""
 
-    def __init__(self, core: Core, office: str, name: str, term_us: int = TERM_US) -> None:
+    def __init__(self, core: Core, role: str, name: str, term_us: int = TERM_US) -> None:
         self.core = core
-        self.office = office
+        self.role = role
         self.name = name
         self.term_us = term_us
-        #: How often it was taken over from another holder or from none. What a process remembers
-        #: of the work is only valid within one term.
+        #: The number of times that this process became the leader. What it caches about the work is
+        #: valid only within one term.
         self.term = 0
         self._until = 0
 
-    def take(self) -> int | None:
-        """Take or keep the office; the store's time, None if somebody else holds it."""
+    def acquire(self) -> int | None:
+        """Become or stay the leader. Returns the store's time, None if another process leads."""
         with self.core.store.read() as view:
             now = view.now()
-        # A term that ends later than a whole one was given before the store's time was reset.
+        # A term that ends later than a full term from now began before the store's time was reset.
         if now + self.term_us // 2 < self._until <= now + self.term_us:
             return now
         found: list[int | None] = []
-        # Without an answer no bell is rung: nobody needs to wake for this.
+        # The callback returns None, so waiters are not notified.
         self.core.engine.within(lambda tx: found.append(self._elect(tx)))
         return found[0]
 
     def resign(self) -> None:
-        """Let the next one in at once."""
+        """End the term, so that another process can lead immediately."""
         self._until = 0
         self.core.engine.within(self._leave)
 
     def _elect(self, tx: Writing) -> int | None:
         now = tx.now()
-        holder = tx.changing("system_state").get(self.office) or {}
+        holder = tx.changing("system_state").get(self.role) or {}
         if holder.get("name") != self.name and holder.get("until", 0) > now:
             self._until = 0
             return None
         self.term += holder.get("name") != self.name
         self._until = now + self.term_us
-        tx.put_rows("system_state", {self.office: {"name": self.name, "until": self._until}})
+        tx.put_rows("system_state", {self.role: {"name": self.name, "until": self._until}})
         return now
 
     def _leave(self, tx: Writing) -> None:
-        holder = tx.changing("system_state").get(self.office) or {}
+        holder = tx.changing("system_state").get(self.role) or {}
         if holder.get("name") == self.name:
-            tx.put_rows("system_state", {self.office: None})
+            tx.put_rows("system_state", {self.role: None})

@@ -1,7 +1,7 @@
-"""Work by hand: an operator begins and ends runs, and moves tasks, through the same tables.
+"""Manual work: an operator begins and ends runs and sets the states of tasks.
 
-A run by hand is a claim like any other, under a name that begins with `hand:`. What a worker holds
-is refused: only its own grant may report.
+A manual run is a claim like any other, under a worker name that begins with `hand:`. A run that a
+worker holds is refused: only that worker may report on it.
 """
 
 import secrets
@@ -14,11 +14,11 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.retry import FailureClass
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.runs import run_from
 
-HAND = "hand:"
+MANUAL_PREFIX = "hand:"
 S_US = 1_000_000
 DEFAULT_HOLD_S = 86_400
 MAX_HOLD_S = 7 * 86_400
@@ -30,14 +30,19 @@ CLASSES = tuple(each.value for each in FailureClass)
 def begin_run(
     core: Core, caller: Caller, *, job_id: str, hold_s: int = DEFAULT_HOLD_S
 ) -> schemas.BegunRun:
-    """Begin a run of a queued job by hand; it is the caller's until it is ended, or for so long."""
+    """Begin a manual run of a queued job. The caller holds it for `hold_s` or until it is ended."""
     if not 1 <= hold_s <= MAX_HOLD_S:
-        raise Invalid(f"hold_s must be from 1 to {MAX_HOLD_S}.", field="hold_s", given=hold_s)
+        raise Invalid(
+            f"hold_s must be from 1 to {MAX_HOLD_S}, not {hold_s}.", field="hold_s", given=hold_s
+        )
     job, _ = core.job(caller, job_id)
     _not_a_workers(job)
     if job.plan_version or job.options.get("planner"):
-        raise Refused(f"Job {job_id} has a plan: workers run its steps.", code="not_claimable")
-    worker = HAND + caller.name
+        raise Refused(
+            f"Job {job_id} has a plan, and only workers run the steps of a plan.",
+            code="not_claimable",
+        )
+    worker = MANUAL_PREFIX + caller.name
     grant: c.Grant = core.engine.do(c.ClaimJob(job_id, worker, secrets.token_hex(8)), caller.actor)
 
     def prolong(tx: Any) -> int:
@@ -67,11 +72,11 @@ def end_run(
     error_class: str = "error",
     result: Any = None,
 ) -> schemas.Run:
-    """End a run that was begun by hand; the exit code tells how, unless an outcome is named."""
+    """End a manual run. The exit code gives the outcome unless `outcome` is given."""
     run = core.run(caller, run_id)
     job, _ = core.job(caller, run["job_id"])
     how = _outcome(exit_code, error, outcome)
-    known(error_class, CLASSES, "error_class")
+    check_choice(error_class, CLASSES, "error_class")
     grant = _grant(job, run_id)
     if how == "cancelled":
         _cancel(core, caller, job)
@@ -81,11 +86,11 @@ def end_run(
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/state")
 def set_task_state(
-    core: Core, caller: Caller, *, task_id: str, state: str, reason: str = "set by hand"
+    core: Core, caller: Caller, *, task_id: str, state: str, reason: str = "set manually"
 ) -> schemas.Moved:
-    """Bring a task into a state by the moves that its lifecycle allows; a worker's is refused."""
+    """Set the state of a task by legal transitions; refused while a worker holds it."""
     task, _ = core.task(caller, task_id)
-    move = MOVES[known(state, MOVES, "state", "unknown_state")]
+    move = STATE_SETTERS[check_choice(state, STATE_SETTERS, "state", "unknown_state")]
     if task.job_id is not None:
         _not_a_workers(core.job(caller, task.job_id)[0])
     move(core, caller, task, reason)
@@ -97,33 +102,37 @@ def set_task_state(
 
 
 def _not_a_workers(job: Job) -> None:
-    if job.state == "running" and not str(job.worker).startswith(HAND):
+    if job.state == "running" and not str(job.worker).startswith(MANUAL_PREFIX):
         raise Refused(
-            f"Job {job.id} is in the hands of worker {job.worker}.",
+            f"Worker {job.worker} holds job {job.id}.",
             code="held_by_worker",
             details={"worker": job.worker},
         )
 
 
 def _grant(job: Job, run_id: str) -> c.Grant:
-    """The grant of a run by hand, which anybody with the scope may use; never a worker's."""
+    """The grant of a manual run, which every caller with the scope may use."""
     _not_a_workers(job)
     if job.state != "running" or job.run_id != run_id:
-        raise Refused(f"Run {run_id} has ended already.", code="stale_fence")
+        raise Refused(f"Run {run_id} has already ended.", code="stale_fence")
     return c.Grant(job.id, job.fence, str(job.nonce))
 
 
 def _outcome(exit_code: int | None, error: str | None, outcome: str | None) -> str:
-    """How the run ended; what was said about it must agree."""
+    """The outcome of the run; exit code, error and outcome must agree."""
     if outcome is None:
         if exit_code is None:
-            raise Invalid("Name an exit_code or an outcome.", field="exit_code", allowed=ENDS)
+            raise Invalid(
+                f"Give an exit_code, or an outcome: {', '.join(ENDS)}.",
+                field="exit_code",
+                allowed=ENDS,
+            )
         return "succeeded" if exit_code == 0 and error is None else "failed"
     if outcome == "succeeded" and (exit_code or error is not None):
         raise Invalid(
-            "A run that succeeded has exit code 0 and no error.", field="outcome", given=outcome
+            "outcome succeeded needs exit code 0 and no error.", field="outcome", given=outcome
         )
-    return known(outcome, ENDS, "outcome")
+    return check_choice(outcome, ENDS, "outcome")
 
 
 def _end(
@@ -138,31 +147,30 @@ def _end(
     if how == "succeeded":
         return c.CompleteRun(grant, run_id, result, 0 if exit_code is None else exit_code)
     if how == "failed":
-        said = error or f"exit code {exit_code}"
-        return c.FailRun(grant, run_id, error_class, said, exit_code)
+        message = error or f"exit code {exit_code}"
+        return c.FailRun(grant, run_id, error_class, message, exit_code)
     if how == "timeout":
-        return c.TimeOutRun(grant, run_id, error=error or "over its time, said by hand")
+        return c.TimeOutRun(grant, run_id, error=error or "ended manually as timed out")
     return c.ConfirmCancel(grant)
 
 
 def _cancel(core: Core, caller: Caller, job: Job) -> None:
-    asked = (
-        c.CancelJob(job.id, "by hand")
-        if job.task_id is None
-        else c.CancelTask(job.task_id, "by hand")
+    reason = "cancelled manually"
+    command: c.Command = (
+        c.CancelJob(job.id, reason) if job.task_id is None else c.CancelTask(job.task_id, reason)
     )
-    core.engine.do(asked, caller.actor)
+    core.engine.do(command, caller.actor)
 
 
 # ---- tasks -----------------------------------------------------------------------------------
 
-Move = Callable[[Core, Caller, Task, str], None]
+StateSetter = Callable[[Core, Caller, Task, str], None]
 
 
 def _queue(core: Core, caller: Caller, task: Task, reason: str) -> None:
-    """What was blocked by hand goes on by hand; a question of the work itself wants an answer."""
+    """Queue the task. A task that was blocked manually is answered; other questions are refused."""
     command: c.TaskCommand = c.QueueTask(task.id)
-    if str(task.blocked_detail.get("wait", "")).startswith(HAND):
+    if str(task.blocked_detail.get("wait", "")).startswith(MANUAL_PREFIX):
         command = c.AnswerTask(task.id, reason)
     elif task.state == "blocked":
         command = c.UnblockTask(task.id)
@@ -170,12 +178,12 @@ def _queue(core: Core, caller: Caller, task: Task, reason: str) -> None:
 
 
 def _begin(core: Core, caller: Caller, task: Task, reason: str) -> str:
-    """The run that is in hand, or a new one."""
+    """The id of the manual run of the task: the current one, or a new one."""
     if task.state in ("inbox", "pending"):
         _queue(core, caller, task, reason)
         task, _ = core.task(caller, task.id)
     if task.job_id is None:
-        raise Refused(f"Task {task.id} is {task.state} and has no job.", legal=("run",))
+        raise Refused(f"Task {task.id} is {task.state} and has no job to run.", legal=("run",))
     job, _ = core.job(caller, task.job_id)
     if job.state == "running":
         return str(job.run_id)
@@ -186,7 +194,7 @@ def _start(core: Core, caller: Caller, task: Task, reason: str) -> None:
     _begin(core, caller, task, reason)
 
 
-def _ended(outcome: str) -> Move:
+def _ended(outcome: str) -> StateSetter:
     def move(core: Core, caller: Caller, task: Task, reason: str) -> None:
         run_id = _begin(core, caller, task, reason)
         error = None if outcome == "succeeded" else reason
@@ -196,12 +204,12 @@ def _ended(outcome: str) -> Move:
 
 
 def _block(core: Core, caller: Caller, task: Task, reason: str) -> None:
-    """A question with the reason as its text: an answer, or setting it to queued, goes on."""
+    """Ask a question with the reason as its text. An answer, or the state queued, continues it."""
     run_id = _begin(core, caller, task, reason)
     run = core.run(caller, run_id)
     grant = _grant(core.job(caller, run["job_id"])[0], run_id)
     detail = {"text": reason}
-    wait = HAND + run_id
+    wait = MANUAL_PREFIX + run_id
     core.engine.do(c.SuspendRun(grant, run_id, wait, "question", detail=detail), caller.actor)
 
 
@@ -212,9 +220,9 @@ def _stop(core: Core, caller: Caller, task: Task, reason: str) -> None:
         core.engine.do(c.ConfirmCancel(_grant(job, str(job.run_id))), caller.actor)
 
 
-#: By the state that is wanted, how a task of either lifecycle gets there. Accepting and rejecting
-#: are not among them: they are a reviewer's.
-MOVES: Mapping[str, Move] = {
+#: By state, the function that brings a task of either lifecycle into it. Accepted and rejected are
+#: missing because they need the scope `review`.
+STATE_SETTERS: Mapping[str, StateSetter] = {
     "todo": _queue,
     "queued": _queue,
     "doing": _start,

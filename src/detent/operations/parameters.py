@@ -1,6 +1,6 @@
-"""The parameters of operations by name: what each means, an example, and its bounds.
+"""The parameters of operations: by name, the description, an example and the bounds of each.
 
-One table for all doors: HTTP documents and enforces them, MCP describes its tools with them.
+HTTP documents and enforces them; MCP describes its tools with them.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ from detent.kernel.priority import ALIASES, Priority
 from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
 from detent.operations.intake import MAX_AT_ONCE
-from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, MOVES
+from detent.operations.limits import MAX_PAUSE_S
+from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
 from detent.operations.schedules import MAX_TIMES
@@ -27,8 +28,8 @@ from detent.submission.delay import FORMS
 from detent.submission.options import OPTIONS
 from detent.submission.request import MAX_DEPENDENCIES, MAX_NAME, MAX_TAGS, MAX_TIME, MAX_TITLE
 
-#: The largest whole number that every part understands.
-MOST = 2**63 - 1
+#: The largest integer of a database column.
+MAX_INTEGER = 2**63 - 1
 OWN_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 NAME = f"^{TOKEN_NAME.pattern}$"
 NAMES = {"items": {"type": "string", "minLength": 1}}
@@ -47,7 +48,11 @@ AMOUNT = {
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One parameter. `shortest` and `longest` count characters, or the entries of a list."""
+    """One parameter. `shortest` and `longest` count characters, or the entries of a list.
+
+    `choices` and `schema` (further keywords of JSON Schema) are documentation: the operation
+    checks them itself, because its error message says more.
+    """
 
     meaning: str
     example: Any = None
@@ -56,8 +61,6 @@ class Input:
     least: int | None = None
     most: int | None = None
     pattern: str | None = None
-    #: What a caller may choose from, and further words of JSON Schema: documented here, checked by
-    #: the operation itself, whose refusal says more.
     choices: tuple[str, ...] = ()
     schema: Mapping[str, Any] = field(default_factory=dict)
 
@@ -67,31 +70,36 @@ def _name(meaning: str, example: str) -> Input:
 
 
 INPUTS: Mapping[str, Input] = {
-    # submitting
-    "taskId": Input("The caller's own id of the task", "build-1042", pattern=OWN_ID),
-    "id": Input("An id of the caller's own; made if it is not given", "build-1042", pattern=OWN_ID),
-    "source": _name("Where the work comes from", "api"),
-    "intent": _name("What kind of work it is", "runQA"),
+    # submission
+    "taskId": Input("The id of the task, chosen by the caller", "build-1042", pattern=OWN_ID),
+    "id": Input(
+        "An id chosen by the caller; generated if it is left out", "build-1042", pattern=OWN_ID
+    ),
+    "source": _name("The source of the task; `intake.sources` lists the allowed ones", "api"),
+    "intent": _name("The task type", "runQA"),
     "priority": Input(
-        "P0 is first; high, normal and low stand for P0, P2 and P3",
+        "The priority: P0 is highest; high, normal and low mean P0, P2 and P3",
         "P2",
         choices=(*Priority, *ALIASES),
     ),
     "payload": Input(
-        "What the work is about: any JSON value but null, in the arguments of its handler",
+        "The input of the handler: any JSON value except null",
         {"project": "demo"},
     ),
-    "project": _name("The project that it belongs to", "demo"),
-    "lifecycle": Input("Which life the task leads", "review", choices=("review", "board")),
-    "title": Input("What people call it", "Check the release", longest=MAX_TITLE),
-    "tags": Input("Tags to find it by", ["release"], longest=MAX_TAGS, schema=NAMES),
+    "project": _name("The project", "demo"),
+    "lifecycle": Input("The lifecycle of the task", "review", choices=("review", "board")),
+    "title": Input("The title that people see", "Check the release", longest=MAX_TITLE),
+    "tags": Input("Tags, to filter lists by", ["release"], longest=MAX_TAGS, schema=NAMES),
     "depends_on": Input(
-        "Tasks that must be done before it starts", [], longest=MAX_DEPENDENCIES, schema=NAMES
+        "Tasks that must be completed before this task starts",
+        [],
+        longest=MAX_DEPENDENCIES,
+        schema=NAMES,
     ),
-    "parent_id": _name("The task that it is a part of", "019a8b7cz4f8h2m5n9q1r3t6vw"),
-    "max_budget_usd": Input("Most that it may spend, in dollars", 5.0, schema=AMOUNT),
+    "parent_id": _name("The parent task, for a subtask", "019a8b7cz4f8h2m5n9q1r3t6vw"),
+    "max_budget_usd": Input("The maximum that it may spend, in dollars", 5.0, schema=AMOUNT),
     "options": Input(
-        "How it is carried out: retry, plan, limits and so on",
+        "Options of execution, such as the retry policy, a plan and timeouts",
         {"max_rounds": 3},
         schema={
             "properties": {
@@ -100,20 +108,22 @@ INPUTS: Mapping[str, Input] = {
             }
         },
     ),
-    "run": Input("Queue it at once", True),
+    "run": Input("Whether the task is queued immediately", True),
     "not_before": Input(
-        f"Start it no earlier than this: {', or '.join(FORMS)}",
+        f"The earliest start: {', or '.join(FORMS)}",
         "10m",
         shortest=1,
         longest=MAX_TIME,
         schema={"pattern": NOT_BEFORE},
     ),
-    "idempotency_key": _name("The same key never makes a second task", "4d0c7e1a"),
+    "idempotency_key": _name(
+        "A repeated request with the same key returns the first task", "4d0c7e1a"
+    ),
     "concurrency_key": _name("Jobs with the same key run one at a time", "customer-7"),
-    "tasks": Input("The tasks, each with the fields of a single one", None, longest=MAX_AT_ONCE),
-    # acting
+    "tasks": Input("The tasks, each with the fields of `submit_task`", None, longest=MAX_AT_ONCE),
+    # actions
     "ids": Input(
-        "The tasks, or jobs where the verb knows them; what is named twice counts once",
+        "Ids of tasks, and of jobs where the action applies to jobs; duplicates are ignored",
         ["019a8b7cz4f8h2m5n9q1r3t6vw"],
         shortest=1,
         longest=MAX_TOGETHER,
@@ -122,10 +132,20 @@ INPUTS: Mapping[str, Input] = {
     "job_id": _name("The job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
     "session_id": _name("The browser session", "019a8b7cz4f8h2m5n9q1r3t6vw"),
     "run_id": _name("The run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
+    "part": _name("A beginning or an end of an id", "r3t6vw"),
+    "kind": Input("What it is the id of", "task", choices=("task", "job", "run")),
+    "other": Input("Whether an answer in own words is allowed beside the options", False),
+    "key": _name("A concurrency key", "device-7"),
+    "for_s": Input("How long, in seconds", 3_600, least=1, most=MAX_PAUSE_S),
     "reason": _name("Why", "no longer wanted"),
-    "comment": Input("A remark for the record, told to the next run", "Looks good", longest=10_000),
-    "seen": Input("The version that was looked at; another one refuses", 7, least=1, most=MOST),
-    "answer": Input("The answer: one of the options if the question has some", "yes"),
+    "comment": Input("The review comment; the next run gets it", "Looks good", longest=10_000),
+    "seen": Input(
+        "The version that was read; if the task has changed since, the request is refused",
+        7,
+        least=1,
+        most=MAX_INTEGER,
+    ),
+    "answer": Input("The answer; one of the options, if the question has options", "yes"),
     "intake_id": Input("The refused submission", "7", pattern=r"^[0-9]{1,18}$"),
     "question": _name("Which question, if several are open: the name of its wait", "ask"),
     "name": _name("Its name", "approved"),
@@ -134,65 +154,73 @@ INPUTS: Mapping[str, Input] = {
     "state": Input("Only these states, separated by commas", "failed"),
     "tag": _name("Only tasks with this tag", "release"),
     "worker": _name("Only runs of this worker", "host:4711"),
-    "active": Input("Only what has not ended", True),
+    "active": Input("Only tasks that have not ended", True),
     "search": Input(
-        "Only what has this text in its id, its name or its error", "cert", longest=200
+        "Only rows with this text in the id, the name or the error", "cert", longest=200
     ),
-    "sort": Input("The column to sort by; - before it turns the order around"),
-    "cursor": Input("Where the last page ended", None, longest=1_000),
-    "limit": Input("At most so many", 100, least=1, most=MAX_ROWS),
-    "after": Input("Only what comes after this position of the log", 0, least=0, most=MOST),
-    "offset": Input("From this byte on", 0, least=0, most=MOST),
-    "position": Input("A position of the log", 42, least=0, most=MOST),
-    "time": Input("A time with its zone", "2030-01-01T12:00:00Z", longest=40),
-    "step": _name("The step from which the new job goes on", "build"),
-    # a run's own door
+    "sort": Input("The column to sort by; a leading - sorts in descending order"),
+    "cursor": Input("The cursor of the previous page", None, longest=1_000),
+    "limit": Input("The maximum number of entries", 100, least=1, most=MAX_ROWS),
+    "after": Input("Only events after this position of the log", 0, least=0, most=MAX_INTEGER),
+    "offset": Input("The first byte to return", 0, least=0, most=MAX_INTEGER),
+    "position": Input("A position of the log", 42, least=0, most=MAX_INTEGER),
+    "time": Input("A time with a time zone", "2030-01-01T12:00:00Z", longest=40),
+    "step": _name("The step from which the new job continues", "build"),
+    # a run's own token
     "text": Input("The question, or the content as text", "Which database?", longest=1_048_576),
-    "base64": Input("The content, if it is no text", "aGVsbG8=", longest=1_398_104),
-    "default": Input("What counts when nobody answers in time: any JSON value", "yes"),
-    "progress": Input("How far the run is, from 0 to 1", 0.5, schema={"minimum": 0, "maximum": 1}),
-    "note": Input("What the run is doing", "running the tests", longest=2_000),
-    # by hand
-    "hold_s": Input("How long the run is the caller's", 3_600, least=1, most=MAX_HOLD_S),
-    "exit_code": Input("How it ended: 0 is well", 0, least=-255, most=255),
-    "error": Input("What went wrong", "the build is red", longest=10_000),
-    "outcome": Input("How it ended, where no exit code tells", "failed", choices=ENDS),
-    "error_class": Input("Which kind of failure it is", "error", choices=CLASSES),
-    "result": Input("What came out: any JSON value", {"passed": 12}),
+    "base64": Input("The content in base64, if it is not text", "aGVsbG8=", longest=1_398_104),
+    "default": Input("The answer if no person answers in time: any JSON value", "yes"),
+    "progress": Input(
+        "The progress of the run, from 0 to 1", 0.5, schema={"minimum": 0, "maximum": 1}
+    ),
+    "note": Input("What the run is doing now", "running the tests", longest=2_000),
+    # manual runs
+    "hold_s": Input(
+        "How long the caller may hold the run, in seconds", 3_600, least=1, most=MAX_HOLD_S
+    ),
+    "exit_code": Input("The exit code; 0 means success", 0, least=-255, most=255),
+    "error": Input("The error message", "the build is red", longest=10_000),
+    "outcome": Input("The outcome; needed without an exit code", "failed", choices=ENDS),
+    "error_class": Input("The failure class", "error", choices=CLASSES),
+    "result": Input("The result: any JSON value", {"passed": 12}),
     # the installation
-    "capabilities": Input("What it can do", ["browser"], longest=MAX_NAMES, schema=NAMES),
-    "labels": Input("What it is, by name", {"os": "linux"}),
-    "capacity": Input("How many may hold it at once", 1, least=1, most=MAX_CAPACITY),
-    "healthy": Input("Whether it is given out", True),
+    "capabilities": Input(
+        "The capabilities of the resource", ["browser"], longest=MAX_NAMES, schema=NAMES
+    ),
+    "labels": Input("The labels of the resource", {"os": "linux"}),
+    "capacity": Input("How many steps may hold it at the same time", 1, least=1, most=MAX_CAPACITY),
+    "healthy": Input("Whether steps may be given the resource", True),
     "cron": Input(
-        "Its times as a cron expression", "0 3 * * *", longest=200, schema={"minLength": 9}
+        "When it fires, as a cron expression", "0 3 * * *", longest=200, schema={"minLength": 9}
     ),
     "timezone": _name("The time zone of the cron expression", "Europe/Berlin"),
-    "every_s": Input("Its times as an interval, in seconds", 900, least=1, most=31_536_000),
-    "overlap": Input("If the last one is still at work", "skip", choices=OVERLAPS),
-    "missed": Input("What becomes of times that were missed", "once", choices=MISSED),
-    "count": Input("How many", 5, least=1, most=MAX_TIMES),
-    "hours": Input("How far back, in hours", 24, least=1, most=MAX_HOURS),
+    "every_s": Input("When it fires, as an interval in seconds", 900, least=1, most=31_536_000),
+    "overlap": Input("What to do while the previous task has not ended", "skip", choices=OVERLAPS),
+    "missed": Input("What to do about missed times", "once", choices=MISSED),
+    "count": Input("The number of times to list", 5, least=1, most=MAX_TIMES),
+    "hours": Input("The length of the window, in hours", 24, least=1, most=MAX_HOURS),
     # webhooks
     "url": Input(
-        "Where it is sent",
+        "The URL that receives the deliveries",
         "https://example.org/hook",
         longest=LONGEST_URL,
         schema={"minLength": 8},
     ),
-    "shape": Input("What it looks like", "cloudevents", choices=SHAPES),
+    "shape": Input("The format of a delivery", "cloudevents", choices=SHAPES),
     "events": Input("Only these events", ["task_ready"], longest=MAX_FILTERED, schema=NAMES),
     "projects": Input("Only these projects", ["demo"], longest=MAX_FILTERED, schema=NAMES),
     "intents": Input("Only these intents", ["runQA"], longest=MAX_FILTERED, schema=NAMES),
-    "only": Input("people: only what needs a person", "people", choices=ONLY),
-    "paused": Input("Whether it waits", False),
+    "only": Input("`people`: only events that need a person", "people", choices=ONLY),
+    "paused": Input("Whether deliveries are paused", False),
     "overlap_s": Input(
-        "How long the old key signs along, in seconds", OVERLAP_S, least=0, most=MAX_OVERLAP_S
+        "How long the old keys sign as well, in seconds", OVERLAP_S, least=0, most=MAX_OVERLAP_S
     ),
-    "dead": Input("What was given up is tried again", True),
+    "dead": Input("Retry the dead deliveries, which were given up", True),
     # tokens
-    "scopes": Input("What the token may do", ["read", "submit"], 1, len(Scope), schema=SCOPES),
-    "expires_in_s": Input("How long it is valid, in seconds", 86_400, least=1, most=MAX_LIFETIME_S),
+    "scopes": Input("The scopes of the token", ["read", "submit"], 1, len(Scope), schema=SCOPES),
+    "expires_in_s": Input(
+        "How long the token is valid, in seconds", 86_400, least=1, most=MAX_LIFETIME_S
+    ),
 }
 
 
@@ -207,43 +235,48 @@ def _sorts(table: str, example: str) -> Input:
 
 
 def _webhook_name() -> Input:
-    return Input("The webhook", "chat", pattern=f"^{WEBHOOK_NAME.pattern}$")
+    return Input("The name of the webhook", "chat", pattern=f"^{WEBHOOK_NAME.pattern}$")
 
 
-#: Of many: the version of each that was looked at.
+#: The versions that the reviewer saw, for actions on many tasks.
 SEEN = Input(
-    "The version of each that was looked at, by its id; another one refuses",
+    "By id, the version of the task that the reviewer saw; refused if it has changed",
     {"019a8b7cz4f8h2m5n9q1r3t6vw": 7},
 )
-#: Parameters that mean something of their own in one operation.
+#: Parameters that have a meaning of their own in one operation.
 OWN: Mapping[tuple[str, str], Input] = {
-    ("show_lifecycle", "name"): Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
-    ("lifecycle_diagram", "name"): Input("The lifecycle", "board", choices=tuple(LIFECYCLES)),
+    ("show_lifecycle", "name"): Input(
+        "The name of the lifecycle", "board", choices=tuple(LIFECYCLES)
+    ),
+    ("lifecycle_diagram", "name"): Input(
+        "The name of the lifecycle", "board", choices=tuple(LIFECYCLES)
+    ),
     ("accept_many", "seen"): SEEN,
     ("reject_many", "seen"): SEEN,
     ("own_evidence", "name"): _name("The name of the file", "QA-DECISION.md"),
-    ("own_question", "options"): Input("Answers to choose from", ["yes", "no"], longest=20),
+    ("own_question", "options"): Input("The answers to choose from", ["yes", "no"], longest=20),
     ("own_question", "expires_in_s"): Input(
-        "How long it may stay open, in seconds", 86_400, least=1, most=MAX_LIFETIME_S
+        "How long the question stays open, in seconds", 86_400, least=1, most=MAX_LIFETIME_S
     ),
     ("own_subtask", "priority"): replace(
-        INPUTS["priority"], meaning="Not above the task's own; without it the same"
+        INPUTS["priority"],
+        meaning="The priority, at most that of the task; that of the task if it is left out",
     ),
-    ("put_resource", "name"): _name("The resource", "phone"),
-    ("drain_resource", "name"): _name("The resource", "phone"),
-    ("undrain_resource", "name"): _name("The resource", "phone"),
-    ("delete_resource", "name"): _name("The resource", "phone"),
-    ("drain_worker", "name"): _name("The worker", "host:4711"),
-    ("undrain_worker", "name"): _name("The worker", "host:4711"),
-    ("create_project", "name"): _name("What the project is called", "demo"),
-    ("show_project", "name"): _name("The project", "demo"),
+    ("put_resource", "name"): _name("The name of the resource", "phone"),
+    ("drain_resource", "name"): _name("The name of the resource", "phone"),
+    ("undrain_resource", "name"): _name("The name of the resource", "phone"),
+    ("delete_resource", "name"): _name("The name of the resource", "phone"),
+    ("drain_worker", "name"): _name("The name of the worker", "host:4711"),
+    ("undrain_worker", "name"): _name("The name of the worker", "host:4711"),
+    ("create_project", "name"): _name("The name of the project", "demo"),
+    ("show_project", "name"): _name("The name of the project", "demo"),
     ("set_state", "name"): replace(
-        _name("Which value", "release"), schema={"pattern": f"^{STATE_KEY.pattern}$"}
+        _name("The name of the value", "release"), schema={"pattern": f"^{STATE_KEY.pattern}$"}
     ),
-    ("set_state", "value"): Input("Any JSON value; null removes it", "2026.1"),
-    ("set_task_state", "state"): Input("The state that is wanted", "done", choices=tuple(MOVES)),
+    ("set_state", "value"): Input("The new value: any JSON value; null deletes it", "2026.1"),
+    ("set_task_state", "state"): Input("The new state", "done", choices=tuple(STATE_SETTERS)),
     ("put_schedule", "lifecycle"): Input(
-        "Which life its tasks lead", "board", choices=("review", "board")
+        "The lifecycle of its tasks", "board", choices=("review", "board")
     ),
     ("put_webhook", "name"): _webhook_name(),
     ("delete_webhook", "name"): _webhook_name(),
@@ -251,8 +284,8 @@ OWN: Mapping[tuple[str, str], Input] = {
     ("try_webhook", "name"): _webhook_name(),
     ("list_deliveries", "name"): _webhook_name(),
     ("replay_webhook", "name"): _webhook_name(),
-    ("create_token", "name"): Input("What the token is called", "ci", pattern=NAME),
-    ("revoke_token", "name"): _name("What the token is called", "ci"),
+    ("create_token", "name"): Input("The name of the token", "ci", pattern=NAME),
+    ("revoke_token", "name"): _name("The name of the token", "ci"),
     ("list_tasks", "state"): _states("tasks"),
     ("list_jobs", "state"): _states("jobs"),
     ("list_runs", "state"): _states("runs"),
@@ -263,5 +296,5 @@ OWN: Mapping[tuple[str, str], Input] = {
 
 
 def input_for(operation: str, parameter: str) -> Input:
-    """What is known of a parameter; one that is missing here is a mistake in the program."""
+    """The description of a parameter. A KeyError means that the table lacks the parameter."""
     return OWN.get((operation, parameter)) or INPUTS[parameter]

@@ -1,4 +1,4 @@
-"""Projects and intents: what is known of them, and how much of each there is."""
+"""Projects and intents: lists of them, with the numbers of their tasks, jobs and workers."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
-from detent.operations.resources import everywhere
+from detent.operations.resources import require_all_projects
 from detent.store.port import Query, Writing
 
-#: How an intent is carried out, by what its row names; a function is what is left.
+#: The kinds of intents, by the field that the row of an intent has; otherwise a function.
 KINDS = ("command", "agent", "app", "plan", "planner")
 
 
 @operation(Scope.READ, "GET", "/api/projects")
 def list_projects(core: Core, caller: Caller) -> schemas.Projects:
-    """The projects that are known or have tasks, with how many."""
+    """List the projects that were created or have tasks, with the number of tasks."""
     with core.store.read() as view:
         counts = view.count_by(Query("tasks", of_project(caller, {}, None)), "project")
         names = {*view.rows("projects"), *counts}
@@ -34,11 +34,11 @@ def list_projects(core: Core, caller: Caller) -> schemas.Projects:
 
 @operation(Scope.OPERATE, "POST", "/api/projects", status=201)
 def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
-    """Make a project known, which matters where projects are locked. One that is there stays."""
-    everywhere(caller, "projects")
+    """Create a project, as `intake.projects_locked` requires; an existing one is kept."""
+    require_all_projects(caller, "projects")
     named = text({"name": name}, "name")
     if not named.strip():
-        raise Invalid("name must not be empty.", field="name", given=name)
+        raise Invalid(f"name must not be blank, not {name!r}.", field="name", given=name)
 
     def write(tx: Writing) -> bool:
         tx.put_rows("projects", {named: tx.changing("projects").get(named, {})})
@@ -50,7 +50,7 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
 
 @operation(Scope.READ, "GET", "/api/projects/{name}")
 def show_project(core: Core, caller: Caller, *, name: str) -> schemas.ProjectCounts:
-    """One project with its tasks and jobs by state."""
+    """Show a project with its tasks and jobs counted by state."""
     where = of_project(caller, {}, name)
     with core.store.read() as view:
         tasks = view.count_by(Query("tasks", where), "state")
@@ -64,12 +64,12 @@ def show_project(core: Core, caller: Caller, *, name: str) -> schemas.ProjectCou
 
 @operation(Scope.READ, "GET", "/api/intents")
 def list_intents(core: Core, caller: Caller) -> schemas.KnownIntents:
-    """The intents that may be submitted, whence they are known, and how many workers do them."""
+    """List the intents that may be submitted, with their origins and numbers of live workers."""
     with core.store.read() as view:
         registered, limits = view.rows("intents"), view.rows("limits")
-        lately = view.now() - core.settings.worker_lease_ms * 1_000
+        alive_since = view.now() - core.settings.worker_lease_ms * 1_000
         rows = view.rows("workers").values()
-        alive = [row for row in rows if row.get("seen_at", 0) > lately]
+        alive = [row for row in rows if row.get("seen_at", 0) > alive_since]
     workers = Counter(name for row in alive for name in row.get("intents", ()))
     names = sorted({*registered, *core.intents})
     return {"items": [_intent(core, name, registered, limits, workers[name]) for name in names]}

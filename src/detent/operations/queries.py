@@ -1,4 +1,4 @@
-"""Looking: pages of tasks and jobs, one of them, its history, and why it is not moving."""
+"""Queries: pages of tasks and jobs, one task or job, its history, and why it is not running."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -7,15 +7,15 @@ from detent import views
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.priority import priority_from
 from detent.operations import schemas, why_reasons
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import MAX_ROWS, listed, of_project, page, states_from
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Query
 
-#: Of one history at a time; the page's cursor leads on.
+#: Events of one history in one response; the cursor continues it.
 MAX_EVENTS = 10_000
-#: Task states that are not an end.
+#: The task states that are not final.
 ACTIVE = ["inbox", "todo", "doing", "blocked", "pending", "queued", "running", "ready"]
 
 # ---- tasks -----------------------------------------------------------------------------------
@@ -40,10 +40,10 @@ def list_tasks(
     cursor: str | None = None,
     limit: int = 100,
 ) -> schemas.TaskPage:
-    """A page of tasks: filtered, sorted, by cursor."""
-    where = _given(locals(), "intent", "source", "parent_id")
+    """List tasks, filtered and sorted, one page at a time."""
+    where = _present(intent=intent, source=source, parent_id=parent_id)
     if lifecycle is not None:
-        where["lifecycle"] = known(lifecycle, ("board", "review"), "lifecycle")
+        where["lifecycle"] = check_choice(lifecycle, ("board", "review"), "lifecycle")
     if priority is not None:
         where["priority"] = priority_from(priority).value
     if tag is not None:
@@ -59,7 +59,7 @@ def list_tasks(
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}")
 def show_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Task:
-    """One task with its payload and where it stands."""
+    """Show a task with its payload and state."""
     core.task(caller, task_id)
     with core.store.read() as view:
         return shown_tasks(view, view.page(Query("tasks", {"id": task_id})))[0]
@@ -67,38 +67,38 @@ def show_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Task:
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/events")
 def task_events(core: Core, caller: Caller, *, task_id: str, after: int = 0) -> schemas.Log:
-    """The task's history and its jobs', in the order in which it happened, 10,000 at a time."""
+    """List the events of a task and of its jobs in order, at most 10,000 at a time."""
     task, _ = core.task(caller, task_id)
     return _events(core, [task_id, *jobs_of_task(task_id, task.jobs)], after)
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/jobs")
 def task_jobs(core: Core, caller: Caller, *, task_id: str) -> schemas.Jobs:
-    """The jobs of a task, oldest first."""
+    """List the jobs of a task, oldest first."""
     core.task(caller, task_id)
     return {"items": listed(core, Query("jobs", {"task_id": task_id}, "created_at"))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/steps")
 def task_steps(core: Core, caller: Caller, *, task_id: str) -> schemas.Steps:
-    """The steps of a task's plans."""
+    """List the plan steps of a task's jobs."""
     jobs = jobs_of(core, caller, task_id)
     return {"items": listed(core, Query("steps", {"job_id": jobs}, "name")) if jobs else []}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/subtasks")
 def subtasks(core: Core, caller: Caller, *, task_id: str) -> schemas.Tasks:
-    """The direct subtasks of a task, oldest first."""
+    """List the direct subtasks of a task, oldest first."""
     core.task(caller, task_id)
     return {"items": _tasks(core, Query("tasks", {"parent_id": task_id}, "created_at"))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/why")
 def why(core: Core, caller: Caller, *, task_id: str) -> schemas.Why:
-    """Why a task is not moving, who can clear it, and what is legal now."""
+    """Explain why a task is not running: each reason, who can clear it, and the legal actions."""
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        return cast(schemas.Why, why_reasons.why(why_reasons.look_with(core, view), task))
+        return cast(schemas.Why, why_reasons.why(why_reasons.why_context(core, view), task))
 
 
 # ---- jobs ------------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ def list_jobs(
     cursor: str | None = None,
     limit: int = 100,
 ) -> schemas.JobPage:
-    """A page of jobs: filtered, sorted, by cursor."""
-    where = _given(locals(), "intent", "task_id")
+    """List jobs, filtered and sorted, one page at a time."""
+    where = _present(intent=intent, task_id=task_id)
     if state is not None:
         where["state"] = states_from(state, "jobs")
     within = of_project(caller, where, project)
@@ -129,7 +129,7 @@ def list_jobs(
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}")
 def show_job(core: Core, caller: Caller, *, job_id: str) -> schemas.Job:
-    """One job with its result or error."""
+    """Show a job with its result or error."""
     core.job(caller, job_id)
     with core.store.read() as view:
         return job_from(view.page(Query("jobs", {"id": job_id}))[0])
@@ -137,24 +137,24 @@ def show_job(core: Core, caller: Caller, *, job_id: str) -> schemas.Job:
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/events")
 def job_events(core: Core, caller: Caller, *, job_id: str, after: int = 0) -> schemas.Log:
-    """The job's history, 10,000 events at a time."""
+    """List the events of a job in order, at most 10,000 at a time."""
     core.job(caller, job_id)
     return _events(core, [job_id], after)
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/steps")
 def job_steps(core: Core, caller: Caller, *, job_id: str) -> schemas.Steps:
-    """The steps of a job's plans."""
+    """List the plan steps of a job."""
     core.job(caller, job_id)
     return {"items": listed(core, Query("steps", {"job_id": job_id}, "name"))}
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/why")
 def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
-    """Why a job is not moving, who can clear it, and what is legal now."""
+    """Explain why a job is not running: each reason, who can clear it, and the legal actions."""
     job, _ = core.job(caller, job_id)
     with core.store.read() as view:
-        return cast(schemas.Why, why_reasons.why_job(why_reasons.look_with(core, view), job))
+        return cast(schemas.Why, why_reasons.why_job(why_reasons.why_context(core, view), job))
 
 
 # ---- the log ---------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def job_why(core: Core, caller: Caller, *, job_id: str) -> schemas.Why:
 def list_events(
     core: Core, caller: Caller, *, after: int = 0, limit: int = MAX_ROWS
 ) -> schemas.Log:
-    """The log from any position, in commit order; `cursor` is where to go on."""
+    """List the log from any position, in commit order; `cursor` is the next `after`."""
     with core.store.read() as view:
         found = view.events(after, limit)
     seen = [each for each in found if caller.project in (None, each.project)]
@@ -212,5 +212,6 @@ def job_from(row: Mapping[str, Any]) -> schemas.Job:
     return cast(schemas.Job, views.shown(row))
 
 
-def _given(names: Mapping[str, Any], *wanted: str) -> dict[str, Any]:
-    return {name: names[name] for name in wanted if names[name] is not None}
+def _present(**filters: Any) -> dict[str, Any]:
+    """The filters that were given."""
+    return {name: value for name, value in filters.items() if value is not None}

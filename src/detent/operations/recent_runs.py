@@ -1,4 +1,4 @@
-"""Runs that ended lately: a bounded look, newest first, for figures and for charts. Reads only."""
+"""Recently ended runs, a bounded number, newest first, for statistics and charts. Reads only."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from detent.kernel.entities import Job
 from detent.store.port import Query, Reading
 
-#: At most so many runs are looked at, and so many at once.
+#: The maximum number of runs that are read, and the number read in one query.
 MAX_RUNS = 10_000
 PAGE = 1_000
 
@@ -14,7 +14,7 @@ Run = Mapping[str, Any]
 
 
 def ended_since(view: Reading, since: int) -> list[Run]:
-    """The runs that ended since then, up to the bound."""
+    """The runs that ended since a time, at most `MAX_RUNS`."""
     found: list[Run] = []
     after = None
     while len(found) < MAX_RUNS:
@@ -34,7 +34,7 @@ def jobs_of(view: Reading, runs: Sequence[Run]) -> Iterator[Job]:
 
 
 def at_percent(ordered: Sequence[float], percent: int) -> float | None:
-    """The smallest value that so many per cent do not exceed, None without any."""
+    """The percentile of sorted values; None without values."""
     if not ordered:
         return None
     rank = -(-len(ordered) * percent // 100)

@@ -1,6 +1,6 @@
-"""Rows of the table `intake` that were refused: shown in the inbox until a person drops them.
+"""Refused rows of the table `intake`: they are in the inbox until a person deletes them.
 
-A program that submits in its own transaction cannot be told of a flaw when it inserts the row.
+A program that submits in its own transaction gets no error when it inserts the row.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,19 +23,19 @@ MAX_SHOWN = 2_000
 
 @operation(Scope.READ, "GET", "/api/intake")
 def list_refused(core: Core, caller: Caller) -> schemas.RefusedRows:
-    """Submissions of other programs' transactions that were refused, oldest first."""
+    """List the refused submissions from the table `intake`, oldest first."""
     with core.store.read() as view:
         return {"items": list(refused_rows(view, caller, None))}
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/intake/{intake_id}")
 def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> schemas.Deleted:
-    """Drop a refused submission for good."""
+    """Delete a refused submission."""
 
     def write(tx: Writing) -> bool:
         if all(row["id"] != intake_id for row in refused_rows(tx, caller, None)):
             raise NotFound(
-                f"There is no refused submission {intake_id}.", hint="See `detent inbox --list`."
+                f"There is no refused submission {intake_id!r}.", hint="See `detent inbox --list`."
             )
         tx.end_intake([int(intake_id)], {})
         return True
@@ -47,20 +47,20 @@ def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> schemas.Delet
 def refused_rows(
     view: Reading, caller: Caller, project: str | None
 ) -> Iterator[schemas.RefusedRow]:
-    """The refused rows that a caller may see, of one project or of all."""
+    """The refused rows that the caller may see, of one project or of all."""
     for row in view.refused_intake(MAX_ROWS):
-        shown = _shown(row)
+        shown = _to_schema(row)
         if caller.project in (None, shown["project"]) and project in (None, shown["project"]):
             yield shown
 
 
 def problem(error: DetentError) -> str:
-    """An error as the text that is stored with the row."""
+    """The JSON text of an error, which is stored with the row."""
     document = {"code": error.code, "detail": error.message, "hint": error.hint, **error.details}
     return msgspec.json.encode(document, enc_hook=str).decode()
 
 
-def _shown(row: RefusedIntake) -> schemas.RefusedRow:
+def _to_schema(row: RefusedIntake) -> schemas.RefusedRow:
     body, error = _object(row.body), _object(row.error)
     detail = str(error.get("detail", row.error))
     field = error.get("field")
@@ -79,13 +79,13 @@ def _shown(row: RefusedIntake) -> schemas.RefusedRow:
 
 
 def _project(operation: str, body: Mapping[str, Any]) -> Any:
-    """The project that a row names; that of a board task stands in its payload."""
-    place = body.get("payload") if operation == "add" else body
-    return place.get("project") if isinstance(place, dict) else None
+    """The project of a row; for `add` it is a field of the payload."""
+    fields = body.get("payload") if operation == "add" else body
+    return fields.get("project") if isinstance(fields, dict) else None
 
 
 def _object(text: str) -> Mapping[str, Any]:
-    """The object that a text spells; none where it spells something else."""
+    """The JSON object in a text; empty if the text is something else."""
     try:
         found = msgspec.json.decode(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The list of operations: what each is called, who may ask for it, and where HTTP finds it."""
+"""The registry of operations: the name, the scope and the HTTP route of each."""
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
@@ -15,7 +15,7 @@ from detent.kernel.commands import Actor
 
 
 class Scope(StrEnum):
-    """What a token may do. `admin` includes all others."""
+    """The scopes of a token. `admin` includes all others."""
 
     READ = "read"
     SUBMIT = "submit"
@@ -27,33 +27,35 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as the server's own record of the token says; never as the request says."""
+    """The authenticated caller, from the server's record of its token, never from the request."""
 
     name: str
     scopes: frozenset[Scope] = frozenset(Scope)
-    #: Only this project, or every one.
+    #: The only project that the caller may use; None for all.
     project: str | None = None
     #: The root of the task tree that an agent's run works on.
     root_id: str | None = None
     run_id: str | None = None
-    #: The claim that the run stands under: the token dies with it.
+    #: The fence of the run's claim: the token is valid only under this claim.
     fence: int | None = None
-    #: The digest of the token; of a browser's session, of the token that it came from.
+    #: The digest of the token; for a browser session, of the token that it was created with.
     key: str | None = None
-    #: Whether a browser's session asks.
+    #: Whether the caller is a browser session.
     session: bool = False
 
     @property
     def actor(self) -> Actor:
         return Actor(self.name, self.root_id)
 
-    def must(self, scope: Scope) -> None:
-        """Refuse a caller without the scope."""
+    def require(self, scope: Scope) -> None:
+        """Raise Forbidden unless the caller has the scope."""
         if scope not in self.scopes and Scope.ADMIN not in self.scopes:
-            raise Forbidden(f"{self.name} lacks the scope {scope}", details={"scope": scope.value})
+            raise Forbidden(
+                f"{self.name} does not have the scope {scope}.", details={"scope": scope.value}
+            )
 
 
-#: The person at the machine itself: the embedded API and the CLI without a gateway.
+#: The caller of the embedded API and of the CLI without a gateway, with all scopes.
 OWNER = Caller("owner")
 
 T = TypeVar("T")
@@ -62,19 +64,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 Result = Answer | DetentError
 
 
-class Posted(NamedTuple, Generic[T]):
-    """What a submission asks of the engine, and what it makes of the answers.
+class PreparedSubmission(NamedTuple, Generic[T]):
+    """The engine requests of a submission, and the function that makes the response of the results.
 
-    Whoever called waits as it likes: most wait on the spot, the gateway gathers many.
+    The caller decides how to wait: most wait immediately, the gateway waits for many together.
     """
 
-    asks: Sequence[Ask]
+    requests: Sequence[Ask]
     finish: Callable[[Sequence[Result]], T]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that can be asked. The function's keyword parameters are its input."""
+    """One operation. The keyword parameters of its function are its input."""
 
     name: str
     scope: Scope
@@ -82,15 +84,15 @@ class Operation:
     path: str
     function: Callable[..., Any]
     status: int = 200
-    #: The parameter that is the whole body, where the body is not an object of all of them.
+    #: The parameter that is the whole request body, if the body is not an object of all parameters.
     whole: str | None = None
-    #: The shape of its input where a submission has one; it is checked by `submission.request`.
+    #: The type of a submission's input; `submission.request` checks it.
     request: type[Struct] | None = None
-    #: The same without the wait, for what only submits.
-    post: Callable[..., Posted[Any]] | None = None
+    #: For submissions: prepares the engine requests without waiting for their results.
+    prepare: Callable[..., PreparedSubmission[Any]] | None = None
     parameters: tuple[inspect.Parameter, ...] = field(default=(), compare=False)
-    #: The shape of its answer.
-    answer: Any = field(default=None, compare=False)
+    #: The type of its response.
+    response: Any = field(default=None, compare=False)
 
     @property
     def summary(self) -> str:
@@ -98,7 +100,7 @@ class Operation:
 
     @property
     def in_path(self) -> tuple[str, ...]:
-        """Parameters that stand in the path."""
+        """The parameters that are part of the path."""
         names = (each.name for each in self.parameters)
         return tuple(name for name in names if f"{{{name}}}" in self.path)
 
@@ -115,11 +117,11 @@ def operation(
     whole: str | None = None,
     request: type[Struct] | None = None,
 ) -> Callable[[F], F]:
-    """Put a function `(core, caller, *, …)` on the list; one with a `request` reads it itself."""
+    """Register a function `(core, caller, *, …)`; one with a `request` parses its input itself."""
 
     def register(function: F) -> F:
-        answer = get_type_hints(function)["return"]
-        _enlist(scope, method, path, function, status, request, whole=whole, answer=answer)
+        response = get_type_hints(function)["return"]
+        _register(scope, method, path, function, status, request, whole=whole, response=response)
         return function
 
     return register
@@ -127,24 +129,24 @@ def operation(
 
 def submission(
     scope: Scope, method: str, path: str, status: int = 201, *, request: type[Struct]
-) -> Callable[[Callable[P, Posted[T]]], Callable[P, T]]:
-    """Put a function that says what it asks of the engine on the list, as one that waits for it."""
+) -> Callable[[Callable[P, PreparedSubmission[T]]], Callable[P, T]]:
+    """Register a function that prepares a submission, as an operation that waits for the result."""
 
-    def register(function: Callable[P, Posted[T]]) -> Callable[P, T]:
+    def register(function: Callable[P, PreparedSubmission[T]]) -> Callable[P, T]:
         @wraps(function)
         def wait(*args: P.args, **kwargs: P.kwargs) -> T:
             core: Any = args[0]
-            posted = function(*args, **kwargs)
-            return posted.finish(core.engine.ask(posted.asks))
+            prepared = function(*args, **kwargs)
+            return prepared.finish(core.engine.ask(prepared.requests))
 
-        (answer,) = get_args(get_type_hints(function)["return"])
-        _enlist(scope, method, path, wait, status, request, post=function, answer=answer)
+        (response,) = get_args(get_type_hints(function)["return"])
+        _register(scope, method, path, wait, status, request, prepare=function, response=response)
         return wait
 
     return register
 
 
-def _enlist(
+def _register(
     scope: Scope,
     method: str,
     path: str,
@@ -162,7 +164,7 @@ def _enlist(
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
-    """The keyword parameters of an operation's function."""
+    """The keyword parameters of an operation's function, with their resolved types."""
     hints = get_type_hints(function, include_extras=True)
     return tuple(
         each.replace(annotation=hints[each.name])
@@ -172,7 +174,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]
 
 
 def fields_of(request: type[Struct]) -> tuple[inspect.Parameter, ...]:
-    """The fields of a request as parameters: those that must be given first."""
+    """The fields of a request as parameters, the required ones first."""
     made = [
         inspect.Parameter(
             each.encode_name,
@@ -186,7 +188,7 @@ def fields_of(request: type[Struct]) -> tuple[inspect.Parameter, ...]:
 
 
 def documented(annotation: Any) -> Any:
-    """The annotation without msgspec's mark for a value that was not given."""
+    """The annotation without msgspec's marker for a missing value."""
     choices = [each for each in get_args(annotation) if each is not UnsetType]
     return choices[0] if UnsetType in get_args(annotation) else annotation
 
@@ -200,14 +202,14 @@ def _default(field: structs.FieldInfo) -> Any:
 
 
 def call(name: str, core: Any, caller: Caller, /, **arguments: Any) -> Any:
-    """Ask for an operation by name: the one way to call it, which checks the scope first."""
+    """Call an operation by name after checking the caller's scope."""
     found = OPERATIONS[name]
-    caller.must(found.scope)
+    caller.require(found.scope)
     return found.function(core, caller, **arguments)
 
 
 def names(scopes: Collection[Scope]) -> list[str]:
-    """The operations that some of these scopes open."""
+    """The names of the operations that callers with these scopes may call."""
     return [
         each.name for each in OPERATIONS.values() if each.scope in scopes or Scope.ADMIN in scopes
     ]

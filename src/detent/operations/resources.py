@@ -1,7 +1,7 @@
-"""Resources: what steps hold while they run. Kept by operators, outside the log.
+"""Resources: devices and accounts that plan steps hold while they run. Not part of the log.
 
-`local` is built in: the machine that a step runs on, for steps that ask for nothing. Whoever
-drains a resource keeps it from being given out; what holds it goes on.
+Operators create them. `local` is built in: the machine that a step runs on, for steps that require
+nothing. A drained resource is given to no further step; steps that hold it continue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ MAX_NAMES = 100
 
 @operation(Scope.READ, "GET", "/api/resources")
 def list_resources(core: Core, caller: Caller) -> schemas.Resources:
-    """Every resource, the built-in one first, and which steps hold it."""
+    """List all resources, the built-in one first, with the steps that hold each."""
     with core.store.read() as view:
         holders = _holders(view, caller)
         rows = view.rows("resources")
         known = sorted(view.resources(), key=lambda each: each.id)
-        at_home = view.count_by(Query("steps", {"resource": LOCAL.id}), "state")
-    local = LOCAL._replace(in_use=sum(at_home.values()))
-    return {"items": [_shown(each, rows, holders) for each in (local, *known)]}
+        on_local = view.count_by(Query("steps", {"resource": LOCAL.id}), "state")
+    local = LOCAL._replace(in_use=sum(on_local.values()))
+    return {"items": [_to_schema(each, rows, holders) for each in (local, *known)]}
 
 
 @operation(Scope.OPERATE, "PUT", "/api/resources/{name}")
@@ -45,8 +45,8 @@ def put_resource(
     capacity: int | None = None,
     healthy: bool | None = None,
 ) -> schemas.Resource:
-    """Make a resource, or change what is named of one; what is not named stays."""
-    everywhere(caller, "resources")
+    """Create a resource, or change the given fields of one; other fields keep their values."""
+    require_all_projects(caller, "resources")
     _own(name)
     given = _checked(capabilities, labels, capacity, healthy)
 
@@ -63,20 +63,20 @@ def put_resource(
 
 @operation(Scope.OPERATE, "POST", "/api/resources/{name}/drain")
 def drain_resource(core: Core, caller: Caller, *, name: str) -> schemas.Resource:
-    """Give it to nobody any more; whoever holds it goes on with it."""
+    """Drain a resource: no further step gets it; steps that hold it continue."""
     return _drain(core, caller, name, drained=True)
 
 
 @operation(Scope.OPERATE, "POST", "/api/resources/{name}/undrain")
 def undrain_resource(core: Core, caller: Caller, *, name: str) -> schemas.Resource:
-    """Give a drained resource out again."""
+    """End the drain of a resource: steps may get it again."""
     return _drain(core, caller, name, drained=False)
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/resources/{name}")
 def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
-    """Forget a resource; refused while a step holds it."""
-    everywhere(caller, "resources")
+    """Delete a resource; refused while a step holds it."""
+    require_all_projects(caller, "resources")
     _own(name)
 
     def write(tx: Writing) -> bool:
@@ -84,9 +84,9 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
             raise Refused(
-                f"{held} step(s) hold the resource {name!r}.",
+                f"Resource {name!r} is in use by {held} step(s).",
                 code="still_needed",
-                hint="Drain it, wait until nobody holds it, then delete it.",
+                hint="Drain it, wait until no step holds it, then delete it.",
             )
         tx.put_rows("resources", {name: None})
         return True
@@ -94,14 +94,17 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     return {"name": name, "removed": core.engine.within(write)}
 
 
-def everywhere(caller: Caller, what: str) -> None:
-    """What belongs to no project is not for a token of one project."""
+def require_all_projects(caller: Caller, what: str) -> None:
+    """Refuse a token of one project: `what` belongs to the whole installation."""
     if caller.project is not None:
-        raise Forbidden(f"{caller.name} is for project {caller.project!r}, not for {what}")
+        raise Forbidden(
+            f"The token {caller.name} is limited to project {caller.project!r} and may not use "
+            f"{what}."
+        )
 
 
 def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.Resource:
-    everywhere(caller, "resources")
+    require_all_projects(caller, "resources")
     _own(name)
 
     def write(tx: Writing) -> bool:
@@ -114,11 +117,15 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
 
 
 def _own(name: str) -> None:
-    """The built-in one is always there, as it is."""
+    """Refuse the built-in resource and names of a wrong length."""
     if name == LOCAL.id:
         raise Refused(f"The resource {name!r} is built in and cannot be changed.")
     if not 1 <= len(name) <= LONGEST_NAME:
-        raise Invalid(f"name must have 1 to {LONGEST_NAME} characters.", field="name", given=name)
+        raise Invalid(
+            f"name must have 1 to {LONGEST_NAME} characters, not {len(name)}.",
+            field="name",
+            given=name,
+        )
 
 
 def _row(rows: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -143,19 +150,21 @@ def _checked(
     if capacity is not None:
         if not 1 <= capacity <= MAX_CAPACITY:
             raise Invalid(
-                f"capacity must be from 1 to {MAX_CAPACITY}.", field="capacity", given=capacity
+                f"capacity must be from 1 to {MAX_CAPACITY}, not {capacity}.",
+                field="capacity",
+                given=capacity,
             )
         given["capacity"] = capacity
     return given if healthy is None else {**given, "healthy": healthy}
 
 
 def _names(given: Sequence[str], field: str) -> list[str]:
-    """Texts as plans may name them."""
+    """The names, if plans may use them."""
     if len(given) > MAX_NAMES or not all(
         isinstance(each, str) and 1 <= len(each) <= LONGEST_NAME for each in given
     ):
-        wanted = f"at most {MAX_NAMES} texts of 1 to {LONGEST_NAME} characters"
-        raise Invalid(f"{field} must be {wanted}.", field=field, given=given)
+        wanted = f"at most {MAX_NAMES} strings of 1 to {LONGEST_NAME} characters"
+        raise Invalid(f"{field} must be {wanted}, not {given!r:.80}.", field=field, given=given)
     return list(dict.fromkeys(given))
 
 
@@ -165,7 +174,7 @@ def _one(core: Core, caller: Caller, name: str) -> schemas.Resource:
 
 
 def _holders(view: Reading, caller: Caller) -> dict[str, list[schemas.Holder]]:
-    """By resource, the steps that hold it; of another project none is shown."""
+    """By resource, the steps that hold it, if the caller may see their project."""
     query = Query("steps", {"resource": (">", "")}, "state_at", limit=MAX_HOLDERS)
     steps = view.page(query)
     jobs = view.jobs({step["job_id"] for step in steps}) if caller.project else ()
@@ -183,7 +192,7 @@ def _holders(view: Reading, caller: Caller) -> dict[str, list[schemas.Holder]]:
     return found
 
 
-def _shown(
+def _to_schema(
     each: Resource, rows: Mapping[str, Any], holders: Mapping[str, list[schemas.Holder]]
 ) -> schemas.Resource:
     return {

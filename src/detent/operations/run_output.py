@@ -1,7 +1,7 @@
-"""Live output of runs, read by offset. Not lifecycle, so not in the log.
+"""The live output of runs, read by offset. It is not part of the log.
 
-The worker writes `runs/<run id>/output.log` in its data directory, capped. A store that other
-machines share has it as well, in pieces, a moment later; retention removes both.
+The worker writes `runs/<run id>/output.log` in its data directory, up to a maximum size. A store
+that several machines share gets a copy in chunks shortly afterwards. Retention deletes both.
 """
 
 import errno
@@ -15,33 +15,33 @@ from detent.store.blobs import Piece
 from detent.store.port import Store
 
 FILE = "output.log"
-#: The most that one answer carries.
+#: The maximum number of bytes in one response.
 MAX_BYTES = 262_144
 
 
 def output_file(data_dir: Path, run_id: str) -> Path:
-    """Where a run's output stands."""
+    """The path of a run's output file."""
     return data_dir / "runs" / run_id / FILE
 
 
 def read_output(store: Store, data_dir: Path, run_id: str, offset: int) -> tuple[str, int]:
-    """The text from a byte offset on, and the offset after it; half a character waits."""
+    """The text from a byte offset, and the offset after it; an incomplete character is left out."""
     if offset < 0:
-        raise Invalid("offset must not be negative.", field="offset", given=offset)
+        raise Invalid(f"offset must be 0 or more, not {offset}.", field="offset", given=offset)
     data = read_bytes(store, data_dir, run_id, offset, MAX_BYTES)
     whole = data[: len(data) - _cut(data)]
     return whole.decode("utf-8", "replace"), offset + len(whole)
 
 
 def read_bytes(store: Store, data_dir: Path, run_id: str, offset: int, limit: int) -> bytes:
-    """At most so many bytes of a run's output; empty behind its end."""
+    """At most `limit` bytes of a run's output from an offset; empty after its end."""
     if store.outputs is not None:
         return store.outputs.read(run_id, offset, limit)
     return read_file(output_file(data_dir, run_id), offset, limit)
 
 
 def append_output(store: Store, data_dir: Path, run_id: str, offset: int, data: bytes) -> None:
-    """Keep output that came from elsewhere, where it would be read from."""
+    """Store output that was imported, in the place from which it is read."""
     if store.outputs is not None:
         store.outputs.append([Piece(run_id, offset, data)])
         return
@@ -56,7 +56,7 @@ def append_output(store: Store, data_dir: Path, run_id: str, offset: int, data: 
 
 
 def read_file(path: Path, offset: int, limit: int) -> bytes:
-    """The run's own program may write beside this file: no link may lead out of here."""
+    """Read a part of a file without following links: the run's program can write beside it."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -73,7 +73,7 @@ def read_file(path: Path, offset: int, limit: int) -> bytes:
 
 
 def _cut(data: bytes) -> int:
-    """How many bytes at the end begin a character that has not come whole."""
+    """The number of bytes at the end that belong to an incomplete character."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
         if byte >= 0xC0:

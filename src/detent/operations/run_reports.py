@@ -1,6 +1,6 @@
-"""What a run says through its own door: subtasks, progress, evidence and questions.
+"""What a run submits with its own token: subtasks, progress, evidence and questions.
 
-Everything is written under the run's claim, and nothing goes beyond the limits of its own task.
+Everything is written under the run's claim and is limited by the budget and limits of its task.
 """
 
 import base64 as base_64
@@ -15,12 +15,12 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Task
 from detent.kernel.evidence_types import is_question, type_of
 from detent.operations import schemas
-from detent.operations.budgets import left, line
+from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.evidence import ANY, checked_name
 from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.run_tokens import Own, counted, own_of, writer
+from detent.operations.run_tokens import TokenRun, count_request, run_for_write, run_of_caller
 from detent.redaction import redact, redact_value
 from detent.store.port import Query, Reading
 from detent.submission.request import SubtaskRequest
@@ -35,19 +35,19 @@ LONGEST_NOTE = 2_000
 
 @operation(Scope.RUN, "POST", "/api/run/subtasks", status=201, request=SubtaskRequest)
 def own_subtask(core: Core, caller: Caller, /, **given: Any) -> schemas.Submitted:
-    """Create a subtask of the run's own task and queue it, within the limits of the task."""
+    """Create a subtask of the run's task and queue it, within the limits of the task."""
     with core.store.read() as view:
-        own = own_of(view, caller)
+        own = run_of_caller(view, caller)
         task = _own_task(own)
-        rest = left(line(view, task))
-    made = submit_own_subtask(core.submissions(caller), task, rest, redact_value(given))
-    counted(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
+        rest = remaining(with_ancestors(view, task))
+    made = submit_own_subtask(core.submission_context(caller), task, rest, redact_value(given))
+    count_request(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
     return submitted(core.engine.ask([made.ask()._replace(grant=own.grant)]))
 
 
-def _own_task(own: Own) -> Task:
+def _own_task(own: TokenRun) -> Task:
     if own.task is None:
-        raise Refused(f"The job {own.job.id} has no task, and so no subtasks.")
+        raise Refused(f"Job {own.job.id} has no task, so it cannot have subtasks.")
     return own.task
 
 
@@ -58,16 +58,20 @@ def _own_task(own: Own) -> Task:
 def own_progress(
     core: Core, caller: Caller, *, progress: float | None = None, note: str | None = None
 ) -> schemas.OwnReport:
-    """Say how far the run is, from 0 to 1, or what it is doing."""
+    """Report the progress of the run, from 0 to 1, or a note about what it is doing."""
     if progress is None and note is None:
-        raise Invalid("Say progress, a note, or both.", field="progress")
+        raise Invalid("Give progress, a note, or both.", field="progress")
     if progress is not None and not 0 <= progress <= 1:
-        raise Invalid("progress must be from 0 to 1.", field="progress", given=progress)
+        raise Invalid(
+            f"progress must be from 0 to 1, not {progress}.", field="progress", given=progress
+        )
     if note is not None and len(note) > LONGEST_NOTE:
-        raise Invalid(f"note must have at most {LONGEST_NOTE} characters.", field="note")
-    own = writer(core, caller)
-    said = None if note is None else redact(note)
-    core.engine.do(c.ReportProgress(own.grant, own.run_id, progress, said), caller.actor)
+        raise Invalid(
+            f"note must have at most {LONGEST_NOTE} characters, not {len(note)}.", field="note"
+        )
+    own = run_for_write(core, caller)
+    shown = None if note is None else redact(note)
+    core.engine.do(c.ReportProgress(own.grant, own.run_id, progress, shown), caller.actor)
     return {"run_id": own.run_id, "outcome": "reported"}
 
 
@@ -84,9 +88,11 @@ def own_evidence(
     data = _content(text, base64)
     limit = core.settings.run_evidence_limit
     if len(data) > limit:
-        raise TooLarge(f"Evidence through this door has at most {limit} bytes.", limit=limit)
-    own = writer(core, caller)
-    _room_for_evidence(core, own.run_id, checked_name(name))
+        raise TooLarge(
+            f"Evidence must have at most {limit} bytes here, not {len(data)}.", limit=limit
+        )
+    own = run_for_write(core, caller)
+    _check_evidence_limit(core, own.run_id, checked_name(name))
     blob = core.store.blobs.put(BytesIO(data))
     kind, media_type = type_of(name).value, mimetypes.guess_type(name)[0] or ANY
     added = c.AddEvidence(own.grant, own.run_id, name, kind, blob.sha256, blob.size, media_type)
@@ -102,28 +108,32 @@ def own_evidence(
 
 def _content(plain: str | None, encoded: str | None) -> bytes:
     if (plain is None) == (encoded is None):
-        raise Invalid("Give the content as text or as base64, and not both.", field="text")
+        raise Invalid("Give the content as text or as base64, not both.", field="text")
     if plain is not None:
         return plain.encode()
     try:
         return base_64.b64decode(encoded or "", validate=True)
     except (binascii.Error, ValueError):
-        raise Invalid("base64 cannot be decoded.", field="base64") from None
+        raise Invalid("base64 must be valid base64.", field="base64") from None
 
 
-def _room_for_evidence(core: Core, run_id: str, name: str) -> None:
+def _check_evidence_limit(core: Core, run_id: str, name: str) -> None:
     most = core.settings.run_evidence_files
     with core.store.read() as view:
         there = view.page(Query("evidence", {"run_id": run_id}, limit=most))
     if any(row["file"] == name for row in there):
-        raise Refused(f"The run has evidence {name!r} already.", code="evidence_exists")
+        raise Refused(
+            f"Run {run_id} already has evidence {name!r}.",
+            code="evidence_exists",
+            hint="Choose another name.",
+        )
     if len(there) >= most:
         raise Refused(
-            f"The run has {most} pieces of evidence, which is the limit.", code="too_many"
+            f"Run {run_id} has {most} evidence files, which is the limit.", code="too_many"
         )
 
 
-# ---- asking ----------------------------------------------------------------------------------
+# ---- questions -------------------------------------------------------------------------------
 
 
 @operation(Scope.RUN, "POST", "/api/run/ask")
@@ -133,28 +143,33 @@ def own_question(
     *,
     text: str,
     options: Sequence[Any] = (),
+    other: bool = False,
     default: Any = None,
     expires_in_s: int | None = None,
 ) -> schemas.OwnQuestion:
-    """Ask a person. The question counts when the run's process ends with exit code 0."""
-    question = redact_value(_question(text, options, default, expires_in_s))
-    own = writer(core, caller)
+    """Ask a person. The question counts when the run's process ends with exit code 0.
+
+    With `options` only one of them is an answer, unless `other` allows own words.
+    """
+    question = _question(text, options, default, expires_in_s)
+    question = redact_value({**question, "other": True} if other else question)
+    own = run_for_write(core, caller)
     with core.store.read() as view:
-        first = asked(view, own.job.id, own.run_id)
+        first = recorded_question(view, own.job.id, own.run_id)
     if first not in (None, question):
-        raise Refused("This run has asked another question already.", code="already_asked")
+        raise Refused(f"Run {own.run_id} has already asked another question.", code="already_asked")
     if first is None:
         command = c.RecordCheckpoint(own.grant, _asked_as(own.run_id), question)
         core.engine.do(command, caller.actor)
-    following = "End now with exit code 0. You go on in the same session once it is answered."
+    following = "Exit now with code 0. The task continues in the same session after the answer."
     outcome = "asked" if first is None else "repeated"
     return {"run_id": own.run_id, "outcome": outcome, "next": following}
 
 
-def asked(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
-    """The question that a run has asked through its door; whoever ends the run well asks it.
+def recorded_question(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
+    """The question that a run has recorded with its token; it is asked when the run succeeds.
 
-    `text`, `options`, and where they were given `default` and `expires_in_s`.
+    `text`, `options`, and where they were given `other`, `default` and `expires_in_s`.
     """
     for found in view.checkpoints([(job_id, _asked_as(run_id))]):
         return cast(Mapping[str, Any], found.value)
@@ -170,14 +185,26 @@ def _question(
 ) -> dict[str, Any]:
     if not asking.strip() or len(asking) > LONGEST_QUESTION:
         raise Invalid(
-            f"text must be a question of at most {LONGEST_QUESTION} characters.", field="text"
+            f"text must be a question of 1 to {LONGEST_QUESTION} characters, not {len(asking)}.",
+            field="text",
         )
     if not is_question(asking, options):
-        raise Invalid("A question has a question mark or options.", field="text", given=asking)
+        raise Invalid(
+            "text must have a question mark, or the question must have options.",
+            field="text",
+            given=asking,
+        )
     if len(options) > MAX_OPTIONS:
-        raise Invalid(f"options has more than {MAX_OPTIONS} entries.", field="options")
+        raise Invalid(
+            f"options must have at most {MAX_OPTIONS} entries, not {len(options)}.",
+            field="options",
+        )
     if default is not None and options and default not in options:
-        raise Invalid("default must be one of the options.", field="default", given=default)
+        raise Invalid(
+            f"default must be one of the options, not {default!r}.",
+            field="default",
+            given=default,
+        )
     question: dict[str, Any] = {"text": asking, "options": list(options)}
     if default is not None:
         question["default"] = default

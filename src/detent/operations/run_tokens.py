@@ -1,7 +1,7 @@
-"""A run's own door: the token that a run is given, what stands behind it, and what it may read.
+"""The token of a run: issuing it, the run that it belongs to, and what it may read.
 
-The token is bound to one run and one claim. Every use looks at the store: when the run has ended or
-its job was claimed anew, the token is worthless. Touches the table `tokens`.
+The token is bound to one run and one claim. Every use is checked against the store: after the run
+has ended, or its job was claimed again, the token is invalid. Uses the table `tokens`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
 from detent.kernel.wait_kinds import PEOPLE
 from detent.operations import schemas
-from detent.operations.budgets import left, line
+from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import SECOND_US, digest_of, expired, new_token, row_for
@@ -28,8 +28,8 @@ MAX_EVENTS = 10_000
 Row = Mapping[str, Any]
 
 
-class Own(NamedTuple):
-    """The run behind a token, as the store has it now."""
+class TokenRun(NamedTuple):
+    """The run that a token belongs to, from the store."""
 
     grant: c.Grant
     run_id: str
@@ -42,13 +42,13 @@ class Own(NamedTuple):
 
 
 def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
-    """A token for this run under this claim. Tokens of runs that are over are swept away."""
+    """Create a token for a run under its claim, and delete the tokens of runs that have ended."""
     token = new_token()
 
     def write(tx: Writing) -> None:
         own = _held(tx, run_id, grant.fence)
         if own is None or own.grant != grant:
-            raise Refused(f"The run {run_id} is not held by this claim.", code="stale_fence")
+            raise Refused(f"This claim no longer holds run {run_id}.", code="stale_fence")
         caller = Caller(
             c.run_subject(run_id, own.job.root_id),
             frozenset({Scope.RUN}),
@@ -66,7 +66,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
 
 
 def _dead(tx: Writing) -> Iterator[str]:
-    """Tokens that are worth nothing any more."""
+    """The digests of tokens that have expired or whose run has ended."""
     now = tx.now()
     for key, row in tx.rows("tokens").items():
         ended = row.get("kind") == RUN and _held(tx, row["run_id"], row["fence"]) is None
@@ -74,41 +74,45 @@ def _dead(tx: Writing) -> Iterator[str]:
             yield key
 
 
-def _held(view: Reading, run_id: str, fence: int) -> Own | None:
-    """The run, if it lives and its job is still in the hands of that claim."""
+def _held(view: Reading, run_id: str, fence: int) -> TokenRun | None:
+    """The run, if it is running and the claim with this fence still holds its job."""
     for row in view.page(Query("runs", {"id": run_id}, limit=1)):
         for job, _ in view.jobs([row["job_id"]]):
             held = job.state == "running" and job.fence == fence and job.nonce is not None
             if held and row["state"] == "running" and row["fence"] == fence:
                 tasks = [task for task, _ in view.tasks([job.task_id])] if job.task_id else []
                 grant = c.Grant(job.id, fence, job.nonce or "")
-                return Own(grant, run_id, row["attempt"], job, tasks[0] if tasks else None)
+                return TokenRun(grant, run_id, row["attempt"], job, tasks[0] if tasks else None)
     return None
 
 
-def own_of(view: Reading, caller: Caller) -> Own:
-    """The caller's own run; whoever comes without one, or too late, is refused."""
+def run_of_caller(view: Reading, caller: Caller) -> TokenRun:
+    """The run of the caller's token; refused if the token has no run or the run has ended."""
     if caller.run_id is None or caller.fence is None:
-        raise Refused("This token belongs to no run.", code="not_a_run")
+        raise Refused(
+            "This token does not belong to a run.",
+            code="not_a_run",
+            hint="Use the token of the run, from the environment variable DETENT_TOKEN.",
+        )
     own = _held(view, caller.run_id, caller.fence)
     if own is None:
         raise Unauthorized(
-            f"The run {caller.run_id} is over, and its token with it.",
-            hint="Stop: whoever holds the work now goes on with it.",
+            f"Run {caller.run_id} has ended, so its token is no longer valid.",
+            hint="Stop this process: the job has ended or another run has it.",
         )
     return own
 
 
-# ---- looking ---------------------------------------------------------------------------------
+# ---- reads -----------------------------------------------------------------------------------
 
 
 @operation(Scope.RUN, "GET", "/api/run")
 def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
-    """What this run works on: payload, comments, answers, subtasks, and the money that is left."""
+    """Show the work of this run: payload, comments, answers, subtasks and remaining budget."""
     with core.store.read() as view:
-        own = own_of(view, caller)
+        own = run_of_caller(view, caller)
         job, task = own.job, own.task
-        said = _history(view, task)
+        events = _history(view, task)
         row = _task_row(view, task)
         return {
             "run_id": own.run_id,
@@ -124,8 +128,8 @@ def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
             "session_id": None if task is None else task.session_id,
             "round": 0 if task is None else task.rounds,
             "budget": _budget(view, task),
-            "comments": [_comment(each) for each in said if each.name == "task_rejected"],
-            "answers": list(_answers(said)),
+            "comments": [_comment(each) for each in events if each.name == "task_rejected"],
+            "answers": list(_answers(events)),
             "subtasks": _subtasks(view, task),
         }
 
@@ -141,23 +145,27 @@ def _history(view: Reading, task: Task | None) -> Sequence[Logged]:
 def _budget(view: Reading, task: Task | None) -> schemas.OwnBudget:
     if task is None:
         return {"budget": None, "spent": 0.0, "left": None}
-    money = {"budget": task.budget, "spent": task.spent, "left": left(line(view, task))}
+    money = {
+        "budget": task.budget,
+        "spent": task.spent,
+        "left": remaining(with_ancestors(view, task)),
+    }
     return cast(schemas.OwnBudget, views.shown(money))
 
 
-def _comment(said: Logged) -> schemas.OwnComment:
-    data = msgspec.json.decode(said.data)
+def _comment(rejected: Logged) -> schemas.OwnComment:
+    data = msgspec.json.decode(rejected.data)
     return {
         "round": data["round"],
         "comment": data.get("comment"),
-        "by": said.actor,
-        "at": views.utc(said.at),
+        "by": rejected.actor,
+        "at": views.utc(rejected.at),
     }
 
 
-def _answers(said: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
-    """On the board an answer is the value with which a task was unblocked."""
-    for each in said:
+def _answers(events: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
+    """The answers in the events. A board task is unblocked with the answer as the value."""
+    for each in events:
         data = msgspec.json.decode(each.data) if each.data else {}
         if each.name == "task_answered":
             question, answer = data["question"], data["answer"]
@@ -182,19 +190,19 @@ def _subtasks(view: Reading, task: Task | None) -> list[schemas.OwnSubtask]:
     return [cast(schemas.OwnSubtask, {name: row[name] for name in names}) for row in rows]
 
 
-# ---- how often -------------------------------------------------------------------------------
+# ---- rate limits -----------------------------------------------------------------------------
 
 
-def writer(core: Core, caller: Caller) -> Own:
-    """The caller's run, with one more write of it counted."""
+def run_for_write(core: Core, caller: Caller) -> TokenRun:
+    """The run of the caller's token, after counting one write against its rate limit."""
     with core.store.read() as view:
-        own = own_of(view, caller)
-    counted(core, caller, "writes", core.settings.run_writes_per_minute)
+        own = run_of_caller(view, caller)
+    count_request(core, caller, "writes", core.settings.run_writes_per_minute)
     return own
 
 
-def counted(core: Core, caller: Caller, what: str, most: int) -> None:
-    """Count one more in the minute that has begun; the count stands in the token's own row."""
+def count_request(core: Core, caller: Caller, what: str, most: int) -> None:
+    """Count one request in the current minute, in the token's row; refuse one over the limit."""
 
     def write(tx: Writing) -> None:
         now = tx.now()
@@ -204,7 +212,7 @@ def counted(core: Core, caller: Caller, what: str, most: int) -> None:
             window = {"from": now, "count": 0}
         if window["count"] >= most:
             wait_s = 1 + (window["from"] + MINUTE_US - now) // SECOND_US
-            raise TooMany(f"At most {most} {what} a minute for one run.", retry_after_s=wait_s)
+            raise TooMany(f"A run may make at most {most} {what} per minute.", retry_after_s=wait_s)
         more = {**window, "count": window["count"] + 1}
         counts = {**row.get("counts", {}), what: more}
         tx.put_rows("tokens", {key: {**row, "counts": counts}})

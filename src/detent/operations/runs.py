@@ -1,4 +1,4 @@
-"""Runs: pages of them, the evidence that they left, and what they write while they run."""
+"""Runs: lists of them, their evidence and their output."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -13,8 +13,8 @@ from detent.operations.run_output import read_output
 from detent.store.port import Query
 
 LIVE = ("queued", "running")
-#: Waits that end when there is money again.
-FOR_MONEY = ("budget", "funds")
+#: The kinds of waits for a budget.
+BUDGET_WAITS = ("budget", "funds")
 
 
 @operation(Scope.READ, "GET", "/api/runs")
@@ -30,7 +30,7 @@ def list_runs(
     cursor: str | None = None,
     limit: int = 100,
 ) -> schemas.RunPage:
-    """A page of runs: filtered, sorted, by cursor."""
+    """List runs, filtered and sorted, one page at a time."""
     where: dict[str, Any] = {} if state is None else {"state": states_from(state, "runs")}
     where.update({} if worker is None else {"worker": worker})
     where.update({} if job_id is None else {"job_id": job_id})
@@ -48,61 +48,61 @@ def _own_jobs(core: Core, caller: Caller, rows: Any) -> set[str]:
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}")
 def show_run(core: Core, caller: Caller, *, run_id: str) -> schemas.Run:
-    """One run and how it ended."""
+    """Show a run and its outcome."""
     return run_from(core.run(caller, run_id))
 
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}/evidence")
 def run_evidence(core: Core, caller: Caller, *, run_id: str) -> schemas.EvidenceList:
-    """The files that a run left behind."""
+    """List the evidence files of a run."""
     core.run(caller, run_id)
     return {"items": listed(core, Query("evidence", {"run_id": run_id}, "at"))}
 
 
 @operation(Scope.READ, "GET", "/api/runs/{run_id}/output")
 def run_output(core: Core, caller: Caller, *, run_id: str, offset: int = 0) -> schemas.Output:
-    """What a run has written from an offset on, also while it runs."""
+    """Read the output of a run from an offset, also while it runs."""
     return _output(core, core.run(caller, run_id), offset)
 
 
-# ---- of a task, of a job ---------------------------------------------------------------------
+# ---- runs of a task and of a job -------------------------------------------------------------
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/runs")
 def task_runs(core: Core, caller: Caller, *, task_id: str) -> schemas.Runs:
-    """The runs of a task's jobs, oldest first."""
+    """List the runs of a task's jobs, oldest first."""
     return {"items": _runs(core, jobs_of(core, caller, task_id))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/evidence")
 def task_evidence(core: Core, caller: Caller, *, task_id: str) -> schemas.EvidenceList:
-    """The files that a task's runs left behind."""
+    """List the evidence files of a task's runs."""
     return {"items": _evidence(core, jobs_of(core, caller, task_id))}
 
 
 @operation(Scope.READ, "GET", "/api/tasks/{task_id}/logs")
 def task_logs(core: Core, caller: Caller, *, task_id: str, offset: int = 0) -> schemas.Output:
-    """What a task's last run has written from an offset on, also while it runs."""
+    """Read the output of a task's last run from an offset, also while it runs."""
     return _last_output(core, jobs_of(core, caller, task_id), offset)
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/runs")
 def job_runs(core: Core, caller: Caller, *, job_id: str) -> schemas.Runs:
-    """The runs of a job, oldest first."""
+    """List the runs of a job, oldest first."""
     core.job(caller, job_id)
     return {"items": _runs(core, [job_id])}
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/evidence")
 def job_evidence(core: Core, caller: Caller, *, job_id: str) -> schemas.EvidenceList:
-    """The files that a job's runs left behind."""
+    """List the evidence files of a job's runs."""
     core.job(caller, job_id)
     return {"items": _evidence(core, [job_id])}
 
 
 @operation(Scope.READ, "GET", "/api/jobs/{job_id}/logs")
 def job_logs(core: Core, caller: Caller, *, job_id: str, offset: int = 0) -> schemas.Output:
-    """What a job's last run has written from an offset on, also while it runs."""
+    """Read the output of a job's last run from an offset, also while it runs."""
     core.job(caller, job_id)
     return _last_output(core, [job_id], offset)
 
@@ -128,19 +128,19 @@ def _last_output(core: Core, jobs: list[str], offset: int) -> schemas.Output:
 
 
 def _output(core: Core, run: Mapping[str, Any], offset: int) -> schemas.Output:
-    """`ended` is read before the text, so that an end is never told before all of its output."""
+    """`ended` is read before the text, so the end is never reported before the whole output."""
     ended = run["state"] not in LIVE
     text, after = read_output(core.store, core.settings.data_dir, run["id"], offset)
     return {"run_id": run["id"], "text": text, "offset": after, "ended": ended}
 
 
 def run_from(row: Mapping[str, Any]) -> schemas.Run:
-    """A run as people see it, with the reason of its end.
+    """A run for clients, with the reason for its end.
 
-    One that was suspended has not done its work: it waits, or its budget is spent.
+    A suspended run has not finished its work: it waits, or its budget is spent.
     """
     outcome, reason = row["outcome"], row["reason"] or row["error"]
-    if outcome == "suspended" and row["reason"] in FOR_MONEY:
+    if outcome == "suspended" and row["reason"] in BUDGET_WAITS:
         outcome = "budget"
     if reason is None and row["state"] == "cancelled":
         reason = outcome

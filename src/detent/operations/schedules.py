@@ -1,4 +1,4 @@
-"""Schedules: kept by operators, fired by the keeper. Editable while everything runs."""
+"""Schedules: operators create and edit them at any time; the keeper fires them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -22,17 +22,19 @@ from detent.submission.request import null_payload
 ACTOR = Actor("schedule")
 MAX_TIMES = 100
 NO_PAYLOAD: Mapping[str, Any] = {}
-#: What stays when a schedule is replaced.
+#: The fields that are kept when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
+#: Where tasks of schedules come from. No caller may say so of its own.
+SOURCE = "schedule"
 
 
 @operation(Scope.READ, "GET", "/api/schedules")
 def list_schedules(core: Core, caller: Caller) -> schemas.Schedules:
-    """Every schedule that the caller may see."""
+    """List the schedules that the caller may see."""
     with core.store.read() as view:
         rows = view.rows("schedules")
     seen = [name for name in sorted(rows) if _sees(caller, rows[name])]
-    return {"items": [_shown(schedule_from(name, rows[name])) for name in seen]}
+    return {"items": [_to_schema(schedule_from(name, rows[name])) for name in seen]}
 
 
 @operation(Scope.OPERATE, "PUT", "/api/schedules/{name}")
@@ -54,33 +56,44 @@ def put_schedule(
     options: Mapping[str, Any] | None = None,
     not_before: str | None = None,
 ) -> schemas.Schedule:
-    """Make a schedule, or replace one; whether it is paused and what it did last is kept."""
+    """Create a schedule, or replace one; its pause and its last firing are kept."""
     if payload is None:
         raise null_payload()
-    given = {
-        field: value
-        for field, value in locals().items()
-        if field not in ("core", "caller", "name") and value is not None
+    fields = {
+        "intent": intent,
+        "cron": cron,
+        "timezone": timezone,
+        "every_s": every_s,
+        "overlap": overlap,
+        "missed": missed,
+        "lifecycle": lifecycle,
+        "priority": priority,
+        "payload": payload,
+        "options": options,
+        "not_before": not_before,
     }
+    given = {field: value for field, value in fields.items() if value is not None}
     schedule = schedule_from(name, {**given, "project": project or caller.project})
-    _submission(core, caller, schedule)  # a flaw is refused now, not when the schedule fires
+    _submission(core, caller, schedule)  # an invalid submission is refused now, not when it fires
 
     def write(tx: Writing) -> Schedule:
         old = tx.changing("schedules").get(name)
         if old is not None and not _sees(caller, old):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
-        new = schedule_from(name, {**_row(schedule), **kept})
-        new = schedule_from(name, {**_row(new), "next_at": next(times(new, tx.now()))})
+        now = tx.now()
+        anchor = _kept_anchor(schedule, old or {}, now)
+        new = schedule_from(name, {**_row(schedule), **kept, "anchor_at": anchor})
+        new = schedule_from(name, {**_row(new), "next_at": next(times(new, now))})
         tx.put_rows("schedules", {name: _row(new)})
         return new
 
-    return _shown(core.engine.within(write))
+    return _to_schema(core.engine.within(write))
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/schedules/{name}")
 def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
-    """Forget a schedule; tasks that it made stay."""
+    """Delete a schedule; the tasks that it submitted are kept."""
 
     def write(tx: Writing) -> bool:
         _one(tx.changing("schedules"), caller, name)
@@ -92,19 +105,19 @@ def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/pause")
 def pause_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Schedule:
-    """Fire it no more until it is resumed."""
+    """Pause a schedule: it does not fire until it is resumed."""
     return _change(core, caller, name, paused=True)
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/resume")
 def resume_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Schedule:
-    """Fire it again, from its next time on; times that passed in the pause are not made up for."""
+    """Resume a schedule from its next time; the times during the pause are skipped."""
     return _change(core, caller, name, paused=False)
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/trigger", status=201)
 def trigger_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Triggered:
-    """Submit its task now, besides its times."""
+    """Submit the task of a schedule now, in addition to its regular times."""
     with core.store.read() as view:
         schedule = _one(view.rows("schedules"), caller, name)
     return {"name": name, "task_id": submit(core, schedule, f"trigger:{name}:{new_id()}")}
@@ -112,7 +125,7 @@ def trigger_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Trigge
 
 @operation(Scope.READ, "GET", "/api/schedules/{name}/next")
 def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> schemas.Times:
-    """The next times of a schedule, paused or not."""
+    """List the next times of a schedule, paused or not."""
     with core.store.read() as view:
         schedule, now = _one(view.rows("schedules"), caller, name), view.now()
     found = islice(times(schedule, now), max(1, min(count, MAX_TIMES)))
@@ -123,16 +136,16 @@ def next_times(core: Core, caller: Caller, *, name: str, count: int = 5) -> sche
 
 
 def submit(core: Core, schedule: Schedule, key: str) -> str:
-    """The task for one time. The key makes it one task, whoever fires."""
+    """Submit the task for one time. The idempotency key makes it one task for all keepers."""
     made = _submission(core, OWNER, schedule)
     once = Idempotency(made.command.project, key, key)
     return submitted(core.engine.ask([made.ask()._replace(actor=ACTOR, key=once)]))["id"]
 
 
 def note(core: Core, seen: Schedule, **changes: Any) -> None:
-    """Write down what was done, into the row as it is now: somebody may have edited it.
+    """Update the current row after firing; the row may have been edited in the meantime.
 
-    The next time of a schedule that was edited meanwhile is the editor's, not ours.
+    The next time of an edited schedule is kept.
     """
 
     def write(tx: Writing) -> None:
@@ -153,7 +166,6 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
     body = {
         "intent": schedule.intent,
         "lifecycle": schedule.lifecycle,
-        "source": "heartbeat",
         "project": schedule.project,
         "priority": schedule.priority,
         "payload": schedule.payload,
@@ -163,7 +175,16 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
         "run": True,
     }
     given = {name: value for name, value in body.items() if value is not None}
-    return submit_task(core.submissions(caller), given)
+    return submit_task(core.submission_context(caller), given, source=SOURCE)
+
+
+def _kept_anchor(new: Schedule, old: Mapping[str, Any], now: int) -> int | None:
+    """Where intervals are counted from: an unchanged interval keeps its times."""
+    if new.every_s is None:
+        return None
+    same = old.get("every_s") == new.every_s
+    anchors = (old.get(name) for name in ("anchor_at", "next_at", "last_at")) if same else ()
+    return next((each for each in anchors if each is not None), now)
 
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.Schedule:
@@ -174,7 +195,7 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.S
         tx.put_rows("schedules", {name: row})
         return schedule_from(name, row)
 
-    return _shown(core.engine.within(write))
+    return _to_schema(core.engine.within(write))
 
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:
@@ -198,5 +219,5 @@ def _row(schedule: Schedule) -> dict[str, Any]:
     return row
 
 
-def _shown(schedule: Schedule) -> schemas.Schedule:
+def _to_schema(schedule: Schedule) -> schemas.Schedule:
     return cast(schemas.Schedule, views.shown(asdict(schedule)))

@@ -1,8 +1,8 @@
-"""Browser sessions: a token makes a login code, the code is exchanged once for a session.
+"""Browser sessions: a token creates a login code, which is exchanged once for a session.
 
-A session is a row of the table `tokens` that names the token it came from (`token`) and has an id
-of its own. It is valid only as long as that token, it cannot make a code or a token, and its
-secret is accepted in a cookie only.
+A session is a row of the table `tokens` with its own id and the digest of its token (`token`). It
+is valid only as long as that token, it cannot create a code or a token, and its secret is accepted
+only in a cookie.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ SESSION_LIFETIME_S = 12 * 3_600
 
 @operation(Scope.READ, "POST", "/api/login/codes", status=201)
 def create_login_code(core: Core, caller: Caller) -> schemas.LoginCode:
-    """A code that a browser exchanges once, within a minute, for a session with the same rights."""
+    """Create a login code, which a browser exchanges once for a session within a minute."""
     if caller.run_id is not None:
         raise Forbidden("The token of a run cannot create a session.")
     _no_session(caller)
@@ -67,26 +67,26 @@ def _no_session(caller: Caller) -> None:
 
 
 def _owner_key(file: Path) -> str:
-    """The digest of the owner's token, for callers in the process itself, which bring none."""
+    """The digest of the owner's token, for callers in this process, which have no token."""
     try:
         return digest_of(file.read_text("ascii").strip())
     except (OSError, UnicodeDecodeError):
         raise Refused(
-            f"There is no owner's token in {file}, and a session belongs to a token.",
-            hint="Start the gateway once: it creates the token.",
+            f"There is no owner token in {file}, and a session needs a token.",
+            hint="Start the gateway once to create the token.",
         ) from None
 
 
 def exchange(core: Core, code: str) -> tuple[str, Row, int]:
-    """A session for a code, which is used up; its secret, its row and how many seconds it lasts."""
+    """Exchange a code for a session: its secret, its row and its lifetime in seconds."""
 
     def write(tx: Writing) -> tuple[str, Row, int]:
         rows, key, now = tx.changing("tokens"), digest_of(code), tx.now()
         row = rows.get(key)
         if row is None or kind_of(row) != CODE or not holds(rows, key, now):
             raise Unauthorized(
-                "The code is unknown, used or expired.",
-                hint="Ask for a new code: it lives a minute.",
+                "The code is unknown, already used, or expired.",
+                hint="Get a new code with `detent dashboard`; it is valid for a minute.",
             )
         token = rows[row["token"]]
         tx.put_rows("tokens", {key: None})
@@ -99,7 +99,7 @@ def exchange(core: Core, code: str) -> tuple[str, Row, int]:
 
 
 def _lifetime_s(token: Row, now: int) -> int:
-    """Twelve hours, and never longer than the token."""
+    """Twelve hours, or the remaining lifetime of the token if that is shorter."""
     if token.get("expires_at") is None:
         return SESSION_LIFETIME_S
     left_s = (int(token["expires_at"]) - now) // SECOND_US
@@ -107,7 +107,7 @@ def _lifetime_s(token: Row, now: int) -> int:
 
 
 def log_out(core: Core, key: str) -> None:
-    """Delete the session with this digest; a token stays what it is."""
+    """Delete the session with this digest; a token is kept."""
 
     def write(tx: Writing) -> None:
         if tx.rows("tokens").get(key, {}).get("kind") == SESSION:
@@ -121,16 +121,16 @@ def log_out(core: Core, key: str) -> None:
 
 @operation(Scope.READ, "GET", "/api/sessions")
 def list_sessions(core: Core, caller: Caller) -> schemas.Sessions:
-    """The browser sessions that are valid now; without the scope `admin`, the own ones alone."""
+    """List the valid browser sessions; without `admin`, only those of the caller's token."""
     with core.store.read() as view:
         rows = _visible(view, caller, view.now())
-    items = [_shown(row) for row in rows.values()]
+    items = [_to_schema(row) for row in rows.values()]
     return {"items": sorted(items, key=lambda row: (row["token"], row["created_at"], row["id"]))}
 
 
 @operation(Scope.READ, "DELETE", "/api/sessions/{session_id}")
 def end_session(core: Core, caller: Caller, *, session_id: str) -> schemas.EndedSession:
-    """End a browser session, also on open connections."""
+    """End a browser session, including its open connections."""
 
     def write(tx: Writing) -> bool:
         tx.changing("tokens")
@@ -160,7 +160,7 @@ def _may(caller: Caller, row: Row) -> bool:
     return caller.key is not None and caller.key == row["token"]
 
 
-def _shown(row: Row) -> schemas.Session:
+def _to_schema(row: Row) -> schemas.Session:
     times: dict[str, Any] = views.shown({name: row[name] for name in ("created_at", "expires_at")})
     return {
         "id": row["id"],

@@ -1,4 +1,4 @@
-"""Figures over a window of time, from a bounded look at runs; and the values of `system_state`."""
+"""Statistics over a time window, from a bounded number of runs; and the `system_state` values."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from detent.errors import Invalid, Refused
 from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
-from detent.operations.leader_election import CURSORS, OFFICES
+from detent.operations.leader_election import CURSORS, LEADER_ROLES
 from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.resources import everywhere
+from detent.operations.resources import require_all_projects
 from detent.store.clock import CLOCK
 from detent.store.port import LATE, SEALED, TRIMMED, Query, Writing
 
@@ -21,15 +21,15 @@ HOUR_US = 3_600_000_000
 S_US = 1_000_000
 MAX_HOURS = 31 * 24
 ENDED = ("succeeded", "failed", "timeout", "cancelled")
-#: The row that a gateway writes to see whether the store takes writes.
+#: The row that a gateway writes to check whether the store accepts writes.
 PROBE = "ready"
-#: Rows by which parts of detent agree among themselves: setting one could break a promise.
-OWN_ROWS = (
-    *(*OFFICES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
+#: Rows through which detent's processes coordinate. Users may not set them.
+RESERVED_ROWS = (
+    *(*LEADER_ROLES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
     *("run_counts", "retention_cursors"),
 )
 
-#: What a person may call a value of the state.
+#: The allowed names of values that users set.
 STATE_KEY = re.compile(r"[a-z][a-z0-9_]{0,99}")
 STATE_KEY_FORM = "a lower-case letter, then at most 99 lower-case letters, digits or _"
 
@@ -38,14 +38,16 @@ STATE_KEY_FORM = "a lower-case letter, then at most 99 lower-case letters, digit
 def stats(
     core: Core, caller: Caller, *, hours: int = 24, project: str | None = None
 ) -> schemas.Stats:
-    """Throughput, success rate, durations, cost per day and the age of the queue."""
+    """Show throughput, success rate, durations, cost per day and the age of the queue."""
     if not 1 <= hours <= MAX_HOURS:
-        raise Invalid(f"hours must be from 1 to {MAX_HOURS}.", field="hours", given=hours)
+        raise Invalid(
+            f"hours must be from 1 to {MAX_HOURS}, not {hours}.", field="hours", given=hours
+        )
     of = of_project(caller, {}, project)
     with core.store.read() as view:
         now = view.now()
         runs = recent_runs.ended_since(view, now - hours * HOUR_US)
-        looked_at = len(runs)
+        read = len(runs)
         if of:
             jobs = recent_runs.jobs_of(view, runs)
             own = {job.id for job in jobs if job.project == of["project"]}
@@ -64,13 +66,13 @@ def stats(
         "cost_per_day": _costs(runs),
         "queued": sum(waiting.values()),
         "oldest_queued_s": (now - oldest[0]["queued_at"]) / S_US if oldest else None,
-        "looked_at": looked_at,
-        "partial": looked_at >= recent_runs.MAX_RUNS,
+        "looked_at": read,
+        "partial": read >= recent_runs.MAX_RUNS,
     }
 
 
 def _success_rate(by_state: Mapping[str, int]) -> float | None:
-    """Of runs that ended well or badly; a cancelled one is neither."""
+    """The share of succeeded runs among those that succeeded, failed or timed out."""
     judged = by_state["succeeded"] + by_state["failed"] + by_state["timeout"]
     return round(by_state["succeeded"] / judged, 4) if judged else None
 
@@ -103,19 +105,19 @@ def _costs(runs: Sequence[Run]) -> list[schemas.DayCost]:
 
 @operation(Scope.READ, "GET", "/api/state")
 def show_state(core: Core, caller: Caller) -> schemas.StateValues:
-    """The values of the installation's state, by name."""
-    everywhere(caller, "the whole installation's state")
+    """Show the values of the installation's state, by name."""
+    require_all_projects(caller, "the whole installation's state")
     with core.store.read() as view:
         return {"values": dict(view.rows("system_state"))}
 
 
 @operation(Scope.OPERATE, "PUT", "/api/state/{name}")
 def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> schemas.StateValues:
-    """Set one value of the installation's state; null removes it."""
-    everywhere(caller, "the whole installation's state")
-    if name in OWN_ROWS or name.startswith(RATE):
+    """Set a value of the installation's state; null deletes it."""
+    require_all_projects(caller, "the whole installation's state")
+    if name in RESERVED_ROWS or name.startswith(RATE):
         raise Refused(
-            f"{name!r} belongs to detent itself and is not set by hand.",
+            f"{name!r} is reserved for detent and cannot be set.",
             hint="Choose another name; see `detent state get`.",
         )
 

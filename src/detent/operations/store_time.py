@@ -1,13 +1,13 @@
-"""The store's time and its offset from the wall clock: reading it, and resetting it."""
+"""Reads the store's time and its offset from the wall clock, and resets it."""
 
 from typing import Any, NamedTuple
 
-from detent.operations.leader_election import OFFICES
+from detent.operations.leader_election import LEADER_ROLES
 from detent.store.port import Store, Writing
 
 
 class StoreTime(NamedTuple):
-    """The store's time, and how far it is ahead of its wall clock, both in microseconds."""
+    """The store's time, and how far it is ahead of the wall clock, both in microseconds."""
 
     now: int
     ahead: int
@@ -19,10 +19,10 @@ def read(store: Store) -> StoreTime:
 
 
 def reset(store: Store) -> int:
-    """Set the store's time back to its wall clock; by how many microseconds.
+    """Set the store's time back to the wall clock; returns by how many microseconds.
 
-    Leases and elections end as much earlier, so that they last as long as they would have. The log
-    stays as it is, and with it the times at which retries, sleeps and deadlines are due.
+    The ends of leases and elections are moved back by the same amount. The log does not change, so
+    the due times of retries, sleeps and deadlines do not change either.
     """
     with store.write() as tx:
         ahead = tx.reset_clock()
@@ -34,5 +34,5 @@ def reset(store: Store) -> int:
 
 def _terms(tx: Writing, ahead: int) -> dict[str, Any]:
     rows = tx.changing("system_state")
-    held = {office: rows[office] for office in OFFICES if rows.get(office)}
-    return {office: {**row, "until": row["until"] - ahead} for office, row in held.items()}
+    held = {role: rows[role] for role in LEADER_ROLES if rows.get(role)}
+    return {role: {**row, "until": row["until"] - ahead} for role, row in held.items()}

@@ -1,7 +1,7 @@
-"""`summary.json` of a run: what it was, how it ended, what it cost and what it left, as one file.
+"""`summary.json` of a run: its job, outcome, cost and evidence in one file.
 
-Made from rows, written into the run's directory when the run has ended. Whoever finds a directory
-without one may write it later.
+It is made from rows and written to the run's directory when the run has ended. The keeper writes
+it later if the worker could not.
 """
 
 import json
@@ -17,12 +17,12 @@ from detent.store.port import Query, Reading
 
 FILE = "summary.json"
 LIVE = ("queued", "running")
-#: More than any run may have.
+#: More than the number of evidence files that a run may have.
 MAX_EVIDENCE = 100_000
 
 
 def documents(view: Reading, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """The summaries of those of these runs that have ended, by id."""
+    """By run id, the summaries of the runs that have ended."""
     runs = [run for run in view.runs(run_ids) if run.state not in LIVE]
     if not runs:
         return {}
@@ -59,11 +59,11 @@ def _document(run: Run, job: Job, evidence: list[Mapping[str, Any]]) -> dict[str
         "tokens_in": run.tokens_in,
         "tokens_out": run.tokens_out,
         "session_id": run.session_id,
-        "evidence": [_shown(row) for row in evidence],
+        "evidence": [_to_schema(row) for row in evidence],
     }
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _to_schema(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "file": row["file"],
         "type": row["kind"],
@@ -75,8 +75,8 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(directory: Path, document: Mapping[str, Any]) -> None:
-    """Put it in its place as a whole. The name beside it is nobody's guess, so that no link of the
-    run's own program stands there."""
+    """Write the file atomically. The temporary name is random, so that the run's program cannot
+    place a link there."""
     descriptor, draft = tempfile.mkstemp(".part", f".{FILE}.", directory)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

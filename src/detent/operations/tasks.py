@@ -1,4 +1,4 @@
-"""What one can do with a task: run, cancel, judge, answer, retry, change, delete."""
+"""Actions on a task: run, cancel, accept, reject, answer, retry, edit and delete."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,26 +20,26 @@ from detent.submission.request import MAX_TAGS, MAX_TITLE
 
 
 def _done(core: Core, caller: Caller, command: c.TaskCommand) -> schemas.Moved:
-    """Carry a command out on a task that the caller may see, and show where it stands."""
+    """Carry out a command on a task that the caller may see, and return its new state."""
     core.task(caller, command.task_id)
     try:
         outcome = core.engine.do(command, caller.actor)
     except Refused as refusal:
-        raise _with_what_is_possible(core, caller, command.task_id, refusal) from None
+        raise _with_legal_actions(core, caller, command.task_id, refusal) from None
     task, version = core.task(caller, command.task_id)
     return {"id": task.id, "state": task.state, "version": version, "outcome": outcome}
 
 
 def _check_payload(core: Core, caller: Caller, task_id: str, payload: Any) -> None:
-    """A new payload of a task is checked as that of a submission is."""
+    """Check a new payload of a task like the payload of a submission."""
     task, _ = core.task(caller, task_id)
-    context = core.submissions(caller)
+    context = core.submission_context(caller)
     row = context.intents.get(task.intent, {})
     if ARGUMENTS in row:
         check_payload(context, task.intent, row, payload)
 
 
-#: Refusals that depend on where a task stands, so that what would be accepted is worth knowing.
+#: Codes of refusals that depend on the state of the task: their hints list the legal actions.
 BY_STATE = frozenset(
     {
         *("refused", "illegal_transition", "dependency_failed", "dependency_open", "budget_spent"),
@@ -48,27 +48,27 @@ BY_STATE = frozenset(
 )
 
 
-def _with_what_is_possible(core: Core, caller: Caller, task_id: str, refusal: Refused) -> Refused:
+def _with_legal_actions(core: Core, caller: Caller, task_id: str, refusal: Refused) -> Refused:
     """The refusal with a hint that names only what would be accepted now."""
     if refusal.code not in BY_STATE:
         return refusal
     task, _ = core.task(caller, task_id)
     with core.store.read() as view:
-        found = why_reasons.possible(why_reasons.look_with(core, view), task)
-    refusal.details["actions"] = [each.told() for each in found]
+        found = why_reasons.legal_actions(why_reasons.why_context(core, view), task)
+    refusal.details["actions"] = [each.to_schema() for each in found]
     listed = ", ".join(f"`{each.command}`" for each in found)
-    possible = f"Possible now: {listed}." if found else "Nothing can be done with it now."
-    refusal.hint = f"Task {task_id} is {_standing(task)}. {possible}"
+    possible = f"Possible now: {listed}." if found else "No action is possible now."
+    refusal.hint = f"Task {task_id} is {_state(task)}. {possible}"
     return refusal
 
 
-def _standing(task: Task) -> str:
+def _state(task: Task) -> str:
     return f"{task.state} ({task.blocked_by})" if task.blocked_by else task.state
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/run")
 def run_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
-    """Queue the task, or run it again after a failure."""
+    """Queue a task, or run it again after a failure."""
     return _done(core, caller, c.QueueTask(task_id))
 
 
@@ -76,7 +76,7 @@ def run_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
 def cancel_task(
     core: Core, caller: Caller, *, task_id: str, reason: str = "cancelled"
 ) -> schemas.Moved:
-    """Cancel the task and its subtasks; running work is asked to stop."""
+    """Cancel a task and its subtasks; the workers of running jobs are asked to stop."""
     return _done(core, caller, c.CancelTask(task_id, reason))
 
 
@@ -84,7 +84,7 @@ def cancel_task(
 def accept_task(
     core: Core, caller: Caller, *, task_id: str, comment: str | None = None, seen: int | None = None
 ) -> schemas.Moved:
-    """Accept the work that waits for review."""
+    """Accept a task that waits for review."""
     return _done(core, caller, c.AcceptTask(task_id, comment, seen))
 
 
@@ -98,25 +98,25 @@ def reject_task(
     run: bool = False,
     seen: int | None = None,
 ) -> schemas.Moved:
-    """Reject the work, with a comment that the next run is told first."""
+    """Reject a task, with a comment for the next run."""
     return _done(core, caller, c.RejectTask(task_id, comment, seen, run))
 
 
 @operation(Scope.REVIEW, "POST", "/api/tasks/{task_id}/answer")
 def answer_task(core: Core, caller: Caller, *, task_id: str, answer: Any) -> schemas.Moved:
-    """Answer the open question; the work goes on with it."""
+    """Answer the open question of a task; the task continues with the answer."""
     return _done(core, caller, c.AnswerTask(task_id, answer))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/resume")
 def resume_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Moved:
-    """Go on with a timed-out task in its agent session."""
+    """Resume a timed-out task in its agent session."""
     return _done(core, caller, c.ResumeTask(task_id))
 
 
 @operation(Scope.OPERATE, "POST", "/api/tasks/{task_id}/retry")
 def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None) -> schemas.Moved:
-    """Run again with new counts, and with a new payload if one is given."""
+    """Run a task again with its attempt counts reset, and with a new payload if one is given."""
     if payload is not None:
         _check_payload(core, caller, task_id, payload)
     changes = {} if payload is None else {"payload": payload}
@@ -127,7 +127,7 @@ def retry_task(core: Core, caller: Caller, *, task_id: str, payload: Any = None)
 def dismiss_task(
     core: Core, caller: Caller, *, task_id: str, reason: str | None = None
 ) -> schemas.Moved:
-    """Stop waiting for a subtask that failed; it stays as it is, and its parent goes on."""
+    """Dismiss a failed subtask: it keeps its state, and its parent stops waiting for it."""
     return _done(core, caller, c.DismissSubtask(task_id, reason_from(reason)))
 
 
@@ -135,11 +135,11 @@ def dismiss_task(
 def signal_task(
     core: Core, caller: Caller, *, task_id: str, name: str, value: Any = None
 ) -> schemas.Signalled:
-    """Send a named signal to the task's job; kept if nothing waits for it yet."""
+    """Send a named signal to the job of a task; it is stored until the job waits for it."""
     task, _ = core.task(caller, task_id)
     if task.job_id is None:
-        refusal = Refused(f"Task {task_id} has no job to signal.")
-        raise _with_what_is_possible(core, caller, task_id, refusal)
+        refusal = Refused(f"Task {task_id} has no job that could receive the signal.")
+        raise _with_legal_actions(core, caller, task_id, refusal)
     outcome = core.engine.do(c.SendSignal(task.job_id, name, value), caller.actor)
     return {"id": task_id, "outcome": outcome}
 
@@ -157,13 +157,12 @@ def edit_task(
     options: Mapping[str, Any] | None = None,
     max_budget_usd: float | None = None,
 ) -> schemas.Moved:
-    """Change what a person may change, all at once; a higher budget lets go on what it held up."""
+    """Edit fields of a task in one transaction; a higher budget unblocks what waits for it."""
     task, _ = core.task(caller, task_id)
-    changes = {
-        name: value for name, value in locals().items() if name in EDITABLE and value is not None
-    }
+    changes: dict[str, Any] = {}
     if payload is not None:
         _check_payload(core, caller, task_id, payload)
+        changes["payload"] = payload
     if title is not None:
         changes["title"] = text({"title": title}, "title", longest=MAX_TITLE)
     if tags is not None:
@@ -173,9 +172,10 @@ def edit_task(
     if options is not None:
         edited = {**task.options, **options_from({}, options, task.lifecycle)}
         changes["options"] = with_steps(edited, task.intent, core.known_intents())
+    fields = (*EDITABLE, "max_budget_usd")
     if not changes and max_budget_usd is None:
         raise Invalid(
-            "Nothing to change was named.", field="body", allowed=(*EDITABLE, "max_budget_usd")
+            f"Give at least one field to change: {', '.join(fields)}.", field="body", allowed=fields
         )
     budget = None if max_budget_usd is None else budget_from(max_budget_usd)
     return _done(core, caller, c.EditTask(task_id, changes, budget))
@@ -183,10 +183,10 @@ def edit_task(
 
 @operation(Scope.ADMIN, "DELETE", "/api/tasks/{task_id}")
 def delete_task(core: Core, caller: Caller, *, task_id: str) -> schemas.Deleted:
-    """Delete the task with its rows and data; refused while something needs it."""
+    """Delete a task with its data; refused while other work depends on it."""
     core.task(caller, task_id)
     try:
         core.engine.do(c.DeleteTask(task_id), caller.actor)
     except Refused as refusal:
-        raise _with_what_is_possible(core, caller, task_id, refusal) from None
+        raise _with_legal_actions(core, caller, task_id, refusal) from None
     return {"id": task_id, "outcome": "deleted"}

@@ -1,4 +1,4 @@
-"""What the settings say about health and retention, and whether they contradict each other."""
+"""The health thresholds and retention times of the settings, and checks for contradictions."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -13,30 +13,30 @@ T = TypeVar("T", bound=Any)
 
 
 def thresholds(settings: Settings) -> Thresholds:
-    """Where each figure of the health stops being well."""
+    """The thresholds of the health figures."""
     return _of(Thresholds, "health", settings)
 
 
 def retention(settings: Settings) -> Retention:
-    """How long everything is kept."""
+    """How long each kind of data is kept."""
     return _of(Retention, "retention", settings)
 
 
 def check(settings: Settings) -> None:
-    """Refuse settings that contradict each other, before anything starts on them."""
+    """Refuse settings that contradict each other, before a process starts with them."""
     thresholds(settings)
     retention(settings)
     if settings.worker_heartbeat_ms >= settings.worker_lease_ms:
         raise Misconfigured(
-            f"worker.heartbeat_ms is {settings.worker_heartbeat_ms} and worker.lease_ms "
-            f"{settings.worker_lease_ms}: every lease would end before it is renewed.",
+            f"worker.heartbeat_ms ({settings.worker_heartbeat_ms}) must be below worker.lease_ms "
+            f"({settings.worker_lease_ms}): every lease would end before it is renewed.",
             setting="worker.heartbeat_ms",
-            hint="Let a lease last three heartbeats or more.",
+            hint="Set worker.lease_ms to three times worker.heartbeat_ms or more.",
         )
 
 
 def _of(kind: Callable[..., T], section: str, settings: Settings) -> T:
-    """Each field is the setting of the same name in its section."""
+    """An instance of `kind`, whose fields are the settings of the same names in a section."""
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     try:
         return kind(**{name: getattr(settings, f"{section}_{name}") for name in names})

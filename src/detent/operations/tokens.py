@@ -1,8 +1,8 @@
-"""Tokens: who may do what. The store keeps digests only; a token is shown once, when it is made.
+"""Access tokens. The store has only their digests; a token is shown once, when it is created.
 
-A row of the table `tokens` is named by the SHA-256 of 256 random bits. Its `kind` is `token`,
-`session` (what a browser's cookie holds), `code` (exchanged once for a session; see `sessions` for
-both) or `run` (what one run of an agent holds: see `agents`).
+The key of a row of the table `tokens` is the SHA-256 of 256 random bits. Its `kind` is `token`,
+`session` (a browser's cookie), `code` (exchanged once for a session; see `sessions` for both) or
+`run` (the token of one run of an agent; see `run_tokens`).
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any, cast
 from detent import views
 from detent.errors import Forbidden, Invalid, NotFound, Refused
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import Writing
 
@@ -23,14 +23,14 @@ MAX_LIFETIME_S = 10 * 366 * 86_400
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,99}")
 PREFIX = "detent_"
 TOKEN, SESSION, CODE = "token", "session", "code"
-#: Kinds whose rows are valid only as long as the token that they came from.
+#: Kinds whose rows are valid only as long as the token that they were created with.
 DERIVED = (SESSION, CODE)
 
 Row = Mapping[str, Any]
 
 
 def digest_of(token: str) -> str:
-    """The name under which the store knows a token. It is random, so that it needs no salt."""
+    """The key of a token's row. The token is random, so the digest needs no salt."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -39,7 +39,7 @@ def new_token() -> str:
 
 
 def row_for(caller: Caller, kind: str, now: int, lifetime_s: int | None) -> dict[str, Any]:
-    """What the store remembers of a token."""
+    """The row of a token."""
     return {
         "kind": kind,
         "name": caller.name,
@@ -60,7 +60,7 @@ def issue(
     lifetime_s: int | None = None,
     **more: Any,
 ) -> str:
-    """Make a token for this caller; rows that are not valid any more are deleted on the way."""
+    """Create a token for a caller, and delete the rows that are no longer valid."""
     now, known = tx.now(), tx.rows("tokens")
     token = new_token()
     rows: dict[str, Any] = {key: None for key in known if not holds(known, key, now)}
@@ -78,7 +78,7 @@ def kind_of(row: Row) -> str:
 
 
 def holds(rows: Mapping[str, Row], key: str, now: int) -> bool:
-    """Whether a row is valid now. A session or a code is, only while its token is valid."""
+    """Whether a row is valid now. A session or a code is valid only while its token is."""
     row = rows.get(key)
     if row is None or expired(row, now):
         return False
@@ -101,16 +101,16 @@ def create_token(
     project: str | None = None,
     expires_in_s: int | None = None,
 ) -> schemas.NewToken:
-    """Make a token with these scopes, for one project or for all; it is shown this once."""
+    """Create a token with scopes, for one project or for all. The response is the only copy."""
     if caller.session:
         raise Forbidden(
-            "A browser's session cannot create a token, which would outlive it.",
+            "A browser session cannot create a token, because the token would outlive the session.",
             hint="Create it on the command line (`detent tokens create`), or with a token.",
         )
     new = Caller(_name(name), _scopes(scopes), _project(caller, project))
     if expires_in_s is not None and not 1 <= expires_in_s <= MAX_LIFETIME_S:
         raise Invalid(
-            f"expires_in_s must be from 1 to {MAX_LIFETIME_S}.",
+            f"expires_in_s must be from 1 to {MAX_LIFETIME_S}, not {expires_in_s}.",
             field="expires_in_s",
             given=expires_in_s,
         )
@@ -118,7 +118,11 @@ def create_token(
     def write(tx: Writing) -> tuple[str, Row]:
         known, now = tx.changing("tokens"), tx.now()
         if any(row["name"] == name and holds(known, key, now) for key, row in known.items()):
-            raise Refused(f"There is a token {name!r} already.", code="token_exists")
+            raise Refused(
+                f"A token with the name {name!r} already exists.",
+                code="token_exists",
+                hint="Choose another name, or revoke it first.",
+            )
         token = issue(tx, new, lifetime_s=expires_in_s)
         return token, tx.rows("tokens")[digest_of(token)]
 
@@ -135,17 +139,17 @@ def create_token(
 
 @operation(Scope.ADMIN, "GET", "/api/tokens")
 def list_tokens(core: Core, caller: Caller) -> schemas.Tokens:
-    """Every token that is valid now, without the secret."""
+    """List the valid tokens, without their secrets."""
     with core.store.read() as view:
         rows, now = view.rows("tokens").values(), view.now()
     mine = [row for row in _tokens(rows) if sees(caller, row) and not expired(row, now)]
     mine.sort(key=lambda row: str(row["name"]))
-    return {"items": [_shown(row) for row in mine]}
+    return {"items": [_to_schema(row) for row in mine]}
 
 
 @operation(Scope.ADMIN, "DELETE", "/api/tokens/{name}")
 def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
-    """Make a token and the sessions that came from it worthless, also on open connections."""
+    """Revoke a token and its sessions, including their open connections."""
 
     def write(tx: Writing) -> int:
         gone = _revoked(tx.changing("tokens"), caller, name)
@@ -159,7 +163,7 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
 
 
 def _revoked(rows: Mapping[str, Row], caller: Caller, name: str) -> list[str]:
-    """The rows of a token, of its sessions and of its codes."""
+    """The keys of the rows of a token, its sessions and its codes."""
     return [key for key, row in rows.items() if row["name"] == name and sees(caller, row)]
 
 
@@ -171,7 +175,7 @@ def sees(caller: Caller, row: Row) -> bool:
     return caller.project in (None, row.get("project"))
 
 
-def _shown(row: Row) -> schemas.Token:
+def _to_schema(row: Row) -> schemas.Token:
     kept = {name: row.get(name) for name in schemas.Token.__annotations__}
     return cast(schemas.Token, views.shown(kept))
 
@@ -180,37 +184,41 @@ def _name(given: str) -> str:
     if NAME.fullmatch(given):
         return given
     form = "1 to 100 of letters, digits, . _ : @ -"
-    raise Invalid(f"name must be {form}.", field="name", given=given, allowed=(form,))
+    raise Invalid(
+        f"name must be {form}, not {given[:100]!r}.", field="name", given=given, allowed=(form,)
+    )
 
 
 def _scopes(given: Sequence[str]) -> frozenset[Scope]:
     names = tuple(scope.value for scope in Scope)
     if not given:
-        raise Invalid("scopes must name at least one.", field="scopes", allowed=names)
-    return frozenset(Scope(known(each, names, "scopes")) for each in given)
+        raise Invalid(
+            f"scopes must have at least one of {', '.join(names)}.", field="scopes", allowed=names
+        )
+    return frozenset(Scope(check_choice(each, names, "scopes")) for each in given)
 
 
 def _project(caller: Caller, given: str | None) -> str | None:
-    """Nobody makes a token that reaches further than the own one."""
+    """The project of the new token: that of the caller, if the caller is limited to one."""
     if caller.project is None:
         return given
     if given not in (None, caller.project):
-        raise Forbidden(f"{caller.name} may make tokens for project {caller.project!r} alone")
+        raise Forbidden(f"{caller.name} may create tokens only for project {caller.project!r}.")
     return caller.project
 
 
-# ---- for everybody -------------------------------------------------------------------------
+# ---- the caller ------------------------------------------------------------------------------
 
 
 @operation(Scope.READ, "GET", "/api/me")
 def show_me(core: Core, caller: Caller) -> schemas.Me:
-    """Who the caller is to the server, and what it may do."""
+    """Show the caller's name, scopes and project."""
     scopes = sorted(scope.value for scope in caller.scopes)
     return {"name": caller.name, "scopes": scopes, "project": caller.project}
 
 
 def caller_from(row: Row, key: str | None = None, *, session: bool = False) -> Caller:
-    """Who holds the token, by the server's own record; a scope unknown to us opens nothing."""
+    """The caller of a token's row; unknown scopes are ignored."""
     known_scopes = {scope.value for scope in Scope}
     return Caller(
         row["name"],

@@ -1,7 +1,7 @@
-"""Webhooks: who is told what outside. Kept by operators, sent by the dispatcher.
+"""Webhooks: operators create them, the webhook dispatcher sends their deliveries.
 
-In the table `webhooks` a webhook has three rows: `NAME` says what is wanted, `NAME:cursor` up to
-where the log was looked at, `NAME:status` how sending goes. What waits is in `outbox`.
+In the table `webhooks` a webhook has three rows: `NAME` has its configuration, `NAME:cursor` its
+position in the log, `NAME:status` its delivery status. Pending deliveries are in `outbox`.
 """
 
 import base64
@@ -17,14 +17,15 @@ from detent.errors import Forbidden, Invalid, NotFound
 from detent.ids import new_id
 from detent.kernel.events import EVENTS
 from detent.operations import schemas
-from detent.operations.context import Core, known
+from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import texts
 from detent.store.port import Delivery, Reading, Writing
 
-#: A delivery that is given up is due at this time: never.
+#: The due time of a dead delivery, one that was given up: never.
 DEAD = 1 << 62
-#: Deliveries that wait for one webhook at once; the log keeps the rest. And dead ones that stay.
+#: The maximum numbers of pending and of dead deliveries of a webhook. Further events wait in the
+#: log.
 MAX_PENDING = 200
 MAX_DEAD = 200
 MAX_KEPT = MAX_PENDING + MAX_DEAD
@@ -34,7 +35,7 @@ SHAPES = ("cloudevents", "slack")
 ONLY = ("people",)
 KEY_BYTES = 32
 KEY_PREFIX = "whsec_"
-#: How long an old key signs along after a new one was made.
+#: How long an old key signs as well after a new key was created.
 OVERLAP_S = 86_400
 MAX_OVERLAP_S = 30 * 86_400
 LONGEST_URL = 2_000
@@ -44,7 +45,7 @@ ALLOWED = "webhooks.allow"
 
 
 class Webhook(NamedTuple):
-    """One webhook as the dispatcher needs it. `id` is new for each that is made."""
+    """A webhook. `id` is generated when it is created."""
 
     name: str
     id: str
@@ -55,23 +56,23 @@ class Webhook(NamedTuple):
     intents: Sequence[str]
     only: str | None
     paused: bool
-    #: The project of the token that made it; it never sees another one.
+    #: The project of the token that created it: the webhook gets only events of this project.
     project: str | None
     keys: Sequence[Mapping[str, Any]]
     created_at: int
 
     @property
     def target(self) -> str:
-        """Its name in the outbox."""
+        """The name of its deliveries in the outbox."""
         return f"webhook:{self.name}"
 
     def live_keys(self, now: int) -> list[str]:
-        """The keys that sign now, the newest first."""
+        """The valid signing keys, the newest first."""
         return [each["key"] for each in self.keys if each["until"] is None or each["until"] > now]
 
 
 def webhooks(rows: Mapping[str, Any]) -> list[Webhook]:
-    """Every webhook of the table, by name."""
+    """The webhooks of the table, sorted by name."""
     return [Webhook(name, **rows[name]) for name in sorted(rows) if ":" not in name]
 
 
@@ -84,19 +85,19 @@ def status_name(name: str) -> str:
 
 
 def message_id(hook: Webhook, delivery: Delivery) -> str:
-    """The same for every attempt at the same delivery, also after a crash or a replay."""
+    """The message id: the same for every attempt of a delivery, also after a crash or a replay."""
     return f"{hook.id}-{delivery.position or delivery.stream}"
 
 
-# ---- keeping them ----------------------------------------------------------------------------
+# ---- create, change and delete ---------------------------------------------------------------
 
 
 @operation(Scope.ADMIN, "GET", "/api/webhooks")
 def list_webhooks(core: Core, caller: Caller) -> schemas.Webhooks:
-    """Every webhook, and how sending to it goes."""
+    """List the webhooks with their delivery status."""
     with core.store.read() as view:
         seen = [hook for hook in webhooks(view.rows("webhooks")) if _sees(caller, hook)]
-        return {"items": [_shown(view, hook) for hook in seen]}
+        return {"items": [_to_schema(view, hook) for hook in seen]}
 
 
 @operation(Scope.ADMIN, "PUT", "/api/webhooks/{name}")
@@ -113,15 +114,15 @@ def put_webhook(
     only: str | None = None,
     paused: bool = False,
 ) -> schemas.NewWebhook:
-    """Make a webhook, which begins with what happens next, or change one, which goes on."""
+    """Create a webhook, which starts at the end of the log, or change one, which continues."""
     _check_name(name)
     wanted: dict[str, Any] = {
         "url": _url(url, networks(core.settings.webhooks_allow, ALLOWED)),
-        "shape": known(shape, SHAPES, "shape"),
-        "events": [known(each, EVENTS, "events", "unknown_event") for each in events],
+        "shape": check_choice(shape, SHAPES, "shape"),
+        "events": [check_choice(each, EVENTS, "events", "unknown_event") for each in events],
         "projects": _projects(caller, projects),
         "intents": list(texts({"intents": intents}, "intents", MAX_NAMES)),
-        "only": None if only is None else known(only, ONLY, "only"),
+        "only": None if only is None else check_choice(only, ONLY, "only"),
         "paused": paused,
     }
 
@@ -140,7 +141,7 @@ def put_webhook(
             hook = Webhook(name, **wanted, **own, keys=[{"key": key, "until": None}])
             tx.put_rows("webhooks", {cursor_name(name): {"position": tx.head()}})
         _keep(tx, hook)
-        return dict(_shown(tx, hook)), key
+        return dict(_to_schema(tx, hook)), key
 
     shown, key = core.engine.within(write)
     return cast(schemas.NewWebhook, {**shown, "key": key})
@@ -148,7 +149,7 @@ def put_webhook(
 
 @operation(Scope.ADMIN, "DELETE", "/api/webhooks/{name}")
 def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
-    """Forget a webhook and everything that waits for it."""
+    """Delete a webhook and its pending deliveries."""
 
     def write(tx: Writing) -> bool:
         hook = _one(tx.changing("webhooks"), caller, name)
@@ -165,10 +166,12 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
 def rotate_webhook_key(
     core: Core, caller: Caller, *, name: str, overlap_s: int = OVERLAP_S
 ) -> schemas.WebhookKey:
-    """Make a new key, shown this once. Until the overlap is over, the old ones sign along."""
+    """Create a new signing key and show it once. The old keys also sign until the overlap ends."""
     if not 0 <= overlap_s <= MAX_OVERLAP_S:
         raise Invalid(
-            f"overlap_s must be from 0 to {MAX_OVERLAP_S}.", field="overlap_s", given=overlap_s
+            f"overlap_s must be from 0 to {MAX_OVERLAP_S}, not {overlap_s}.",
+            field="overlap_s",
+            given=overlap_s,
         )
     key = new_key()
 
@@ -192,12 +195,12 @@ def rotate_webhook_key(
 
 @operation(Scope.ADMIN, "POST", "/api/webhooks/{name}/test", status=202)
 def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhook:
-    """Queue a delivery that says nothing, to see whether it arrives."""
+    """Queue a test delivery to a webhook."""
 
     def write(tx: Writing) -> str:
         hook = _one(tx.changing("webhooks"), caller, name)
         stream = f"{TEST}-{new_id()}"
-        # What it says is written when it is sent.
+        # The body is made when the delivery is sent.
         row = Delivery(0, hook.target, stream, 0, "", tx.now())
         tx.put_outbox([row])
         return message_id(hook, row)
@@ -209,7 +212,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhoo
 def list_deliveries(
     core: Core, caller: Caller, *, name: str, limit: int = 100
 ) -> schemas.Deliveries:
-    """What waits to be sent, and what was given up, oldest first."""
+    """List the pending and the dead deliveries of a webhook, oldest first."""
     with core.store.read() as view:
         hook = _one(view.rows("webhooks"), caller, name)
         rows = view.outbox(hook.target, limit)
@@ -220,9 +223,9 @@ def list_deliveries(
 def replay_webhook(
     core: Core, caller: Caller, *, name: str, after: int | None = None, dead: bool = False
 ) -> schemas.Replayed:
-    """Send again: everything after a position of the log, or what was given up."""
+    """Send again: the events after a position of the log, or the dead deliveries."""
     if after is None and not dead:
-        raise Invalid("Say after which position, or dead.", field="after")
+        raise Invalid("Give after (a position of the log), or dead.", field="after")
 
     def write(tx: Writing) -> schemas.Replayed:
         hook = _one(tx.changing("webhooks"), caller, name)
@@ -232,7 +235,7 @@ def replay_webhook(
             tx.update_outbox(revived)
         cursor = tx.rows("webhooks")[cursor_name(name)]["position"]
         if after is not None:
-            # What waits from behind that position would be sent twice.
+            # Pending deliveries after that position would be sent twice.
             tx.delete_outbox([row.id for row in rows if row.position > after])
             cursor = min(after, tx.head())
             tx.put_rows("webhooks", {cursor_name(name): {"position": cursor}})
@@ -241,7 +244,7 @@ def replay_webhook(
     return core.engine.within(write)
 
 
-# ---- what they share -------------------------------------------------------------------------
+# ---- helpers ---------------------------------------------------------------------------------
 
 
 def new_key() -> str:
@@ -267,26 +270,28 @@ def _sees(caller: Caller, hook: Webhook) -> bool:
 
 def _own(caller: Caller, hook: Webhook) -> None:
     if not _sees(caller, hook):
-        raise Forbidden(f"The webhook {hook.name!r} is not one of project {caller.project!r}.")
+        raise Forbidden(f"Webhook {hook.name!r} does not belong to project {caller.project!r}.")
 
 
 def _projects(caller: Caller, given: Sequence[str]) -> list[str]:
-    """Nobody has told outside what the own token may not see."""
+    """The project filter. The webhook of a project's token gets only events of that project."""
     if caller.project is None:
         return list(texts({"projects": given}, "projects", MAX_NAMES))
     if set(given) - {caller.project}:
-        raise Forbidden(f"{caller.name} may tell of project {caller.project!r} alone")
+        raise Forbidden(f"{caller.name} may create webhooks only for project {caller.project!r}.")
     return [caller.project]
 
 
 def _check_name(given: str) -> None:
     if not NAME.fullmatch(given):
         form = "1 to 100 of letters, digits, . _ -"
-        raise Invalid(f"name must be {form}.", field="name", given=given, allowed=(form,))
+        raise Invalid(
+            f"name must be {form}, not {given[:100]!r}.", field="name", given=given, allowed=(form,)
+        )
 
 
 def _url(given: str, allowed: Sequence[Network]) -> str:
-    """An address that may be sent to; what a name stands for is checked when it is sent to."""
+    """The URL, if it may receive deliveries. The address of a host name is checked when sending."""
     try:
         parts = urlsplit(given)
         port = parts.port
@@ -305,22 +310,23 @@ def _url(given: str, allowed: Sequence[Network]) -> str:
     )
     if not good:
         raise Invalid(
-            "url must be like https://example.org/hook, without a name, password or fragment.",
+            "url must be like https://example.org/hook, without a user name, password or fragment, "
+            f"not {given[:100]!r}.",
             field="url",
             given=given,
         )
     refused = known_refusal(parts, allowed)
     if refused is not None:
         raise Invalid(
-            f"Nothing would ever be sent to this url: {refused}.",
+            f"Deliveries to this url are not allowed: {refused}.",
             field="url",
             given=given,
-            hint=f"Give a public https address, or allow its network in the setting {ALLOWED}.",
+            hint=f"Use a public https URL, or add its network to the setting {ALLOWED}.",
         )
     return given
 
 
-def _shown(view: Reading, hook: Webhook) -> schemas.Webhook:
+def _to_schema(view: Reading, hook: Webhook) -> schemas.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
     kept = view.outbox(hook.target, MAX_KEPT)

@@ -1,5 +1,5 @@
 """Submission: one path from a request to a kernel command, used by every entry point.
 
-`request` checks the shape; `options`, `checks` and `payload` check what depends on the
-installation; `command` and `subtask` build the command. The kernel decides the rest.
+`request` checks the fields and their types; `options`, `checks` and `payload` check what depends on
+the installation; `command` and `subtask` build the command. The kernel checks the rest.
 """

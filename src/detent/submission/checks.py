@@ -13,8 +13,8 @@ from detent.submission.request import MAX_NAME
 DEFAULT_PROJECT = "default"
 
 
-def known(value: str, allowed: Iterable[str], where: str, code: str = "invalid") -> str:
-    """The value, if it is one of the allowed ones."""
+def check_choice(value: str, allowed: Iterable[str], where: str, code: str = "invalid") -> str:
+    """The value, if it is one of the allowed values; otherwise raises Invalid."""
     if value not in allowed:
         names = tuple(sorted(allowed))
         raise Invalid(
@@ -29,30 +29,34 @@ def known(value: str, allowed: Iterable[str], where: str, code: str = "invalid")
 
 def intent_row(context: Context, intent: str) -> Mapping[str, Any]:
     """The row of a known intent: its options and the arguments of its handler."""
-    return context.intents[known(intent, context.intents, "intent", "unknown_intent")]
+    return context.intents[check_choice(intent, context.intents, "intent", "unknown_intent")]
 
 
 def source_of(context: Context, given: str) -> str:
     """The source, if `intake.sources` lists it."""
-    return known(given, context.settings.intake_sources, "source")
+    return check_choice(given, context.settings.intake_sources, "source")
 
 
 def project_of(context: Context, given: object, parent_id: str | None = None) -> str:
-    """The parent's project for a subtask; else the named one, the token's, or the default one."""
+    """The parent's project for a subtask; else the given one, the token's, or the default one."""
     if parent_id is not None:
         return _project_of_parent(context, given, parent_id)
     project = given or context.project or DEFAULT_PROJECT
     if not isinstance(project, str) or len(project) > MAX_NAME:
         raise Invalid(
-            f"project must be text of at most {MAX_NAME} characters.", field="project", given=given
+            f"project must be text of at most {MAX_NAME} characters, not {given!r:.80}.",
+            field="project",
+            given=given,
         )
     if context.project not in (None, project):
         raise Invalid(
-            f"This token is for project {context.project!r} only.", field="project", given=project
+            f"project must be {context.project!r}, the project of this token, not {project!r}.",
+            field="project",
+            given=project,
         )
     if context.settings.intake_projects_locked:
         with context.store.read() as view:
-            known(project, view.rows("projects"), "project")
+            check_choice(project, view.rows("projects"), "project")
     return project
 
 
@@ -60,7 +64,7 @@ def _project_of_parent(context: Context, given: object, parent_id: str) -> str:
     parent = _task(context, parent_id)
     if given not in (None, parent.project):
         raise Invalid(
-            f"A subtask belongs to its parent's project, {parent.project!r}.",
+            f"project must be {parent.project!r}, the project of the parent task, not {given!r}.",
             field="project",
             given=given,
             allowed=(parent.project,),
@@ -77,7 +81,7 @@ def _task(context: Context, task_id: str) -> Task:
 
 
 def check_resources(context: Context, options: Mapping[str, Any]) -> None:
-    """Refuse a step that no resource fits: it could never run."""
+    """Refuse a plan step that requires capabilities of no resource: it could never run."""
     plan = plan_of(options)
     if plan is None:
         return

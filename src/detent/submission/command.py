@@ -1,4 +1,4 @@
-"""From a request to the kernel command that carries it out, with its idempotency key.
+"""Builds the kernel command of a request, with its idempotency key.
 
 Subtasks of a run are in `subtask`.
 """
@@ -16,7 +16,13 @@ from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
 from detent.kernel.lifecycle import normalise
 from detent.kernel.priority import priority_from
-from detent.submission.checks import check_resources, intent_row, known, project_of, source_of
+from detent.submission.checks import (
+    check_choice,
+    check_resources,
+    intent_row,
+    project_of,
+    source_of,
+)
 from detent.submission.context import Context
 from detent.submission.delay import delay_from
 from detent.submission.options import options_for
@@ -35,7 +41,7 @@ LIFECYCLES = ("board", "review")
 
 
 class Submission(NamedTuple):
-    """A command that may be submitted. `fresh`: its id was just made."""
+    """A checked command. `fresh`: its id was generated, so no row with this id can exist."""
 
     command: c.SubmitTask | c.SubmitJob
     actor: c.Actor
@@ -43,13 +49,15 @@ class Submission(NamedTuple):
     fresh: bool = True
 
     def ask(self) -> Ask:
-        """What the engine is asked."""
+        """The request to the engine."""
         return Ask(self.command, self.actor, self.key, self.fresh)
 
 
-def submit_task(context: Context, given: Mapping[str, Any]) -> Submission:
-    """A task, from the fields of a `TaskRequest`."""
-    return _task(context, read(TaskRequest, given))
+def submit_task(
+    context: Context, given: Mapping[str, Any], *, source: str | None = None
+) -> Submission:
+    """A task, from the fields of a `TaskRequest`. `source`: one that no request may name."""
+    return _task(context, read(TaskRequest, given), source)
 
 
 def add_task(context: Context, given: Mapping[str, Any]) -> Submission:
@@ -79,8 +87,8 @@ def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> Ta
     )
 
 
-def _task(context: Context, request: TaskRequest) -> Submission:
-    lifecycle = known(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
+def _task(context: Context, request: TaskRequest, source: str | None = None) -> Submission:
+    lifecycle = check_choice(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
     command = c.SubmitTask(
@@ -88,7 +96,7 @@ def _task(context: Context, request: TaskRequest) -> Submission:
         project=project_of(context, request.project, request.parent_id),
         lifecycle=lifecycle,
         intent=request.intent,
-        source=source_of(context, request.source),
+        source=source or source_of(context, request.source),
         priority=priority_from(request.priority).value,
         title=request.title,
         payload=payload,
@@ -133,7 +141,7 @@ def payload_of(context: Context, request: Request, row: Mapping[str, Any]) -> An
 
 
 def start_of(request: Request) -> dict[str, Any]:
-    """The fields of a command that say before which time it does not start."""
+    """The fields of a command for its earliest start."""
     return {} if request.not_before is None else delay_from(request.not_before)._asdict()
 
 
@@ -163,5 +171,5 @@ def key_for(project: str, request: Any, prefix: str = "") -> Idempotency | None:
 
 
 def digest(body: object) -> str:
-    """One text for one body, whatever the order of its fields."""
+    """A digest of a body that does not depend on the order of its fields."""
     return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()

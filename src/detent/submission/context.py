@@ -1,4 +1,4 @@
-"""What a submission is checked against: the store, the settings, the known intents, the caller."""
+"""The context of a submission: the store, the settings, the known intents and the caller."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ Intents = Mapping[str, Mapping[str, Any]]
 
 
 class Context(NamedTuple):
-    """One installation and one caller. Many submissions of one request share it."""
+    """What a submission is checked against. The submissions of one request share it."""
 
     store: Store
     settings: Settings

@@ -1,6 +1,6 @@
-"""Options of a submission, as one table: what each means, an example, and how it is checked.
+"""The options of a submission as one table: the meaning, an example and the check of each.
 
-Intents set them as defaults, submissions override them. A new option is a new row here.
+Intents set defaults, submissions override them. A new option is a new row of the table.
 """
 
 import string
@@ -26,7 +26,7 @@ Check = Callable[[Any, str], Any]
 
 
 class WorkspaceMode(StrEnum):
-    """Where an agent works."""
+    """The kinds of workspaces of agents."""
 
     DIRECTORY = "directory"
     WORKTREE = "worktree"
@@ -34,7 +34,7 @@ class WorkspaceMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; `check` answers with the value as it is kept."""
+    """One option; `check` returns the value to store, or raises Invalid."""
 
     meaning: str
     example: Any
@@ -65,7 +65,7 @@ def _labels(given: Any, where: str) -> dict[str, str]:
 
 
 def evidence_types(given: Any, where: str) -> list[str]:
-    """Types of evidence, without which a run does not count as succeeded."""
+    """Types of evidence that a run must add to succeed."""
     if not isinstance(given, list | tuple):
         raise document_fields.wrong(where, "a list of evidence types", given, tuple(EvidenceType))
     return [document_fields.choice(each, where, EvidenceType).value for each in given]
@@ -80,51 +80,57 @@ def _retries(given: Any, where: str) -> int:
 
 
 def _table(given: Any, where: str) -> Any:
-    """Looked at as a whole below."""
+    """A table, which `checked_options` checks further."""
     return document_fields.table(given, where)
 
 
 OPTIONS: Mapping[str, Option] = {
     "retry": Option(
-        "When a failed attempt is tried again: max_attempts, retries, backoff, delay_ms, "
-        "max_delay_ms, and the same by failure class under classes",
+        "The retry policy: max_attempts, retries, backoff, delay_ms, max_delay_ms, and the same by "
+        "failure class under classes",
         {"max_attempts": 3, "delay_ms": 1_000},
         _table,
     ),
     "plan": Option(
-        "Steps in place of a single run", {"steps": [{"name": "a", "intent": "build"}]}, _table
+        "A plan: steps instead of a single run",
+        {"steps": [{"name": "a", "intent": "build"}]},
+        _table,
     ),
-    "planner": Option("A function makes the plan when the job starts", True, _flag),
-    "critic": Option("The critic that judges its steps, by name", "strict", _name),
-    "capabilities_required": Option("What its resource must be able to do", ["browser"], _names),
-    "label_selector": Option("Labels that its resource must have", {"zone": "eu"}, _labels),
-    "avoid": Option("Resources that it must not be given", ["phone-2"], _names),
-    "max_retries": Option("How often its step is tried again", 2, _retries),
-    "hold_resource_ms": Option("How long it keeps its resource while it waits", 60_000, _time_ms),
+    "planner": Option("Whether a function creates the plan when the job starts", True, _flag),
+    "critic": Option("The name of the critic that judges its steps", "strict", _name),
+    "capabilities_required": Option(
+        "The capabilities that its resource must have", ["browser"], _names
+    ),
+    "label_selector": Option("The labels that its resource must have", {"zone": "eu"}, _labels),
+    "avoid": Option("Resources that it must not get", ["phone-2"], _names),
+    "max_retries": Option("The maximum number of retries of its step", 2, _retries),
+    "hold_resource_ms": Option("How long it holds its resource while it waits", 60_000, _time_ms),
     "acquire_timeout_ms": Option(
-        "Longest wait of a step for its resource; then the job fails", 600_000, _time_ms
+        "The maximum wait of a step for its resource; then the job fails", 600_000, _time_ms
     ),
-    "queue_timeout_ms": Option("Longest wait for its first start", 3_600_000, _time_ms),
-    "job_timeout_ms": Option("Longest time from queueing to its end", 86_400_000, _time_ms),
-    "run_timeout_ms": Option("Longest time of one run", 1_800_000, _time_ms),
-    "idle_timeout_ms": Option("Longest time of one run without output", 300_000, _time_ms),
+    "queue_timeout_ms": Option(
+        "The maximum time from queueing to the first start", 3_600_000, _time_ms
+    ),
+    "job_timeout_ms": Option("The maximum time from queueing to the end", 86_400_000, _time_ms),
+    "run_timeout_ms": Option("The maximum duration of one run", 1_800_000, _time_ms),
+    "idle_timeout_ms": Option("The maximum time of one run without output", 300_000, _time_ms),
     "confirm_timeout_ms": Option(
-        "How long a person has to confirm a step; after that it is refused", 86_400_000, _time_ms
+        "How long a person may take to confirm a step; then it is refused", 86_400_000, _time_ms
     ),
     "concurrency_key": Option("Jobs with the same key run one at a time", "customer-7", _name),
-    "max_rounds": Option("How often its work may be rejected", 3, _rounds),
+    "max_rounds": Option("The maximum number of rejections by reviewers", 3, _rounds),
     "on_budget_exceeded": Option(
-        "What happens when it has spent more than it may: stop, or ask a person",
+        "What happens when the budget is exceeded: stop, or ask a person",
         "ask",
         lambda given, where: on_exceeded_from(given, where).value,
     ),
     "workspace": Option(
-        "Where its agent works: a directory of the task's own, or a git worktree",
+        "The workspace of its agent: a directory for the task, or a git worktree",
         "worktree",
         lambda given, where: document_fields.choice(given, where, WorkspaceMode).value,
     ),
     "requires_evidence": Option(
-        "Types of evidence without which a run does not count as succeeded",
+        "The types of evidence that a run must add to succeed",
         ["test_result"],
         evidence_types,
     ),
@@ -134,12 +140,12 @@ OPTIONS: Mapping[str, Option] = {
 def checked_options(
     defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str = "job"
 ) -> dict[str, Any]:
-    """The intent's options with what the submission overrides, each checked by its row."""
+    """The intent's options, overridden by the submission's, each checked by its row."""
     for name in given:
         if name not in OPTIONS:
             allowed = tuple(sorted(OPTIONS))
             raise Invalid(
-                f"options.{name} is not known. Known: {', '.join(allowed)}.",
+                f"options.{name} is not a known option. Known options: {', '.join(allowed)}.",
                 field=f"options.{name}",
                 given=name,
                 allowed=allowed,
@@ -155,7 +161,7 @@ def checked_options(
 
 
 def plan_of(options: Mapping[str, Any]) -> Plan | None:
-    """The plan that options bring along, validated; None if they bring none."""
+    """The validated plan of the options; None without a plan."""
     document = plan_from(options, "work")
     if document is None:
         return None
@@ -165,16 +171,14 @@ def plan_of(options: Mapping[str, Any]) -> Plan | None:
 def options_for(
     intents: Intents, intent: str, given: Mapping[str, Any], lifecycle: str, payload: Any
 ) -> dict[str, Any]:
-    """The options of a submission with this payload, which may be a part of its concurrency key."""
+    """The options of a submission. The payload may fill the intent's concurrency key."""
     defaults = intents[intent]
     checked = options_from(defaults, given, lifecycle)
     if defaults.get(NEEDS_PLAN) and "plan" not in checked:
         raise Invalid(
-            "options.plan is missing: the intent does no work of its own, only that of a plan's "
-            "steps.",
+            f"options.plan is missing: every submission of the intent {intent} needs a plan.",
             field="options.plan",
-            hint="Give the submission a plan (`detent submit plan --plan FILE`), or name the "
-            "intent that is to be done.",
+            hint="Submit it with a plan (`detent submit plan --plan FILE`) or name another intent.",
         )
     return with_key(with_steps(checked, intent, intents), defaults, given, payload)
 
@@ -182,7 +186,7 @@ def options_for(
 def options_from(
     defaults: Mapping[str, Any], given: Mapping[str, Any], lifecycle: str = "job"
 ) -> dict[str, Any]:
-    """Options over an intent's defaults, all checked; an intent's concurrency key is a template."""
+    """The checked options without the intent's concurrency key, which is a template."""
     plain = {name: value for name, value in defaults.items() if name != "concurrency_key"}
     return checked_options(plain, given, lifecycle)
 
@@ -195,7 +199,7 @@ def with_key(
 ) -> dict[str, Any]:
     """The options with the intent's concurrency key, filled from the payload.
 
-    A key that the submission itself names is taken as it stands.
+    A key that the submission itself gives is used unchanged.
     """
     template = defaults.get("concurrency_key_template") or defaults.get("concurrency_key")
     if template is None or "concurrency_key" in given:
@@ -204,15 +208,15 @@ def with_key(
 
 
 def filled_key(template: str, payload: Any) -> str:
-    """`customer-{customer}` with the payload's field of that name."""
+    """The template, for example `customer-{customer}`, filled with the fields of the payload."""
     given = payload if isinstance(payload, Mapping) else {}
     values = {}
     for name in fields_of(template):
         value = given.get(name)
         if not isinstance(value, str | int | float | bool):
             raise Invalid(
-                f"payload.{name} must be a text or a number: the concurrency key {template!r} "
-                "needs it.",
+                f"payload.{name} must be text or a number, not {value!r:.80}: the concurrency key "
+                f"{template!r} needs it.",
                 field=f"payload.{name}",
                 given=value,
             )
@@ -221,17 +225,17 @@ def filled_key(template: str, payload: Any) -> str:
 
 
 def fields_of(template: str) -> list[str]:
-    """The fields of the payload that a template names."""
+    """The fields of the payload that a template uses."""
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
     except ValueError as error:
         raise _template(template, str(error)) from None
     for name in names:
         if not name.isidentifier():
-            raise _template(template, f"{{{name}}} names no field of the payload")
+            raise _template(template, f"{{{name}}} is not the name of a payload field")
     return names
 
 
 def _template(template: str, why: str) -> Invalid:
-    message = f"The concurrency key {template!r} cannot be filled: {why}."
+    message = f"The concurrency key {template!r} is not a valid template: {why}."
     return Invalid(message, field="concurrency_key", given=template)

@@ -1,7 +1,7 @@
-"""Payloads against the arguments that an intent's handler declares.
+"""Checks payloads against the arguments of an intent's handler.
 
 A worker registers the arguments of each of its handlers as a JSON Schema. The row of an intent has
-the schema that was registered last, and under its digest every schema that a live worker uses.
+the schema that was registered last, and by digest every schema that a live worker uses.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ ARGUMENTS, VERSIONS = "arguments", "argument_versions"
 
 
 def check_payload(context: Context, intent: str, row: Mapping[str, Any], payload: Any) -> None:
-    """Refuse a payload that no live version of the intent's handler takes.
+    """Refuse a payload that no live version of the intent's handler accepts.
 
-    The row of the intent has `ARGUMENTS`: one without them accepts everything.
+    The row of the intent must have `ARGUMENTS`; an intent without them accepts every payload.
     """
     flaw = Checker().flaw(row[ARGUMENTS], payload, "payload")
     if flaw is not None and not _fits_another(context, intent, payload):
@@ -31,7 +31,7 @@ def check_payload(context: Context, intent: str, row: Mapping[str, Any], payload
 
 
 def _fits_another(context: Context, intent: str, payload: Any) -> bool:
-    """Whether a live worker runs a version of the handler that takes this payload."""
+    """Whether a live worker runs a version of the handler that accepts this payload."""
     with context.store.read() as view:
         known = view.rows("intents").get(intent, {}).get(VERSIONS, {})
         used = set(live_versions(view, intent, context.settings.worker_lease_ms))
@@ -60,9 +60,9 @@ def registered(
 
 
 def withdrawn(row: Mapping[str, Any], in_use: Collection[str | None]) -> Mapping[str, Any]:
-    """The row of an intent when a worker stops: the schemas that others use, if there are others.
+    """The row of an intent after a worker has stopped: with the schemas that other workers use.
 
-    Without any other worker the last schemas stay: work may be submitted before one starts.
+    Without another worker the last schemas are kept: work may be submitted before one starts.
     """
     if not in_use:
         return row
@@ -77,7 +77,7 @@ def withdrawn(row: Mapping[str, Any], in_use: Collection[str | None]) -> Mapping
 
 
 def digest_of(schema: Schema) -> str:
-    """A short name for a schema."""
+    """The digest that identifies a schema."""
     return hashlib.sha256(msgspec.json.encode(schema, order="deterministic")).hexdigest()[:16]
 
 
@@ -91,5 +91,5 @@ def _refusal(flaw: Flaw, intent: str) -> Invalid:
         field=flaw.where,
         given=flaw.given,
         allowed=(flaw.allowed,),
-        hint=f"Correct the payload: it does not fit the arguments of the handler of {intent}.",
+        hint=f"Correct the payload: it must match the arguments of the handler of {intent}.",
     )

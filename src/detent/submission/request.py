@@ -1,7 +1,7 @@
-"""The shape of a submission: its fields, their types and their lengths, checked once at the edge.
+"""The requests of submissions: their fields, types and lengths, checked once on arrival.
 
-`read` turns what a caller has given into one of the requests below, or names every missing field,
-the first unknown field, or the first field with a wrong value.
+`read` turns the caller's fields into one of the requests below, or raises an error with every
+missing field, the first unknown field, or the first field with a wrong value.
 """
 
 import re
@@ -27,7 +27,7 @@ Dependencies = Annotated[list[Name], Meta(max_length=MAX_DEPENDENCIES)]
 Time = Annotated[str, Meta(min_length=1, max_length=MAX_TIME)]
 Options = dict[str, Any]
 
-#: What msgspec calls a type, and what people call it.
+#: By msgspec's name of a type, the words for people.
 WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -37,14 +37,14 @@ WORDS = {
     "object": "an object",
     "null": "null",
 }
-OWN_ID_FORM = "1 to 100 of letters, digits, . _ : -, not ending like -j1 or -r1"
+OWN_ID_FORM = "1 to 100 letters, digits or . _ : -, and must not end like -j1 or -r1"
 _PROBLEM = re.compile(r"^(?P<text>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _PART = re.compile(r"\[\d+\]|[^.\[\]]+")
 _TYPES = re.compile(r"`(?P<types>[^`]*)`")
 
 
 class Request(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What every submission has. A field that is not given keeps its default."""
+    """The fields of every submission. A missing field keeps its default."""
 
     intent: Name
     payload: Any = UNSET
@@ -52,7 +52,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class TaskRequest(Request, kw_only=True, forbid_unknown_fields=True):
-    """A task; it stays pending unless `run` is true."""
+    """A task. It is queued if `run` is true; otherwise it stays pending."""
 
     id: str | None = None
     project: Name | None = None
@@ -81,7 +81,7 @@ class JobRequest(Request, kw_only=True, forbid_unknown_fields=True):
 
 
 class BoardRequest(Request, kw_only=True, forbid_unknown_fields=True):
-    """`POST /add`: a board task that is queued; `payload.project` names its project."""
+    """`POST /add`: a board task, which is queued; `payload.project` is its project."""
 
     source: Name
     priority: str = "P2"
@@ -90,7 +90,7 @@ class BoardRequest(Request, kw_only=True, forbid_unknown_fields=True):
 
 
 class EnqueueRequest(Request, kw_only=True, forbid_unknown_fields=True):
-    """`POST /enqueue`: the same under the caller's own id, with every field given."""
+    """`POST /enqueue`: a board task with an id chosen by the caller; every field is required."""
 
     taskId: str  # noqa: N815 - the wire's own spelling
     source: Name
@@ -99,7 +99,7 @@ class EnqueueRequest(Request, kw_only=True, forbid_unknown_fields=True):
 
 
 class SubtaskRequest(Request, kw_only=True, forbid_unknown_fields=True):
-    """A subtask that a run asks for with its own token; without a priority it has its task's."""
+    """A subtask that a run submits with its token; its default priority is that of the task."""
 
     title: Title = ""
     priority: str | None = None
@@ -113,7 +113,7 @@ R = TypeVar("R", bound=Struct)
 
 
 def read(kind: type[R], given: Mapping[str, Any]) -> R:
-    """The request that a caller has given, if it has the right shape."""
+    """The request with the given fields, if their names and types are right."""
     missing = [
         each.encode_name
         for each in msgspec.structs.fields(kind)
@@ -130,16 +130,16 @@ def read(kind: type[R], given: Mapping[str, Any]) -> R:
 
 
 def null_payload() -> Invalid:
-    """The error of a payload that is null."""
+    """The error for a payload that is null."""
     return Invalid(
-        "payload must not be null: leave it out, or give an object ({} is the default).",
+        "payload must not be null. Leave it out, or give another JSON value; the default is {}.",
         field="payload",
-        allowed=("any JSON value but null",),
+        allowed=("any JSON value except null",),
     )
 
 
 def missing_fields(names: list[str], why: str = "") -> Invalid:
-    """Every missing field in one error; `field` is the first of them."""
+    """One error for all missing fields; `field` is the first of them."""
     verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
     reason = f": {why} {them}" if why else ""
     error = Invalid(f"{', '.join(names)} {verb} missing{reason}.", field=names[0])
@@ -148,7 +148,7 @@ def missing_fields(names: list[str], why: str = "") -> Invalid:
 
 
 def own_id(given: str, where: str) -> str:
-    """The caller's own id, if it has the right form."""
+    """The id chosen by the caller, if it has the right form."""
     if OWN_ID.fullmatch(given):
         return given
     raise Invalid(
@@ -159,7 +159,7 @@ def own_id(given: str, where: str) -> str:
     )
 
 
-# ---- what msgspec has found wrong ------------------------------------------------------------
+# ---- errors from msgspec ---------------------------------------------------------------------
 
 
 def _wrong(text: str, kind: type[Struct], given: Mapping[str, Any]) -> Invalid:
@@ -183,7 +183,7 @@ def _unknown(problem: str, kind: type[Struct]) -> Invalid:
     field = named["types"] if named else "body"
     known = tuple(kind.__struct_encode_fields__)
     return Invalid(
-        f"{field} is not a known field; known are: {', '.join(known)}.",
+        f"{field} is not a known field. Known fields: {', '.join(known)}.",
         field=field,
         given=field,
         allowed=known,
@@ -191,7 +191,7 @@ def _unknown(problem: str, kind: type[Struct]) -> Invalid:
 
 
 def _at(given: Any, path: str) -> Any:
-    """The value at a path like `tags[1]`; None where there is none."""
+    """The value at a path such as `tags[1]`; None if there is none."""
     for part in _PART.findall(path):
         try:
             given = given[int(part[1:-1]) if part.startswith("[") else part]
@@ -201,13 +201,13 @@ def _at(given: Any, path: str) -> Any:
 
 
 def _words(problem: str) -> str:
-    """`Expected `str` of length <= 200` as `text of length <= 200`."""
+    """msgspec's message in plain words: `Expected `str` …` becomes `text …`."""
     expected = problem.removeprefix("Expected ").partition(", got")[0]
     return _TYPES.sub(lambda found: type_words(found["types"]), expected)
 
 
 def type_words(types: str) -> str:
-    """Types as msgspec names them, separated by ` | `, in words."""
+    """The words for msgspec's types, which are separated by ` | `."""
     return " or ".join(WORDS.get(each, each) for each in types.split(" | "))
 
 

@@ -1,6 +1,6 @@
-"""Values against JSON Schema, as far as msgspec and pydantic write it for handlers' arguments.
+"""Checks values against the subset of JSON Schema that msgspec and pydantic write for arguments.
 
-A keyword that is not known here accepts everything; the worker's own decoding is the last word.
+An unknown keyword accepts everything; the worker's decoding of the arguments is the final check.
 """
 
 import re
@@ -26,7 +26,7 @@ WORDS = {
 
 
 class Flaw(NamedTuple):
-    """What does not fit: where, what is allowed there, and what was given. `missing`: names."""
+    """A mismatch: the path, the allowed values, the given value; or the names of missing fields."""
 
     where: str
     allowed: str
@@ -35,13 +35,13 @@ class Flaw(NamedTuple):
 
 
 class Checker:
-    """Checks values; `$ref` is looked up in the nearest `$defs` around it."""
+    """Checks values; a `$ref` refers to the nearest enclosing `$defs`."""
 
     def __init__(self, defs: Mapping[str, Schema] | None = None) -> None:
         self.defs = defs or {}
 
     def flaw(self, schema: Any, value: Any, where: str) -> Flaw | None:
-        """The first thing that does not fit; None if the value fits."""
+        """The first mismatch; None if the value matches the schema."""
         if schema is True or not isinstance(schema, Mapping):
             return Flaw(where, "left out", value) if schema is False else None
         checker = Checker(schema["$defs"]) if "$defs" in schema else self

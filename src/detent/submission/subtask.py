@@ -1,7 +1,7 @@
-"""Subtasks: submissions whose project, lifecycle and source are their parent's.
+"""Builds the commands of subtasks, which have the project, lifecycle and source of their parent.
 
-`run.subtask` submits for its own task or job. A run's token may do less: only intents that the
-operator has opened, and nothing beyond the limits of its own task.
+`run.subtask` submits for its own task or job. The token of a run may do less: only intents that the
+operator has allowed, and only within the limits of its task.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from detent.submission.command import Submission, key_for, options_of, payload_o
 from detent.submission.context import Context
 from detent.submission.request import SubtaskRequest, read
 
-#: Options that a run's subtask takes over from its task.
+#: Options that a run's subtask inherits from its task.
 INHERITED = ("on_budget_exceeded", "workspace")
-#: Limits that a run's subtask may have lower than its task, never higher.
+#: Limits of a run's subtask that may not be higher than those of its task.
 CAPPED = ("queue_timeout_ms", "job_timeout_ms", "run_timeout_ms", "idle_timeout_ms")
 
 
@@ -32,7 +32,7 @@ def subtask_of_job(
     given: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
 ) -> c.SubmitJob:
-    """A job below a job that has no task."""
+    """The command for a child job of a job without a task."""
     request = read(SubtaskRequest, given)
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
@@ -57,7 +57,7 @@ def subtask_of_task(
     given: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
 ) -> c.SubmitTask:
-    """A task below a task."""
+    """The command for a subtask of a task."""
     return _subtask(context, parent, child, read(SubtaskRequest, given), options)
 
 
@@ -100,9 +100,9 @@ def _priority(own: str, given: str | None) -> str:
 def submit_own_subtask(
     context: Context, task: Task, left: int | None, given: Mapping[str, Any]
 ) -> Submission:
-    """A subtask that a run asks for with its token, within the limits of its own task.
+    """The submission of a subtask by a run with its token, within the limits of its task.
 
-    `left` is what its task may still spend, in micro-dollars; None without a budget.
+    `left` is the remaining budget of its task, in micro-dollars; None without a budget.
     """
     request = read(SubtaskRequest, given)
     intent_row(context, request.intent)
@@ -119,28 +119,28 @@ def submit_own_subtask(
     _within(command, task, left)
     _check_dependencies(context, task, command.depends_on)
     command = replace(command, options=_capped(task, dict(command.options)))
-    # Keys of a task's runs are their own: an agent can neither read nor use those of others.
+    # The prefix separates the keys of a task's runs: an agent cannot use the keys of other callers.
     key = key_for(task.project, request, f"run:{task.id}:")
     return Submission(command, context.actor, key)
 
 
 def _open(context: Context, task: Task, intent: str) -> None:
-    """Work of its own intent, or of one that the operator has opened to it."""
+    """Refuse an intent other than the task's own, unless the operator has allowed it."""
     opened = context.intents.get(task.intent, {}).get("subtask_intents", ())
     if intent != task.intent and intent not in opened and "*" not in opened:
         raise Forbidden(
-            f"A run of {task.intent} may not make subtasks of {intent}.",
+            f"A run of {task.intent} may not submit subtasks of {intent}.",
             code="own_work",
-            hint=f"The operator can open it: intents.{task.intent}.subtask_intents = [{intent!r}].",
+            hint=f"An operator can allow it: intents.{task.intent}.subtask_intents = [{intent!r}].",
         )
 
 
 def _within(command: c.SubmitTask, task: Task, left: int | None) -> None:
     if command.priority < task.priority:
-        raise _widened(f"priority {command.priority} is above {task.priority}, the task's own")
+        raise _over_limit(f"priority {command.priority} is above {task.priority}, the task's own")
     if command.budget is not None and left is not None and command.budget > left:
         wanted = dollars(command.budget)
-        raise _widened(f"{wanted} is over the {dollars(left)} that the task has left")
+        raise _over_limit(f"{wanted} is more than the task's remaining budget, {dollars(left)}")
 
 
 def _capped(task: Task, options: dict[str, Any]) -> dict[str, Any]:
@@ -162,11 +162,11 @@ def _check_dependencies(context: Context, task: Task, names: tuple[str, ...]) ->
     for name in names:
         if name not in found or name == task.id:
             raise Invalid(
-                f"depends_on may name other subtasks of the same tree, not {name!r}.",
+                f"depends_on may contain only other subtasks of the same tree, not {name!r}.",
                 field="depends_on",
                 given=name,
             )
 
 
-def _widened(what: str) -> Forbidden:
-    return Forbidden(f"A run may not widen its own limits: {what}.", code="own_work")
+def _over_limit(what: str) -> Forbidden:
+    return Forbidden(f"A run may not exceed the limits of its task: {what}.", code="own_work")

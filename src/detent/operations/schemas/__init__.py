@@ -1,7 +1,7 @@
-"""The shapes of what operations take and answer, as JSON sees them.
+"""The JSON types of the responses of operations.
 
-Times are UTC texts, money is in dollars. The gateway's OpenAPI document, MCP's tools and a
-generated client all come from here. Types only.
+Times are UTC strings, money is in dollars. The OpenAPI document and the types of the dashboard are
+generated from them. Types only.
 """
 
 from detent.operations.schemas.charts_schema import Counts, Series, Span, Threshold
@@ -47,6 +47,7 @@ from detent.operations.schemas.operators_schema import (
     Durations,
     Held,
     Holder,
+    Ids,
     KnownIntent,
     KnownIntents,
     Project,
@@ -149,6 +150,7 @@ __all__ = [
     "HealthReason",
     "Held",
     "Holder",
+    "Ids",
     "Inbox",
     "InboxTask",
     "Job",

@@ -1,16 +1,16 @@
-"""The shapes of what charts are drawn from. Types only."""
+"""Types of the data for charts."""
 
 from typing_extensions import TypedDict
 
 
 class Counts(TypedDict):
-    """By lifecycle, how many stand in each state."""
+    """By lifecycle, the number in each state."""
 
     lifecycles: dict[str, dict[str, int]]
 
 
 class Span(TypedDict):
-    """A piece of the window: the runs that ended in it."""
+    """One interval of the window, with the runs that ended in it."""
 
     start: str
     succeeded: int
@@ -20,14 +20,14 @@ class Span(TypedDict):
     success_rate: float | None
     p50_s: float | None
     p95_s: float | None
-    #: How long jobs had waited in the queue when these runs took them: the middle, the longest.
+    #: How long the jobs of these runs waited in the queue: the median and the maximum.
     queue_p50_s: float | None
     queue_max_s: float | None
     cost: float
 
 
 class Threshold(TypedDict):
-    """Where a figure stops being ok, and where it stops being degraded."""
+    """The limit of a figure for ok, and for degraded."""
 
     figure: str
     ok: float
@@ -35,7 +35,7 @@ class Threshold(TypedDict):
 
 
 class Series(TypedDict):
-    """The window piece by piece, oldest first. `partial`: older runs were not looked at."""
+    """The intervals of the window, oldest first. `partial`: older runs were not read."""
 
     span_s: int
     spans: list[Span]

@@ -1,10 +1,10 @@
-"""The shapes of money: what runs, tasks and trees have cost. Types only; dollars and tokens."""
+"""Types of costs of runs, tasks and task trees, in dollars and tokens."""
 
 from typing_extensions import TypedDict
 
 
 class Spending(TypedDict):
-    """What some runs have cost together."""
+    """The total cost of some runs."""
 
     runs: int
     cost: float
@@ -13,7 +13,7 @@ class Spending(TypedDict):
 
 
 class Usage(TypedDict):
-    """Of the task's own runs, and of its whole tree; `warned`: most of its budget is spent."""
+    """The cost of the task's own runs and of its tree; `warned`: most of its budget is spent."""
 
     own: Spending
     tree: Spending
@@ -21,7 +21,7 @@ class Usage(TypedDict):
 
 
 class Elsewhere(TypedDict):
-    """How the task looks on the other lifecycle's board, as an MCP task and as an A2A task."""
+    """The state of the task in the other lifecycle, as an MCP task and as an A2A task."""
 
     other: str
     mcp: str
@@ -29,7 +29,7 @@ class Elsewhere(TypedDict):
 
 
 class TaskCost(TypedDict):
-    """A task of the tree with what it and everything below it has cost."""
+    """A task of the tree with the cost of the task and everything below it."""
 
     id: str
     parent_id: str | None
@@ -54,7 +54,7 @@ class RunCost(TypedDict):
 
 
 class Costs(TypedDict):
-    """`left` is the least that the task or a task above it has left; null: no limit."""
+    """`left` is the smallest remaining budget of the task and its ancestors; null: no limit."""
 
     id: str
     budget: float | None

@@ -1,4 +1,4 @@
-"""The shapes of what was: a task at an earlier moment, and a fork of a job. Types only."""
+"""Types of a task at an earlier time and of the fork of a job."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 
 class TaskThen(TypedDict):
-    """A task and its jobs as they stood; `position` and `at` are of the last event before that."""
+    """A task and its jobs at an earlier time; `position` and `at` are those of the last event."""
 
     position: int
     at: str
@@ -15,7 +15,7 @@ class TaskThen(TypedDict):
 
 
 class Forked(TypedDict):
-    """The new job, and which results of its source it begins with."""
+    """The new job, and the names of the results that it keeps from its source."""
 
     id: str
     source: str

@@ -1,4 +1,4 @@
-"""The shapes of the installation: queue, health, small tables, tokens. Types only."""
+"""Types of the installation: queue, health, lifecycles, limits, tokens and sessions."""
 
 from typing_extensions import TypedDict
 
@@ -22,7 +22,7 @@ class HealthFigure(TypedDict):
 
 
 class Health(TypedDict):
-    """The verdict is the worst of its reasons."""
+    """The health. The verdict is that of the worst reason."""
 
     verdict: str
     reasons: list[HealthReason]
@@ -52,7 +52,7 @@ class Lifecycle(TypedDict):
 
 
 class Appearance(TypedDict):
-    """How a look is shown: a shape by name, its glyph, and ink on paper."""
+    """The appearance of a kind of state: its shape, its glyph and its two colours."""
 
     shape: str
     glyph: str
@@ -62,14 +62,14 @@ class Appearance(TypedDict):
 
 
 class Lifecycles(TypedDict):
-    """The tables, and by look of a state how it appears."""
+    """The lifecycles, and by kind of state its appearance."""
 
     lifecycles: list[Lifecycle]
     appearances: dict[str, Appearance]
 
 
 class MappedState(TypedDict):
-    """A state as it looks elsewhere. `failed`: no retry is left."""
+    """A state and its equivalents in other protocols. `failed`: no retry is left."""
 
     lifecycle: str
     state: str
@@ -85,7 +85,7 @@ class Mapping(TypedDict):
 
 
 class DiagramBox(TypedDict):
-    """A state where it stands; the one without a name is where creation comes from."""
+    """A state in the diagram; the one without a name is the start."""
 
     state: str
     x: float
@@ -96,7 +96,7 @@ class DiagramBox(TypedDict):
 
 
 class DiagramArrow(TypedDict):
-    """Rows with the same ends as one arrow: an SVG path, and the middle of its label."""
+    """The transitions between two states as one arrow: an SVG path, and the centre of its label."""
 
     source: str | None
     target: str
@@ -108,7 +108,7 @@ class DiagramArrow(TypedDict):
 
 
 class Diagram(TypedDict):
-    """A lifecycle drawn, as numbers."""
+    """The diagram of a lifecycle, in coordinates."""
 
     name: str
     width: float
@@ -118,7 +118,7 @@ class Diagram(TypedDict):
 
 
 class Limit(TypedDict):
-    """A pause, how many may run at once under a key, or how many may start in `per_s` seconds."""
+    """A pause, a concurrency limit (`running`), or a rate limit (`rate` in `per_s` seconds)."""
 
     name: str
     paused: bool
@@ -126,9 +126,10 @@ class Limit(TypedDict):
     rate: int | None
     per_s: int | None
     in_file: bool
-    #: Of a pause that a person began: who, when and why.
+    #: For a pause that a person began: who, when and why.
     paused_by: str | None
     paused_at: str | None
+    paused_until: str | None
     reason: str | None
 
 
@@ -137,7 +138,7 @@ class Limits(TypedDict):
 
 
 class Token(TypedDict):
-    """What the server knows of a token; never the token itself."""
+    """A token without its secret."""
 
     name: str
     scopes: list[str]
@@ -151,7 +152,7 @@ class Tokens(TypedDict):
 
 
 class NewToken(TypedDict):
-    """The only time that the token is shown."""
+    """A new token. The secret is shown only here."""
 
     token: str
     name: str
@@ -166,7 +167,7 @@ class Revoked(TypedDict):
 
 
 class Session(TypedDict):
-    """A browser's session; `token` is the name of the token that it belongs to."""
+    """A browser session; `token` is the name of the token that it belongs to."""
 
     id: str
     token: str
@@ -185,7 +186,7 @@ class EndedSession(TypedDict):
 
 
 class Me(TypedDict):
-    """Who asks, as the server's record of the token says; without a project, all of them."""
+    """The caller, from the server's record of its token; a null project means all projects."""
 
     name: str
     scopes: list[str]
@@ -193,7 +194,7 @@ class Me(TypedDict):
 
 
 class LoginCode(TypedDict):
-    """A single-use code that is exchanged for a cookie."""
+    """A single-use code that is exchanged for a session cookie."""
 
     code: str
     expires_at: str

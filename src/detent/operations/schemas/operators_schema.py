@@ -1,6 +1,6 @@
-"""The shapes of what operators keep: resources, workers, schedules, figures. Types only.
+"""Types of what operators manage: resources, workers, schedules, projects and statistics.
 
-Times are UTC texts, durations seconds, money dollars.
+Times are UTC strings, durations are in seconds, money is in dollars.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ class Holder(TypedDict):
 
 
 class Resource(TypedDict):
-    """What steps hold while they run. A drained one is given to nobody any more."""
+    """A resource, which steps hold while they run. A drained one is given to no further step."""
 
     id: str
     capabilities: list[str]
@@ -34,15 +34,22 @@ class Resources(TypedDict):
     items: list[Resource]
 
 
+class Ids(TypedDict):
+    """Ids that a text stands for."""
+
+    items: list[str]
+    more: bool
+
+
 class Removed(TypedDict):
-    """What was removed, by its name."""
+    """The name of what was deleted."""
 
     name: str
     removed: bool
 
 
 class Held(TypedDict):
-    """A job in a worker's hands."""
+    """A job that a worker holds."""
 
     job_id: str
     task_id: str | None
@@ -51,7 +58,7 @@ class Held(TypedDict):
 
 
 class Worker(TypedDict):
-    """A worker: what it can do, what it holds, and when it was last heard of."""
+    """A worker: its intents, the jobs that it holds, and the time of its last heartbeat."""
 
     name: str
     host: str | None
@@ -69,14 +76,14 @@ class Workers(TypedDict):
 
 
 class Drained(TypedDict):
-    """Whether a worker is kept from claiming."""
+    """Whether a worker is draining."""
 
     name: str
     draining: bool
 
 
 class Schedule(TypedDict):
-    """What is submitted, and when. Exactly one of `cron` and `every_s` is given."""
+    """A schedule. It has exactly one of `cron` and `every_s`."""
 
     name: str
     intent: str
@@ -92,6 +99,7 @@ class Schedule(TypedDict):
     payload: Any
     options: dict[str, Any]
     not_before: str | None
+    anchor_at: str | None
     next_at: str | None
     last_at: str | None
     last_task: str | None
@@ -102,7 +110,7 @@ class Schedules(TypedDict):
 
 
 class Triggered(TypedDict):
-    """The task that a schedule made out of its turn."""
+    """The task that a schedule submitted when it was triggered."""
 
     name: str
     task_id: str
@@ -116,7 +124,7 @@ class Times(TypedDict):
 
 
 class Project(TypedDict):
-    """A project with how many tasks it has."""
+    """A project with its number of tasks."""
 
     name: str
     tasks: int
@@ -127,7 +135,7 @@ class Projects(TypedDict):
 
 
 class ProjectCounts(TypedDict):
-    """A project with its tasks and jobs, counted by state."""
+    """A project with its tasks and jobs counted by state."""
 
     name: str
     paused: bool
@@ -136,7 +144,7 @@ class ProjectCounts(TypedDict):
 
 
 class KnownIntent(TypedDict):
-    """An intent, how it is carried out, and whence it is known: configuration, worker."""
+    """An intent, its kind, and where it is defined: configuration, worker."""
 
     name: str
     kind: str
@@ -156,7 +164,7 @@ class DayCost(TypedDict):
 
 
 class Durations(TypedDict):
-    """Seconds, over the runs that were looked at; null without any."""
+    """Durations of the runs that were read, in seconds; null without runs."""
 
     p50_s: float | None
     p95_s: float | None
@@ -164,7 +172,7 @@ class Durations(TypedDict):
 
 
 class Stats(TypedDict):
-    """Figures over a window. `partial`: there were more runs than are looked at."""
+    """Statistics over a window. `partial`: there were more runs than were read."""
 
     hours: int
     ended: int
@@ -186,7 +194,7 @@ class StateValues(TypedDict):
 
 
 class BegunRun(TypedDict):
-    """A run that a person began by hand, and until when it is theirs."""
+    """A manual run, and until when the caller holds it."""
 
     id: str
     job_id: str

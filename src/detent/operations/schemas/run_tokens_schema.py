@@ -1,4 +1,4 @@
-"""The shapes of a run's own door: what an agent reads of its work. Types only."""
+"""Types of what a run reads and reports with its own token."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ from typing_extensions import TypedDict
 
 
 class OwnBudget(TypedDict):
-    """Dollars. `left` is the least that the task or a task above it has left; null: no limit."""
+    """Amounts in dollars. `left` is the smallest remaining budget of the task and the tasks above
+    it; null: no limit."""
 
     budget: float | None
     spent: float
@@ -14,7 +15,7 @@ class OwnBudget(TypedDict):
 
 
 class OwnComment(TypedDict):
-    """What a reviewer said when the work was rejected."""
+    """The comment of a reviewer who rejected the work."""
 
     round: int
     comment: str | None
@@ -23,7 +24,7 @@ class OwnComment(TypedDict):
 
 
 class OwnAnswer(TypedDict):
-    """What was answered to a question; `outcome` is answered, default or expired."""
+    """The answer to a question; `outcome` is answered, default or expired."""
 
     question: str | None
     answer: Any
@@ -40,7 +41,7 @@ class OwnSubtask(TypedDict):
 
 
 class OwnRun(TypedDict):
-    """A run and what it works on. A job alone has no task, and so no title and no subtasks."""
+    """A run and its work. A job without a task has no title and no subtasks."""
 
     run_id: str
     job_id: str
@@ -61,14 +62,14 @@ class OwnRun(TypedDict):
 
 
 class OwnReport(TypedDict):
-    """What was taken down under the run."""
+    """The confirmation of a report of the run."""
 
     run_id: str
     outcome: str
 
 
 class OwnQuestion(TypedDict):
-    """The question counts when the run ends well; `next` says what to do now."""
+    """The question is asked when the run succeeds; `next` says what to do now."""
 
     run_id: str
     outcome: str

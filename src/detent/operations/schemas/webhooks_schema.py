@@ -1,10 +1,10 @@
-"""The shapes of what goes outside: webhooks and their deliveries. Types only."""
+"""Types of webhooks and their deliveries."""
 
 from typing_extensions import TypedDict
 
 
 class Webhook(TypedDict):
-    """Where something is sent, what, and how that goes. Keys are never shown again."""
+    """A webhook with its filters and delivery status, without its keys."""
 
     name: str
     url: str
@@ -14,7 +14,7 @@ class Webhook(TypedDict):
     intents: list[str]
     only: str | None
     paused: bool
-    #: Everything up to here was looked at.
+    #: The position in the log up to which events were processed.
     position: int
     pending: int
     dead: int
@@ -31,13 +31,13 @@ class Webhooks(TypedDict):
 
 
 class NewWebhook(Webhook):
-    """A webhook as it was put; `key` only if it is new, and only this once."""
+    """A webhook; `key` is its signing key if the webhook is new, shown only here."""
 
     key: str | None
 
 
 class WebhookKey(TypedDict):
-    """A new key, shown this once; the old ones sign along until then."""
+    """A new signing key, shown only here; the old keys sign as well until `old_until`."""
 
     name: str
     key: str
@@ -45,7 +45,7 @@ class WebhookKey(TypedDict):
 
 
 class Delivery(TypedDict):
-    """Something that was not delivered yet: `state` is pending, or dead when it is given up."""
+    """A delivery that has not succeeded: `state` is pending, or dead after it was given up."""
 
     id: str
     state: str
@@ -61,14 +61,14 @@ class Deliveries(TypedDict):
 
 
 class TriedWebhook(TypedDict):
-    """What was queued to try a webhook; it is gone from its deliveries once it has arrived."""
+    """A test delivery; it is deleted from the deliveries after it has succeeded."""
 
     name: str
     id: str
 
 
 class Replayed(TypedDict):
-    """From where a webhook goes on, and how many dead deliveries are tried again."""
+    """The position from which a webhook continues, and the number of retried dead deliveries."""
 
     name: str
     position: int

@@ -1,4 +1,4 @@
-"""The shapes of work: tasks, jobs, runs, and the answers to what one asks of them. Types only."""
+"""Types of tasks, jobs, runs and events, and of the responses to actions on them."""
 
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from detent.operations.schemas.costs_schema import Elsewhere, Usage
 
 
 class Task(TypedDict):
-    """A task with its payload and where it stands."""
+    """A task with its payload and state."""
 
     id: str
     project: str
@@ -34,7 +34,7 @@ class Task(TypedDict):
     open_subtasks: int
     subtasks: int
     failed_subtask: str | None
-    #: Subtasks, at any depth, that it no longer waits for although they were not completed.
+    #: Subtasks, at any depth, that the task no longer waits for although they were not completed.
     settled: list[str]
     blocked_by: str | None
     blocked_detail: dict[str, Any]
@@ -46,7 +46,7 @@ class Task(TypedDict):
     budget: float | None
     spent: float
     cancel_reason: str | None
-    #: How its job has failed, if that is where it stands: `lost` is a quarantine.
+    #: The failure class of its job, if the task stopped because of it; `lost` is a quarantine.
     error_class: str | None
     options: dict[str, Any]
     created_by: str
@@ -121,7 +121,7 @@ class Run(TypedDict):
 
 
 class Step(TypedDict):
-    """One node of a plan."""
+    """A step of a plan."""
 
     job_id: str
     plan_version: int
@@ -144,7 +144,7 @@ class Step(TypedDict):
 
 
 class Evidence(TypedDict):
-    """A file that a run left behind."""
+    """An evidence file of a run."""
 
     run_id: str
     file: str
@@ -170,7 +170,7 @@ class Event(TypedDict):
 
 
 class Output(TypedDict):
-    """A piece of what a run has written; `offset` is where the next one begins."""
+    """A part of the output of a run; `offset` is where the next part begins."""
 
     run_id: str | None
     text: str
@@ -178,11 +178,11 @@ class Output(TypedDict):
     ended: bool
 
 
-# ---- answers to verbs ------------------------------------------------------------------------
+# ---- responses to actions --------------------------------------------------------------------
 
 
 class Added(TypedDict):
-    """A task of the plain door."""
+    """A task that was submitted with `POST /add` or `POST /enqueue`."""
 
     taskId: str
     status: str
@@ -190,14 +190,14 @@ class Added(TypedDict):
 
 
 class Submitted(TypedDict):
-    """`repeated`: an earlier submission with this idempotency key made it."""
+    """The id. `repeated`: an earlier submission with this idempotency key created it."""
 
     id: str
     repeated: bool
 
 
 class RefusedTask(TypedDict):
-    """One task of many that was refused alone."""
+    """A task of a list that was refused."""
 
     index: int
     code: str
@@ -205,14 +205,14 @@ class RefusedTask(TypedDict):
 
 
 class SubmittedMany(TypedDict):
-    """The ids of what was taken, in order, and what was refused with the reason."""
+    """The ids of the created tasks, in order, and the refused tasks with their reasons."""
 
     ids: list[str]
     refused: list[RefusedTask]
 
 
 class Moved(TypedDict):
-    """Where a task or job stands after a verb."""
+    """The state of a task or job after an action."""
 
     id: str
     state: str
@@ -221,7 +221,7 @@ class Moved(TypedDict):
 
 
 class Acted(TypedDict):
-    """One of many that a verb was carried out on; state and version are null if it was deleted."""
+    """The result of a bulk action on one id; state and version are null if it was deleted."""
 
     id: str
     state: str | None
@@ -230,7 +230,7 @@ class Acted(TypedDict):
 
 
 class RefusedWork(TypedDict):
-    """One of many that was refused by itself."""
+    """An id for which a bulk action was refused."""
 
     id: str
     code: str
@@ -238,14 +238,14 @@ class RefusedWork(TypedDict):
 
 
 class ActedOn(TypedDict):
-    """Every id that was named, once: among what was done, or among what was refused."""
+    """The result of a bulk action: every given id is in `items` or in `refused`."""
 
     items: list[Acted]
     refused: list[RefusedWork]
 
 
 class Signalled(TypedDict):
-    """`delivered`, `kept` for a wait that has not begun, or `repeated`."""
+    """`outcome` is `delivered`, `kept` for a wait that has not begun, or `repeated`."""
 
     id: str
     outcome: str
@@ -260,7 +260,7 @@ class Deleted(TypedDict):
 
 
 class TaskPage(TypedDict):
-    """`cursor` is null on the last page."""
+    """A page of tasks. `cursor` is null on the last page."""
 
     items: list[Task]
     cursor: str | None
@@ -272,7 +272,7 @@ class JobPage(TypedDict):
 
 
 class RunPage(TypedDict):
-    """A page may hold fewer rows than asked for; it is the last one only without a cursor."""
+    """A page of runs. It may have fewer rows than `limit`; `cursor` is null on the last page."""
 
     items: list[Run]
     cursor: str | None
@@ -283,7 +283,7 @@ class Tasks(TypedDict):
 
 
 class JobQuestion(TypedDict):
-    """An open question of a job that has no task: `name` is what `answer_job` calls `question`."""
+    """An open question of a job without a task; `answer_job` takes its `name` as `question`."""
 
     job_id: str
     name: str
@@ -299,13 +299,13 @@ class JobQuestion(TypedDict):
 
 
 class RefusedRow(TypedDict):
-    """A submission that another program left in its own transaction, and why it was refused."""
+    """A refused submission from the table `intake`, with the reason."""
 
     id: str
     operation: str
     project: str
     intent: str
-    #: What was inserted, as text.
+    #: The inserted body, as text.
     body: str
     idempotency_key: str | None
     refused_at: str
@@ -319,7 +319,7 @@ class RefusedRows(TypedDict):
 
 
 class Suggestion(TypedDict):
-    """A verb that would be accepted now, the task that it is for, and how it is typed."""
+    """A legal action, the task that it applies to, and the command for it."""
 
     action: str
     id: str
@@ -327,15 +327,17 @@ class Suggestion(TypedDict):
 
 
 class InboxTask(Task):
-    """A task that waits for a person, with what can be done about it now."""
+    """A task that waits for a person, with the legal actions."""
 
     actions: list[Suggestion]
 
 
 class Inbox(TypedDict):
-    """Tasks that wait for a person, what jobs without a task ask, and refused submissions of
-    other programs' transactions; each oldest first."""
+    """Tasks that wait for a person, questions of jobs without a task, and refused submissions; each
+    list is oldest first."""
 
+    #: How many there are of all; the lists have the oldest of each kind.
+    count: int
     items: list[InboxTask]
     questions: list[JobQuestion]
     refused: list[RefusedRow]
@@ -358,14 +360,14 @@ class EvidenceList(TypedDict):
 
 
 class Log(TypedDict):
-    """A piece of the log, or of a history; `cursor` is the position after which to go on."""
+    """Events in order; `cursor` is the position to continue after."""
 
     events: list[Event]
     cursor: int
 
 
 class Reason(TypedDict):
-    """One reason that something is not moving, and when detent looks at it again."""
+    """One reason why a task or job is not running, and when detent checks it again."""
 
     reason: str
     cleared_by: str
@@ -377,7 +379,7 @@ class Reason(TypedDict):
 
 
 class Why(TypedDict):
-    """Every reason, and the legal next actions."""
+    """The reasons why a task or job is not running, and the legal actions."""
 
     id: str
     state: str

@@ -13,7 +13,7 @@ from detent.kernel import commands as c
 from detent.kernel.budget import OnExceeded, dollars, on_exceeded_from
 from detent.kernel.retry import FailureClass
 from detent.operations import budgets
-from detent.operations.run_reports import asked
+from detent.operations.run_reports import recorded_question
 from detent.redaction import redact, redact_value
 from detent.worker import run_outcome
 from detent.worker.active_run import Attempt
@@ -190,7 +190,7 @@ class AgentRun:
         if task is None or task.budget is not None or self.meter.exceeded or not self.meter.cost:
             return False
         with self.line.read() as view:
-            return bool(budgets.left(budgets.line(view, task)))
+            return bool(budgets.remaining(budgets.with_ancestors(view, task)))
 
     def _failed(self, end: End) -> c.Report:
         kind = FailureClass(end.kind or FailureClass.ERROR)
@@ -204,7 +204,7 @@ class AgentRun:
             self.attempt.files.keep(QUESTION, found.data)
             (self.attempt.files.path / QUESTION).unlink(missing_ok=True)
         with self.line.read() as view:
-            said = asked(view, self.grant.job_id, self.run_id)
+            said = recorded_question(view, self.grant.job_id, self.run_id)
         return found if said is None else found._replace(asked=asked_from(said))
 
     def _keep_evidence(self) -> None:

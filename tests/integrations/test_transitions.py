@@ -1,6 +1,6 @@
-"""Which moves the log tells of, and what is remembered for that."""
+"""Which transitions the log tells of, and what is remembered for that."""
 
-from detent.integrations.transitions import Tracker
+from detent.integrations.transitions import TransitionTracker
 from tests.operations.desk import Desk
 
 
@@ -11,14 +11,18 @@ def test_what_is_deleted_is_forgotten() -> None:
         desk.complete()
     for each in (kept, gone):
         desk.ask("accept_task", task_id=each)
-    tracker = Tracker(desk.core.store)
+    tracker = TransitionTracker(desk.core.store)
     with desk.core.store.read() as view:
-        moves = list(tracker.moves(view.events(0, 1_000)))
-    last = {move.subject: move.target for move in moves if move.target and move.level == "task"}
+        transitions = list(tracker.transitions(view.events(0, 1_000)))
+    last = {
+        transition.subject: transition.target
+        for transition in transitions
+        if transition.target and transition.level == "task"
+    }
     assert last == {kept: "completed", gone: "completed"}
     desk.ask("delete_task", task_id=gone)
     with desk.core.store.read() as view:
-        list(tracker.moves(view.events(moves[-1].logged.position, 1_000)))
+        list(tracker.transitions(view.events(transitions[-1].logged.position, 1_000)))
     assert kept in tracker._streams
     assert gone not in tracker._streams
 
@@ -27,8 +31,8 @@ def test_no_more_is_remembered_than_asked_for() -> None:
     desk = Desk()
     for _ in range(3):
         desk.submit()
-    tracker = Tracker(desk.core.store, most=4)
+    tracker = TransitionTracker(desk.core.store, most=4)
     with desk.core.store.read() as view:
-        *_, move = tracker.moves(view.events(0, 1_000))
+        *_, transition = tracker.transitions(view.events(0, 1_000))
     assert len(tracker._streams) == 4
-    assert move.logged.stream in tracker._streams
+    assert transition.logged.stream in tracker._streams
