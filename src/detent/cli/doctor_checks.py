@@ -28,10 +28,11 @@ from detent.errors import DetentError
 from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.marker import require_store
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
 from detent.store.schema_status import SchemaStatus, schema_status
 from detent.store.sqlite import checks
 from detent.store.store_url import open_store
+from detent.store.types import Query
 
 #: With less free space than this, the disk is nearly full.
 FREE_BYTES = 500_000_000
@@ -218,7 +219,7 @@ def inside(settings: Settings, now: int) -> list[Finding]:
         store.close()
 
 
-def store_clock(view: Reading, now: int) -> Iterator[Finding]:
+def store_clock(view: ReadTransaction, now: int) -> Iterator[Finding]:
     """Check the clocks; after a write with a fast clock, the store's time is ahead."""
     ahead, off = view.ahead(), view.now() - view.ahead() - now
     if ahead > CLOCK_US:
@@ -233,7 +234,7 @@ def store_clock(view: Reading, now: int) -> Iterator[Finding]:
     yield Finding("clock", abs(off) <= CLOCK_US, what, remedy)
 
 
-def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
+def workers(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
     names = sorted(live_workers(view, settings))
     listed = ", ".join(names) or "none"
     day_ago = view.now() - DAY_US
@@ -246,7 +247,7 @@ def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
         yield Finding("workers", False, what, remedy)
 
 
-def keeper(view: Reading, settings: Settings) -> Iterator[Finding]:
+def keeper(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
     """Check that a keeper runs; without one, timers and schedules do not fire."""
     row = view.rows("system_state").get("keeper") or {}
     if row.get("until", 0) > view.now():
@@ -256,7 +257,7 @@ def keeper(view: Reading, settings: Settings) -> Iterator[Finding]:
         yield Finding("keeper", False, what, "Start one: detent keeper, or detent up")
 
 
-def work(view: Reading, settings: Settings) -> Iterator[Finding]:
+def work(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
     """Report queued jobs whose intent no running worker has."""
     waiting = view.count_by(Query("queue", {"worker": None}), "lane")
     done = {name for intents in live_workers(view, settings).values() for name in intents}

@@ -8,7 +8,7 @@ import psutil
 from detent.cli.connection import live_server
 from detent.errors import Refused
 from detent.settings import Settings
-from detent.store.port import Reading, Store
+from detent.store.port import ReadTransaction, Store
 
 
 def require_stopped(settings: Settings, store: Store | None) -> None:
@@ -24,7 +24,7 @@ def require_stopped(settings: Settings, store: Store | None) -> None:
         )
 
 
-def live_processes(view: Reading, settings: Settings) -> Iterator[str]:
+def live_processes(view: ReadTransaction, settings: Settings) -> Iterator[str]:
     """Workers and keepers whose lease is valid and whose process may be running."""
     for name in sorted(live_workers(view, settings)):
         yield f"the worker {name}"
@@ -36,7 +36,7 @@ def live_processes(view: Reading, settings: Settings) -> Iterator[str]:
         yield f"the keeper {keeper['name']}"
 
 
-def live_workers(view: Reading, settings: Settings) -> dict[str, list[str]]:
+def live_workers(view: ReadTransaction, settings: Settings) -> dict[str, list[str]]:
     """The intents of running workers, by name: a heartbeat within a lease, and no dead process."""
     since = view.now() - settings.worker_lease_ms * 1_000
     return {

@@ -15,7 +15,7 @@ from detent.errors import Invalid
 from detent.settings import load
 
 if TYPE_CHECKING:
-    from detent.integrity.hash_chain import Anchor, Unsealed
+    from detent.integrity.hash_chain import Anchor, UnsealedEvents
     from detent.integrity.verify import Verdict
     from detent.operations.context import Core
 
@@ -121,7 +121,7 @@ def report(verdict: "Verdict", as_json: bool) -> None:
         )
 
 
-def _shown(each: "Unsealed") -> dict[str, object]:
+def _shown(each: "UnsealedEvents") -> dict[str, object]:
     from detent import views
 
     times = {name: getattr(each, name) for name in ("written_at", "sealed_at")}

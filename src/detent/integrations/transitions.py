@@ -13,7 +13,8 @@ import msgspec
 
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.port import Logged, Reading, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import LoggedEvent
 
 #: Streams that are remembered at once, and events of one that are read to remember it.
 MAX_STREAMS = 10_000
@@ -98,7 +99,7 @@ class Stream:
 class Transition(NamedTuple):
     """An event with the transition that it caused, if any. `since`: when `source` was entered."""
 
-    logged: Logged
+    logged: LoggedEvent
     level: str
     stream: Stream
     fields: EventFields
@@ -147,7 +148,7 @@ class TransitionTracker:
         self._most = most
         self._streams: OrderedDict[str, Stream] = OrderedDict()
 
-    def transitions(self, batch: Sequence[Logged]) -> Iterator[Transition]:
+    def transitions(self, batch: Sequence[LoggedEvent]) -> Iterator[Transition]:
         """Every event of the batch, in order.
 
         What may fail is done before the first of them: the same batch can be given again.
@@ -160,7 +161,9 @@ class TransitionTracker:
         """Drop all streams: they may include events that will be given again."""
         self._streams.clear()
 
-    def _transitions(self, batch: Iterable[tuple[Logged, EventFields]]) -> Iterator[Transition]:
+    def _transitions(
+        self, batch: Iterable[tuple[LoggedEvent, EventFields]]
+    ) -> Iterator[Transition]:
         for logged, fields in batch:
             yield self._apply(self._stream(logged.stream), logged, fields)
             if logged.name in GONE:
@@ -175,9 +178,9 @@ class TransitionTracker:
         self._streams.move_to_end(name)
         return found
 
-    def _recall(self, batch: Sequence[Logged]) -> None:
+    def _recall(self, batch: Sequence[LoggedEvent]) -> None:
         """Read the beginning of every stream that the batch goes on with and nobody remembers."""
-        first: dict[str, Logged] = {}
+        first: dict[str, LoggedEvent] = {}
         for logged in batch:
             first.setdefault(logged.stream, logged)
         unknown = [
@@ -188,7 +191,7 @@ class TransitionTracker:
                 for each in unknown:
                     self._read(view, each)
 
-    def _read(self, view: Reading, upto: Logged) -> None:
+    def _read(self, view: ReadTransaction, upto: LoggedEvent) -> None:
         """Remember a stream once all of its beginning is read."""
         before = upto.position - 1
         stream = Stream()
@@ -196,7 +199,7 @@ class TransitionTracker:
             self._apply(stream, logged, _fields(logged))
         self._streams[upto.stream] = stream
 
-    def _apply(self, stream: Stream, logged: Logged, fields: EventFields) -> Transition:
+    def _apply(self, stream: Stream, logged: LoggedEvent, fields: EventFields) -> Transition:
         kind = EVENTS.get(logged.name)
         level = kind.level if kind is not None else ""
         _learn(stream, logged, fields)
@@ -220,11 +223,11 @@ class TransitionTracker:
         return transition._replace(source=place.state, target=target, since=place.since)
 
 
-def _fields(logged: Logged) -> EventFields:
+def _fields(logged: LoggedEvent) -> EventFields:
     return _decode(logged.data) if logged.data and logged.name in READ else _NOTHING
 
 
-def _learn(stream: Stream, logged: Logged, fields: EventFields) -> None:
+def _learn(stream: Stream, logged: LoggedEvent, fields: EventFields) -> None:
     if logged.version == 1:
         stream.begun_at = stream.opened_at = logged.at
     if logged.name in ("task_created", "job_created"):

@@ -32,7 +32,8 @@ from detent.operations.webhooks import (
     status_name,
     webhooks,
 )
-from detent.store.port import Delivery, Logged, Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Delivery, LoggedEvent, Query
 
 log = logging.getLogger("detent.webhooks")
 
@@ -166,8 +167,8 @@ class Dispatcher:
     def _delivered(self, hook: Webhook, row: Delivery) -> bool:
         self._resting.pop(hook.name, None)
 
-        def write(tx: Writing) -> None:
-            status = tx.changing("webhooks").get(status_name(hook.name), {})
+        def write(tx: WriteTransaction) -> None:
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
             tx.delete_outbox([row.id])
             count = status.get("delivered", 0) + 1
             well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
@@ -197,8 +198,8 @@ class Dispatcher:
         if failed.due_at == DEAD:
             log.warning("webhook %s: a delivery is given up: %s", hook.name, error)
 
-        def write(tx: Writing) -> None:
-            status = tx.changing("webhooks").get(status_name(hook.name), {})
+        def write(tx: WriteTransaction) -> None:
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
             tx.update_outbox([failed])
             _note(tx, hook, {**status, "failed_at": now, "error": failed.error})
             if failed.due_at == DEAD:
@@ -213,7 +214,7 @@ class Dispatcher:
 # ---- what is written ---------------------------------------------------------------------------
 
 
-def _fill(tx: Writing, hook: Webhook) -> int:
+def _fill(tx: WriteTransaction, hook: Webhook) -> int:
     pending = sum(1 for row in tx.outbox(hook.target, MAX_KEPT) if row.due_at != DEAD)
     cursor = tx.rows("webhooks").get(cursor_name(hook.name))
     if cursor is None or pending >= MAX_PENDING:
@@ -227,7 +228,7 @@ def _fill(tx: Writing, hook: Webhook) -> int:
     return len(chosen)
 
 
-def _chosen(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Delivery]:
+def _chosen(view: ReadTransaction, hook: Webhook, batch: Sequence[LoggedEvent]) -> list[Delivery]:
     work = _work(view, {logged.stream for logged in batch}, titled=hook.shape == "slack")
     now = view.now()
     found = []
@@ -239,7 +240,9 @@ def _chosen(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Deliv
     return found
 
 
-def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Mapping[str, Any]]:
+def _work(
+    view: ReadTransaction, streams: set[str], *, titled: bool
+) -> Mapping[str, Mapping[str, Any]]:
     """The tasks and jobs that events are about, by their streams; titles if somebody shows them."""
     found = view.jobs(streams)
     jobs = {job.id: {"intent": job.intent, "alone": job.task_id is None} for job, _ in found}
@@ -249,20 +252,20 @@ def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Map
     return {**jobs, **{task.id: {"intent": task.intent} for task, _ in view.tasks(streams)}}
 
 
-def _note(tx: Writing, hook: Webhook, status: Mapping[str, Any]) -> None:
+def _note(tx: WriteTransaction, hook: Webhook, status: Mapping[str, Any]) -> None:
     """How sending goes, unless the webhook was deleted meanwhile."""
     if hook.name in tx.rows("webhooks"):
         tx.put_rows("webhooks", {status_name(hook.name): status})
 
 
-def _pause(tx: Writing, hook: Webhook) -> None:
+def _pause(tx: WriteTransaction, hook: Webhook) -> None:
     """A receiver that says it is gone is asked no more until somebody says otherwise."""
     row = tx.rows("webhooks").get(hook.name)
     if row is not None:
         tx.put_rows("webhooks", {hook.name: {**row, "paused": True}})
 
 
-def _bury(tx: Writing, hook: Webhook) -> None:
+def _bury(tx: WriteTransaction, hook: Webhook) -> None:
     """Keep a bounded number of dead deliveries, the newest."""
     dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
     tx.delete_outbox(dead[:-MAX_DEAD])

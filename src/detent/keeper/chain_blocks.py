@@ -1,25 +1,26 @@
-"""Sealing: what was committed since the last pass is closed into the chain."""
+"""Extends the hash chain with the events that were committed since the last pass."""
 
 from detent import failpoints
 from detent.integrity import hash_chain
 from detent.operations.context import Core
-from detent.store.port import Seal, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import ChainBlock
 
 #: Seals in one pass; a log that was never sealed takes several.
 MAX_ROWS = 10
 
 
 def run(core: Core) -> int:
-    """Hash outside the write path, then write one row for each range."""
+    """Hash outside the write path, then write one row for each chain block."""
     made = 0
     while made < MAX_ROWS:
         with core.store.read() as view:
-            seal = hash_chain.next_seal(view)
-        if seal is None:
+            block = hash_chain.next_chain_block(view)
+        if block is None:
             break
 
-        def put(tx: Writing, seal: Seal = seal) -> None:
-            hash_chain.put(tx, seal)
+        def put(tx: WriteTransaction, block: ChainBlock = block) -> None:
+            hash_chain.put(tx, block)
 
         failpoints.hit("seal.before")
         core.engine.within(put)

@@ -15,7 +15,8 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
 from detent.operations import thresholds
 from detent.operations.context import Core
-from detent.store.port import Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Query
 
 MAX_ROWS = 200
 #: Batches of work in one pass, for each way to end; one more than this waits for the next.
@@ -136,8 +137,8 @@ def delete_expired_keys(core: Core, *, dry_run: bool = False) -> int:
     """Idempotency keys that have expired. Nobody is woken for it."""
     counts: list[int] = []
 
-    def forget(tx: Writing) -> None:
-        counts.append(tx.forget_keys(tx.now(), MAX_KEYS))
+    def forget(tx: WriteTransaction) -> None:
+        counts.append(tx.delete_expired_keys(tx.now(), MAX_KEYS))
         if dry_run:
             raise _Undone
 
@@ -182,7 +183,7 @@ def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tup
     return len(sizes), sum(sizes), digests[-1] if len(digests) == MAX_BLOBS else ""
 
 
-def live_runs(view: Reading, runs: Collection[Run]) -> set[str]:
+def live_runs(view: ReadTransaction, runs: Collection[Run]) -> set[str]:
     """Those of these runs whose task has not ended; without a task their job counts."""
     jobs = {job.id: job for job, _ in view.jobs({run.job_id for run in runs})}
     tasks = {
