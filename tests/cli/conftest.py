@@ -1,4 +1,4 @@
-"""An installation of one's own for commands: a working directory, and its data below it."""
+"""Fixtures for tests of commands: a working directory, its data directory, and a command."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(data: Path) -> Run:
-    """Run a command, and expect how it ends."""
+    """Run a command and check its exit code."""
 
     def invoke(*arguments: str, code: int = 0) -> Result:
         result = CliRunner().invoke(cli, arguments)

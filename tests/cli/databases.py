@@ -1,4 +1,4 @@
-"""Databases of command tests: opened as a store, or changed behind its back."""
+"""Open or change the database of a test's data directory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -10,7 +10,7 @@ def drawn_on(ours: int, theirs: int) -> str:
     try:
         while piece := os.read(ours, 65_536):
             drawn += piece
-    except OSError:  # nobody holds the other end any more: that was all
+    except OSError:  # the other end is closed: this is all
         pass
     os.close(ours)
     return drawn.decode()

@@ -19,7 +19,7 @@ from tests.cli.databases import alter, opened
 
 
 def test_a_backup_under_load_is_whole(run: Run, data: Path, job: str) -> None:
-    """Taken while somebody writes, it is a database in which rows and log agree."""
+    """In a backup that is taken during writes, rows and log agree."""
     with opened(data) as store:
         enough, stop = threading.Event(), threading.Event()
 
@@ -70,18 +70,18 @@ def test_a_restore_brings_back_what_was_and_keeps_what_is(run: Run, data: Path, 
 def test_evidence_comes_along_if_it_is_wanted_and_is_named_if_not(
     run: Run, data: Path, job: str
 ) -> None:
-    assert "files of evidence" not in run("db", "backup", "none.db").stdout
+    assert "evidence files" not in run("db", "backup", "none.db").stdout
     with opened(data) as store:
         kept = store.blobs.put(BytesIO(b"seen"))
-    assert "Not in it: 1 files of evidence" in run("db", "backup", "bare.db").stdout
+    assert "Not copied: 1 evidence files." in run("db", "backup", "bare.db").stdout
     copied = json.loads(run("db", "backup", "b.db", "--with-blobs", "--json").stdout)
     assert (copied["blobs"], copied["blobs_left"]) == (1, 0)
     again = run("db", "backup", "c.db", "--with-blobs").stdout
-    assert "Copied 1 files of evidence into" in again
+    assert "Copied 1 evidence files to" in again
     Path("c.db").unlink()
-    assert "is there already" in run("db", "backup", "c.db", "--with-blobs", code=1).stderr
+    assert "exists already" in run("db", "backup", "c.db", "--with-blobs", code=1).stderr
     shutil.rmtree(data / "blobs")
-    assert "Restored b.db and 1 files of evidence." in run("db", "restore", "b.db").stdout
+    assert "Restored b.db and 1 evidence files." in run("db", "restore", "b.db").stdout
     with opened(data) as store:
         assert b"".join(store.blobs.read(kept.sha256)) == b"seen"
 
@@ -96,9 +96,9 @@ def test_a_damaged_file_of_evidence_is_not_put_back(run: Run, data: Path, job: s
 
 def test_a_copy_says_how_far_it_is(data: Path, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup, "PAGES", 4)
-    told: list[tuple[str, int, int]] = []
-    backup.back_up(data / "detent.db", data / "b.db", lambda *each: told.append(each))
-    whats, ats, totals = zip(*told, strict=True)
+    reported: list[tuple[str, int, int]] = []
+    backup.back_up(data / "detent.db", data / "b.db", lambda *each: reported.append(each))
+    whats, ats, totals = zip(*reported, strict=True)
     assert set(whats) == {"database"}
     assert len(ats) > 2
     assert list(ats) == sorted(set(ats))
@@ -154,5 +154,5 @@ def test_a_backup_replaces_no_file(run: Run, job: str) -> None:
 
 def test_nothing_is_backed_up_or_restored_from_nothing(run: Run, data: Path) -> None:
     assert "There is no database" in run("db", "backup", "b.db", code=1).stderr
-    assert "There is no file" in run("db", "restore", "b.db", code=1).stderr
+    assert "The file b.db does not exist." in run("db", "restore", "b.db", code=1).stderr
     assert not data.exists()

@@ -1,4 +1,4 @@
-"""`detent completion`: real shells, and what they offer when somebody presses the tabulator."""
+"""`detent completion`: the completions that real shells offer on Tab."""
 
 import json
 import os

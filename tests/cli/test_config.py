@@ -54,8 +54,8 @@ def test_secrets_are_hidden(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
     tmp_path: Path,
 ) -> None:
-    announced = tmp_path / "server.json"
-    announced.write_text('{"url": "http://127.0.0.1:1", "pid": 1, "started": 0, "routes": {}}')
+    live_gateway = tmp_path / "server.json"
+    live_gateway.write_text('{"url": "http://127.0.0.1:1", "pid": 1, "started": 0, "routes": {}}')
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = ["up", "--port", port, "--data-dir", str(tmp_path)]
@@ -69,7 +69,7 @@ def test_a_port_that_is_taken_is_one_message_and_leaves_the_others_announcement(
         )
     assert done.returncode == 7
     assert done.stderr.startswith(f"detent: The gateway cannot listen on 127.0.0.1:{port}")
-    assert announced.exists()
+    assert live_gateway.exists()
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,13 @@ def test_a_directory_that_cannot_be_used_is_no_traceback(
     assert str(tmp_path / "file") in refused.stderr
 
 
+def test_an_error_of_the_operating_system_is_no_traceback(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused = run("init", str(tmp_path / "file" / "below"), code=7)
+    assert refused.stderr.startswith("detent: The operating system refused: ")
+    assert str(tmp_path / "file") in refused.stderr
+
+
 def test_a_file_that_is_no_configuration_is_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "detent.toml").write_text("[gateway\n")
     assert "detent.toml cannot be read" in run("tasks", code=7).stderr
@@ -125,7 +132,7 @@ def test_every_exit_code_is_explained() -> None:
 
 # ---- colour ----------------------------------------------------------------------------------
 
-TABLE = "from detent.cli.output import *; table(('a',), [(Styled('word', 'red'),)])"
+TABLE = "from detent.cli.output import *; print_table(('a',), [(Styled('word', 'red'),)])"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +177,7 @@ def test_a_pipe_has_no_colour() -> None:
 def test_wide_columns_give_way_and_the_last_go(
     widths: list[int], most: int | None, fitted: list[int]
 ) -> None:
-    chosen = output.fit(widths, most)
+    chosen = output.column_widths(widths, most)
     assert len(chosen) == len(fitted)
     assert sum(chosen) + 2 * (len(chosen) - 1) == sum(fitted) + 2 * (len(fitted) - 1)
     assert chosen[0] == fitted[0]
@@ -192,9 +199,9 @@ def test_text_is_wrapped_between_words_where_it_can(
 
 
 def test_text_is_cut_by_columns_not_letters() -> None:
-    assert output.cut("任务任务", 5) == "任务…"
-    assert output.cut("plain", 5) == "plain"
-    assert output.cut("plainer", 5) == "plai…"
+    assert output.truncate("任务任务", 5) == "任务…"
+    assert output.truncate("plain", 5) == "plain"
+    assert output.truncate("plainer", 5) == "plai…"
 
 
 # ---- what cannot be meant ----------------------------------------------------------------------

@@ -85,7 +85,7 @@ def test_a_long_log_shows_progress_beside_the_answer(
     run: Run, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("verify").stderr == ""
-    monkeypatch.setattr("detent.cli.verify.SAY_EVERY", 5)
+    monkeypatch.setattr("detent.cli.verify.NOTE_EVERY", 5)
     result = run("verify", "--json")
     assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["chain", "fold"]
     assert json.loads(result.stdout)["differences"] == []
@@ -121,7 +121,7 @@ def test_an_anchor_that_cannot_be_written_is_said(run: Run, job: str) -> None:
 
 def test_what_is_no_anchor_is_refused(run: Run, job: str) -> None:
     Path("anchor.json").write_text("{}")
-    assert "is no anchor" in run("verify", "--anchor", "anchor.json", code=2).stderr
+    assert "is not an anchor file" in run("verify", "--anchor", "anchor.json", code=2).stderr
 
 
 # ---- rebuild -----------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ def test_status_changes_nothing_and_init_makes_the_database(run: Run, data: Path
         "0008_limits",
     ]
     assert not (data / "detent.db").exists()
-    assert "Made" in run("db", "init").stdout
-    assert "present schema" in run("db", "upgrade").stdout
+    assert "Created" in run("db", "init").stdout
+    assert "current schema" in run("db", "upgrade").stdout
     found = json.loads(run("db", "status", "--json").stdout)
     assert (found["exists"], found["waiting"], found["position"]) == (True, [], 0)
 
@@ -271,13 +271,13 @@ def test_move_copies_everything_to_postgresql(
     assert there == here
     found = json.loads(run("db", "status", "--json").stdout)
     assert (found["position"], found["waiting"]) == (here["position"], [])
-    assert "For PostgreSQL use pg_dump" in run("db", "backup", "b.db", code=1).stderr
+    assert "For PostgreSQL, use pg_dump" in run("db", "backup", "b.db", code=1).stderr
     assert "schema" in run("doctor", "--json", code=1).stdout  # work waits without a worker
 
 
 def test_move_goes_to_postgresql_only_and_from_what_is_quiet(
     run: Run, data: Path, job: str, postgres_url: str
 ) -> None:
-    assert "names no PostgreSQL" in run("db", "move", "other.db", code=1).stderr
+    assert "other.db is no PostgreSQL URL" in run("db", "move", "other.db", code=1).stderr
     worker_row(data)
     assert "is in use by" in run("db", "move", postgres_url, code=1).stderr

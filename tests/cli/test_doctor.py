@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from detent.cli import config_checks, doctor_checks
-from detent.cli.doctor_checks import Finding, examine
+from detent.cli.doctor_checks import Finding, check_installation
 from detent.clock import HostClock
 from detent.engine import Engine
 from detent.operations.leader_election import TERM_US
@@ -110,12 +110,12 @@ def test_a_schema_that_waits(run: Run, data: Path, free_port: int) -> None:
     connection = apsw.Connection(str(data / "detent.db"))
     connection.execute("CREATE TABLE other (x)")
     connection.close()
-    assert ills(run)["schema"]["remedy"] == "detent db upgrade"
+    assert ills(run)["schema"]["remedy"] == "Upgrade it: detent db upgrade"
 
 
 def clocks(data: Path, now: int) -> list[Finding]:
     settings = Settings(store_data_dir=str(data), gateway_port=0)
-    return [each for each in examine(settings, lambda: now) if each.name == "clock"]
+    return [each for each in check_installation(settings, lambda: now) if each.name == "clock"]
 
 
 def test_a_clock_that_went_back(data: Path, store: SqliteStore) -> None:
@@ -152,14 +152,14 @@ def with_worker(data: Path, keeper: bool = True, **fields: Any) -> None:
 
 def test_work_that_a_worker_can_do(run: Run, data: Path, store: SqliteStore) -> None:
     with_worker(data)
-    assert "1 waiting, nothing without a worker" in run("doctor").stdout
+    assert "1 queued, none without a worker" in run("doctor").stdout
 
 
 def test_work_that_no_worker_can_do(run: Run, data: Path, store: SqliteStore) -> None:
     with_worker(data, intents=["fill"])
     wrong = ills(run)
     assert list(wrong) == ["work"]
-    assert "1 waiting for dig" in wrong["work"]["what"]
+    assert "1 queued for the intent dig" in wrong["work"]["what"]
 
 
 @pytest.mark.parametrize(
@@ -189,11 +189,11 @@ def test_workers_without_a_keeper(run: Run, data: Path, store: SqliteStore) -> N
         ("[intents.dig]", "configuration", "exactly one of command, agent, app"),
         ("[limits.dig]\nrunning = 1", "configuration", "limits.dig"),
         ("[worker]\nlease_ms = 9000", "configuration", "would end before it is renewed"),
-        ("[intents.dig]\ncommand = ['no-such-spade']", "programs", "no-such-spade is not found"),
-        ("[intents.dig]\nagent = 'nobody'", "configuration", "there is no agent 'nobody'"),
+        ("[intents.dig]\ncommand = ['no-such-spade']", "programs", "no-such-spade was not found"),
+        ("[intents.dig]\nagent = 'unknown'", "configuration", "there is no agent 'unknown'"),
         ("[intents.dig]\ncommand = ['sh']\nx = 1", "configuration", "intents.dig.x is not known"),
         ("[worker]\nsandbox = 'cage'", "programs", "worker.sandbox must be one of"),
-        ("[gateway]\npublic = true", "hosts", "names no host"),
+        ("[gateway]\npublic = true", "hosts", "gateway.hosts is empty"),
     ],
 )
 def test_a_mistake_in_the_file(
@@ -218,7 +218,7 @@ def test_git_is_missed_where_worktrees_are_wanted(
     Path("detent.toml").write_text(
         "[intents.dig]\nagent = 'claude'\nprompt = 'dig'\nworkspace = 'worktree'"
     )
-    assert ills(run)["programs"]["what"] == "git is not found on PATH"
+    assert ills(run)["programs"]["what"] == "git was not found on PATH"
 
 
 def test_a_variable_that_is_misspelt(
@@ -237,7 +237,7 @@ def test_an_extra_that_is_missing(
     monkeypatch.setenv("DETENT_TRACES_ENABLED", "true")
     run("doctor")
     monkeypatch.setattr(config_checks, "find_spec", lambda _: None)
-    assert ills(run)["extras"]["remedy"] == "pip install 'detent[otel]'"
+    assert ills(run)["extras"]["remedy"] == "Install it: pip install 'detent[otel]'"
 
 
 def test_a_server_that_does_not_answer(

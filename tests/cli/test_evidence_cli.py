@@ -55,7 +55,7 @@ def test_evidence_of_a_task_and_of_a_run_is_listed(run: Run) -> None:
             ("shots/one.png", "screenshot"),
         ]
     assert "screenshot" in run("evidence", "list", "t").stdout
-    assert "no run or task 'nobody'" in run("evidence", "nobody", code=3).stderr
+    assert "no run or task 'unknown'" in run("evidence", "unknown", code=3).stderr
 
 
 @pytest.mark.usefixtures("ready")
@@ -65,7 +65,10 @@ def test_evidence_is_saved_and_nothing_is_overwritten(run: Run, tmp_path: Path) 
     assert said == [str(to / RUN / "QA-DECISION.md"), str(to / RUN / "shots/one.png")]
     assert (to / RUN / "shots/one.png").read_bytes() == b"\x89PNG"
     (to / RUN / "QA-DECISION.md").write_text("mine")
-    assert "stays as it is" in run("evidence", "t", "--save", str(to), code=1).stderr
+    assert (
+        "exists already and was not overwritten"
+        in run("evidence", "t", "--save", str(to), code=1).stderr
+    )
     assert (to / RUN / "QA-DECISION.md").read_text() == "mine"
 
 
@@ -80,7 +83,7 @@ def test_no_link_leads_a_saved_file_elsewhere(run: Run, core: Core, tmp_path: Pa
     sneaky = c.AddEvidence(_grant(core), RUN, "../../out", "log", *blob)
     core.engine.do(sneaky, PERSON)
     refused = run("evidence", RUN, "--save", str(tmp_path / "other"), code=1)
-    assert "names no place" in refused.stderr
+    assert "is no path below a directory" in refused.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -94,7 +97,10 @@ def test_bytes_that_differ_from_the_history_are_not_saved(
 ) -> None:
     (blob,) = [path for path in (data / "blobs").glob("??/*") if path.read_bytes() == b"pass"]
     blob.write_bytes(b"fail")
-    assert "SHA-256 differs" in run("evidence", "t", "--save", "saved", code=70).stderr
+    assert (
+        "is damaged: its SHA-256 is not the recorded"
+        in run("evidence", "t", "--save", "saved", code=70).stderr
+    )
     assert not (tmp_path / "saved" / RUN / "QA-DECISION.md").exists()
 
 

@@ -58,8 +58,8 @@ def test_a_damaged_archive_is_told_by_the_exit_code(run: Run, task: str, tmp_pat
 
 
 def test_export_needs_a_task_and_a_file(run: Run, task: str) -> None:
-    assert "Name a task and a file" in run("export", task, code=2).stderr
-    assert "unknown_task" in run("export", "nobody", "x.zip", code=3).stderr
+    assert "Give TASK and FILE" in run("export", task, code=2).stderr
+    assert "unknown_task" in run("export", "unknown", "x.zip", code=3).stderr
 
 
 # ---- lines ---------------------------------------------------------------------------------
@@ -93,12 +93,12 @@ def test_what_became_of_a_known_task_is_left_alone(run: Run, tmp_path: Path) -> 
     (tmp_path / "queue.jsonl").write_text(line("one"))
     assert "1 queued" in run("import", "queue.jsonl").stdout
     run("cancel", "one")
-    assert "0 queued, 1 known" in run("import", "queue.jsonl").stdout
+    assert "0 queued, 1 already known" in run("import", "queue.jsonl").stdout
     (tmp_path / "queue.jsonl").write_text(line("one", payload={"other": 1}))
     refused = run("import", "queue.jsonl", code=1)
-    assert "line 1: task one is there with another body" in refused.stderr
+    assert "line 1: task one exists with another source, intent or payload" in refused.stderr
 
 
 def test_an_endless_line_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "queue.jsonl").write_bytes(b" " * 2_000_000)
-    assert "over 1,048,576 bytes" in run("import", "queue.jsonl", code=2).stderr
+    assert "longer than 1,048,576 bytes" in run("import", "queue.jsonl", code=2).stderr

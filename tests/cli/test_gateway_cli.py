@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detent import server_file, service
-from detent.cli.gateway_client import Announced, Gateway, announced
+from detent.cli.gateway_client import Gateway, GatewayInfo, live_gateway
 from detent.cli.main import cli
 from detent.clock import since_boot_s
 from detent.errors import DetentError, Unavailable
@@ -35,7 +35,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.fixture
 def asked(gateway: Installation) -> Gateway:
-    server = announced(gateway.core.settings.data_dir)
+    server = live_gateway(gateway.core.settings.data_dir)
     assert server is not None
     return Gateway(server, gateway.token)
 
@@ -77,7 +77,7 @@ def test_sessions_are_listed_and_ended(here: None, gateway: Installation) -> Non
 
 
 def test_a_refusal_is_the_error_that_it_is(here: None) -> None:
-    unknown = run("show", "nobody")
+    unknown = run("show", "unknown")
     assert (unknown.exit_code, unknown.stderr.count("no task, job or run")) == (3, 1)
     wrong = run("submit", "unheardOf")
     assert (wrong.exit_code, "[unknown_intent]" in wrong.stderr) == (2, True)
@@ -98,10 +98,10 @@ def test_a_key_cannot_bring_headers_along(asked: Gateway) -> None:
 
 
 def test_an_operation_that_an_older_gateway_lacks_is_told(gateway: Installation) -> None:
-    older = Gateway(Announced(gateway.url, {}), gateway.token)
+    older = Gateway(GatewayInfo(gateway.url, {}), gateway.token)
     with pytest.raises(DetentError) as caught:
         older.call("show_task", task_id="x")
-    assert "restart it" in caught.value.hint
+    assert "Restart the gateway." in caught.value.hint
 
 
 def test_none_is_left_out_and_flags_are_words() -> None:
@@ -126,7 +126,7 @@ def _answering(answer: bytes) -> tuple[Gateway, threading.Thread]:
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
-    return Gateway(Announced(f"http://127.0.0.1:{port}", {"x": Route("GET", "/x")}), "t"), thread
+    return Gateway(GatewayInfo(f"http://127.0.0.1:{port}", {"x": Route("GET", "/x")}), "t"), thread
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_half_an_answer_is_none(answer: bytes) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}"
-    gateway = Gateway(Announced(url, {"x": Route("GET", "/x")}), "t")
+    gateway = Gateway(GatewayInfo(url, {"x": Route("GET", "/x")}), "t")
     with pytest.raises(Unavailable, match="does not answer"):
         gateway.call("x")
 
@@ -157,7 +157,7 @@ def test_who_names_another_store_is_not_sent_to_it(
 ) -> None:
     run("submit", "runQA", "--hold", "--title", "Of the gateway's store")
     monkeypatch.setenv("DETENT_STORE_URL", str(tmp_path / "other.db"))
-    assert "There are no tasks here" in run("tasks").stdout
+    assert "No tasks found" in run("tasks").stdout
     service.announce(gateway.core.settings.data_dir, gateway.url, str(tmp_path / "other.db"))
     assert "Of the gateway's store" in run("tasks").stdout
 
@@ -165,7 +165,7 @@ def test_who_names_another_store_is_not_sent_to_it(
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"pid": "x"}', '{"pid": 999999999}'])
 def test_an_announcement_of_nobody_is_not_believed(tmp_path: Path, text: str) -> None:
     (tmp_path / "server.json").write_text(text)
-    assert announced(tmp_path) is None
+    assert live_gateway(tmp_path) is None
 
 
 def test_a_process_that_has_another_ones_number_is_not_it(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_a_process_that_has_another_ones_number_is_not_it(tmp_path: Path) -> Non
         "began": server_file.began(process.pid),
     }
     (tmp_path / "server.json").write_text(json.dumps(server))
-    assert announced(tmp_path) is not None
+    assert live_gateway(tmp_path) is not None
     (tmp_path / "server.json").write_text(json.dumps({**server, "began": 5}))
-    assert announced(tmp_path) is None
+    assert live_gateway(tmp_path) is None
 
 
 # ---- starting fast ---------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from tests.cli.conftest import Run
 
 @pytest.fixture(autouse=True)
 def _waste(data: Path) -> None:
-    """A blob that nothing names, and a directory of a run that nobody knows, both two days old."""
+    """A blob that nothing names, and a directory of an unknown run, both two days old."""
     with open_core(load()) as core:
         core.store.blobs.put(BytesIO(b"waste"))
-    (data / "runs" / "nobody-r1").mkdir(parents=True)
-    for path in (*data.glob("blobs/??/*"), data / "runs" / "nobody-r1"):
+    (data / "runs" / "unknown-r1").mkdir(parents=True)
+    for path in (*data.glob("blobs/??/*"), data / "runs" / "unknown-r1"):
         at_s = path.stat().st_mtime - 2 * 86_400
         os.utime(path, (at_s, at_s))
 
@@ -26,13 +26,13 @@ def _waste(data: Path) -> None:
 def test_a_dry_run_says_what_the_real_one_does(run: Run, data: Path) -> None:
     would = json.loads(run("gc", "--dry-run", "--json").stdout)
     assert (would["dry_run"], would["blobs"], would["bytes"]) == (True, 1, 5)
-    assert (data / "runs" / "nobody-r1").exists()
+    assert (data / "runs" / "unknown-r1").exists()
     gone = json.loads(run("gc", "--json").stdout)
     assert gone == {**would, "dry_run": False}
     assert gone["directories"] == 1
-    assert not (data / "runs" / "nobody-r1").exists()
+    assert not (data / "runs" / "unknown-r1").exists()
     assert list(data.glob("blobs/??/*")) == []
-    assert "GONE" in run("gc").stdout
+    assert "DELETED" in run("gc").stdout
 
 
 def test_wrong_settings_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

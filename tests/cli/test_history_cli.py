@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.cli.conftest import Run
 
 
-def test_a_task_as_it_stood(run: Run) -> None:
+def test_a_task_as_it_was(run: Run) -> None:
     task_id = run("submit", "runQA", "--hold", "--title", "first").output.strip()
     created = json.loads(run("at", task_id, "--json").output)
     run("cancel", task_id)
@@ -14,7 +14,7 @@ def test_a_task_as_it_stood(run: Run) -> None:
     assert then["task"]["state"] == "pending"
     assert "cancelled" in run("at", task_id).output
     assert "pending" in run("at", task_id, "--time", created["at"]).output
-    assert "with its zone" in run("at", task_id, "--time", "noon", code=2).output
+    assert "with a time zone" in run("at", task_id, "--time", "noon", code=2).output
 
 
 def test_a_fork_names_its_step(run: Run) -> None:

@@ -25,7 +25,7 @@ Run = Callable[..., Result]
         ("pause --json", 2, "invalid"),
         ("completion --json", 2, "invalid"),
         ("submit nosuchintent --json", None, "unknown_intent"),
-        ("show nobody --json", None, "unknown_task"),
+        ("show unknown --json", None, "unknown_task"),
         ("tasks --json --state nonsense", None, "unknown_state"),
         ("lifecycle show nonsense --json", None, "unknown_lifecycle"),
         ("schedules next nothing --json", None, "not_found"),
@@ -38,11 +38,11 @@ def test_an_error_is_one_line_of_json(
     result = CliRunner().invoke(cli, command.split())
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
-    told = json.loads(line)
-    assert (told["code"], told["exit_code"]) == (code, result.exit_code)
-    assert result.exit_code == (exit_code or told["exit_code"]) != 0
-    assert told["detail"]
-    assert "hint" in told
+    error = json.loads(line)
+    assert (error["code"], error["exit_code"]) == (code, result.exit_code)
+    assert result.exit_code == (exit_code or error["exit_code"]) != 0
+    assert error["detail"]
+    assert "hint" in error
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -54,13 +54,13 @@ def test_every_command_refuses_an_unknown_option_in_json(run: Run, command: str)
 
 
 def test_an_error_names_the_field_and_what_is_allowed(run: Run, data: Path) -> None:
-    told = json.loads(run("submit", "nosuchintent", "--json", code=2).stderr)
-    assert (told["field"], told["given"]) == ("intent", "nosuchintent")
-    assert "runQA" in told["allowed"]
+    error = json.loads(run("submit", "nosuchintent", "--json", code=2).stderr)
+    assert (error["field"], error["given"]) == ("intent", "nosuchintent")
+    assert "runQA" in error["allowed"]
 
 
 def test_without_json_errors_are_for_people(run: Run, data: Path) -> None:
-    assert run("show", "nobody", code=3).stderr.startswith("detent: There is no task")
+    assert run("show", "unknown", code=3).stderr.startswith("detent: There is no task")
     assert "No such command" in run("nonsense", code=2).stderr
 
 

@@ -146,13 +146,13 @@ def test_check_prints_flaws_and_fails() -> None:
 @pytest.mark.parametrize(
     ("content", "exit_code", "message"),
     [
-        (b"not json", 2, "The file is no JSON"),
-        (b"\xff\xfe\x00\x80", 2, "The file is no JSON"),
-        (b"[" * 100_000, 2, "The file is no JSON"),
-        (b"[]", 2, "holds no lifecycle"),
+        (b"not json", 2, "The file is not JSON"),
+        (b"\xff\xfe\x00\x80", 2, "The file is not JSON"),
+        (b"[" * 100_000, 2, "The file is not JSON"),
+        (b"[]", 2, "The file contains no lifecycle."),
         (b"{}", 2, "lifecycle.name is missing"),
         (b'[{"name": []}]', 2, "[0].name must be a string, not []"),
-        (b" " * 1_000_001, 5, "over 1000000 bytes"),
+        (b" " * 1_000_001, 5, "larger than 1000000 bytes"),
     ],
     ids=["text", "bytes", "depth", "empty", "no name", "type", "size"],
 )

@@ -10,7 +10,7 @@ def test_a_budget_is_shown_and_raised(run: Run) -> None:
     shown = json.loads(run("costs", task_id, "--json").output)
     assert (shown["budget"], shown["left"], shown["runs"]) == (2.5, 2.5, [])
     assert "may spend $2.50 more" in run("costs", task_id).output
-    assert "may spend $10" in run("raise", task_id, "10").output
+    assert "budget $10" in run("raise", task_id, "10").output
     assert json.loads(run("costs", task_id, "--json").output)["budget"] == 10.0
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.cli.output import Styled, clean, print_json, table
+from detent.cli.output import Styled, clean, print_json, print_table
 from tests.cli.terminal import drawn_on
 
 HOSTILE = {
@@ -60,14 +60,14 @@ def test_json_is_ascii_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_pipe_gets_plain_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    table(("name", "why"), [("a", "one\nline"), (Styled("longer", "red"), "\x1b[31mtwo")])
+    print_table(("name", "why"), [("a", "one\nline"), (Styled("longer", "red"), "\x1b[31mtwo")])
     assert capsys.readouterr().out == "name    why\na       one line\nlonger  two\n"
 
 
 def test_a_terminal_gets_colour_and_no_markup_is_read() -> None:
     program = (
         "from detent.cli.output import *;"
-        "table(('name',), [(Styled('[bold]word', 'red'),), ('\\x1b[5mblink',)])"
+        "print_table(('name',), [(Styled('[bold]word', 'red'),), ('\\x1b[5mblink',)])"
     )
     shown = _on_a_terminal([sys.executable, "-c", program])
     assert "\x1b[31m[bold]word" in shown

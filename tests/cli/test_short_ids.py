@@ -47,8 +47,8 @@ def test_a_beginning_or_an_end_is_enough(run: Run, work: None, part: str, whole:
 def test_what_stands_for_several_is_refused_with_their_list(run: Run, work: None) -> None:
     by_part = {"two": ["alpha-two", "beta-two"], "alpha-": ["alpha-one", "alpha-two"]}
     for verb, part in (("show", "two"), ("accept", "alpha-"), ("events", "two"), ("cancel", "two")):
-        told = json.loads(run(verb, part, "--json", code=2).stderr)
-        assert (told["field"], told["allowed"]) == ("task_id", by_part[part])
+        error = json.loads(run(verb, part, "--json", code=2).stderr)
+        assert (error["field"], error["allowed"]) == ("task_id", by_part[part])
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_lists_are_filtered_by_a_short_id(run: Run, work: None) -> None:
 
 
 def test_what_nothing_has_is_unknown(run: Run, work: None) -> None:
-    told = json.loads(run("show", "gamma", "--json", code=3).stderr)
-    assert told["code"] == "unknown_task"
+    error = json.loads(run("show", "gamma", "--json", code=3).stderr)
+    assert error["code"] == "unknown_task"
 
 
 def test_many_candidates_are_cut_and_others_projects_stay_hidden(data: Path) -> None:

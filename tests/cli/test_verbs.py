@@ -60,7 +60,7 @@ def test_of_several_each_is_told_and_one_refusal_holds_nobody_back(run: Run, dat
 
 def test_several_as_json_are_one_document(run: Run, data: Path) -> None:
     first, second = submit(data, 2)
-    found = json.loads(run("cancel", first, second, "nobody", "--json", code=1).stdout)
+    found = json.loads(run("cancel", first, second, "unknown", "--json", code=1).stdout)
     assert [row["id"] for row in found["items"]] == [first, second]
     assert found["refused"][0]["code"] == "unknown_task"
 
@@ -94,7 +94,7 @@ def test_without_a_terminal_many_are_not_touched_unless_told(run: Run, data: Pat
 def test_with_yes_all_that_match_are_acted_on(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_selection, "PAGE", 2)
+    monkeypatch.setattr(task_selection, "PAGE_LIMIT", 2)
     submit(data, 5, tags=["old"])
     submit(data, 1)
     found = run("cancel", "--tag", "old", "--yes")
@@ -104,7 +104,7 @@ def test_with_yes_all_that_match_are_acted_on(
 
 def test_nothing_that_matches_is_no_error(run: Run, data: Path) -> None:
     submit(data)
-    assert run("retry", "--state", "failed").stdout == "No task matches.\n"
+    assert run("retry", "--state", "failed").stdout == "No task matches the filter.\n"
     empty = json.loads(run("retry", "--state", "failed", "--json").stdout)
     assert empty == {"items": [], "refused": []}
 
@@ -145,7 +145,7 @@ class _WithTerminal:
 
 @pytest.mark.parametrize("arguments", [["cancel"], ["cancel", "x", "--state", "queued"]])
 def test_exactly_one_way_of_naming(run: Run, arguments: list[str]) -> None:
-    assert "Name tasks by their ids" in run(*arguments, code=2).stderr
+    assert "Give task ids, or a filter" in run(*arguments, code=2).stderr
 
 
 def test_an_unknown_state_is_named_with_what_there_is(run: Run) -> None:
@@ -187,7 +187,7 @@ def test_a_task_is_created_and_set_by_hand(run: Run, data: Path) -> None:
     shown = json.loads(run("show", made, "--json").stdout)["task"]
     assert (shown["title"], shown["priority"], shown["tags"]) == ("Renamed", "P0", ["a"])
     assert run("tasks", "set", made, "done").stdout == f"{made}: done\n"
-    assert "Name a state" in run("tasks", "set", made, code=2).stderr
+    assert "Give a state" in run("tasks", "set", made, code=2).stderr
 
 
 def test_a_run_is_begun_and_ended_by_hand(run: Run, data: Path) -> None:
@@ -206,7 +206,7 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     assert "drained" in run("resources", "drain", "phone").stdout
     assert "healthy" in run("resources", "undrain", "phone").stdout
     assert run("resources", "delete", "phone").stdout == "phone: deleted\n"
-    assert run("workers", "drain", "nobody", code=3)
+    assert run("workers", "drain", "unknown", code=3)
     assert "every 900 s" in run("schedules", "put", "often", "runQA", "--every", "15m").stdout
     assert "paused" in run("schedules", "pause", "often").stdout
     assert "paused" not in run("schedules", "resume", "often").stdout
@@ -226,7 +226,7 @@ def test_resources_workers_schedules_tokens_and_projects_are_kept(run: Run, data
     [
         (("schedules", "put", "often", "runQA", "--cron", "nonsense"), "cron"),
         (("webhooks", "put", "w", "nowhere"), "url must be like https://example.org/hook"),
-        (("submit", "runQA", "--payload", "{"), "it is not JSON"),
+        (("submit", "runQA", "--payload", "{"), "The payload is not JSON"),
         (("submit", "runQA", "--payload", "@no-file"), "no-file cannot be read: No such file"),
     ],
 )
@@ -241,7 +241,7 @@ def test_what_is_wrong_is_said_in_words_of_its_own(
 @pytest.mark.parametrize("every", ["soon", "1w", "", "-5m"])
 def test_a_time_that_is_none_is_named(run: Run, every: str) -> None:
     refused = run("schedules", "put", "often", "runQA", "--every", every, code=2)
-    assert "write 90s, 15m, 2h, 1d" in refused.stderr
+    assert "Write 90s, 15m, 2h or 1d." in refused.stderr
 
 
 def test_lists_are_searched(run: Run, data: Path) -> None:
@@ -249,7 +249,7 @@ def test_lists_are_searched(run: Run, data: Path) -> None:
     submit(data, title="Send the invoices")
     found = json.loads(run("tasks", "--search", "CERT", "--json").stdout)["items"]
     assert [row["title"] for row in found] == ["Renew certificates"]
-    assert "There are no jobs here." in run("jobs", "--search", "nothing of that").stdout
+    assert "No jobs found." in run("jobs", "--search", "nothing of that").stdout
 
 
 # ---- the inbox -------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_a_failed_subtask_is_dismissed_in_the_inbox(
 ) -> None:
     parent, child = blocked_parent(data)
     listed = run("inbox", "--list").stdout
-    assert "its parent waits for it, and it was cancelled: dismiss" in listed
+    assert "it was cancelled, and its parent waits for it: dismiss" in listed
     shown = _at_a_terminal(monkeypatch, ["inbox"], "dismiss\nnot needed").stdout
     assert f"{child}: cancelled (dismissed)" in shown
     assert json.loads(run("why", parent, "--json").stdout)["state"] == "ready"
@@ -346,8 +346,10 @@ def test_a_job_alone_is_answered_in_the_inbox(
     with placed(data) as place:
         ids = [place.call("submit_job", intent="runQA", payload={"to": "x"})["id"] for _ in "ab"]
         for held in place.claim():
-            told = c.SuspendRun(held.grant, str(held.job.run_id), "ask", "question", detail=detail)
-            place.report(told)
+            suspend = c.SuspendRun(
+                held.grant, str(held.job.run_id), "ask", "question", detail=detail
+            )
+            place.report(suspend)
     listed = run("inbox", "--list").stdout
     assert listed.count("question: Which way? (left, right)") == 2
     assert ids[0] in listed
@@ -400,8 +402,8 @@ def test_a_bar_is_drawn_on_a_terminal_alone() -> None:
     import subprocess
 
     program = (
-        "from detent.cli.progress import bar\n"
-        "with bar(4950) as tell: tell('cancel', 100)\n"
+        "from detent.cli.progress import progress_bar\n"
+        "with progress_bar(4950) as update: update('cancel', 100)\n"
         "print(4950)"
     )
     ours, theirs = pty.openpty()

@@ -25,7 +25,7 @@ HOSTILE = "\x1b[31mred\u202e\n[bold]markup[/bold] " + "x" * 300
 
 
 class Enough(Exception):
-    """Ends a board that would go on for ever."""
+    """Ends a board that would run without end."""
 
 
 class Here:
@@ -48,15 +48,15 @@ def ready(place: Place, **fields: Any) -> str:
 
 def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
-        ready(place, title="Look at me")
+        ready(place, title="Review me")
         place.submit(title="Later")
-        seen = watch.look(Here(place), None)
-    assert [row["title"] for row in seen["tasks"]] == ["Look at me", "Later"]
+        seen = watch.take_snapshot(Here(place), None)
+    assert [row["title"] for row in seen["tasks"]] == ["Review me", "Later"]
     assert (seen["queue"], len(seen["waiting"])) == (1, 1)
 
 
 def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
-    told: list[str] = []
+    notified: list[str] = []
     shown: list[Any] = []
     with placed(tmp_path) as place:
         old = ready(place, title="Waited before")
@@ -79,10 +79,10 @@ def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
                 Here(place),
                 None,
                 shown.append,
-                lambda rows: told.extend(row["title"] for row in rows),
+                lambda rows: notified.extend(row["title"] for row in rows),
                 pause,
             )
-    assert told == ["New", "Waited before"]
+    assert notified == ["New", "Waited before"]
     assert len(shown) == 4
 
 
@@ -122,8 +122,8 @@ def test_everything_is_counted_and_only_of_the_project(tmp_path: Path) -> None:
                 place.complete(claimed)
         for _ in range(110):
             place.submit(project="ours")
-        seen = watch.look(Here(place), "ours")
-        everything = watch.look(Here(place), None)
+        seen = watch.take_snapshot(Here(place), "ours")
+        everything = watch.take_snapshot(Here(place), None)
     assert (seen["queue"], seen["active"], seen["people"]) == (110, 215, 105)
     assert (everything["queue"], everything["active"]) == (113, 218)
     assert len(seen["tasks"]) == 200
@@ -141,13 +141,13 @@ def test_the_board_fits_and_shows_data_as_data(tmp_path: Path, width: int) -> No
     with placed(tmp_path) as place:
         for _ in range(40):
             ready(place, title=HOSTILE)
-        seen = watch.look(Here(place), None)
+        seen = watch.take_snapshot(Here(place), None)
     written = io.StringIO()
     console = Console(file=written, width=width, height=24, color_system=None)
     console.print(watch.board(seen, width, 24))
     lines = written.getvalue().rstrip("\n").split("\n")
     assert len(lines) <= 24
-    assert max(map(output.width_of, lines)) <= width
+    assert max(map(output.display_width, lines)) <= width
     assert output.clean(written.getvalue()) == written.getvalue()
     assert "waiting for people 40" in lines[0]
     if width == 200:
@@ -164,7 +164,7 @@ def test_a_notice_brings_no_markup_and_no_options() -> None:
         "blocked_by": None,
         "actions": [{"action": each} for each in ("accept", "reject")],
     }
-    title, text = watch.notice(row)
+    title, text = watch.notification(row)
     assert title == "detent: --help waits for you"
     assert text.startswith("&lt;b&gt;bold&lt;/b&gt; &amp; more")
 
@@ -184,9 +184,9 @@ def test_the_bell_rings_and_the_desktop_is_told(
         "error_class": None,
         "actions": [{"action": each} for each in ("accept", "reject")],
     }
-    watch.tell([])
+    watch.notify_person([])
     assert capsys.readouterr().err == ""
-    watch.tell([{**row, "blocked_by": None}])
+    watch.notify_person([{**row, "blocked_by": None}])
     assert capsys.readouterr().err == "\a"
     said = (tmp_path / "said").read_text().splitlines()
     assert said == ["--app-name=detent", "--", "detent: runQA waits for you", "T", *said[4:]]

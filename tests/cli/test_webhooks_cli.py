@@ -27,7 +27,7 @@ def answer(*words: str) -> dict[str, Any]:
 
 
 def test_a_webhook_from_making_to_deleting() -> None:
-    assert "There are no webhooks" in run().output
+    assert "No webhooks." in run().output
     made = run("put", "chat", "https://example.org/hook", "--shape", "slack", "--people")
     assert "Key: whsec_" in made.output
     again = run("put", "chat", "https://example.org/other", "--people")
@@ -35,7 +35,7 @@ def test_a_webhook_from_making_to_deleting() -> None:
     listed = run().output
     assert "https://example.org/other" in listed
     assert "for people" in listed
-    assert "Nothing waits for chat" in run("deliveries", "chat").output
+    assert "chat has no pending deliveries" in run("deliveries", "chat").output
     assert str(answer("test", "chat")["id"]).count("-test-") == 1
     (waiting,) = answer("deliveries", "chat")["items"]
     assert waiting["state"] == "pending"
@@ -48,6 +48,6 @@ def test_a_webhook_from_making_to_deleting() -> None:
 
 def test_what_is_wrong_is_said() -> None:
     assert run("put", "chat", "gopher://x").exit_code == 2
-    missing = run("test", "nobody")
+    missing = run("test", "unknown")
     assert missing.exit_code == 3
     assert "unknown_webhook" in missing.output

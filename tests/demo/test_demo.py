@@ -1,4 +1,4 @@
-"""`detent demo` tells a true story, leaves nothing behind, and says so when it is not true."""
+"""`detent demo` succeeds, leaves nothing behind, and fails if an expectation is not met."""
 
 import json
 import os
@@ -14,14 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from detent.cli.main import INTERRUPTED, cli
-from detent.demo import story
-from detent.demo.expected_events import CLAIMS, Claim, Event, holds
-from detent.demo.processes import Stage
-from detent.demo.story import REVIEW_S, Manner, Story
+from detent.demo import demo_script
+from detent.demo.demo_script import REVIEW_WAIT_S, DemoOptions, DemoScript
+from detent.demo.expected_events import EXPECTATIONS, Event, Expectation, is_met
+from detent.demo.processes import DemoProcesses
 from detent.errors import Refused
 
 
-def test_the_whole_story_is_true_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_demo_meets_its_expectations_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "detent", "demo", "--terminal", "--quick", "--json"],
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -48,40 +48,40 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
     )
     assert demo.stdout is not None
     with demo, demo.stdout as said:
-        assert any("It listens on" in line for line in said)
-        os.killpg(demo.pid, signal.SIGINT)  # a terminal tells the whole group
-        assert "Stopped. What it started has ended, and nothing is left." in said.read()
+        assert any("The gateway listens on" in line for line in said)
+        os.killpg(demo.pid, signal.SIGINT)  # a terminal signals the whole process group
+        assert "Stopped. All processes of the demo have ended; its data is deleted." in said.read()
     assert demo.returncode == INTERRUPTED
     assert list(tmp_path.iterdir()) == []
     assert [each for each in psutil.process_iter() if str(tmp_path) in _cwd(each)] == []
 
 
-class Onlooker:
-    """A stage on which a person may accept, at a look of the demo's own choice."""
+class PersonAccepts:
+    """Processes in which a person accepts the task at a given query of the events."""
 
     directory = Path("demo")
 
     def __init__(self, accepts_at: float) -> None:
-        self.looks = 0
+        self.queries = 0
         self.accepts_at = accepts_at
         self.typed: list[str] = []
 
     def events(self, _: str) -> list[Event]:
-        self.looks += 1
-        accepted = self.looks >= self.accepts_at or self.typed
+        self.queries += 1
+        accepted = self.queries >= self.accepts_at or self.typed
         return [{"name": "task_accepted"}] if accepted else []
 
     def within(self, look: Callable[[], bool], seconds: float) -> bool:
-        assert seconds == REVIEW_S
+        assert seconds == REVIEW_WAIT_S
         return look()
 
     def detent(self, *arguments: str) -> str:
-        if self.looks >= self.accepts_at - 1:
+        if self.queries >= self.accepts_at - 1:
             raise Refused("It was accepted a moment ago.")
         self.typed.append(arguments[0])
         return ""
 
-    until = Stage.until
+    until = DemoProcesses.until
     processes: ClassVar[dict[str, Any]] = {}
 
 
@@ -91,14 +91,18 @@ class Onlooker:
 def test_a_person_may_accept_before_the_demo_does(
     monkeypatch: pytest.MonkeyPatch, accepts_at: int, typed: list[str], thanked: bool
 ) -> None:
-    monkeypatch.setattr(story, "PAUSE_S", 0)
+    monkeypatch.setattr(demo_script, "PAUSE_S", 0)
     said: list[str] = []
-    stage = Onlooker(accepts_at)
-    told = Story(cast(Stage, stage), Manner(said.append, open_page=said.append))
-    told.tasks["fix"] = "t"
-    told._person("Accept it", "accept", "t", event="task_accepted", patience_s=REVIEW_S)
-    assert stage.typed == typed
-    assert ("You did. Thank you." in said) is thanked
+    processes = PersonAccepts(accepts_at)
+    script = DemoScript(
+        cast(DemoProcesses, processes), DemoOptions(said.append, open_browser=said.append)
+    )
+    script.tasks["fix"] = "t"
+    script._act_as_person(
+        "Accept the work", "accept", "t", event="task_accepted", wait_s=REVIEW_WAIT_S
+    )
+    assert processes.typed == typed
+    assert ("You did it. Thank you." in said) is thanked
 
 
 def _cwd(process: psutil.Process) -> str:
@@ -108,8 +112,8 @@ def _cwd(process: psutil.Process) -> str:
         return ""
 
 
-def _proof(claim: Claim) -> list[Event]:
-    """A log that proves a claim, made by asking each of its matches."""
+def _matching_log(expectation: Expectation) -> list[Event]:
+    """A log that meets an expectation: one event for each of its matches."""
     reasons = ("question", "budget", "worker_lost", None)
     known = (
         "task_blocked",
@@ -130,27 +134,27 @@ def _proof(claim: Claim) -> list[Event]:
         for name in known
         for reason in reasons
     ]
-    found = [next(each for each in every if match(each)) for match in claim.proof]
+    found = [next(each for each in every if match(each)) for match in expectation.proof]
     return [{**each, "subject": str(number)} for number, each in enumerate(found)]
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
-def test_a_claim_needs_each_of_its_events_in_order(claim: Claim) -> None:
-    proof = _proof(claim)
-    assert holds(claim, proof)
-    for number in range(len(proof)):
-        assert not holds(claim, proof[:number] + proof[number + 1 :])
-    assert not holds(claim, proof[::-1])
+@pytest.mark.parametrize("expectation", EXPECTATIONS, ids=lambda expectation: expectation.name)
+def test_an_expectation_needs_each_of_its_events_in_order(expectation: Expectation) -> None:
+    log = _matching_log(expectation)
+    assert is_met(expectation, log)
+    for number in range(len(log)):
+        assert not is_met(expectation, log[:number] + log[number + 1 :])
+    assert not is_met(expectation, log[::-1])
 
 
-def test_a_part_that_was_recorded_twice_refutes_the_kill() -> None:
-    kill = next(claim for claim in CLAIMS if claim.name == "kill")
-    proof = _proof(kill)
-    assert not holds(kill, [*proof, proof[0]])
+def test_a_part_that_was_recorded_twice_fails_the_kill() -> None:
+    kill = next(expectation for expectation in EXPECTATIONS if expectation.name == "kill")
+    log = _matching_log(kill)
+    assert not is_met(kill, [*log, log[0]])
 
 
-def test_a_claim_that_is_not_so_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Story, "tell", lambda _: {"question": True, "kill": False})
+def test_an_expectation_that_is_not_met_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DemoScript, "run", lambda _: {"question": True, "kill": False})
     assert CliRunner().invoke(cli, ["demo", "--terminal"]).exit_code == 1
-    monkeypatch.setattr(Story, "tell", lambda _: {"question": True, "kill": True})
+    monkeypatch.setattr(DemoScript, "run", lambda _: {"question": True, "kill": True})
     assert CliRunner().invoke(cli, ["demo", "--terminal"]).exit_code == 0

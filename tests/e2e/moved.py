@@ -1,4 +1,4 @@
-"""An installation whose clock a test sets, so that nobody has to wait for what comes by time."""
+"""An installation whose clock a test sets, so that no test waits for a timer."""
 
 import sys
 from pathlib import Path

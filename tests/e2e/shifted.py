@@ -2,7 +2,7 @@
 
 The clock that is moved is the one that judges everything: the host's for SQLite, and for PostgreSQL
 the server's, to whose answer the distance is added in the process that asked. The server itself
-cannot be told another time.
+cannot use another time.
 """
 
 import os

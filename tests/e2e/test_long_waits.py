@@ -22,29 +22,29 @@ import detent
 app = detent.App()
 
 
-def mark(ledger: str, word: str) -> str:
-    with Path(ledger).open("a") as file:
+def mark(effects: str, word: str) -> str:
+    with Path(effects).open("a") as file:
         file.write(word + "\\n")
     return word
 
 
 @app.intent("patient")
-def patient(run: detent.Run, ledger: str) -> list[str]:
-    before = run.step("before", mark, ledger, "before")
+def patient(run: detent.Run, effects: str) -> list[str]:
+    before = run.step("before", mark, effects, "before")
     run.sleep(7 * 24 * 3600)
-    return [before, run.step("after", mark, ledger, "after")]
+    return [before, run.step("after", mark, effects, "after")]
 
 
 @app.intent("asking")
-def asking(run: detent.Run, ledger: str) -> list[str]:
-    before = run.step("before", mark, ledger, "before")
+def asking(run: detent.Run, effects: str) -> list[str]:
+    before = run.step("before", mark, effects, "before")
     said = run.ask("Ship it?", ["yes", "no"])
-    return [before, said, run.step("after", mark, ledger, "after")]
+    return [before, said, run.step("after", mark, effects, "after")]
 
 
 @app.intent("dial", capabilities_required=["phone"])
-def dial(run: detent.Run, ledger: str) -> str:
-    mark(ledger, run.resource)
+def dial(run: detent.Run, effects: str) -> str:
+    mark(effects, run.resource)
     if run.resource != "phone-3":
         raise detent.ResourceFailed(f"{run.resource} has no line")
     return "connected"
@@ -68,7 +68,7 @@ class Waiting(Moved):
         self.start("--app", "own:app")
 
     def submit(self, intent: str) -> str:
-        body = {"intent": intent, "payload": {"ledger": str(self.ledger(intent))}, "run": True}
+        body = {"intent": intent, "payload": {"effects": str(self.effects(intent))}, "run": True}
         return str(self.post("/api/tasks", body).json()["id"])
 
     def put(self, path: str, body: dict[str, Any]) -> None:
@@ -76,11 +76,11 @@ class Waiting(Moved):
         answer = httpx2.put(self.url + path, json=body, headers=headers, timeout=DEADLINE_S)
         assert answer.status_code == 200, answer.text
 
-    def ledger(self, intent: str) -> Path:
-        return self.home / f"{intent}.ledger"
+    def effects(self, intent: str) -> Path:
+        return self.home / f"{intent}.effects"
 
     def marks(self, intent: str) -> list[str]:
-        return self.ledger(intent).read_text().splitlines()
+        return self.effects(intent).read_text().splitlines()
 
     def result(self, task_id: str) -> Any:
         job = self.get(f"/api/jobs/{task_id}-j1")
@@ -88,7 +88,7 @@ class Waiting(Moved):
         return job["result"]
 
     def parked(self, task_id: str) -> None:
-        """Its job waits, and the keeper has looked at everything twice since."""
+        """Its job waits, and the keeper has run all checks twice since."""
 
         def look() -> bool:
             return bool(self.get(f"/api/jobs/{task_id}-j1")["state"] == "parked")

@@ -129,7 +129,7 @@ def test_bad_input_gets_a_clear_answer_and_stores_nothing(detent: Installation) 
     detent.start()
     for body, field in (
         ({**SEED_BODY, "intent": "danceQA"}, "intent"),
-        ({**SEED_BODY, "source": "nobody"}, "source"),
+        ({**SEED_BODY, "source": "unknown"}, "source"),
         ({**SEED_BODY, "priority": "P9"}, "priority"),
     ):
         answer = detent.post("/add", body)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def reader_of(name: str, home: Path, replaced: Mapping[str, str] | None = None) -> Reader:
-    """Somebody who has copied the example."""
+    """A user who has copied the example."""
     reader = Reader(home, replaced)
     shutil.copytree(EXAMPLES / name, reader.place, dirs_exist_ok=True)
     return reader
@@ -32,7 +32,7 @@ def test_nightly_qa_is_reported_to_notion(home: Path, tmp_path: Path) -> None:
     token = tmp_path / "notion-token"
     token.write_text(notion.token)
     with serving(notion) as url, reader_of("nightly-qa", home) as reader:
-        # The keeper is not told of Notion: the page's own command is what brings it there.
+        # The keeper is not configured for Notion: the page's own command copies the data.
         notes = {"TOKEN": f"file:{token}", "PARENT": notion.parent, "URL": url}
         settings = "".join(f"export DETENT_NOTION_{key}={value}\n" for key, value in notes.items())
         reader.replaced["detent notion sync"] = f"{settings}detent notion sync"

@@ -95,7 +95,7 @@ def test_it_can_be_done_once_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert done.exit_code == 0, done.output
         assert '"created": 1' in done.stdout
         again = CliRunner().invoke(cli, ["notion", "sync", "--once"])
-        assert "0 pages made, 0 changed" in again.output
+        assert "0 pages created, 0 updated" in again.output
     assert len(server.rows("detent tasks")) == 1
 
 

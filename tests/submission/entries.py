@@ -188,7 +188,7 @@ class Cli:
     def __init__(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         self.data = scene.data
         self.shown: list[DetentError] = []
-        monkeypatch.setattr(output, "complain", self.shown.append)
+        monkeypatch.setattr(output, "print_error", self.shown.append)
 
     def lacks(self, request: Fields) -> str:
         if "intent" not in request:

@@ -82,8 +82,8 @@ def fault_injection(
         for each in ("sqlite", "postgres") if store == "both" else (store,):
             order = tortures.Order(seed, minutes, each, named, size, keep, steps)
             for part in parts or PARTS:
-                output.note(f"== {part} on {each}")
-                results.append(tortures.run(part, order, nursery, output.note))
+                output.print_note(f"== {part} on {each}")
+                results.append(tortures.run(part, order, nursery, output.print_note))
                 _tell(results[-1])
     if as_json:
         output.print_json({"results": [asdict(each) for each in results]})
@@ -102,13 +102,13 @@ def _require_postgres() -> None:
 def _tell(result: "Result") -> None:
     """What a person wants to know of a part that is over."""
     verdict = "FAILED" if result.problems else "well"
-    output.note(f"{verdict} after {result.seconds:.0f} s: {result.seen}")
+    output.print_note(f"{verdict} after {result.seconds:.0f} s: {result.seen}")
     for problem in result.problems[:20]:
-        output.note(f"  {problem}")
+        output.print_note(f"  {problem}")
     if result.bundle:
-        output.note(f"  see {result.bundle}")
+        output.print_note(f"  see {result.bundle}")
     if result.problems:
-        output.note(f"  replay: {result.replay}")
+        output.print_note(f"  replay: {result.replay}")
 
 
 if __name__ == "__main__":

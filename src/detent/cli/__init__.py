@@ -1,1 +1,1 @@
-"""The command line: one module for each noun, `--json` everywhere, imported when used."""
+"""The command line: one module per noun, imported when it is used; every command has `--json`."""

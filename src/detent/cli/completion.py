@@ -1,4 +1,4 @@
-"""`detent completion`: what a shell needs to complete commands and options."""
+"""`detent completion`: scripts that complete commands and options in a shell."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -19,13 +19,13 @@ HINTS = {
 def completion(ctx: click.Context, shell: str, as_json: bool) -> None:
     """Print a completion script for bash, zsh or fish.
 
-    To have it always: `eval "$(detent completion bash)"` in the shell's start-up file.
+    To install it, add `eval "$(detent completion bash)"` to the start-up file of the shell.
     """
     found = get_completion_class(shell)
     assert found is not None, "the choices above are those that click knows"
     root = ctx.find_root().command
     script = found(root, {}, "detent", "_DETENT_COMPLETE").source()
-    if shell == "fish":  # a description may have commas: only the first one divides
+    if shell == "fish":  # a description may contain commas: split at the first one only
         script = script.replace('string split ","', 'string split --max 1 ","')
     if as_json:
         output.print_json({"shell": shell, "script": script, "install": HINTS[shell]})

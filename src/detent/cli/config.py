@@ -1,4 +1,4 @@
-"""`detent config`: each setting, its value, and where that came from."""
+"""`detent config`: each setting, its value, and the source of the value."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from detent.cli import output
 from detent.settings import Loaded, load, name
 
 HIDDEN = "(hidden)"
-#: Names whose values nobody should read over a shoulder.
+#: Names of settings whose values are secret.
 _SECRET = re.compile(r"token|secret|password|passwd|api_?key|credential", re.IGNORECASE)
 _IN_URL = re.compile(r"(?<=://)([^/@:]*):[^/@]*(?=@)")
 
@@ -23,7 +23,7 @@ def config() -> None:
 @config.command()
 @output.json_option
 def show(as_json: bool) -> None:
-    """Show each setting, its value, and where it came from; secrets are hidden."""
+    """Show each setting, its value, and where the value comes from; secrets are hidden."""
     loaded = load()
     rows = [*_settings(loaded), *_tables(loaded)]
     if as_json:
@@ -32,8 +32,8 @@ def show(as_json: bool) -> None:
             {"file": None if loaded.file is None else str(loaded.file), "settings": settings}
         )
         return
-    output.note(f"File: {loaded.file or 'none'}")
-    output.table(
+    output.print_note(f"File: {loaded.file or 'none'}")
+    output.print_table(
         ("SETTING", "VALUE", "FROM"), [(each, _text(value), origin) for each, value, origin in rows]
     )
 
@@ -45,7 +45,7 @@ def _settings(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
 
 
 def _tables(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
-    """The rest of the file: intents, agents and whatever else it configures."""
+    """The other tables of the file, such as intents and agents."""
     for dotted, value in _flat("", loaded.tables):
         yield dotted, _safe(dotted, value), str(loaded.file)
 
@@ -59,7 +59,7 @@ def _flat(prefix: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _safe(named: str, value: Any) -> Any:
-    """The value, without what only its owner should know."""
+    """The value, with secrets hidden."""
     if value and _SECRET.search(named.rpartition(".")[2]):
         return HIDDEN
     return _IN_URL.sub(rf"\1:{HIDDEN}", value) if isinstance(value, str) else value

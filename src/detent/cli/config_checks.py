@@ -1,6 +1,6 @@
-"""What the doctor finds in the configuration: mistakes in it, and what it names and is not there.
+"""Checks of `detent doctor` on the configuration: mistakes, and missing programs and packages.
 
-Looks only: files and programs are looked for, none is opened or started.
+The checks do not change anything and do not start any program.
 """
 
 import os
@@ -21,24 +21,24 @@ from detent.worker import sandbox
 from detent.worker.app import App
 from detent.worker.runners.agent.agent_config import agent_from
 
-#: Sections whose variables nobody else uses; `DETENT_RUN_ID` and its like are a run's own.
+#: Sections whose environment variables are settings; `DETENT_RUN_…` variables belong to a run.
 OWN_SECTIONS = {name(each.name).split(".")[0] for each in fields(Settings)} - {"run"}
 
 
-def configured() -> tuple[Loaded | None, list[Finding]]:
-    """The settings, if they can be read, and what is to be said about them."""
+def check_configuration() -> tuple[Loaded | None, list[Finding]]:
+    """Load the settings and check them; the settings are None if they are invalid."""
     try:
         loaded = load()
         checks: tuple[Callable[[], object], ...] = (
             lambda: check(loaded.settings),
-            lambda: App.from_config(_unstarted(loaded), agents_from(loaded.tables)),
+            lambda: App.from_config(_without_apps(loaded), agents_from(loaded.tables)),
             lambda: limits_from(loaded.tables),
         )
         for each in checks:
             each()
     except Misconfigured as error:
         return None, [Finding("configuration", False, error.message, error.hint)]
-    where = loaded.file or "no detent.toml here or in a directory above: defaults"
+    where = loaded.file or "no detent.toml in this directory or above it; the defaults apply"
     return loaded, [
         Finding("configuration", True, str(where)),
         *variables(os.environ),
@@ -48,24 +48,29 @@ def configured() -> tuple[Loaded | None, list[Finding]]:
     ]
 
 
-def _unstarted(loaded: Loaded) -> dict[str, Mapping[str, Any]]:
-    """The intents, without those whose code would have to be imported."""
+def _without_apps(loaded: Loaded) -> dict[str, Mapping[str, Any]]:
+    """The intents, except those whose Python code would have to be imported."""
     rows = intents_from(loaded.tables)
     return {intent: row for intent, row in rows.items() if "app" not in row}
 
 
 def variables(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """A misspelt variable is ignored by everything else, and its author never hears of it."""
+    """Report DETENT_ variables that are no settings; they are misspelt and have no effect."""
     known = {f"DETENT_{each.name.upper()}" for each in fields(Settings)}
     for variable in sorted(environment.keys() - known):
         section = variable.removeprefix("DETENT_").split("_")[0].lower()
         if variable.startswith("DETENT_") and section in OWN_SECTIONS:
-            what = f"{variable} is set, and there is no such setting"
-            yield Finding("variables", False, what, "Look for its name in: detent config show")
+            what = f"the environment variable {variable} is set, but no setting has this name"
+            yield Finding(
+                "variables",
+                False,
+                what,
+                "Correct its name, or unset it. All settings: detent config show",
+            )
 
 
 def programs(loaded: Loaded) -> Iterator[Finding]:
-    """Programs that intents of the file start; the starter's agents are there to be chosen from."""
+    """Check that the programs of the configured intents, and of the sandbox, are installed."""
     wanted: dict[str, list[str]] = defaultdict(list)
     agents = agents_from(loaded.tables)
     for intent, row in intents_from(loaded.tables).items() if "intents" in loaded.tables else ():
@@ -73,7 +78,7 @@ def programs(loaded: Loaded) -> Iterator[Finding]:
             wanted[program].append(intent)
     for program, intents in sorted(wanted.items()):
         found = shutil.which(program)
-        what = f"{program} is at {found}" if found else f"{program} is not found on PATH"
+        what = f"{program} is at {found}" if found else f"{program} was not found on PATH"
         remedy = f"Install it, or change {', '.join(f'[intents.{each}]' for each in intents)}."
         yield Finding("programs", found is not None, what, remedy)
     try:
@@ -83,7 +88,7 @@ def programs(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _started(row: Mapping[str, Any], agents: Mapping[str, Any]) -> Iterator[str]:
-    """What an intent starts, as far as its first word is no placeholder."""
+    """The programs that an intent starts, unless the program is a placeholder."""
     argv = agent_from(row["agent"], agents).argv if "agent" in row else row.get("command", ())
     if argv and isinstance(argv[0], str) and "{" not in argv[0]:
         yield argv[0]
@@ -92,14 +97,14 @@ def _started(row: Mapping[str, Any], agents: Mapping[str, Any]) -> Iterator[str]
 
 
 def extras(settings: Settings) -> Iterator[Finding]:
-    """Packages that a setting asks for. The store's own driver is missed when it is opened."""
+    """Check the optional packages that settings need; opening the store checks its driver."""
     if settings.traces_enabled and find_spec("opentelemetry") is None:
-        what = "traces.enabled is true, and OpenTelemetry is not installed"
-        yield Finding("extras", False, what, "pip install 'detent[otel]'")
+        what = "traces.enabled is true, but OpenTelemetry is not installed"
+        yield Finding("extras", False, what, "Install it: pip install 'detent[otel]'")
 
 
 def reachable(settings: Settings) -> Iterator[Finding]:
-    """A gateway that others may reach answers only to the names that it was given."""
+    """Check that a public gateway has host names; it refuses requests for other names."""
     if settings.gateway_public and not settings.gateway_hosts:
-        what = "gateway.public is true, and gateway.hosts names no host that others would ask for"
+        what = "gateway.public is true, but gateway.hosts is empty, so requests by name are refused"
         yield Finding("hosts", False, what, 'Set gateway.hosts, like ["detent.example.com"].')

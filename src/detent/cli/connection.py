@@ -1,4 +1,4 @@
-"""How a command reaches detent: through the gateway of the data directory, else directly."""
+"""Connect a command to detent: through the gateway of the data directory, else to the store."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
-from detent.cli.gateway_client import Gateway, announced, read_token
+from detent.cli.gateway_client import Gateway, live_gateway, read_token
 from detent.cli.short_ids import ShortIds
 from detent.settings import Loaded, load
 
 
 class Connection(Protocol):
-    """Ask for an operation by name."""
+    """Calls operations by name."""
 
     def call(self, operation: str, /, **arguments: Any) -> Any: ...
 
 
 class Direct(ShortIds):
-    """The operations on the store itself, for the person at the machine."""
+    """Calls operations on the store itself, with the rights of the owner."""
 
     def __init__(self, core: Any) -> None:
         self.core = core
@@ -32,13 +32,13 @@ class Direct(ShortIds):
 
 @contextmanager
 def connect(loaded: Loaded | None = None) -> Iterator[Connection]:
-    """The live gateway of this data directory if there is one, else its store.
+    """Connect to the running gateway of this data directory, or to its store if there is none.
 
-    Who names a store gets that store: a gateway that serves another one is passed by.
+    If the settings name a store, a gateway that serves another store is not used.
     """
     loaded = loaded or load()
     named = loaded.settings.store_url
-    server = announced(loaded.settings.data_dir)
+    server = live_gateway(loaded.settings.data_dir)
     if server is not None and (not named or server.store == crc32(named.encode())):
         yield Gateway(server, read_token(loaded.settings.data_dir))
         return
@@ -49,6 +49,6 @@ def connect(loaded: Loaded | None = None) -> Iterator[Connection]:
 
 
 def live_server(data_dir: Path) -> str | None:
-    """The address of the gateway that serves this data directory, if it is alive."""
-    server = announced(data_dir)
+    """The URL of the gateway that serves this data directory, if it is running."""
+    server = live_gateway(data_dir)
     return None if server is None else server.url

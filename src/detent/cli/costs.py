@@ -1,4 +1,4 @@
-"""Commands about money: `costs` shows what a task has cost, `raise` lets it spend more."""
+"""`detent costs` shows the cost of a task; `detent raise` sets its budget."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,24 +17,28 @@ RUNS = ("ID", "STATE", "COST", "TOKENS IN", "TOKENS OUT")
 @click.argument("task_id", metavar="TASK")
 @output.json_option
 def costs(task_id: str, as_json: bool) -> None:
-    """Show what a task has cost, run by run and with its subtasks."""
+    """Show the cost of a task by run and by subtask."""
     with connect() as detent:
         found = detent.call("task_costs", task_id=task_id)
     if as_json:
         output.print_json(found)
         return
-    output.say(_summary(found))
-    output.table(TASKS, [_task(row) for row in found["tasks"]])
+    output.print_text(_summary(found))
+    output.print_table(TASKS, [_task(row) for row in found["tasks"]])
     if found["runs"]:
-        output.say("\nRuns")
-        output.table(RUNS, [_run(row) for row in found["runs"]])
+        output.print_text("\nRuns")
+        output.print_table(RUNS, [_run(row) for row in found["runs"]])
 
 
 def _summary(found: Mapping[str, Any]) -> str:
     spent = f"{found['id']} has cost {_dollars(found['tree']['cost'])} with its subtasks"
     if found["left"] is None:
         return f"{spent}. It has no budget."
-    warning = " Most of its budget is spent." if found["warned"] else ""
+    warning = (
+        f" Most of its budget is spent. To raise it: detent raise {found['id']} DOLLARS"
+        if found["warned"]
+        else ""
+    )
     return f"{spent} and may spend {_dollars(found['left'])} more.{warning}"
 
 
@@ -50,7 +54,7 @@ def _run(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _dollars(amount: float) -> str:
-    """Two decimals, more only where they matter."""
+    """An amount with two decimals, or more if they are not zero."""
     whole, _, decimals = f"{amount:.6f}".partition(".")
     return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
 
@@ -60,10 +64,10 @@ def _dollars(amount: float) -> str:
 @click.argument("budget", metavar="DOLLARS")
 @output.json_option
 def raise_budget(task_id: str, budget: str, as_json: bool) -> None:
-    """Set a task's budget, in dollars; what only the old one held up goes on."""
+    """Set a task's budget in dollars; work that waited for budget continues."""
     with connect() as detent:
         moved = detent.call("edit_task", task_id=task_id, max_budget_usd=value_from(budget))
     if as_json:
         output.print_json(moved)
     else:
-        output.say(f"{moved['id']}: {moved['state']}, may spend ${budget}")
+        output.print_text(f"{moved['id']}: {moved['state']}, budget ${budget}")

@@ -1,4 +1,4 @@
-"""`detent dashboard`: a link that signs a browser in, once."""
+"""`detent dashboard`: open the dashboard with a one-time login link."""
 
 import os
 import sys
@@ -12,35 +12,41 @@ from detent.errors import Refused
 from detent.settings import load
 
 
-def link_to(url: str, connection: Connection) -> str:
-    """The page with a fresh code in the fragment, which browsers keep to themselves."""
+def login_link(url: str, connection: Connection) -> str:
+    """A dashboard URL with a new login code in its fragment, which browsers do not send."""
     code: str = connection.call("create_login_code")["code"]
     return f"{url}/#code={code}"
 
 
 @click.command()
-@click.option("--open/--no-open", "opens", default=True, help="Open it in the browser as well.")
+@click.option(
+    "--open/--no-open",
+    "open_it",
+    default=True,
+    help="Open the link in a browser, or only print it.",
+)
 @output.json_option
-def dashboard(opens: bool, as_json: bool) -> None:
-    """Open the dashboard by a link that signs in once, within a minute."""
+def dashboard(open_it: bool, as_json: bool) -> None:
+    """Open the dashboard with a login link that works once, within a minute."""
     loaded = load()
     url = live_server(loaded.settings.data_dir)
     if url is None:
         raise Refused(
-            "No gateway serves this data directory.", hint="Start one: `detent up`. Then ask again."
+            f"No gateway serves the data directory {loaded.settings.data_dir}.",
+            hint="Start one with `detent up`, then repeat the command.",
         )
     with connect(loaded) as connection:
-        link = link_to(url, connection)
+        link = login_link(url, connection)
     if as_json:
         output.print_json({"url": link})
         return
-    output.say(f"{link}\nIt works once, within a minute.")
-    if opens:
-        open_page(link)
+    output.print_text(f"{link}\nThe link works once, within a minute.")
+    if open_it:
+        open_browser(link)
 
 
-def open_page(link: str) -> None:
-    """In a browser with windows, if somebody looks: one for terminals would cover what is said."""
+def open_browser(link: str) -> None:
+    """Open a link in a graphical browser, if there is one and stdout is a terminal."""
     windows = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if windows and sys.stdout.isatty():
         webbrowser.open(link)

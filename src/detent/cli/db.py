@@ -1,4 +1,4 @@
-"""`detent db`: the database as a whole: its schema, copies of it, another place, less of it."""
+"""`detent db`: the schema of the database, backup, restore, move, trim, and its clock."""
 
 import sys
 import time
@@ -26,7 +26,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 
 @click.group(cls=output.Group)
 def db() -> None:
-    """Look after the database: schema, backup, restore, move, trim."""
+    """Manage the database: schema, backup, restore, move, trim, clock."""
 
 
 # ---- the schema --------------------------------------------------------------------------------
@@ -35,32 +35,35 @@ def db() -> None:
 @db.command()
 @output.json_option
 def init(as_json: bool) -> None:
-    """Make the database, or bring it to the present schema."""
-    _bring_up("Made", as_json)
+    """Create the database, or upgrade it to the current schema."""
+    _migrate("Created", as_json)
 
 
 @db.command()
 @output.json_option
 def upgrade(as_json: bool) -> None:
-    """Bring the database to the present schema. Every start does so too."""
-    _bring_up("Upgraded", as_json)
+    """Upgrade the database to the current schema. Every start does this too."""
+    _migrate("Upgraded", as_json)
 
 
-def _bring_up(done: str, as_json: bool) -> None:
+def _migrate(done: str, as_json: bool) -> None:
     before = _schema(load().settings)
     names = [f"{each.number:04}_{each.name}" for each in before.waiting]
     if names:
         _open(load().settings).close()
         said = f"{done} {before.where}: {', '.join(names)}."
     else:
-        said = f"{before.where} has the present schema, {len(before.applied)}."
-    output.answer({"where": before.where, "applied": names}, said, as_json)
+        said = f"{before.where} has the current schema, {len(before.applied)}."
+    output.print_result({"where": before.where, "applied": names}, said, as_json)
 
 
 @db.command()
 @output.json_option
 def status(as_json: bool) -> None:
-    """Say where the database is, which schema it has and how much it holds."""
+    """Show the location of the database, its schema and how much it contains.
+
+    The exit code is 1 if migrations are missing.
+    """
     settings = load().settings
     schema = _schema(settings)
     found: dict[str, Any] = {
@@ -74,7 +77,7 @@ def status(as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     else:
-        output.table(("WHAT", "VALUE"), [(name, str(value)) for name, value in found.items()])
+        output.print_table(("WHAT", "VALUE"), [(name, str(value)) for name, value in found.items()])
     sys.exit(1 if schema.waiting else 0)
 
 
@@ -98,10 +101,15 @@ def _contents(settings: Settings) -> dict[str, Any]:
 
 
 @db.command()
-@click.option("--all", "everything", is_flag=True, help="The whole schema, not what is missing.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Print the whole schema instead of the missing migrations.",
+)
 @output.json_option
 def sql(everything: bool, as_json: bool) -> None:
-    """Print the statements that the schema still needs, for whoever applies them by hand."""
+    """Print the SQL of the missing migrations, to apply it manually."""
     schema = _schema(load().settings)
     wanted = _known(schema) if everything else schema.waiting
     statements = [
@@ -137,51 +145,53 @@ def _now(schema: "SchemaStatus") -> str:
     return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 
 
-# ---- copies ------------------------------------------------------------------------------------
+# ---- backup and restore ------------------------------------------------------------------------
 
 
 @db.command()
 @click.argument("file", type=_file)
-@click.option("--with-blobs", is_flag=True, help="Copy evidence too, into FILE.blobs beside it.")
+@click.option("--with-blobs", is_flag=True, help="Copy evidence too, to FILE.blobs.")
 @output.json_option
 def backup(file: Path, with_blobs: bool, as_json: bool) -> None:
-    """Copy the database into FILE while it is in use.
+    """Copy the database to FILE while it is in use.
 
-    FILE holds the database as it was at one moment. Evidence comes along with --with-blobs. The
-    token, and what runs have left in the data directory, their output too, are not in it.
+    FILE contains the database as it was at one moment. --with-blobs copies evidence too. The backup
+    does not contain the token, or the output and other files of runs in the data directory.
     """
-    from detent.cli.progress import bar
+    from detent.cli.progress import progress_bar
     from detent.store.sqlite.backup import back_up
     from detent.transfer.blob_copy import copy_blobs, count_blobs
 
     schema = _sqlite_only(load().settings, "pg_dump")
     ours, theirs = _blobs_of(_file_of(schema)), _blobs_beside(file)
     if with_blobs and count_blobs(theirs):
-        raise Refused(f"{theirs.directory} is there already.", hint="Give another name.")
-    with bar() as tell:
-        back_up(_file_of(schema), file.absolute(), tell)
-        copied = copy_blobs(ours, theirs, tell) if with_blobs else 0
+        raise Refused(
+            f"{theirs.directory} exists already.", hint="Give another file name for the backup."
+        )
+    with progress_bar() as update:
+        back_up(_file_of(schema), file.absolute(), update)
+        copied = copy_blobs(ours, theirs, update) if with_blobs else 0
     left = 0 if with_blobs else count_blobs(ours)
-    said = f"Copied {schema.where} into {file}."
+    said = f"Copied {schema.where} to {file}."
     if copied:
-        said += f"\nCopied {copied} files of evidence into {theirs.directory}: keep them together."
+        said += f"\nCopied {copied} evidence files to {theirs.directory}: keep both together."
     if left:
-        said += f"\nNot in it: {left} files of evidence. --with-blobs copies them too."
+        said += f"\nNot copied: {left} evidence files. To copy them, use --with-blobs."
     facts = {"from": schema.where, "file": str(file), "blobs": copied, "blobs_left": left}
-    output.answer(facts, said, as_json)
+    output.print_result(facts, said, as_json)
 
 
 @db.command()
 @click.argument("file", type=_file)
 @output.json_option
 def restore(file: Path, as_json: bool) -> None:
-    """Put the backup FILE in the place of the database, and verify it.
+    """Replace the database with the backup FILE, and verify it.
 
-    Evidence in FILE.blobs is put back as well. What was written after the backup is gone from the
-    log: whoever follows it starts anew. The old database stays beside the new one.
+    Evidence in FILE.blobs is restored too. Events after the backup are no longer in the log, so
+    clients that follow the log must start again. The old database is kept beside the new one.
     """
-    from detent.cli.progress import bar
-    from detent.store.sqlite.backup import restore as put_back
+    from detent.cli.progress import progress_bar
+    from detent.store.sqlite.backup import restore as restore_file
     from detent.store.store_url import is_postgres, sqlite_path
     from detent.transfer.blob_copy import copy_blobs
 
@@ -189,26 +199,28 @@ def restore(file: Path, as_json: bool) -> None:
     if is_postgres(settings.url):
         _sqlite_only(settings, "pg_restore")
     if not file.exists():
-        raise Refused(f"There is no file {file}.", hint="Give a file that `detent db backup` made.")
-    _require_quiet(settings)
+        raise Refused(
+            f"The file {file} does not exist.", hint="Give a file that `detent db backup` wrote."
+        )
+    _require_stopped(settings)
     path = sqlite_path(settings.url)
-    with bar() as tell:
-        aside = put_back(path, file)
-        copied = copy_blobs(_blobs_beside(file), _blobs_of(path), tell)
-    tell_so = output.note if as_json else output.say
+    with progress_bar() as update:
+        aside = restore_file(path, file)
+        copied = copy_blobs(_blobs_beside(file), _blobs_of(path), update)
+    print_line = output.print_note if as_json else output.print_text
     if aside is not None:
-        tell_so(f"The database that was there is now {aside}.")
-    tell_so(f"Restored {file}{f' and {copied} files of evidence' if copied else ''}.")
+        print_line(f"The previous database is now {aside}.")
+    print_line(f"Restored {file}{f' and {copied} evidence files' if copied else ''}.")
     _verify(settings, as_json)
 
 
 def _blobs_of(path: Path) -> "DirectoryBlobs":
-    """The evidence that belongs to a database."""
+    """The evidence of a database."""
     return _blobs(path.parent / "blobs")
 
 
 def _blobs_beside(file: Path) -> "DirectoryBlobs":
-    """The evidence that belongs to a backup."""
+    """The evidence of a backup."""
     return _blobs(file.absolute().with_name(f"{file.name}.blobs"))
 
 
@@ -218,16 +230,19 @@ def _blobs(directory: Path) -> "DirectoryBlobs":
     return DirectoryBlobs(directory, lambda: time.time_ns() // 1_000)
 
 
-def _require_quiet(settings: Settings) -> None:
-    """A database that cannot be opened, which is why one restores, has no workers to ask for."""
-    from detent.cli.processes_using_data import require_quiet
+def _require_stopped(settings: Settings) -> None:
+    """Require that no process uses the data.
+
+    If the database cannot be opened, only the gateway is checked.
+    """
+    from detent.cli.processes_using_data import require_stopped
 
     try:
         store = _open(settings) if _schema(settings).exists else None
     except DetentError:
         store = None
     try:
-        require_quiet(settings, store)
+        require_stopped(settings, store)
     finally:
         if store is not None:
             store.close()
@@ -250,29 +265,32 @@ def _verify(settings: Settings, as_json: bool) -> None:
 @click.argument("url")
 @output.json_option
 def move(url: str, as_json: bool) -> None:
-    """Copy everything from SQLite into the empty PostgreSQL database at URL, and compare.
+    """Copy the SQLite database to the empty PostgreSQL database at URL, and compare them.
 
-    Evidence and output of runs come along. The old database stays as it is, and so do the token
-    and the files that runs have left in the data directory.
+    The evidence and output of runs are copied too. The old database is not changed. The token and
+    other files of runs stay in the data directory.
     """
-    from detent.cli.processes_using_data import require_quiet
+    from detent.cli.processes_using_data import require_stopped
     from detent.operations.opener import open_core
     from detent.store.store_url import is_postgres
 
     loaded = load()
     schema = _sqlite_only(loaded.settings, "pg_dump and pg_restore")
     if not is_postgres(url):
-        raise Refused(f"{url} names no PostgreSQL.", hint="Give postgresql://user@host/database.")
+        raise Refused(f"{url} is no PostgreSQL URL.", hint="Give postgresql://user@host/database.")
     with open_core(loaded) as core:
-        require_quiet(loaded.settings, core.store)
+        require_stopped(loaded.settings, core.store)
         moved = _move(core, url)
     if as_json:
         output.print_json({"counts": moved.counts, "anchor": moved.anchor._asdict()})
         return
-    output.table(("TABLE", "ROWS"), [(name, str(count)) for name, count in moved.counts.items()])
-    output.say(
-        f"Copied {schema.where}. Chain: {moved.anchor.chain} at position {moved.anchor.position}, "
-        "the same on both sides.\nSet store.url to the new database and start detent again."
+    output.print_table(
+        ("TABLE", "ROWS"), [(name, str(count)) for name, count in moved.counts.items()]
+    )
+    output.print_text(
+        f"Copied {schema.where}. The hash chain is the same in both databases: "
+        f"{moved.anchor.chain} at position {moved.anchor.position}.\n"
+        "Set store.url to the new database and start detent again."
     )
 
 
@@ -281,26 +299,29 @@ def _move(core: "Core", url: str) -> "Moved":
     from detent.store.store_url import require_psycopg
 
     require_psycopg()
-    from detent.cli.progress import bar
+    from detent.cli.progress import progress_bar
     from detent.operations.run_output import read_bytes
     from detent.transfer.store_move import move
 
     store, data_dir = core.store, core.settings.data_dir
     assert isinstance(store, SqliteStore)
-    with bar() as tell:
+    with progress_bar() as update:
         return move(
             store,
             url,
             core.engine.lifetimes.lease_us,
             lambda *at: read_bytes(store, data_dir, *at),
-            tell,
+            update,
         )
 
 
 @db.command()
 @output.json_option
 def trim(as_json: bool) -> None:
-    """Remove the sealed beginning of the log, as far as all work in it was deleted."""
+    """Remove events from the beginning of the log, up to the first work that is not deleted.
+
+    Only events in the hash chain are removed.
+    """
     from detent.integrity import hash_chain
 
     store = _open(load().settings)
@@ -311,10 +332,10 @@ def trim(as_json: bool) -> None:
             upto = hash_chain.trimmed(view)
     finally:
         store.close()
-    said = "Nothing to remove: the log begins with work that was not deleted, or is short."
+    said = "Nothing to remove: the log is short, or begins with work that was not deleted."
     if count:
-        said = f"Removed {count} events: the log begins after position {upto}."
-    output.answer({"removed": count, "trimmed": upto}, said, as_json)
+        said = f"Removed {count} events. The log now begins after position {upto}."
+    output.print_result({"removed": count, "trimmed": upto}, said, as_json)
 
 
 @db.command()
@@ -323,10 +344,11 @@ def trim(as_json: bool) -> None:
 def clock(reset: bool, as_json: bool) -> None:
     """Show how far the store's time is ahead of its wall clock, or reset it.
 
-    The wall clock is this machine's for SQLite and the server's for PostgreSQL. The store's time
-    is ahead after a write with a fast clock. It may be reset while detent runs. The log is not
-    changed: events keep their times and their order. Retries and sleeps that were set meanwhile
-    stay due at the times they were given, so they come later by the offset.
+    The wall clock is that of this machine for SQLite and that of the server for PostgreSQL. The
+    store's time is ahead after a process with a fast clock has written. It can be reset while
+    detent runs. The log is not changed: events keep their times and their order. Retries and
+    sleeps that were set while the time was ahead keep their due times, so they are late by the
+    offset.
     """
     from detent import views
     from detent.operations import store_time
@@ -341,10 +363,10 @@ def clock(reset: bool, as_json: bool) -> None:
     if reset:
         said = f"Set back by {back / 1_000_000:.3f} s. {said}"
     facts = {"time": views.utc(now), "ahead_us": ahead, "set_back_us": back}
-    output.answer(facts, said, as_json)
+    output.print_result(facts, said, as_json)
 
 
-# ---- reaching it -------------------------------------------------------------------------------
+# ---- helpers -----------------------------------------------------------------------------------
 
 
 def _schema(settings: Settings) -> "SchemaStatus":
@@ -362,9 +384,15 @@ def _open(settings: Settings) -> "Store":
 def _sqlite_only(settings: Settings, instead: str) -> "SchemaStatus":
     schema = _schema(settings)
     if schema.path is None:
-        raise Refused("This is for SQLite.", hint=f"For PostgreSQL use {instead}.")
+        raise Refused(
+            f"This command works with SQLite only, and the store is {schema.where}.",
+            hint=f"For PostgreSQL, use {instead}.",
+        )
     if not schema.exists:
-        raise Refused(f"There is no database at {schema.where}.", hint="Look at store.url.")
+        raise Refused(
+            f"There is no database at {schema.where}.",
+            hint="Check store.url and store.data_dir: detent config show",
+        )
     return schema
 
 

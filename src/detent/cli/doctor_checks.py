@@ -1,6 +1,7 @@
-"""What the doctor looks at besides the configuration, each thing by a function of its own.
+"""Checks of `detent doctor` on the machine, the gateway and the database.
 
-It says what was found and what to do. Looks only: no file is made, no database is brought up.
+Each check yields findings: what was found, and how to fix it. The checks change nothing: they
+create no file and no database.
 """
 
 import json
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 import apsw
 
 from detent.cli.connection import live_server
-from detent.cli.processes_using_data import living_workers
+from detent.cli.processes_using_data import live_workers
 from detent.errors import DetentError
 from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
@@ -33,20 +34,20 @@ from detent.store.sqlite import checks
 from detent.store.store_url import open_store
 from detent.store.types import Query
 
-#: Below this much free space a log that grows is soon a disk that is full.
+#: With less free space than this, the disk is nearly full.
 FREE_BYTES = 500_000_000
-#: A clock that differs by more is set wrongly.
+#: A larger difference between two clocks is reported.
 CLOCK_US = 2_000_000
 DAY_US = 86_400_000_000
-#: Nothing of detent is older than this: 2025-01-01.
+#: 2025-01-01; a clock that shows an earlier time is wrong.
 OLDEST_US = 1_735_689_600_000_000
-#: How long a gateway may take to say whether it is ready.
+#: Timeout of the request for readiness.
 READY_WITHIN_S = 10.0
 FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at. `remedy` says what to do if it is not well."""
+    """The result of one check. `remedy` says what to do if it is not `well`."""
 
     name: str
     well: bool
@@ -54,8 +55,8 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def examine(settings: Settings, clock: Callable[[], int] | None = None) -> list[Finding]:
-    """Everything, also when the database cannot be opened."""
+def check_installation(settings: Settings, clock: Callable[[], int] | None = None) -> list[Finding]:
+    """All checks; if the database cannot be opened, that is a finding too."""
     now = clock or _host_clock
     found = [
         *versions(),
@@ -88,29 +89,34 @@ def versions() -> Iterator[Finding]:
 
 
 def permissions(settings: Settings) -> Iterator[Finding]:
-    """The data, the token and the database are for their owner alone."""
+    """Check that only the owner can access the data, the token and the database."""
     directory = settings.data_dir
     if not directory.exists():
-        yield Finding("permissions", True, f"{directory} is not there yet")
+        yield Finding("permissions", True, f"{directory} does not exist yet")
         return
     files = [directory / TOKEN_FILE, *sorted(directory.glob("detent.db*"))]
     for path in (directory, *(each for each in files if each.is_file())):
         found = path.stat()
         if found.st_mode & FOR_OTHERS:
             mode = "700" if path.is_dir() else "600"
-            what = f"{path} has the mode {stat.S_IMODE(found.st_mode):o}: others may reach it"
+            what = f"{path} has the mode {stat.S_IMODE(found.st_mode):o}: other users can access it"
             yield Finding("permissions", False, what, f"chmod {mode} {path}")
         elif found.st_uid != os.geteuid() or not os.access(path, os.R_OK | os.W_OK):
-            what = f"{path} belongs to user {found.st_uid}, and this is {os.geteuid()}"
-            yield Finding("permissions", False, what, "Run detent as that user, or chown it.")
+            what = f"{path} belongs to user {found.st_uid}, but this is user {os.geteuid()}"
+            yield Finding(
+                "permissions",
+                False,
+                what,
+                f"Run detent as that user, or: chown {os.geteuid()} {path}",
+            )
         else:
-            yield Finding("permissions", True, f"{path} is for its owner alone")
+            yield Finding("permissions", True, f"only the owner can access {path}")
 
 
 def disk(settings: Settings) -> Iterator[Finding]:
     free = shutil.disk_usage(_existing(settings.data_dir)).free
     what = f"{free // 1_000_000} MB free for {settings.data_dir}"
-    remedy = f"Free space: below {FREE_BYTES // 1_000_000} MB writes will soon fail."
+    remedy = f"Free disk space, or set store.data_dir; {FREE_BYTES // 1_000_000} MB should be free."
     yield Finding("disk", free >= FREE_BYTES, what, remedy)
 
 
@@ -119,17 +125,21 @@ def _existing(path: Path) -> Path:
 
 
 def server(settings: Settings) -> Iterator[Finding]:
-    """The gateway that serves this directory, and whether its port is free if there is none."""
+    """Check that the gateway is ready; if none runs, that its port is free."""
     url = live_server(settings.data_dir)
     if url is not None:
         fault = _not_ready(url)
-        what = f"serves at {url}" if fault is None else f"{url} takes no writes: {fault}"
-        yield Finding("gateway", fault is None, what, "Do what it says; `/ready` tells it too.")
+        what = f"ready at {url}" if fault is None else f"{url} is not ready: {fault}"
+        yield Finding(
+            "gateway", fault is None, what, f"Fix the reported fault; {url}/ready shows it again."
+        )
         return
     file = settings.data_dir / SERVER_FILE
     if file.exists():
-        what = f"{file} names {_named(file)}, which is gone"
-        yield Finding("gateway", False, what, f"rm {file}, or start it again: detent up")
+        what = f"the gateway exited uncleanly: {file} names {_named(file)}, which does not run"
+        yield Finding(
+            "gateway", False, what, f"Start it again: detent up. Or remove the file: rm {file}"
+        )
     address = (settings.gateway_host, settings.gateway_port)
     with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET) as trying:
         trying.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -138,11 +148,13 @@ def server(settings: Settings) -> Iterator[Finding]:
             yield Finding("port", True, f"{address[0]}:{address[1]} is free")
         except OSError as error:
             what = f"the gateway cannot listen on {address[0]}:{address[1]}: {error.strerror}"
-            yield Finding("port", False, what, "Stop what uses the port, or set gateway.port.")
+            yield Finding(
+                "port", False, what, "Stop the program that uses the port, or set gateway.port."
+            )
 
 
 def _not_ready(url: str) -> str | None:
-    """Why the gateway is not ready, by its own word; None if it is."""
+    """The reason why the gateway is not ready, as it reports it; None if it is ready."""
     connection = HTTPConnection(urlsplit(url).netloc, timeout=READY_WITHIN_S)
     try:
         connection.request("GET", "/ready")
@@ -163,8 +175,8 @@ def _named(file: Path) -> str:
 
 
 def host_clock(now: int) -> Iterator[Finding]:
-    what = f"it is {datetime.fromtimestamp(now / 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    yield Finding("clock", now > OLDEST_US, what, "Set the machine's clock; use NTP.")
+    what = f"the time is {datetime.fromtimestamp(now / 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    yield Finding("clock", now > OLDEST_US, what, "Set the clock of the machine; use NTP.")
 
 
 def _host_clock() -> int:
@@ -175,14 +187,14 @@ def _host_clock() -> int:
 
 
 def database(schema: SchemaStatus) -> Iterator[Finding]:
-    """Schema and durability. A server's own settings are checked whenever it is opened."""
+    """Check schema and durability. The settings of a server are checked when it is opened."""
     if not schema.exists:
-        yield Finding("schema", True, f"there is no database at {schema.where} yet")
+        yield Finding("schema", True, f"the database {schema.where} does not exist yet")
         return
     waiting = ", ".join(f"{each.number:04}_{each.name}" for each in schema.waiting)
     what = f"{schema.where} has schema {len(schema.applied)}"
-    missing = f"{what} and waits for {waiting}" if waiting else what
-    yield Finding("schema", not waiting, missing, "detent db upgrade")
+    missing = f"{what}; missing migrations: {waiting}" if waiting else what
+    yield Finding("schema", not waiting, missing, "Upgrade it: detent db upgrade")
     if schema.path is not None:
         try:
             checks.check_file_system(schema.path)
@@ -193,8 +205,8 @@ def database(schema: SchemaStatus) -> Iterator[Finding]:
 
 
 def inside(settings: Settings, now: int) -> list[Finding]:
-    """What the database says about clocks, workers and work that nobody can do."""
-    store = open_store(settings.url)  # refuses a server that may lose what it acknowledged
+    """Check clocks, workers, the keeper and queued work, from the rows of the database."""
+    store = open_store(settings.url)  # refuses a server that can lose committed data
     try:
         with store.read() as view:
             return [
@@ -208,7 +220,7 @@ def inside(settings: Settings, now: int) -> list[Finding]:
 
 
 def store_clock(view: ReadTransaction, now: int) -> Iterator[Finding]:
-    """After a write with a fast clock, the store's time goes on ahead of the wall clock."""
+    """Check the clocks; after a write with a fast clock, the store's time is ahead."""
     ahead, off = view.ahead(), view.now() - view.ahead() - now
     if ahead > CLOCK_US:
         what = (
@@ -223,40 +235,38 @@ def store_clock(view: ReadTransaction, now: int) -> Iterator[Finding]:
 
 
 def workers(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
-    names = sorted(living_workers(view, settings))
+    names = sorted(live_workers(view, settings))
     listed = ", ".join(names) or "none"
     day_ago = view.now() - DAY_US
     known = {name for name, row in view.rows("workers").items() if row.get("seen_at", 0) > day_ago}
     lost = sorted(known - set(names))
-    yield Finding("workers", True, f"seen lately: {listed}")
+    yield Finding("workers", True, f"running: {listed}")
     if lost:
-        what = f"gone without a word: {', '.join(lost)}"
-        remedy = "Look at their logs; start them again: detent up, or detent worker."
+        what = f"exited uncleanly: {', '.join(lost)}"
+        remedy = "Read their logs, then start them again: detent up, or detent worker."
         yield Finding("workers", False, what, remedy)
 
 
 def keeper(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
-    """Workers without a keeper go on, and nobody sees to what is due."""
+    """Check that a keeper runs; without one, timers and schedules do not fire."""
     row = view.rows("system_state").get("keeper") or {}
     if row.get("until", 0) > view.now():
-        yield Finding("keeper", True, f"it is {row['name']}")
-    elif living_workers(view, settings):
-        what = (
-            "workers are there and no keeper: schedules, lost workers' jobs and chain blocks wait"
-        )
-        yield Finding("keeper", False, what, "Start one: detent keeper, or detent up.")
+        yield Finding("keeper", True, f"running: {row['name']}")
+    elif live_workers(view, settings):
+        what = "workers run but no keeper: schedules, jobs of lost workers and the hash chain wait"
+        yield Finding("keeper", False, what, "Start one: detent keeper, or detent up")
 
 
 def work(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
-    """Work that waits and that no living worker can do."""
+    """Report queued jobs whose intent no running worker has."""
     waiting = view.count_by(Query("queue", {"worker": None}), "lane")
-    done = {name for intents in living_workers(view, settings).values() for name in intents}
+    done = {name for intents in live_workers(view, settings).values() for name in intents}
     left = {lane: count for lane, count in sorted(waiting.items()) if not suits(lane, done)}
     for lane, count in left.items():
         needed = " or ".join(sorted(needs_of(lane)))
-        what = f"{count} waiting for {needed}, which no living worker carries out"
+        what = f"{count} queued for the intent {needed}, which no running worker has"
         first = min(needs_of(lane))
-        remedy = f"Start a worker that does: [intents.{first}] in detent.toml, or --app."
+        remedy = f"Start a worker with it: set [intents.{first}] in detent.toml, or use --app."
         yield Finding("work", False, what, remedy)
     if not left:
-        yield Finding("work", True, f"{sum(waiting.values())} waiting, nothing without a worker")
+        yield Finding("work", True, f"{sum(waiting.values())} queued, none without a worker")

@@ -1,4 +1,4 @@
-"""Commands that follow: `events` and `logs`."""
+"""`detent events` prints the event log; `detent logs` prints the output of runs."""
 
 import json
 import time
@@ -8,35 +8,37 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.id_lookup import first_known, way_to
+from detent.cli.id_lookup import call_first_match, find_lookup
 from detent.cli.table_columns import event_cells
 
-PAUSE_S = 0.2
-#: As many events as a gateway gives at once.
-MOST = 1_000
-#: Task states in which more output may come.
+POLL_S = 0.2
+#: Maximum number of events in one response of the gateway.
+MAX_EVENTS = 1_000
+#: Task states in which more output can follow.
 AT_WORK = ("todo", "doing", "queued", "running")
-#: Where events and output are found, by what an id may name.
+#: The operations that return events and output, by the kind of the id.
 EVENTS = (("task_events", "task_id"), ("job_events", "job_id"))
 LOGS = (("task_logs", "task_id"), ("job_logs", "job_id"), ("run_output", "run_id"))
 
 
 @click.command()
 @click.argument("work_id", required=False, metavar="[TASK_OR_JOB]")
-@click.option("-f", "--follow", is_flag=True, help="Go on with new events.")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only after this position.")
+@click.option("-f", "--follow", is_flag=True, help="Print new events until Ctrl-C.")
+@click.option(
+    "--after", type=click.IntRange(0), default=0, help="Only events after this position of the log."
+)
 @click.option(
     "--limit",
-    type=click.IntRange(1, MOST),
-    default=MOST,
+    type=click.IntRange(1, MAX_EVENTS),
+    default=MAX_EVENTS,
     show_default=True,
-    help="At most so many.",
+    help="Maximum number of events.",
 )
 @output.json_option
 def events(work_id: str | None, follow: bool, after: int, limit: int, as_json: bool) -> None:
-    """Print the log, or one task's history, as it happened.
+    """Print the event log, or the history of one task or job.
 
-    With --json each event is one line.
+    With --json, each event is one line.
     """
     with connect() as detent:
         while True:
@@ -45,26 +47,26 @@ def events(work_id: str | None, follow: bool, after: int, limit: int, as_json: b
                 _print(event, as_json)
             if not follow:
                 if len(batch) == limit:
-                    _say_more(work_id, after)
+                    _print_more(work_id, after)
                 return
             if not batch:
-                time.sleep(PAUSE_S)
+                time.sleep(POLL_S)
 
 
 def _read(
     detent: Connection, work_id: str | None, after: int, limit: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Events after a position, and the position after which to go on."""
+    """The events after a position, and the position to continue from."""
     if work_id is None:
         page = detent.call("list_events", after=after, limit=limit)
         return page["events"], page["cursor"]
-    new = first_known(detent, work_id, *EVENTS, after=after)["events"][:limit]
+    new = call_first_match(detent, work_id, *EVENTS, after=after)["events"][:limit]
     return new, new[-1]["position"] if new else after
 
 
-def _say_more(work_id: str | None, after: int) -> None:
+def _print_more(work_id: str | None, after: int) -> None:
     about = "" if work_id is None else f" {work_id}"
-    output.note(f"There may be more: detent events{about} --after {after}")
+    output.print_note(f"There may be more events: detent events{about} --after {after}")
 
 
 def _print(event: dict[str, Any], as_json: bool) -> None:
@@ -72,7 +74,7 @@ def _print(event: dict[str, Any], as_json: bool) -> None:
         click.echo(json.dumps(event))
         return
     position, name, at, actor, about = event_cells(event)
-    output.say(f"{position:>8}  {at}  {name:<22} {about}  {actor}")
+    output.print_text(f"{position:>8}  {at}  {name:<22} {about}  {actor}")
 
 
 # ---- logs ------------------------------------------------------------------------------------
@@ -80,35 +82,37 @@ def _print(event: dict[str, Any], as_json: bool) -> None:
 
 @click.command()
 @click.argument("work_id", metavar="TASK_OR_JOB_OR_RUN")
-@click.option("-f", "--follow", is_flag=True, help="Go on while it runs.")
+@click.option("-f", "--follow", is_flag=True, help="Print new output while it runs.")
 @output.json_option
 def logs(work_id: str, follow: bool, as_json: bool) -> None:
-    """Print what a task's last run has written.
+    """Print the output of a task's latest run.
 
-    With --json each piece is one line. Followed, a task goes on with its next run.
+    With --json, each chunk is one line. With --follow, the output of the next run follows.
     """
     with connect() as detent:
-        way, _ = way_to(detent, work_id, *LOGS)
+        lookup, _ = find_lookup(detent, work_id, *LOGS)
         run_id, offset = None, 0
         while True:
-            chunk = detent.call(way[0], **{way[1]: work_id}, offset=offset)
+            chunk = detent.call(lookup[0], **{lookup[1]: work_id}, offset=offset)
             if chunk["run_id"] != run_id and offset:
-                offset = 0  # a new run has begun: its output from the start
+                offset = 0  # a new run has begun: print its output from the start
             else:
                 _write(chunk, as_json)
                 offset = chunk["offset"]
-                if not follow or (_over(detent, way, work_id, chunk)):
+                if not follow or _has_ended(detent, lookup, work_id, chunk):
                     return
                 if not chunk["text"]:
-                    time.sleep(PAUSE_S)
+                    time.sleep(POLL_S)
             run_id = chunk["run_id"]
 
 
-def _over(detent: Connection, way: tuple[str, str], work_id: str, chunk: dict[str, Any]) -> bool:
-    """Whether nothing more will come."""
+def _has_ended(
+    detent: Connection, lookup: tuple[str, str], work_id: str, chunk: dict[str, Any]
+) -> bool:
+    """Whether no more output will follow."""
     if chunk["text"] or not (chunk["ended"] or chunk["run_id"] is None):
         return False
-    if way[1] != "task_id":
+    if lookup[1] != "task_id":
         return bool(chunk["ended"])
     return detent.call("show_task", task_id=work_id)["state"] not in AT_WORK
 

@@ -1,7 +1,7 @@
-"""`detent evidence`: list and save the files that runs left behind; add one by hand.
+"""`detent evidence`: list and save the evidence files of runs; add a file manually.
 
-Names come from whoever wrote the files: a file is saved below the directory that was named, in no
-place that a link leads to, and never over another one.
+File names are untrusted input: a file is saved below the given directory, symbolic links are not
+followed, and existing files are not overwritten.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import click
 from detent.cli import output
 from detent.cli.connection import Connection, Direct, connect
 from detent.cli.gateway_client import Gateway
-from detent.cli.id_lookup import first_known
+from detent.cli.id_lookup import call_first_match
 from detent.errors import Broken, Invalid, Refused
 
 HEADINGS = ("RUN", "FILE", "TYPE", "SIZE", "SHA256", "AT")
@@ -35,7 +35,7 @@ class _ListsByDefault(output.Group):
 
 @click.group(cls=_ListsByDefault)
 def evidence() -> None:
-    """List and save what runs left behind; add a file by hand.
+    """List and save the evidence files of runs; add a file manually.
 
     `detent evidence TASK` is short for `detent evidence list TASK`.
     """
@@ -43,10 +43,14 @@ def evidence() -> None:
 
 @evidence.command("list")
 @click.argument("work_id", metavar="TASK_OR_RUN")
-@click.option("--save", type=click.Path(file_okay=False, path_type=Path), help="Save them here.")
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Save the files in this directory.",
+)
 @output.json_option
 def list_(work_id: str, save: Path | None, as_json: bool) -> None:
-    """List the evidence of a task's runs or of one run, and save it."""
+    """List the evidence files of a task or of one run, or save them."""
     with connect() as detent:
         items = _listed(detent, work_id)
         saved = [str(_save(detent, row, save)) for row in items] if save is not None else []
@@ -54,28 +58,28 @@ def list_(work_id: str, save: Path | None, as_json: bool) -> None:
         found = {"items": items} if save is None else {"items": items, "saved": saved}
         output.print_json(found)
     elif not items:
-        output.say(f"{work_id} has no evidence.")
+        output.print_text(f"{work_id} has no evidence.")
     elif save is not None:
         for path in saved:
-            output.say(path)
+            output.print_text(path)
     else:
-        output.table(HEADINGS, [_cells(row) for row in items])
+        output.print_table(HEADINGS, [_cells(row) for row in items])
 
 
 @evidence.command()
 @click.argument("run_id", metavar="RUN")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--name", help="Another name than the file's own.")
+@click.option("--name", help="The name of the evidence; the name of FILE if omitted.")
 @output.json_option
 def add(run_id: str, file: Path, name: str | None, as_json: bool) -> None:
-    """Add FILE to a run; refused while a worker holds its job."""
+    """Add FILE to the evidence of a run; refused while a worker holds its job."""
     with connect() as detent:
         whole = detent.call("show_run", run_id=run_id)["id"]
         added = _add(detent, whole, name or file.name, file)
     if as_json:
         output.print_json(added)
     else:
-        output.table(HEADINGS, [_cells(added)])
+        output.print_table(HEADINGS, [_cells(added)])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -84,9 +88,9 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _listed(detent: Connection, work_id: str) -> list[dict[str, Any]]:
-    """Of a run, or else of a task."""
-    ways = (("run_evidence", "run_id"), ("task_evidence", "task_id"))
-    found = first_known(detent, work_id, *ways)
+    """The evidence of a run, or of a task."""
+    lookups = (("run_evidence", "run_id"), ("task_evidence", "task_id"))
+    found = call_first_match(detent, work_id, *lookups)
     items: list[dict[str, Any]] = found["items"]
     return items
 
@@ -97,7 +101,7 @@ def _listed(detent: Connection, work_id: str) -> list[dict[str, Any]]:
 def _bytes(detent: Connection, row: Mapping[str, Any]) -> Iterable[bytes]:
     if isinstance(detent, Gateway):
         path = f"/api/runs/{quote(row['run_id'], safe='')}/evidence/{quote(row['file'])}"
-        return [detent.raw("GET", path)]
+        return [detent.get_bytes("GET", path)]
     from detent.operations.evidence import find_evidence, read_evidence
     from detent.operations.registry import OWNER
 
@@ -111,7 +115,7 @@ def _add(detent: Connection, run_id: str, name: str, file: Path) -> Mapping[str,
         with file.open("rb") as opened:
             if isinstance(detent, Gateway):
                 path = f"/api/runs/{quote(run_id, safe='')}/evidence/{quote(name)}"
-                answer: dict[str, Any] = detent.sent("PUT", path, opened.read(), BYTES)
+                answer: dict[str, Any] = detent.send_bytes("PUT", path, opened.read(), BYTES)
                 return answer
             from detent.operations.evidence import attach_evidence
             from detent.operations.registry import OWNER
@@ -119,14 +123,18 @@ def _add(detent: Connection, run_id: str, name: str, file: Path) -> Mapping[str,
             assert isinstance(detent, Direct)
             return attach_evidence(detent.core, OWNER, run_id, name, opened)
     except OSError as error:
-        raise Invalid(f"{file} cannot be read: {error.strerror}.", field="file") from None
+        raise Invalid(
+            f"{file} cannot be read: {error.strerror}.",
+            field="file",
+            hint="Check the path and its permissions.",
+        ) from None
 
 
 # ---- saving ----------------------------------------------------------------------------------
 
 
 def _save(detent: Connection, row: Mapping[str, Any], directory: Path) -> Path:
-    """Below the directory as RUN/FILE; the bytes must be those that the history names."""
+    """Save a file as DIRECTORY/RUN/FILE and check its SHA-256."""
     parts = [row["run_id"], *row["file"].split("/")]
     digest = hashlib.sha256()
     pieces = _bytes(detent, row)
@@ -137,21 +145,30 @@ def _save(detent: Connection, row: Mapping[str, Any], directory: Path) -> Path:
                 file.write(piece)
     except FileExistsError:
         raise Refused(
-            f"{directory.joinpath(*parts)} is there already; it stays as it is."
+            f"{directory.joinpath(*parts)} exists already and was not overwritten.",
+            hint="Give another directory to --save, or move the file away.",
         ) from None
     except OSError as error:
-        raise Refused(f"{row['file']!r} cannot be saved: {error.strerror}.") from None
+        raise Refused(
+            f"{row['file']!r} cannot be saved in {directory}: {error.strerror}.",
+            hint="Check the directory, its permissions and the free disk space.",
+        ) from None
     if digest.hexdigest() != row["sha256"]:
         directory.joinpath(*parts).unlink()
-        raise Broken(f"{row['file']!r} is not what the history says: its SHA-256 differs.")
+        raise Broken(
+            f"{row['file']!r} is damaged: its SHA-256 is not the recorded {row['sha256']}."
+        )
     return directory.joinpath(*parts)
 
 
 def _opened(directory: Path, parts: list[str]) -> Any:
-    """A new file; each directory on the way is opened by itself, and no link is followed."""
+    """Open a new file below the directory; symbolic links are not followed."""
     for part in parts:
         if part in ("", ".", "..") or "\0" in part:
-            raise Refused(f"{'/'.join(parts)!r} names no place below a directory.")
+            raise Refused(
+                f"{'/'.join(parts)!r} is no path below a directory; the file was not saved.",
+                hint="Read the file over HTTP instead: /api/runs/RUN/evidence/FILE",
+            )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

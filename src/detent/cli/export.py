@@ -1,4 +1,4 @@
-"""`detent export` and `detent import`: a task as one archive; and a queue from JSON lines."""
+"""`detent export` writes a task to an archive; `detent import` reads one, or JSON lines."""
 
 import json
 import sys
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from detent.operations.context import Core
 
 _file = click.Path(dir_okay=False, path_type=Path)
-_there = click.Path(exists=True, dir_okay=False, path_type=Path)
-ZIP = b"PK"
-LONGEST_LINE = 1_048_576
-#: Fields of a line that become the task; the rest of a line is of no use here.
+_existing_file = click.Path(exists=True, dir_okay=False, path_type=Path)
+ZIP_MAGIC = b"PK"
+MAX_LINE_BYTES = 1_048_576
+#: Fields of a line that are imported; other fields are ignored.
 FIELDS = ("taskId", "source", "intent", "priority", "payload")
 
 
@@ -28,16 +28,19 @@ FIELDS = ("taskId", "source", "intent", "priority", "payload")
 @click.argument("task_id", metavar="TASK", required=False)
 @click.argument("file", type=_file, required=False)
 @click.option(
-    "--verify", "checked", type=_there, help="Check this archive instead; no store needed."
+    "--verify",
+    "checked",
+    type=_existing_file,
+    help="Check this archive instead of exporting; needs no store.",
 )
 @output.json_option
 def export(task_id: str | None, file: Path | None, checked: Path | None, as_json: bool) -> None:
-    """Write TASK, with its whole tree, history, evidence and output, into the archive FILE."""
+    """Write TASK with its subtasks, history, evidence and output to the archive FILE."""
     if checked is not None:
         _verify(checked, as_json)
         return
     if task_id is None or file is None:
-        raise click.UsageError("Name a task and a file, or --verify and a file.")
+        raise click.UsageError("Give TASK and FILE, or --verify FILE.")
     from detent.operations.opener import open_core
     from detent.operations.run_output import read_bytes
     from detent.transfer.exporter import export_task
@@ -51,13 +54,15 @@ def export(task_id: str | None, file: Path | None, checked: Path | None, as_json
     if as_json:
         output.print_json({**made._asdict(), "chain": _plain(made.chain)})
         return
-    output.say(
+    output.print_text(
         f"Exported {made.task}: {made.tasks} tasks, {made.jobs} jobs, {made.runs} runs, "
-        f"{made.events} events, {made.evidence} pieces of evidence.\n"
+        f"{made.events} events, {made.evidence} evidence files.\n"
         f"SHA-256 of the manifest: {made.manifest}"
     )
     if made.missing:
-        output.say(f"{made.missing} pieces of evidence are not kept any more and are left out.")
+        output.print_text(
+            f"{made.missing} evidence files are missing from the archive: they were deleted before."
+        )
 
 
 def _plain(struct: Any) -> Any:
@@ -77,10 +82,10 @@ def _verify(file: Path, as_json: bool) -> None:
         output.print_json({**shown, "chain": _plain(manifest.chain)})
     elif flaws:
         for flaw in flaws:
-            output.say(f"- {flaw}")
+            output.print_text(f"- {flaw}")
     else:
         events = sum(manifest.streams.values())
-        output.say(
+        output.print_text(
             f"Clean: {manifest.task} with {events} events and {len(manifest.members)} members.\n"
             f"SHA-256 of the manifest: {archive.digest}\n"
             f"From a log with chain {manifest.chain.value} at position {manifest.chain.position}."
@@ -92,16 +97,16 @@ def _verify(file: Path, as_json: bool) -> None:
 
 
 @click.command("import")
-@click.argument("file", type=_there)
+@click.argument("file", type=_existing_file)
 @output.json_option
 def import_(file: Path, as_json: bool) -> None:
-    """Take in an archive of `detent export`, or a queue of JSON lines.
+    """Import an archive of `detent export`, or a queue file of JSON lines.
 
-    A line is {"taskId", "source", "intent", "priority", "payload"}; one that is known already
-    changes nothing, so that the same file can be imported again.
+    A line is {"taskId", "source", "intent", "priority", "payload"}. A line whose task exists is
+    skipped, so the same file can be imported again.
     """
     with file.open("rb") as opened:
-        is_archive = opened.read(2) == ZIP
+        is_archive = opened.read(2) == ZIP_MAGIC
     if is_archive:
         _import_archive(file, as_json)
     else:
@@ -120,9 +125,9 @@ def _import_archive(file: Path, as_json: bool) -> None:
     if as_json:
         output.print_json(made._asdict())
     else:
-        output.say(
+        output.print_text(
             f"Imported {made.task}: {made.tasks} tasks, {made.jobs} jobs, {made.events} events, "
-            f"{made.evidence} pieces of evidence."
+            f"{made.evidence} evidence files."
         )
 
 
@@ -141,7 +146,7 @@ def _import_lines(file: Path, as_json: bool) -> None:
     with connect() as detent:
         for number, line in _lines(file):
             try:
-                known = _take(detent, line)
+                known = _enqueue_line(detent, line)
             except DetentError as error:
                 if error.status >= 500:
                     raise
@@ -151,34 +156,40 @@ def _import_lines(file: Path, as_json: bool) -> None:
     if as_json:
         output.print_json({**counts, "refused": refused})
     else:
-        output.say(f"{counts['queued']} queued, {counts['known']} known, {len(refused)} refused.")
+        output.print_text(
+            f"{counts['queued']} queued, {counts['known']} already known, {len(refused)} refused."
+        )
         for each in refused:
-            output.note(f"line {each['line']}: {each['message']} [{each['code']}]")
+            output.print_note(f"line {each['line']}: {each['message']} [{each['code']}]")
     sys.exit(1 if refused else 0)
 
 
 def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
     with file.open("rb") as opened:
         number = 0
-        while line := opened.readline(LONGEST_LINE + 1):
+        while line := opened.readline(MAX_LINE_BYTES + 1):
             number += 1
-            if len(line) > LONGEST_LINE:
-                raise Invalid(f"Line {number} is over {LONGEST_LINE:,} bytes.", field="line")
+            if len(line) > MAX_LINE_BYTES:
+                raise Invalid(
+                    f"Line {number} is longer than {MAX_LINE_BYTES:,} bytes.",
+                    field="line",
+                    hint="Shorten the line and import the file again.",
+                )
             if line.strip():
                 yield number, line
 
 
-def _take(detent: Connection, line: bytes) -> bool:
-    """Queue one task; True if it is known already, whatever became of it since."""
+def _enqueue_line(detent: Connection, line: bytes) -> bool:
+    """Queue the task of one line; True if the task exists already, in any state."""
     try:
         document = json.loads(line)
     except ValueError as error:
-        raise Invalid(f"it is no JSON: {error}", field="line", code="unreadable") from None
+        raise Invalid(f"the line is not JSON: {error}", field="line", code="unreadable") from None
     if not isinstance(document, dict):
-        raise Invalid("it is no JSON object", field="line")
+        raise Invalid("the line is not a JSON object", field="line")
     for name in FIELDS:
         if name not in document:
-            raise Invalid(f"{name} is missing", field=name)
+            raise Invalid(f"the field {name} is missing", field=name)
     given = {name: document[name] for name in FIELDS}
     known = _known(detent, given)
     if not known:
@@ -196,6 +207,7 @@ def _known(detent: Connection, given: dict[str, Any]) -> bool:
     same = all(task[name] == given[name] for name in ("source", "intent", "payload"))
     if not same:
         raise Refused(
-            f"task {given['taskId']} is there with another body", code="idempotency_conflict"
+            f"task {given['taskId']} exists with another source, intent or payload",
+            code="idempotency_conflict",
         )
     return True

@@ -1,30 +1,30 @@
-"""`detent gc`: forget now what has had its time, instead of waiting for the keeper."""
+"""`detent gc`: delete expired data now, instead of waiting for the keeper."""
 
 import click
 
 from detent.cli import output
 from detent.settings import load
 
-WORDS = {
-    "work": "tasks and jobs alone",
+LABELS = {
+    "work": "tasks, and jobs without a task",
     "keys": "expired idempotency keys",
-    "outputs": "outputs of runs",
-    "blobs": "blobs without evidence",
-    "bytes": "bytes of those blobs",
+    "outputs": "output of runs",
+    "blobs": "blobs that no evidence refers to",
+    "bytes": "bytes of these blobs",
     "directories": "directories of runs",
-    "workspaces": "workspaces of tasks that are gone",
-    "summaries": "summaries made up for",
+    "workspaces": "workspaces of deleted tasks",
+    "summaries": "missing summary.json files written",
 }
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be deleted.")
 @output.json_option
 def gc(dry_run: bool, as_json: bool) -> None:
-    """Forget what has had its time: work, keys, output, blobs, and files of this machine.
+    """Delete expired data: work, idempotency keys, output, blobs and local files.
 
-    How long each is kept stands in the section `retention` of the settings. Directories are those
-    of this machine; others sweep their own.
+    The settings in the section `retention` say how long each kind of data is kept. Only the run
+    directories of this machine are deleted; each machine deletes its own.
     """
     from detent.keeper.retention_sweep import run_all
     from detent.keeper.run_directories import Sweep
@@ -34,9 +34,9 @@ def gc(dry_run: bool, as_json: bool) -> None:
     with open_core(load()) as core:
         gone = run_all(core, dry_run=dry_run)._asdict()
         swept = Sweep(core, forget, dry_run=dry_run).run()._asdict()
-    found = {name: gone.get(name, 0) + swept.get(name, 0) for name in WORDS}
+    found = {name: gone.get(name, 0) + swept.get(name, 0) for name in LABELS}
     if as_json:
         output.print_json({"dry_run": dry_run, **found})
         return
-    head = "WOULD GO" if dry_run else "GONE"
-    output.table((head, "WHAT"), [(str(found[name]), word) for name, word in WORDS.items()])
+    head = "TO DELETE" if dry_run else "DELETED"
+    output.print_table((head, "WHAT"), [(str(found[name]), word) for name, word in LABELS.items()])

@@ -1,4 +1,4 @@
-"""Commands about what was: `at` shows a task as it stood, `fork` goes on from a step of a job."""
+"""`detent at` shows a task as it was; `detent fork` starts a job from a step of another job."""
 
 import click
 
@@ -8,11 +8,13 @@ from detent.cli.connection import connect
 
 @click.command()
 @click.argument("task_id", metavar="TASK")
-@click.option("--position", type=click.IntRange(min=0), help="After this position of the log.")
-@click.option("--time", help="At this time with its zone, like 2030-01-01T12:00:00Z.")
+@click.option(
+    "--position", type=click.IntRange(min=0), help="The state after this position of the log."
+)
+@click.option("--time", help="The state at this time, with its zone: 2030-01-01T12:00:00Z.")
 @output.json_option
 def at(task_id: str, position: int | None, time: str | None, as_json: bool) -> None:
-    """Show a task as it stood after a position of the log, or at a time."""
+    """Show a task as it was after a position of the log, or at a time."""
     with connect() as detent:
         then = detent.call("task_at", task_id=task_id, position=position, time=time)
     if as_json:
@@ -21,9 +23,9 @@ def at(task_id: str, position: int | None, time: str | None, as_json: bool) -> N
     task = then["task"]
     rows = [("position", str(then["position"])), ("at", then["at"]), ("state", task["state"])]
     rows += [(name, str(task[name])) for name in ("title", "blocked_by", "spent") if task[name]]
-    rows += [("payload", output.text_of(task["payload"]))]
+    rows += [("payload", output.value_text(task["payload"]))]
     rows += [("job", f"{job['id']} {job['state']}") for job in then["jobs"]]
-    output.table(("TASK", task["id"]), rows)
+    output.print_table(("TASK", task["id"]), rows)
 
 
 @click.command()
@@ -31,11 +33,11 @@ def at(task_id: str, position: int | None, time: str | None, as_json: bool) -> N
 @click.argument("step")
 @output.json_option
 def fork(job_id: str, step: str, as_json: bool) -> None:
-    """Queue a new job that keeps what a job had done before a step, and goes on from there."""
+    """Queue a new job that keeps a job's results before STEP and continues from there."""
     with connect() as detent:
         made = detent.call("fork_job", job_id=job_id, step=step)
     if as_json:
         output.print_json(made)
     else:
-        output.say(made["id"])
-        output.note(f"It keeps: {', '.join(made['kept']) or 'nothing'}.")
+        output.print_text(made["id"])
+        output.print_note(f"Kept results: {', '.join(made['kept']) or 'none'}.")

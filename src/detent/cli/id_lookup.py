@@ -1,4 +1,4 @@
-"""What an id names: a task, a job or a run, asked for in that order."""
+"""Find the task, job or run that an id belongs to."""
 
 from itertools import product
 from typing import Any
@@ -7,32 +7,34 @@ from detent.cli.connection import Connection
 from detent.cli.short_ids import ShortIds
 from detent.errors import DetentError, NotFound
 
-#: An operation and the parameter that takes the id, for each kind of work that it may name.
-Way = tuple[str, str]
-#: Codes that say: there is none of this kind with that id, look for another kind.
-UNKNOWN = ("unknown_task", "unknown_job", "unknown_run")
+#: An operation, and its parameter that takes the id.
+Lookup = tuple[str, str]
+#: Error codes that mean: no object of this kind has the id, so try the next kind.
+UNKNOWN_ID_CODES = ("unknown_task", "unknown_job", "unknown_run")
 
 
-def first_known(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> Any:
-    """The answer of the first operation that knows the id."""
-    return way_to(detent, work_id, *ways, **arguments)[1]
+def call_first_match(detent: Connection, work_id: str, *lookups: Lookup, **arguments: Any) -> Any:
+    """The result of the first operation that knows the id."""
+    return find_lookup(detent, work_id, *lookups, **arguments)[1]
 
 
-def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tuple[Way, Any]:
-    """The operation that knows the id, and what it has answered.
+def find_lookup(
+    detent: Connection, work_id: str, *lookups: Lookup, **arguments: Any
+) -> tuple[Lookup, Any]:
+    """The first operation that knows the id, and its result.
 
-    An id that is whole for one kind of work counts before one that is short for another.
+    A complete id of any kind is found before a shortened one.
     """
-    asks = (detent.exactly, detent.call) if isinstance(detent, ShortIds) else (detent.call,)
-    for ask, (operation, parameter) in product(asks, ways):
+    calls = (detent.exactly, detent.call) if isinstance(detent, ShortIds) else (detent.call,)
+    for call, (operation, parameter) in product(calls, lookups):
         try:
-            answer = ask(operation, **{parameter: work_id}, **arguments)
+            answer = call(operation, **{parameter: work_id}, **arguments)
         except DetentError as error:
-            if error.code not in UNKNOWN:
+            if error.code not in UNKNOWN_ID_CODES:
                 raise
         else:
             return (operation, parameter), answer
-    kinds = [parameter.removesuffix("_id") for _, parameter in ways]
+    kinds = [parameter.removesuffix("_id") for _, parameter in lookups]
     named = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     raise NotFound(
         f"There is no {named} {work_id!r}.",
@@ -42,5 +44,5 @@ def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tu
 
 
 def whole_id(detent: Connection, kind: str, part: str) -> str:
-    """The id of the task, job or run that is meant."""
+    """The complete id of a task, job or run."""
     return detent.whole(kind, part) if isinstance(detent, ShortIds) else part

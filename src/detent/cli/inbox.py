@@ -1,4 +1,4 @@
-"""`detent inbox`: what waits for a person, one by one."""
+"""`detent inbox`: handle the items that wait for a person, one by one."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -8,65 +8,71 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.table_columns import task_state
-from detent.cli.task_selection import told
+from detent.cli.table_columns import task_state_cell
+from detent.cli.task_selection import print_outcome
 from detent.cli.typed_values import value_from
 from detent.errors import DetentError
 
 
 @click.command()
-@click.option("--list", "only_list", is_flag=True, help="Only list; ask nothing.")
-@click.option("--project", help="Only this project.")
-@click.option("--drop", metavar="NUMBER", help="Drop a refused submission of this number.")
+@click.option("--list", "only_list", is_flag=True, help="Only list the items.")
+@click.option("--project", help="Only items of this project.")
+@click.option("--drop", metavar="NUMBER", help="Delete the refused submission with this number.")
 @output.json_option
 def inbox(only_list: bool, project: str | None, drop: str | None, as_json: bool) -> None:
-    """Deal with what waits for a person, one by one."""
+    """Handle the items that wait for a person, one by one."""
     with connect() as detent:
         if drop is not None:
             _drop(detent, drop, as_json)
             return
         found = detent.call("inbox", project=project)
-        items, refused = matters(found), found["refused"]
+        items, refused = inbox_items(found), found["refused"]
         if as_json:
             output.print_json(found)
         elif not items and not refused:
-            output.say("Nothing waits for a person.")
+            output.print_text("Nothing waits for a person.")
         elif only_list or not sys.stdin.isatty():
             _list(items, refused)
         else:
             for number, row in enumerate(items, 1):
-                output.say(f"\n{number} of {len(items)}")
-                _deal_with(detent, row)
+                output.print_text(f"\n{number} of {len(items)}")
+                _handle(detent, row)
             for row in refused:
-                _deal_with_refused(detent, row)
+                _handle_refused(detent, row)
 
 
 def _list(items: Sequence[Mapping[str, Any]], refused: Sequence[Mapping[str, Any]]) -> None:
     if items:
-        rows = [(row["id"], task_state(row), wanted(row), row["intent"]) for row in items]
-        output.table(("ID", "STATE", "WANTED", "INTENT"), rows)
+        rows = [
+            (row["id"], task_state_cell(row), request_text(row), row["intent"]) for row in items
+        ]
+        output.print_table(("ID", "STATE", "WAITS FOR", "INTENT"), rows)
     if refused:
-        output.say("Refused submissions of other programs (`detent inbox --drop NUMBER`):")
+        output.print_text(
+            "Refused submissions of other programs (to delete one: detent inbox --drop NUMBER):"
+        )
         cells = [(row["id"], row["refused_at"], row["intent"], row["detail"]) for row in refused]
-        output.table(("NUMBER", "REFUSED", "INTENT", "WHY"), cells)
+        output.print_table(("NUMBER", "REFUSED", "INTENT", "WHY"), cells)
 
 
-def _deal_with_refused(detent: Connection, row: Mapping[str, Any]) -> None:
-    """A submission that was refused cannot be repaired here: it is dropped, or it stays."""
-    output.say(f"\nRefused submission {row['id']}  {row['intent']}\n  {row['detail']}")
-    output.say(f"  {row['body']}")
+def _handle_refused(detent: Connection, row: Mapping[str, Any]) -> None:
+    """Ask whether to delete a refused submission; it cannot be repaired."""
+    output.print_text(f"\nRefused submission {row['id']}  {row['intent']}\n  {row['detail']}")
+    output.print_text(f"  {row['body']}")
     if click.prompt("  do", type=click.Choice(["drop", "skip"]), default="skip") == "drop":
         _drop(detent, row["id"], as_json=False)
 
 
 def _drop(detent: Connection, number: str, as_json: bool) -> None:
     dropped = detent.call("drop_refused", intake_id=number)
-    output.print_json(dropped) if as_json else output.say(f"Dropped {number}.")
+    output.print_result(dropped, f"Dropped {number}.", as_json)
 
 
-def matters(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """All of the inbox in one list, oldest first. What a job alone asks looks much like a task that
-    is blocked by it; `question` is its name."""
+def inbox_items(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """All items of the inbox in one list, oldest first.
+
+    A question of a job without a task gets the fields of a blocked task; `question` is its name.
+    """
     alone = [
         {
             **{name: each[name] for name in ("project", "intent", "priority", "state")},
@@ -84,12 +90,12 @@ def matters(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return sorted([*found["items"], *alone], key=lambda row: row["state_at"])
 
 
-def wanted(row: Mapping[str, Any]) -> str:
-    """What a person is asked for."""
+def request_text(row: Mapping[str, Any]) -> str:
+    """What a person has to do."""
     if row["error_class"] == "lost":
-        return "quarantine: its workers were lost again and again; retry it when that is mended"
+        return "quarantine: it lost its worker several times; fix the cause, then retry it"
     if row["state"] != "blocked" and "question" not in row:
-        return f"{WANTED[row['state']]}: {' or '.join(_dealings(row))}"
+        return f"{REQUESTS[row['state']]}: {' or '.join(_legal_actions(row))}"
     detail = row["blocked_detail"]
     text = detail.get("text") or detail.get("error") or ""
     options = detail.get("options")
@@ -98,10 +104,10 @@ def wanted(row: Mapping[str, Any]) -> str:
     return f"{row['blocked_by']}: {text}{listed}"
 
 
-def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
-    """Ask until something was done or it is skipped; a refusal is told, and asked again."""
-    output.say(f"{row['id']}  {row['intent']}  {row['title']}\n  {wanted(row)}")
-    choices = OF_JOBS if "question" in row else _dealings(row)
+def _handle(detent: Connection, row: Mapping[str, Any]) -> None:
+    """Ask a person what to do with an item, until an action succeeds or the item is skipped."""
+    output.print_text(f"{row['id']}  {row['intent']}  {row['title']}\n  {request_text(row)}")
+    choices = JOB_ACTIONS if "question" in row else _legal_actions(row)
     while True:
         choice = click.prompt("  do", type=click.Choice([*choices, "show", "skip"]), default="skip")
         if choice == "skip":
@@ -110,16 +116,16 @@ def _deal_with(detent: Connection, row: Mapping[str, Any]) -> None:
             if choice == "show":
                 _show(detent, row)
                 continue
-            told(choices[choice](detent, row), as_json=False)
+            print_outcome(choices[choice](detent, row), as_json=False)
             return
         except DetentError as error:
-            output.complain(error)
+            output.print_error(error)
 
 
-def _dealings(row: Mapping[str, Any]) -> dict[str, "Dealing"]:
-    """What can be done about it, of that which the server would accept now."""
+def _legal_actions(row: Mapping[str, Any]) -> dict[str, "Action"]:
+    """The actions on an item that are legal now."""
     legal = {each["action"] for each in row["actions"]}
-    return {name: deal for name, deal in DEALINGS[_kind(row)].items() if name in legal}
+    return {name: action for name, action in ACTIONS[_kind(row)].items() if name in legal}
 
 
 def _kind(row: Mapping[str, Any]) -> str:
@@ -127,33 +133,33 @@ def _kind(row: Mapping[str, Any]) -> str:
 
 
 def _show(detent: Connection, row: Mapping[str, Any]) -> None:
-    """What there is to judge by: the payload, the result, and the end of what it wrote."""
+    """Print the payload, the result and the end of the output."""
     if "question" in row:
         _show_job(detent, row["id"])
         return
     jobs = detent.call("task_jobs", task_id=row["id"])["items"]
     logs = detent.call("task_logs", task_id=row["id"])["text"]
     fields = {"payload": row["payload"], "comment": row["comment"]}
-    output.fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
-    output.say("\n".join(logs.splitlines()[-20:]))
+    output.print_fields(row["id"], {**fields, "result": jobs[-1]["result"] if jobs else None})
+    output.print_text("\n".join(logs.splitlines()[-20:]))
 
 
 def _show_job(detent: Connection, job_id: str) -> None:
     job = detent.call("show_job", job_id=job_id)
     logs = detent.call("job_logs", job_id=job_id)["text"]
-    output.fields(job_id, {"payload": job["payload"]})
-    output.say("\n".join(logs.splitlines()[-20:]))
+    output.print_fields(job_id, {"payload": job["payload"]})
+    output.print_text("\n".join(logs.splitlines()[-20:]))
 
 
-#: What is asked of a person where nothing more is said.
-WANTED = {
+#: What an item waits for, by its state.
+REQUESTS = {
     "ready": "review",
     "failed": "it failed",
     "timed_out": "it took too long",
-    "cancelled": "its parent waits for it, and it was cancelled",
-    "budget_exceeded": "its parent waits for it, and it has spent its budget",
+    "cancelled": "it was cancelled, and its parent waits for it",
+    "budget_exceeded": "it has spent its budget, and its parent waits for it",
 }
-Dealing = Callable[[Connection, Mapping[str, Any]], Any]
+Action = Callable[[Connection, Mapping[str, Any]], Any]
 
 
 def _answer(detent: Connection, row: Mapping[str, Any]) -> Any:
@@ -166,7 +172,7 @@ def _answer_job(detent: Connection, row: Mapping[str, Any]) -> Any:
 
 
 def _accept(detent: Connection, row: Mapping[str, Any]) -> Any:
-    """What was looked at, and nothing that came after it."""
+    """Accept the version of the task that was shown, and no later one."""
     return detent.call("accept_task", task_id=row["id"], seen=row["version"])
 
 
@@ -179,7 +185,7 @@ def _reject(detent: Connection, row: Mapping[str, Any]) -> Any:
 
 
 def _raise(detent: Connection, row: Mapping[str, Any]) -> Any:
-    """Its own budget, or one above it: whichever is spent."""
+    """Raise the budget that is spent: of the task, or of a task above it."""
     spent = next(each["id"] for each in row["actions"] if each["action"] == "raise")
     amount = click.prompt(f"  new budget of {spent} in dollars")
     return detent.call("edit_task", task_id=spent, max_budget_usd=value_from(amount))
@@ -190,13 +196,13 @@ def _dismiss(detent: Connection, row: Mapping[str, Any]) -> Any:
     return detent.call("dismiss_task", task_id=row["id"], reason=reason or None)
 
 
-def _simply(operation: str) -> Dealing:
+def _task_action(operation: str) -> Action:
     return lambda detent, row: detent.call(operation, task_id=row["id"])
 
 
-_CANCEL, _RETRY = _simply("cancel_task"), _simply("retry_task")
-_DELETE = _simply("delete_task")
-DEALINGS: Mapping[str, Mapping[str, Dealing]] = {
+_CANCEL, _RETRY = _task_action("cancel_task"), _task_action("retry_task")
+_DELETE = _task_action("delete_task")
+ACTIONS: Mapping[str, Mapping[str, Action]] = {
     "ready": {"accept": _accept, "reject": _reject, "cancel": _CANCEL},
     "question": {"answer": _answer, "cancel": _CANCEL},
     "needs_user": {"answer": _answer, "cancel": _CANCEL},
@@ -204,7 +210,7 @@ DEALINGS: Mapping[str, Mapping[str, Dealing]] = {
     "error": {"retry": _RETRY, "dismiss": _dismiss, "cancel": _CANCEL},
     "failed": {"retry": _RETRY, "dismiss": _dismiss, "delete": _DELETE},
     "timed_out": {
-        "resume": _simply("resume_task"),
+        "resume": _task_action("resume_task"),
         "retry": _RETRY,
         "dismiss": _dismiss,
         "delete": _DELETE,
@@ -212,8 +218,8 @@ DEALINGS: Mapping[str, Mapping[str, Dealing]] = {
     "cancelled": {"dismiss": _dismiss},
     "budget_exceeded": {"dismiss": _dismiss},
 }
-#: With what a job alone asks.
-OF_JOBS: Mapping[str, Dealing] = {
+#: Actions on the question of a job without a task.
+JOB_ACTIONS: Mapping[str, Action] = {
     "answer": _answer_job,
     "cancel": lambda detent, row: detent.call("cancel_job", job_id=row["id"]),
 }

@@ -1,4 +1,4 @@
-"""How the installation stands: `health`, `stats`, `state`."""
+"""Commands about the installation as a whole: `health`, `stats`, `state`."""
 
 import sys
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ COLOURS = {"ok": "green", "degraded": "yellow", "unhealthy": "red"}
 @click.command()
 @output.json_option
 def health(as_json: bool) -> None:
-    """Say whether all is well, with the reasons.
+    """Report whether the installation is healthy, with the reasons.
 
-    Ends with 1 if the verdict is unhealthy.
+    The exit code is 1 if the verdict is unhealthy.
     """
     with connect() as detent:
         found = detent.call("health")
@@ -35,7 +35,7 @@ def health(as_json: bool) -> None:
             mark = output.Styled(value, "" if figure["within"] else "yellow")
             rows.append((figure["figure"], mark, f"limit {figure['limit']}"))
         rows.append(("waiting for people", str(found["waiting_for_people"]), ""))
-        output.table(("", "IS", "BECAUSE"), rows, wrap=True)
+        output.print_table(("FIGURE", "VALUE", "REASON"), rows, wrap=True)
     sys.exit(1 if found["verdict"] == "unhealthy" else 0)
 
 
@@ -43,8 +43,8 @@ def health(as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--hours", default=24, show_default=True, help="How far back.")
-@click.option("--project", help="Only this project.")
+@click.option("--hours", default=24, show_default=True, help="The period in hours, up to now.")
+@click.option("--project", help="Only work of this project.")
 @output.json_option
 def stats(hours: int, project: str | None, as_json: bool) -> None:
     """Show throughput, success rate, durations, cost and queue age."""
@@ -53,15 +53,15 @@ def stats(hours: int, project: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
         return
-    output.fields(f"last {found['hours']} hours", _figures(found))
+    output.print_fields(f"last {found['hours']} hours", _figures(found))
     if found["cost_per_day"]:
-        output.say("")
+        output.print_text("")
         days = [
             (row["day"], f"{row['cost']:.2f}", str(row["runs"])) for row in found["cost_per_day"]
         ]
-        output.table(("DAY", "COST IN DOLLARS", "RUNS"), days)
+        output.print_table(("DAY", "COST IN DOLLARS", "RUNS"), days)
     if found["partial"]:
-        output.note(f"Only the newest {found['looked_at']} runs were looked at.")
+        output.print_note(f"These figures cover only the newest {found['looked_at']} runs.")
 
 
 def _figures(found: Mapping[str, Any]) -> dict[str, str]:
@@ -109,12 +109,16 @@ def get(name: str | None, as_json: bool) -> None:
         if name not in values:
             from detent.errors import NotFound
 
-            raise NotFound(f"There is no value {name!r}.", known=sorted(values))
+            raise NotFound(
+                f"The state has no value {name!r}.",
+                known=sorted(values),
+                hint="`detent state get` lists all values.",
+            )
         output.print_json(values[name])
     elif as_json:
         output.print_json(values)
     else:
-        output.fields("VALUE", values)
+        output.print_fields("VALUE", values)
 
 
 @state.command("set")
@@ -122,11 +126,11 @@ def get(name: str | None, as_json: bool) -> None:
 @click.argument("value")
 @output.json_option
 def set_it(name: str, value: str, as_json: bool) -> None:
-    """Set one value: JSON, or a plain text; null removes it."""
+    """Set one value to JSON or plain text; null removes it."""
     set_to = value_from(value)
     with connect() as detent:
         changed = detent.call("set_state", name=name, value=set_to)
     if as_json:
         output.print_json(changed["values"])
     else:
-        output.say(f"{name}: {'removed' if set_to is None else output.text_of(set_to)}")
+        output.print_text(f"{name}: {'removed' if set_to is None else output.value_text(set_to)}")

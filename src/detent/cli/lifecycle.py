@@ -1,7 +1,4 @@
-"""`detent lifecycle`: show, draw, export, check and simulate the lifecycles.
-
-Reads tables, changes nothing.
-"""
+"""`detent lifecycle`: show, draw, export, check and simulate the lifecycles. Changes nothing."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -9,7 +6,16 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from detent.cli.output import Cell, Group, Styled, json_option, print_json, say, shown_state, table
+from detent.cli.output import (
+    Cell,
+    Group,
+    Styled,
+    json_option,
+    print_json,
+    print_table,
+    print_text,
+    styled_state,
+)
 from detent.diagrams.drawing import Format, diagram
 from detent.errors import Invalid, Refused, TooLarge
 from detent.kernel import lifecycle_json
@@ -19,6 +25,7 @@ from detent.kernel.lifecycles import lifecycle as find
 from detent.kernel.state_mapping import mapped
 
 FILE_LIMIT_BYTES = 1_000_000
+FORMAT_HINT = "`detent lifecycle export` prints a valid file."
 REFUSED = "refused"
 IGNORED = "ignored"
 
@@ -39,38 +46,38 @@ def list_them(as_json: bool) -> None:
     if as_json:
         print_json({"items": [dict(zip(names, each, strict=True)) for each in found]})
         return
-    table(names, [tuple(map(str, each)) for each in found])
+    print_table(names, [tuple(map(str, each)) for each in found])
 
 
 @lifecycle.command()
 @click.argument("name")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show the states and rows of one lifecycle."""
+    """Show the states and transitions of one lifecycle."""
     found = find(name)
     if as_json:
         print_json(lifecycle_json.export(found))
         return
-    say(f"{found.title}\n")
-    table(
+    print_text(f"{found.title}\n")
+    print_table(
         ("state", "meaning", "mark"),
-        [(shown_state(state), state.meaning, _marks(found, state.name)) for state in found.states],
+        [(styled_state(state), state.meaning, _marks(found, state.name)) for state in found.states],
         wrap=True,
     )
-    say("")
-    table(("from", "event", "to", "who", "why", "mark"), _row_cells(found), wrap=True)
+    print_text("")
+    print_table(("from", "event", "to", "who", "why", "mark"), _row_cells(found), wrap=True)
 
 
 @lifecycle.command("mapping")
 @json_option
 def map_states(as_json: bool) -> None:
-    """Show how a task of either lifecycle looks on the other's board, and as MCP or A2A task."""
+    """Show how states map to the other task lifecycle and to MCP and A2A task states."""
     if as_json:
         print_json({"items": mapped()})
         return
     names = ("lifecycle", "state", "reason", "failed", "other", "mcp", "a2a")
     rows = [tuple(_plain(row[name]) for name in names) for row in mapped()]
-    table(("lifecycle", "state", "reason", "failed", "the other", "MCP", "A2A"), rows)
+    print_table(("lifecycle", "state", "reason", "failed", "the other", "MCP", "A2A"), rows)
 
 
 def _plain(value: object) -> str:
@@ -85,11 +92,11 @@ def _plain(value: object) -> str:
     type=click.Choice([kind.value for kind in Format]),
     default=Format.MERMAID.value,
     show_default=True,
-    help="What to draw it as.",
+    help="The format of the diagram.",
 )
 @json_option
 def draw(name: str, kind: str, as_json: bool) -> None:
-    """Draw one lifecycle as text for another program, or as a picture."""
+    """Print a diagram of one lifecycle."""
     text = diagram(find(name), Format(kind))
     if as_json:
         print_json({"name": find(name).name, "format": kind, "text": text})
@@ -101,7 +108,7 @@ def draw(name: str, kind: str, as_json: bool) -> None:
 @json_option
 def export(as_json: bool) -> None:
     """Print every lifecycle as JSON, with or without --json."""
-    del as_json  # accepted because every command takes it
+    del as_json  # accepted because every command has it
     print_json([lifecycle_json.export(each) for each in LIFECYCLES.values()])
 
 
@@ -110,16 +117,16 @@ def export(as_json: bool) -> None:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, file: BinaryIO, as_json: bool) -> None:
-    """Look for flaws in the lifecycles of a JSON file (- for stdin) as export prints them.
+    """Check the lifecycles in a JSON file (- for stdin) in the format of `lifecycle export`.
 
-    Exit code 1 if there are any.
+    The exit code is 1 if there are flaws.
     """
     found = [(each.name, each.flaws()) for each in _read(file)]
     if as_json:
         print_json({"lifecycles": [{"name": name, "flaws": flaws} for name, flaws in found]})
     else:
         for name, flaws in found:
-            say("\n".join(f"{name}: {flaw}" for flaw in flaws) or f"{name}: no flaws")
+            print_text("\n".join(f"{name}: {flaw}" for flaw in flaws) or f"{name}: no flaws")
     ctx.exit(1 if any(flaws for _, flaws in found) else 0)
 
 
@@ -129,11 +136,12 @@ def check(ctx: click.Context, file: BinaryIO, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bool) -> None:
-    """Go through events and show the state after each, by the strict and by the lenient fold.
+    """Apply events in order and show the state after each, by the strict and the lenient rules.
 
-    A refused event leaves the strict state as it is; an event outside the table is ignored by both.
-    With --json, strict_state and lenient_state are the states after each event, whatever became
-    of it. Exit code 1 if the strict fold refused one.
+    By the strict rules, an event without a transition is refused and does not change the state. By
+    the lenient rules, an event always sets its target state. Unknown events are ignored by both.
+    With --json, strict_state and lenient_state are the states after each event. The exit code is 1
+    if an event was refused.
     """
     found = find(name)
     steps = _simulate(found, events)
@@ -141,13 +149,13 @@ def simulate(ctx: click.Context, name: str, events: tuple[str, ...], as_json: bo
         keys = [name for name in Step._fields if name != "legal"]
         print_json({"steps": [{name: getattr(step, name) for name in keys} for step in steps]})
     else:
-        table(("event", "strict", "lenient", "legal instead"), _step_cells(found, steps))
+        print_table(("event", "strict", "lenient", "legal instead"), _step_cells(found, steps))
     ctx.exit(1 if any(step.strict == REFUSED for step in steps) else 0)
 
 
 class Step(NamedTuple):
-    """One simulated event: what each fold made of it, the states after it (None: not created
-    yet), and what would have been legal."""
+    """One simulated event: its effect by each set of rules, the states after it (None: not created
+    yet), and the events that would have been legal."""
 
     event: str
     strict: str
@@ -175,7 +183,7 @@ def _simulate(found: Lifecycle, events: Iterable[str]) -> list[Step]:
 
 
 def _step_cells(found: Lifecycle, steps: Iterable[Step]) -> list[tuple[Cell, ...]]:
-    signs: dict[str, Cell] = {state.name: shown_state(state) for state in found.states}
+    signs: dict[str, Cell] = {state.name: styled_state(state) for state in found.states}
     signs |= {REFUSED: Styled(REFUSED, "bold red"), IGNORED: Styled(IGNORED, "dim")}
     return [
         (step.event, signs[step.strict], signs[step.lenient], ", ".join(step.legal))
@@ -196,7 +204,7 @@ def _row_cells(found: Lifecycle) -> list[Sequence[Cell]]:
         (
             row.source or "–",
             row.event,
-            shown_state(found.state(row.target)),
+            styled_state(found.state(row.target)),
             row.who,
             row.why,
             _listed(("ext", row.extension), ("reopens", row.reopens)),
@@ -206,16 +214,21 @@ def _row_cells(found: Lifecycle) -> list[Sequence[Cell]]:
 
 
 def _read(file: BinaryIO) -> list[Lifecycle]:
-    """The lifecycles of a file: one object, or a list of them."""
+    """Read the lifecycles of a file: one object, or a list of objects."""
     text = file.read(FILE_LIMIT_BYTES + 1)
     if len(text) > FILE_LIMIT_BYTES:
-        raise TooLarge(f"The file is over {FILE_LIMIT_BYTES} bytes.", limit=FILE_LIMIT_BYTES)
+        raise TooLarge(
+            f"The file is larger than {FILE_LIMIT_BYTES} bytes.",
+            limit=FILE_LIMIT_BYTES,
+        )
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"The file is no JSON: {error}.", code="unreadable", field="file") from None
+        raise Invalid(
+            f"The file is not JSON: {error}.", code="unreadable", field="file", hint=FORMAT_HINT
+        ) from None
     if not isinstance(value, list):
         return [lifecycle_json.read(value)]
     if not value:
-        raise Invalid("The file holds no lifecycle.", field="file")
+        raise Invalid("The file contains no lifecycle.", field="file", hint=FORMAT_HINT)
     return [lifecycle_json.read(each, f"[{index}]") for index, each in enumerate(value)]

@@ -1,7 +1,7 @@
-"""The root of the command line: the table of commands, and where an error becomes a message.
+"""The root command: the table of commands, and the conversion of errors into messages.
 
 To add a command, add a line to COMMANDS. Its module is imported only when the command is used, so
-`detent --help` stays fast however much there is; that is why the short help stands in the table.
+that `detent --help` stays fast. This is why the table repeats the first sentence of each help text.
 """
 
 import atexit
@@ -25,149 +25,154 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-RUNNING, ACTING, LOOKING = "Run detent", "Work", "Look"
-INSTALLATION, DATA, FURTHER = "Installation", "Data", "Further"
+RUNNING, ACTING, LOOKING = "Run detent", "Work", "Inspect"
+INSTALLATION, DATA, INTEGRATIONS = "Installation", "Data", "Integrations"
 #: Exit code of a command that was stopped by Ctrl-C, as shells have it.
 INTERRUPTED = 130
 
 
 class Command(NamedTuple):
-    """Where a command is defined, as module:attribute, its line in `--help`, and its section."""
+    """A command: where it is defined (module:attribute), its line in `--help`, and its section."""
 
-    place: str
+    target: str
     help: str
-    section: str = FURTHER
+    section: str = INTEGRATIONS
 
 
 COMMANDS: Mapping[str, Command] = {
-    "init": Command("detent.cli.up:init", "Write a starter detent.toml, to be edited.", RUNNING),
-    "up": Command("detent.cli.up:up", "Run gateway, worker and keeper in one process.", RUNNING),
-    "serve": Command("detent.cli.up:serve", "Run a gateway alone.", RUNNING),
+    "init": Command("detent.cli.up:init", "Write a starter detent.toml to edit.", RUNNING),
+    "up": Command(
+        "detent.cli.up:up", "Run the gateway, a worker and a keeper in one process.", RUNNING
+    ),
+    "serve": Command("detent.cli.up:serve", "Run only a gateway.", RUNNING),
     "worker": Command(
         "detent.cli.up:worker",
-        "Run a worker alone; any number may run, on any machine.",
+        "Run only a worker; any number can run, on any machine.",
         RUNNING,
     ),
     "keeper": Command(
         "detent.cli.up:keeper",
-        "Run a keeper alone; any number may stand by.",
+        "Run only a keeper (scheduler and maintenance); one is active, others stand by.",
         RUNNING,
     ),
     "dashboard": Command(
         "detent.cli.dashboard:dashboard",
-        "Open the dashboard by a link that signs in once, within a minute.",
+        "Open the dashboard with a login link that works once, within a minute.",
+        RUNNING,
     ),
     "submit": Command(
         "detent.cli.submit:submit",
-        "Submit a task of an intent and queue it.",
+        "Submit a task of the type INTENT and queue it.",
         ACTING,
     ),
-    "run": Command("detent.cli.task_verbs:run", "Queue tasks, or run failed ones again.", ACTING),
+    "run": Command("detent.cli.task_verbs:run", "Queue tasks, or run failed tasks again.", ACTING),
     "cancel": Command("detent.cli.task_verbs:cancel", "Cancel tasks and their subtasks.", ACTING),
-    "retry": Command("detent.cli.task_verbs:retry", "Run tasks again with new counts.", ACTING),
+    "retry": Command(
+        "detent.cli.task_verbs:retry", "Run tasks again and reset their retry counts.", ACTING
+    ),
     "resume": Command(
         "detent.cli.task_verbs:resume",
-        "Go on with timed-out tasks in their sessions.",
+        "Continue timed-out tasks in their agent sessions.",
         ACTING,
     ),
     "accept": Command("detent.cli.task_verbs:accept", "Accept work that waits for review.", ACTING),
     "reject": Command("detent.cli.task_verbs:reject", "Reject work that waits for review.", ACTING),
     "answer": Command(
         "detent.cli.task_verbs:answer",
-        "Answer the open question of a task, or of a job alone.",
+        "Answer the open question of a task, or of a job without a task.",
         ACTING,
     ),
     "signal": Command(
         "detent.cli.task_verbs:signal",
-        "Send a named signal to a job, or to that of a task.",
+        "Send a named signal to a job, or to the job of a task.",
         ACTING,
     ),
     "dismiss": Command(
         "detent.cli.task_verbs:dismiss",
-        "Stop waiting for subtasks that failed; their parents go on.",
+        "Stop waiting for failed subtasks, so that their parents continue.",
         ACTING,
     ),
-    "delete": Command("detent.cli.task_verbs:delete", "Delete tasks with their data.", ACTING),
+    "delete": Command("detent.cli.task_verbs:delete", "Delete tasks and their data.", ACTING),
     "raise": Command(
         "detent.cli.costs:raise_budget",
-        "Set a task's budget, in dollars; what only the old one held up goes on.",
+        "Set a task's budget in dollars; work that waited for budget continues.",
         ACTING,
     ),
     "fork": Command(
         "detent.cli.history:fork",
-        "Queue a new job that keeps what a job had done before a step, and goes on from there.",
+        "Queue a new job that keeps a job's results before STEP and continues from there.",
         ACTING,
     ),
     "inbox": Command(
         "detent.cli.inbox:inbox",
-        "Deal with what waits for a person, one by one.",
+        "Handle the items that wait for a person, one by one.",
         ACTING,
     ),
     "pause": Command(
         "detent.cli.limits:pause",
-        "Let no more work of an intent, a project or a key, or none at all, be started.",
+        "Pause an intent, a project, a concurrency key or all work: no new work starts.",
         ACTING,
     ),
     "unpause": Command(
         "detent.cli.limits:unpause",
-        "End a pause of an intent, of a project, of a key or of everything.",
+        "End the pause of an intent, of a project, of a concurrency key or of all work.",
         ACTING,
     ),
     "tasks": Command(
         "detent.cli.tasks:tasks",
-        "List tasks, newest first; create one, or set its fields or state.",
+        "List tasks, newest first; create a task, or set its fields or state.",
         LOOKING,
     ),
     "jobs": Command("detent.cli.show:jobs", "List jobs, newest first.", LOOKING),
     "runs": Command(
         "detent.cli.runs:runs",
-        "List runs, newest first; begin or end one by hand.",
+        "List runs, newest first; begin or end a run manually.",
         LOOKING,
     ),
     "steps": Command(
         "detent.cli.show:steps",
-        "List the steps of a task's or a job's plans.",
+        "List the plan steps of a task or job.",
         LOOKING,
     ),
     "show": Command(
         "detent.cli.show:show",
-        "Show one task, job or run: where it stands, and its history.",
+        "Show one task, job or run with its state and history.",
         LOOKING,
     ),
     "why": Command(
         "detent.cli.show:why",
-        "Say why a task or job is not moving, and who can change that.",
+        "Explain why a task or job is not running, and who can change that.",
         LOOKING,
     ),
     "costs": Command(
         "detent.cli.costs:costs",
-        "Show what a task has cost, run by run and with its subtasks.",
+        "Show the cost of a task by run and by subtask.",
         LOOKING,
     ),
     "at": Command(
         "detent.cli.history:at",
-        "Show a task as it stood after a position of the log, or at a time.",
+        "Show a task as it was after a position of the log, or at a time.",
         LOOKING,
     ),
     "watch": Command(
         "detent.cli.watch:watch",
-        "Watch the board live; a bell tells when something waits for a person.",
+        "Watch the board live; a bell rings when something waits for a person.",
         LOOKING,
     ),
-    "logs": Command("detent.cli.events:logs", "Print what a task's last run has written.", LOOKING),
+    "logs": Command("detent.cli.events:logs", "Print the output of a task's latest run.", LOOKING),
     "evidence": Command(
         "detent.cli.evidence:evidence",
-        "List and save what runs left behind; add a file by hand.",
+        "List and save the evidence files of runs; add a file manually.",
         LOOKING,
     ),
     "events": Command(
         "detent.cli.events:events",
-        "Print the log, or one task's history, as it happened.",
+        "Print the event log, or the history of one task or job.",
         LOOKING,
     ),
     "health": Command(
         "detent.cli.installation:health",
-        "Say whether all is well, with the reasons.",
+        "Report whether the installation is healthy, with the reasons.",
         LOOKING,
     ),
     "stats": Command(
@@ -182,12 +187,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "resources": Command(
         "detent.cli.resources:resources",
-        "List resources and who holds them; put, drain or delete one.",
+        "List resources and the steps that hold them; put, drain or delete one.",
         INSTALLATION,
     ),
     "workers": Command(
         "detent.cli.workers:workers",
-        "List workers and what they run; drain one.",
+        "List workers and the jobs they run; drain one.",
         INSTALLATION,
     ),
     "schedules": Command(
@@ -197,17 +202,17 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "projects": Command(
         "detent.cli.projects:projects",
-        "List projects with their counts; create one.",
+        "List projects with their task counts; create one.",
         INSTALLATION,
     ),
     "intents": Command(
         "detent.cli.projects:intents",
-        "List the known intents and where they come from.",
+        "List the known intents (task types) and where they are defined.",
         INSTALLATION,
     ),
     "limits": Command(
         "detent.cli.limits:limits",
-        "List what is paused, and how many may run at once; now, or at an earlier moment.",
+        "List pauses, concurrency limits and rate limits; now, or at an earlier time.",
         INSTALLATION,
     ),
     "tokens": Command(
@@ -230,44 +235,44 @@ COMMANDS: Mapping[str, Command] = {
         "Print a completion script for bash, zsh or fish.",
         INSTALLATION,
     ),
-    "notion": Command("detent.cli.notion:notion", "Show tasks, runs and system state in Notion."),
+    "notion": Command("detent.cli.notion:notion", "Copy tasks, runs and system state to Notion."),
     "webhooks": Command(
         "detent.cli.webhooks:webhooks",
-        "List webhooks and how sending to them goes; put, delete, test and replay them.",
+        "List webhooks and their deliveries; put, delete, test or replay one.",
     ),
     "doctor": Command(
         "detent.cli.doctor:doctor",
-        "Look for what is wrong with this installation.",
+        "Check this installation for problems and print how to fix them.",
         DATA,
     ),
     "verify": Command(
         "detent.cli.verify:verify",
-        "Check the hash chain, fold the log and compare every row with it.",
+        "Check the hash chain of the log, replay the log and compare every row with it.",
         DATA,
     ),
     "rebuild": Command(
         "detent.cli.verify:rebuild",
-        "Write all rows anew from the log, then verify them.",
+        "Rewrite all rows from the log, then verify them.",
         DATA,
     ),
     "export": Command(
         "detent.cli.export:export",
-        "Write TASK, with its whole tree, history, evidence and output, into the archive FILE.",
+        "Write TASK with its subtasks, history, evidence and output to the archive FILE.",
         DATA,
     ),
     "import": Command(
         "detent.cli.export:import_",
-        "Take in an archive of `detent export`, or a queue of JSON lines.",
+        "Import an archive of `detent export`, or a queue file of JSON lines.",
         DATA,
     ),
     "gc": Command(
         "detent.cli.gc:gc",
-        "Forget what has had its time: work, keys, output, blobs, and files of this machine.",
+        "Delete expired data: work, idempotency keys, output, blobs and local files.",
         DATA,
     ),
     "db": Command(
         "detent.cli.db:db",
-        "Look after the database: schema, backup, restore, move, trim.",
+        "Manage the database: schema, backup, restore, move, trim, clock.",
         DATA,
     ),
     "lifecycle": Command(
@@ -277,7 +282,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "demo": Command(
         "detent.cli.demo:demo",
-        "Watch a question, a budget, a failing resource, a killed worker and a review.",
+        "Run a demo: a question, a budget, a failing resource, a killed worker and a review.",
+        RUNNING,
     ),
     "mcp": Command(
         "detent.cli.mcp:mcp", "Serve operations as MCP tools on standard input and output."
@@ -294,7 +300,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = COMMANDS[cmd_name].place.partition(":")
+        module, _, attribute = COMMANDS[cmd_name].target.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
@@ -306,7 +312,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Names and helps from the table: completing imports no command."""
+        """Complete names and help texts from the table, without importing any command."""
         from click.shell_completion import CompletionItem
 
         named = [
@@ -324,19 +330,19 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]
-        """Run a command line. With --json everything that goes wrong is said in JSON, on stderr."""
+        """Run a command line. With --json, all errors are printed as JSON on stderr."""
         given = sys.argv[1:] if args is None else list(args)
-        wanted = "--json" in takewhile(lambda each: each != "--", given)
-        output.json_errors.set(wanted)
-        if not wanted or not extra.get("standalone_mode", True):
+        as_json = "--json" in takewhile(lambda each: each != "--", given)
+        output.json_errors.set(as_json)
+        if not as_json or not extra.get("standalone_mode", True):
             return super().main(given, **extra)
         try:
             code = super().main(given, **{**extra, "standalone_mode": False})
         except click.ClickException as error:
-            output.complain_of_usage(error)
+            output.print_usage_error(error)
             code = error.exit_code
         except click.Abort:
-            output.complain(Refused("The command was stopped before it did anything."))
+            output.print_error(Refused("The command was stopped before it did anything."))
             code = 1
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -344,54 +350,54 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except DetentError as error:
-            output.complain(error)
+            output.print_error(error)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
         except OSError as error:
             if error.errno == EPIPE:
-                raise  # whoever read has gone away: click ends quietly
-            explained = _of_the_machine(error)
-            output.complain(explained)
+                raise  # the reader closed the pipe: click exits without a message
+            explained = _from_os_error(error)
+            output.print_error(explained)
             ctx.exit(explained.exit_code)
 
 
-def _of_the_machine(error: OSError) -> DetentError:
-    """A file or directory that cannot be used is for the operator to put right."""
+def _from_os_error(error: OSError) -> DetentError:
+    """Convert an error of the operating system into a message for the operator."""
     what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return Misconfigured(
-        f"The machine says no: {what}.",
+        f"The operating system refused: {what}.",
         setting="store.data_dir",
-        hint="Look at the path, its owner and its rights; `detent doctor` says more.",
+        hint="Check the path, its owner and its permissions. `detent doctor` checks them too.",
     )
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="detent")
 def cli() -> None:
-    """Durable tasks, jobs and runs whose every change of state is an event in one log."""
+    """Run tasks durably. Every change of state is an event in one log."""
 
 
 def main() -> None:
-    """The entry point of the program."""
+    """The entry point of the `detent` program."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A terminal that lacks a letter is no reason to fail.
+            # A character that the terminal cannot show must not fail the command.
             stream.reconfigure(errors="replace")
     try:
         cli(prog_name="detent")
     except SystemExit as end:
         if "detent.service" in sys.modules and isinstance(end.code, int | None):
-            _leave(end.code or 0)
+            _exit_without_cleanup(end.code or 0)
         raise
 
 
-def _leave(code: int) -> None:
-    """End the process after its own exit functions. Python would then take hundreds of modules
-    apart one by one, for half a second, although the system frees everything in no time.
+def _exit_without_cleanup(code: int) -> None:
+    """Run the exit functions, then end the process without Python's own cleanup, which takes half a
+    second with hundreds of modules loaded.
     """
     atexit._run_exitfuncs()
-    with suppress(OSError):  # a reader that is gone: Python ends as it always does
+    with suppress(OSError):  # the reader closed the pipe: exit as Python does
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(code)

@@ -1,4 +1,4 @@
-"""`detent mcp`: operations as tools for an agent that starts this and talks to its pipes."""
+"""`detent mcp`: serve operations as MCP tools to an agent, on standard input and output."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,55 +10,57 @@ import click
 from detent.cli.connection import Connection, connect
 from detent.errors import Forbidden, Misconfigured
 
-#: What an agent gets from a person who names nothing else: it does not judge work by itself.
-MODEST = ("read", "submit")
+#: The scopes without --scope: an agent cannot accept or cancel work.
+DEFAULT_SCOPES = ("read", "submit")
 SCOPES = ("read", "submit", "operate", "review", "run", "admin")
 
 
 @click.command()
-@click.option("--url", envvar="DETENT_URL", help="A gateway elsewhere; DETENT_TOKEN is its token.")
+@click.option(
+    "--url", envvar="DETENT_URL", help="A gateway on another machine; DETENT_TOKEN is its token."
+)
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice(SCOPES),
-    help="Offer tools of this scope; may be repeated. If none is named: read and submit, or with "
-    "--url all that its token allows.",
+    help="Offer the tools of this scope; may be repeated. Default: read and submit, or "
+    "with --url all scopes of the token.",
 )
 def mcp(url: str | None, scopes: tuple[str, ...]) -> None:
     """Serve operations as MCP tools on standard input and output."""
-    serve = _served()
+    serve = _import_server()
     with _connection(url) as connection:
-        wanted = scopes or (SCOPES if url else MODEST)
+        wanted = scopes or (SCOPES if url else DEFAULT_SCOPES)
         allowed = _allowed(connection) if url else SCOPES
         serve(connection, frozenset(wanted) & frozenset(allowed))
 
 
-def _served() -> Any:
-    """What serves, imported late; a missing extra is said before anything else is started."""
+def _import_server() -> Any:
+    """Import the MCP server; a missing extra is reported before anything is started."""
     try:
         import anyio
 
         from detent.integrations.mcp_server import McpClient, serve_stdio
     except ModuleNotFoundError as error:
         raise Misconfigured(
-            f"MCP is not installed here: {error.name} is missing.",
+            f"The MCP server is not installed: the package {error.name} is missing.",
             setting="the extra mcp",
             hint="Install it with: pip install 'detent[mcp]'",
         ) from None
     from detent.operations.registry import Scope
 
     def serve(connection: Connection, scopes: frozenset[str]) -> None:
-        async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
-            # One after the other: a connection is for one thread at a time.
-            async with turn:
-                asked = partial(connection.call, operation, **arguments)
-                return await anyio.to_thread.run_sync(asked)
+        async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+            # A connection may be used by one thread at a time.
+            async with one_at_a_time:
+                request = partial(connection.call, operation, **arguments)
+                return await anyio.to_thread.run_sync(request)
 
         async def main() -> None:
-            await serve_stdio(McpClient(ask, frozenset(map(Scope, scopes))))
+            await serve_stdio(McpClient(call, frozenset(map(Scope, scopes))))
 
-        turn = anyio.Lock()
+        one_at_a_time = anyio.Lock()
         anyio.run(main)
 
     return serve
@@ -77,7 +79,7 @@ def _connection(url: str | None) -> Iterator[Connection]:
 
 
 def _allowed(connection: Connection) -> tuple[str, ...]:
-    """The scopes of the token, as the gateway knows it; a run's token may not even look."""
+    """The scopes of the token; the token of a run may not read them."""
     try:
         return tuple(connection.call("show_me")["scopes"])
     except Forbidden:

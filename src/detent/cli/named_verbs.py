@@ -1,4 +1,4 @@
-"""Verbs on one thing that is known by its name: a resource, a schedule, a worker."""
+"""Commands on one object with a name: a resource, a schedule, a worker."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,12 +8,14 @@ import click
 from detent.cli import output
 from detent.cli.connection import connect
 
-#: Says to people what became of the thing of this name.
-Tell = Callable[[str, Mapping[str, Any]], None]
+#: Prints the result of an operation on the object of this name.
+Printer = Callable[[str, Mapping[str, Any]], None]
 
 
-def add_verb(group: click.Group, verb: str, operation: str, help_text: str, tell: Tell) -> None:
-    """A command of the group that asks for one operation on the named thing."""
+def add_verb(
+    group: click.Group, verb: str, operation: str, help_text: str, print_done: Printer
+) -> None:
+    """Add a command to the group that calls one operation on a named object."""
 
     @group.command(verb, help=help_text)
     @click.argument("name")
@@ -24,6 +26,6 @@ def add_verb(group: click.Group, verb: str, operation: str, help_text: str, tell
         if as_json:
             output.print_json(done)
         elif "removed" in done:
-            output.say(f"{name}: deleted")
+            output.print_text(f"{name}: deleted")
         else:
-            tell(name, done)
+            print_done(name, done)

@@ -1,4 +1,4 @@
-"""`detent notion`: bring Notion up to date by hand."""
+"""`detent notion sync`: copy tasks, runs and system state to Notion."""
 
 import time
 
@@ -11,14 +11,14 @@ from detent.settings import load
 
 @click.group(cls=output.Group)
 def notion() -> None:
-    """Show tasks, runs and system state in Notion."""
+    """Copy tasks, runs and system state to Notion."""
 
 
 @notion.command()
-@click.option("--once", is_flag=True, help="End when everything is up to date.")
+@click.option("--once", is_flag=True, help="Exit when everything is up to date.")
 @output.json_option
 def sync(once: bool, as_json: bool) -> None:
-    """Bring Notion up to date; a keeper does the same by itself when it is configured."""
+    """Update Notion until Ctrl-C. A keeper does the same if Notion is configured."""
     from detent.integrations.notion_sync import LeadershipLost, NotionKeeper, Sync, Synced, connect
     from detent.service import open_core, process_name
 
@@ -27,7 +27,10 @@ def sync(once: bool, as_json: bool) -> None:
         keeper = NotionKeeper(core, process_name())
         running = Sync(core, connect(loaded.settings, keeper.rest), keeper.hold)
         if keeper.election.acquire() is None:
-            raise Refused("Another process is syncing.", hint="Wait for it, or stop it.")
+            raise Refused(
+                "Another process updates Notion already.",
+                hint="Wait until it ends, or stop it. A running keeper is such a process.",
+            )
         done = Synced()
         try:
             while True:
@@ -41,15 +44,12 @@ def sync(once: bool, as_json: bool) -> None:
         finally:
             running.notion.close()
             keeper.election.resign()
-    _say(done._asdict(), as_json)
+    _print_counts(done._asdict(), as_json)
 
 
-def _say(done: dict[str, int], as_json: bool) -> None:
+def _print_counts(done: dict[str, int], as_json: bool) -> None:
     if as_json:
         output.print_json(done)
     else:
-        output.say(
-            "{created} pages made, {updated} changed, {trashed} trashed, {failed} refused.".format(
-                **done
-            )
-        )
+        counted = f"{done['created']} pages created, {done['updated']} updated"
+        output.print_text(f"{counted}, {done['trashed']} trashed, {done['failed']} failed.")

@@ -1,4 +1,4 @@
-"""Who is using the data now: what must stop before its rows or its file are replaced."""
+"""The processes that use the data; they must stop before the database is replaced."""
 
 import socket
 from collections.abc import Iterator
@@ -11,39 +11,41 @@ from detent.settings import Settings
 from detent.store.port import ReadTransaction, Store
 
 
-def require_quiet(settings: Settings, store: Store | None) -> None:
-    """Refuse while a gateway, worker or keeper lives. Without a store only the gateway is seen."""
+def require_stopped(settings: Settings, store: Store | None) -> None:
+    """Refuse while a gateway, worker or keeper runs. Without a store, only check the gateway."""
     users = [f"the gateway at {url}" for url in (live_server(settings.data_dir),) if url]
     if store is not None:
         with store.read() as view:
-            users += live_parts(view, settings)
+            users += live_processes(view, settings)
     if users:
         raise Refused(
             f"The data is in use by {', '.join(users)}.",
-            hint="Stop it and try again. One that was killed counts until its lease is over.",
+            hint="Stop it and try again. A killed process counts until its lease has expired.",
         )
 
 
-def live_parts(view: ReadTransaction, settings: Settings) -> Iterator[str]:
-    """Workers and keepers that were heard of lately and whose process may still be there."""
-    for name in sorted(living_workers(view, settings)):
+def live_processes(view: ReadTransaction, settings: Settings) -> Iterator[str]:
+    """Workers and keepers whose lease is valid and whose process may be running."""
+    for name in sorted(live_workers(view, settings)):
         yield f"the worker {name}"
     keeper = view.rows("system_state").get("keeper") or {}
     host, _, pid = str(keeper.get("name", "")).rpartition(":")
-    if keeper.get("until", 0) > view.now() and _may_live(host, int(pid) if pid.isdigit() else None):
+    if keeper.get("until", 0) > view.now() and _may_be_running(
+        host, int(pid) if pid.isdigit() else None
+    ):
         yield f"the keeper {keeper['name']}"
 
 
-def living_workers(view: ReadTransaction, settings: Settings) -> dict[str, list[str]]:
-    """By name: the intents of workers that were heard of within a lease and may still be there."""
-    lately = view.now() - settings.worker_lease_ms * 1_000
+def live_workers(view: ReadTransaction, settings: Settings) -> dict[str, list[str]]:
+    """The intents of running workers, by name: a heartbeat within a lease, and no dead process."""
+    since = view.now() - settings.worker_lease_ms * 1_000
     return {
         name: list(row.get("intents", ()))
         for name, row in view.rows("workers").items()
-        if row.get("seen_at", 0) > lately and _may_live(row.get("host"), row.get("pid"))
+        if row.get("seen_at", 0) > since and _may_be_running(row.get("host"), row.get("pid"))
     }
 
 
-def _may_live(host: str | None, pid: int | None) -> bool:
-    """False only for a process of this machine that is gone."""
+def _may_be_running(host: str | None, pid: int | None) -> bool:
+    """False only for a process of this machine that does not run."""
     return host != socket.gethostname() or pid is None or psutil.pid_exists(pid)

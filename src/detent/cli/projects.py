@@ -1,4 +1,4 @@
-"""`detent projects` and `detent intents`: what is known, and how much of it there is."""
+"""`detent projects` and `detent intents`: list the projects and the task types."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from detent.cli.connection import connect
 @output.json_option
 @click.pass_context
 def projects(ctx: click.Context, as_json: bool) -> None:
-    """List projects with their counts; create one."""
+    """List projects with their task counts; create one."""
     if ctx.invoked_subcommand is not None:
         return
     with connect() as detent:
@@ -21,33 +21,33 @@ def projects(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There are no projects yet; the first task of one makes it.")
+        output.print_text("No projects yet. The first task of a project creates it.")
     else:
         rows = [(row["name"], str(row["tasks"])) for row in found["items"]]
-        output.table(("NAME", "TASKS"), rows)
+        output.print_table(("NAME", "TASKS"), rows)
 
 
 @projects.command()
 @click.argument("name")
 @output.json_option
 def create(name: str, as_json: bool) -> None:
-    """Make a project known, which matters where projects are locked."""
+    """Create a project; needed only if intake.projects_locked is set."""
     with connect() as detent:
         made = detent.call("create_project", name=name)
-    output.print_json(made) if as_json else output.say(made["name"])
+    output.print_result(made, made["name"], as_json)
 
 
 @projects.command()
 @click.argument("name")
 @output.json_option
 def show(name: str, as_json: bool) -> None:
-    """Show one project with its tasks and jobs by state."""
+    """Show one project with the counts of its tasks and jobs by state."""
     with connect() as detent:
         found = detent.call("show_project", name=name)
     if as_json:
         output.print_json(found)
         return
-    output.fields(
+    output.print_fields(
         found["name"],
         {
             "paused": "yes" if found["paused"] else "no",
@@ -64,14 +64,14 @@ def _counts(by_state: Mapping[str, int]) -> str:
 @click.command()
 @output.json_option
 def intents(as_json: bool) -> None:
-    """List the known intents and where they come from."""
+    """List the known intents (task types) and where they are defined."""
     with connect() as detent:
         found = detent.call("list_intents")
     if as_json:
         output.print_json(found)
         return
-    headings = ("NAME", "KIND", "KNOWN FROM", "WORKERS", "PAUSED")
-    output.table(headings, [_cells(row) for row in found["items"]])
+    headings = ("NAME", "KIND", "DEFINED IN", "WORKERS", "PAUSED")
+    output.print_table(headings, [_cells(row) for row in found["items"]])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
-"""`detent worker --reload`: start anew when a source file of the app has changed.
+"""`detent worker --reload`: restart the worker when a source file of the app has changed.
 
-Looks at the files of the modules that are loaded, and not at installed ones. No dependency: the
-times at which files were changed are enough.
+Checks the modification times of the files of loaded modules, except installed packages.
 """
 
 import os
@@ -13,16 +12,16 @@ from pathlib import Path
 
 from detent.cli import output
 
-#: How often the files are looked at.
-PAUSE_S = 0.5
-#: Where to look if the app could not be imported: here, but not in a whole file system.
+#: Minimum interval between two checks of the files.
+CHECK_EVERY_S = 0.5
+#: Maximum number of files to watch if the app could not be imported.
 MAX_FILES = 5_000
 
-Times = Mapping[Path, int]
+ModifiedTimes = Mapping[Path, int]
 
 
 def own_sources() -> set[Path]:
-    """The files of loaded modules that somebody may be working on: not installed, not Python's."""
+    """The files of loaded modules, except installed packages and Python's own modules."""
     installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib")]
     ours = Path(__file__).resolve().parent.parent
     found = {_source(module) for module in list(sys.modules.values())}
@@ -38,8 +37,8 @@ def _source(module: object) -> Path | None:
     return Path(file).resolve() if isinstance(file, str) and file.endswith(".py") else None
 
 
-def sources_below(directory: Path) -> set[Path]:
-    """Every source file here, for an app that could not even be imported."""
+def sources_in(directory: Path) -> set[Path]:
+    """Every source file below a directory, for an app that could not be imported."""
     found: set[Path] = set()
     for folder, folders, names in os.walk(directory):
         folders[:] = [name for name in folders if not name.startswith((".", "__"))]
@@ -49,8 +48,8 @@ def sources_below(directory: Path) -> set[Path]:
     return found
 
 
-def times_of(paths: Iterable[Path]) -> dict[Path, int]:
-    """When each file was last changed; one that is being replaced just now is left out."""
+def modified_times(paths: Iterable[Path]) -> dict[Path, int]:
+    """The modification time of each file; files that do not exist are left out."""
     found = {}
     for path in paths:
         try:
@@ -60,52 +59,54 @@ def times_of(paths: Iterable[Path]) -> dict[Path, int]:
     return found
 
 
-class Sources:
-    """Files, and whether one has changed since this was made; it is made before they are loaded."""
+class SourceWatch:
+    """Watches the source files of the app; create it before the app is imported."""
 
     def __init__(self) -> None:
         self.began_ns = time.time_ns()
         self._times: dict[Path, int] = {}
-        self._looked_s = 0.0
+        self._checked_s = 0.0
 
     def changed(self) -> bool:
-        """Looks now and then; modules that were loaded meanwhile are taken along."""
-        if time.monotonic() - self._looked_s < PAUSE_S:
+        """Whether a file has changed and can be compiled; checks at most every CHECK_EVERY_S."""
+        if time.monotonic() - self._checked_s < CHECK_EVERY_S:
             return False
-        self._looked_s = time.monotonic()
-        now = times_of(own_sources())
-        changed = differing(self._times, now, self.began_ns)
+        self._checked_s = time.monotonic()
+        now = modified_times(own_sources())
+        changed = changed_files(self._times, now, self.began_ns)
         self._times |= now
         return any(_compiles(path) for path in changed)
 
 
-def differing(before: Times, now: Times, began_ns: int) -> list[Path]:
-    """The files that have changed; one that is seen for the first time, if it is newer than that.
+def changed_files(before: ModifiedTimes, now: ModifiedTimes, began_ns: int) -> list[Path]:
+    """The files that have changed; a file that was not known, if it is newer than `began_ns`.
 
-    It may have been written between its import and the first look.
+    It may have been written between its import and the first check.
     """
     return [path for path, at in now.items() if before.get(path, min(at, began_ns)) != at]
 
 
 def _compiles(path: Path) -> bool:
-    """Half a thought is not worth a restart: the old code goes on until it can be read."""
+    """Whether a changed file can be compiled; if not, the worker continues with the old code."""
     try:
         compile(path.read_bytes(), str(path), "exec")
     except (SyntaxError, ValueError, OSError) as error:
-        output.note(f"detent: {path} was changed and is not taken over: {error}")
+        output.print_note(
+            f"detent: {path} has changed, but cannot be compiled: {error}. The old code continues."
+        )
         return False
-    output.note(f"detent: {path} was changed, starting anew.")
+    output.print_note(f"detent: {path} has changed, restarting.")
     return True
 
 
 def wait_for_change(directory: Path, began_ns: int) -> None:
-    """Wait until something here is newer, for an app that could not be imported as it was then."""
-    while not any(at > began_ns for at in times_of(sources_below(directory)).values()):
-        time.sleep(PAUSE_S)
+    """Wait until a source file below the directory changes, after a failed import."""
+    while not any(at > began_ns for at in modified_times(sources_in(directory)).values()):
+        time.sleep(CHECK_EVERY_S)
 
 
-def start_anew() -> None:
-    """Become a new process with the same command line."""
+def restart_process() -> None:
+    """Replace this process with a new one that has the same command line."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-m", "detent", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""`detent resources`: what steps hold while they run, and who holds it now."""
+"""`detent resources`: list resources and the steps that hold them; put, drain or delete one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from detent.cli.typed_values import pairs_from
 @output.json_option
 @click.pass_context
 def resources(ctx: click.Context, as_json: bool) -> None:
-    """List resources and who holds them; put, drain or delete one."""
+    """List resources and the steps that hold them; put, drain or delete one."""
     if ctx.invoked_subcommand is not None:
         return
     with connect() as detent:
@@ -28,7 +28,7 @@ def resources(ctx: click.Context, as_json: bool) -> None:
 
 def _table(items: list[Mapping[str, Any]]) -> None:
     headings = ("NAME", "STATE", "IN USE", "CAPABILITIES", "LABELS", "HELD BY")
-    output.table(headings, [_cells(row) for row in items])
+    output.print_table(headings, [_cells(row) for row in items])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
@@ -50,34 +50,42 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
 @resources.command()
 @click.argument("name")
 @click.option(
-    "--capability", "capabilities", multiple=True, help="Something that it can do; may be repeated."
+    "--capability",
+    "capabilities",
+    multiple=True,
+    help="A capability of the resource; may be repeated.",
 )
 @click.option(
-    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="What it is; may be repeated."
+    "--label", "labels", multiple=True, metavar="NAME=VALUE", help="A label; may be repeated."
 )
-@click.option("--capacity", type=int, help="How many may hold it at once; 1 if never said.")
-@click.option("--healthy/--unhealthy", default=None, help="Whether it is given out.")
+@click.option(
+    "--capacity", type=int, help="How many steps may hold it at the same time; default 1."
+)
+@click.option("--healthy/--unhealthy", default=None, help="Whether steps may get it.")
 @output.json_option
 def put(
     name: str,
     capabilities: tuple[str, ...],
     labels: tuple[str, ...],
     as_json: bool,
-    **said: Any,
+    **fields: Any,
 ) -> None:
-    """Make a resource, or change what is said of one; what is not said stays."""
+    """Create a resource, or change it; omitted options keep their values."""
     with connect() as detent:
         made = detent.call(
             "put_resource",
             name=name,
             capabilities=list(capabilities) or None,
             labels=pairs_from(labels, "--label") or None,
-            **said,
+            **fields,
         )
-    output.print_json(made) if as_json else _table([made])
+    if as_json:
+        output.print_json(made)
+    else:
+        _table([made])
 
 
-def _tell(_: str, done: Mapping[str, Any]) -> None:
+def _print_done(_: str, done: Mapping[str, Any]) -> None:
     _table([done])
 
 
@@ -85,14 +93,20 @@ add_verb(
     resources,
     "drain",
     "drain_resource",
-    "Give it to nobody any more; whoever holds it goes on.",
-    _tell,
+    "Assign a resource to no more steps; steps that hold it continue.",
+    _print_done,
 )
-add_verb(resources, "undrain", "undrain_resource", "Give a drained resource out again.", _tell)
+add_verb(
+    resources,
+    "undrain",
+    "undrain_resource",
+    "Assign a drained resource to steps again.",
+    _print_done,
+)
 add_verb(
     resources,
     "delete",
     "delete_resource",
-    "Forget a resource; refused while a step holds it.",
-    _tell,
+    "Delete a resource; refused while a step holds it.",
+    _print_done,
 )

@@ -1,4 +1,4 @@
-"""`detent schedules`: work that is submitted at its times."""
+"""`detent schedules`: list, put, pause, trigger and delete schedules."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,14 +23,14 @@ def schedules(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There is no schedule. Make one: detent schedules put NAME INTENT --every 1h")
+        output.print_text("No schedules. Create one: detent schedules put NAME INTENT --every 1h")
     else:
         _table(found["items"])
 
 
 def _table(items: list[Mapping[str, Any]]) -> None:
     headings = ("NAME", "INTENT", "WHEN", "NEXT", "LAST", "LAST TASK", "PROJECT")
-    output.table(headings, [_cells(row) for row in items])
+    output.print_table(headings, [_cells(row) for row in items])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
@@ -50,13 +50,21 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
 @schedules.command()
 @click.argument("name")
 @click.argument("intent")
-@click.option("--cron", help="Its times as a cron expression, as in '0 3 * * *'.")
-@click.option("--timezone", help="Time zone of the cron expression; UTC if not said.")
-@click.option("--every", metavar="TIME", help="Its times as an interval: 90s, 15m, 2h, 1d.")
-@click.option("--overlap", type=click.Choice(["skip", "allow"]), help="While the last one works.")
-@click.option("--missed", type=click.Choice(["once", "all", "skip"]), help="Times that passed.")
-@click.option("--lifecycle", help="board or review; board if not said.")
-@click.option("--project", help="The project that its tasks belong to.")
+@click.option("--cron", help="When to submit, as a cron expression: '0 3 * * *'.")
+@click.option("--timezone", help="Time zone of the cron expression; default UTC.")
+@click.option("--every", metavar="TIME", help="When to submit, as an interval: 90s, 15m, 2h, 1d.")
+@click.option(
+    "--overlap",
+    type=click.Choice(["skip", "allow"]),
+    help="What to do while the last task has not ended; default skip.",
+)
+@click.option(
+    "--missed",
+    type=click.Choice(["once", "all", "skip"]),
+    help="What to do about times that passed while no keeper ran; default once.",
+)
+@click.option("--lifecycle", help="board or review; default board.")
+@click.option("--project", help="The project of its tasks.")
 @click.option("--priority", help="P0 to P3, or high, normal, low.")
 @click.option(
     "--set",
@@ -66,44 +74,75 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     help="A payload field; may be repeated.",
 )
 @click.option("--payload", help="The payload as JSON, or @FILE.")
-@click.option("--delay", "not_before", metavar="TIME", help="Start each task this much later: 10m.")
+@click.option(
+    "--delay",
+    "not_before",
+    metavar="TIME",
+    help="Start each task this much later than its time: 10m.",
+)
 @output.json_option
 def put(
     every: str | None,
     assignments: tuple[str, ...],
     payload: str | None,
     as_json: bool,
-    **said: Any,
+    **fields: Any,
 ) -> None:
-    """Make a schedule, or replace one of that name."""
+    """Create the schedule NAME, or replace it."""
     every_s = None if every is None else seconds_from(every, "--every")
     about = payload_from(payload, assignments) or None
     with connect() as detent:
-        made = detent.call("put_schedule", every_s=every_s, payload=about, **said)
-    output.print_json(made) if as_json else _table([made])
+        made = detent.call("put_schedule", every_s=every_s, payload=about, **fields)
+    if as_json:
+        output.print_json(made)
+    else:
+        _table([made])
 
 
-def _tell(_: str, done: Mapping[str, Any]) -> None:
-    output.say(done["task_id"]) if "task_id" in done else _table([done])
+def _print_done(_: str, done: Mapping[str, Any]) -> None:
+    if "task_id" in done:
+        output.print_text(done["task_id"])
+    else:
+        _table([done])
 
 
-add_verb(schedules, "pause", "pause_schedule", "Fire it no more until it is resumed.", _tell)
-add_verb(schedules, "resume", "resume_schedule", "Fire it again, from its next time on.", _tell)
-add_verb(schedules, "trigger", "trigger_schedule", "Submit its task now, besides its times.", _tell)
 add_verb(
-    schedules, "delete", "delete_schedule", "Forget a schedule; tasks that it made stay.", _tell
+    schedules, "pause", "pause_schedule", "Submit no more tasks until it is resumed.", _print_done
+)
+add_verb(
+    schedules,
+    "resume",
+    "resume_schedule",
+    "Submit tasks again, from its next time on.",
+    _print_done,
+)
+add_verb(
+    schedules,
+    "trigger",
+    "trigger_schedule",
+    "Submit its task now, in addition to its times.",
+    _print_done,
+)
+add_verb(
+    schedules,
+    "delete",
+    "delete_schedule",
+    "Delete a schedule; its tasks stay.",
+    _print_done,
 )
 
 
 @schedules.command("next")
 @click.argument("name")
-@click.option("--count", type=click.IntRange(1), default=5, show_default=True, help="How many.")
+@click.option(
+    "--count", type=click.IntRange(1), default=5, show_default=True, help="How many times to print."
+)
 @output.json_option
 def next_times(name: str, count: int, as_json: bool) -> None:
-    """Print the next times of a schedule."""
+    """Print the next times at which a schedule submits its task."""
     with connect() as detent:
         found = detent.call("next_times", name=name, count=count)
     if as_json:
         output.print_json(found)
     else:
-        output.say("\n".join(found["times"]))
+        output.print_text("\n".join(found["times"]))

@@ -18,18 +18,18 @@ def sessions(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("No browser is signed in. To sign one in: detent dashboard")
+        output.print_text("No browser is signed in. To sign in: detent dashboard")
     else:
         names = ("id", "token", "project", "expires_at", "created_at")
         rows = [tuple(row[name] or "all" for name in names) for row in found["items"]]
-        output.table(("ID", "TOKEN", "PROJECT", "EXPIRES", "CREATED"), rows)
+        output.print_table(("ID", "TOKEN", "PROJECT", "EXPIRES", "CREATED"), rows)
 
 
 @sessions.command()
 @click.argument("session_id", metavar="ID")
 @output.json_option
 def end(session_id: str, as_json: bool) -> None:
-    """End a session: the browser has to sign in again."""
+    """End a session; the browser must sign in again."""
     with connect() as detent:
         done = detent.call("end_session", session_id=session_id)
-    output.print_json(done) if as_json else output.say(f"{session_id}: ended")
+    output.print_result(done, f"{session_id}: ended", as_json)

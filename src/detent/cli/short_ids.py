@@ -1,20 +1,20 @@
-"""Ids that a person has shortened: a beginning or an end stands for the one id that has it."""
+"""Shortened ids: a unique beginning or end of an id is accepted in place of the whole id."""
 
 from typing import Any
 
 from detent.errors import DetentError, Invalid, NotFound
 
-#: By the code of an error that an id is not known: the kind of work that it should have named.
+#: The kind of work that has no such id, by error code.
 KINDS = {"unknown_task": "task", "unknown_job": "job", "unknown_run": "run"}
 
 
 class ShortIds:
-    """A connection that looks up an id once nothing has exactly that id."""
+    """A connection that looks up a shortened id if no object has exactly that id."""
 
     _known: dict[tuple[str, str], str]
 
     def call(self, operation: str, /, **arguments: Any) -> Any:
-        """The operation's answer; its refusal is raised as the error that it is."""
+        """Call an operation and return its result; its error is raised as an exception."""
         try:
             return self.exactly(operation, **arguments)
         except DetentError as error:
@@ -29,11 +29,11 @@ class ShortIds:
         return self.exactly(operation, **arguments)
 
     def exactly(self, operation: str, /, **arguments: Any) -> Any:
-        """The same, for ids that are whole or were looked up before."""
+        """Call an operation with complete ids, or with ids that were looked up before."""
         return self._call(operation, **self._resolved(arguments))
 
     def whole(self, kind: str, part: str) -> str:
-        """The id that is meant; what stands for none is given back as it is."""
+        """The complete id; a text that matches no id is returned unchanged."""
         return self._lookup(kind, part) or part
 
     def _call(self, operation: str, /, **arguments: Any) -> Any:
@@ -56,16 +56,16 @@ class ShortIds:
     def _lookup(self, kind: str, part: str) -> str | None:
         try:
             found = self._call("find_ids", kind=kind, part=part)
-        except NotFound:  # the gateway is of an older version
+        except NotFound:  # the gateway runs an older version
             return None
         ids: list[str] = found["items"]
         if len(ids) > 1:
             listed = ", ".join(ids) + (", …" if found["more"] else "")
             raise Invalid(
-                f"{part!r} stands for more than one {kind}: {listed}.",
+                f"{part!r} matches more than one {kind}: {listed}.",
                 field=f"{kind}_id",
                 given=part,
                 allowed=ids,
-                hint="Write more letters of the id.",
+                hint="Give more characters of the id.",
             )
         return ids[0] if ids else None

@@ -1,4 +1,4 @@
-"""Looking at work: `jobs`, `steps`, `show`, `why`."""
+"""Commands that show work: `jobs`, `steps`, `show`, `why`; and the options of all lists."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -9,20 +9,23 @@ from click.core import ParameterSource
 
 from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
-from detent.cli.id_lookup import first_known, way_to, whole_id
+from detent.cli.id_lookup import call_first_match, find_lookup, whole_id
 
-#: Of why something waits: how the wait is called in the log, which `--json` has.
-UNTOLD = "wait"
+#: A detail of `why` that only `--json` has: the name of the wait in the log.
+HIDDEN_DETAIL = "wait"
 
 
 def page_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What every list takes."""
+    """Add the options that every list has."""
     for option in (
         output.json_option,
-        click.option("--cursor", help="Go on where the last page ended."),
-        click.option("--limit", default=50, show_default=True, help="At most so many."),
-        click.option("--sort", help="A column to sort by; - before it turns the order around."),
-        click.option("--search", help="Only what has this text in its id, name or error."),
+        click.option(
+            "--cursor",
+            help="Continue after the last page; each page prints the cursor of the next.",
+        ),
+        click.option("--limit", default=50, show_default=True, help="Maximum number of rows."),
+        click.option("--sort", help="A column to sort by; put - before it to reverse the order."),
+        click.option("--search", help="Only rows with this text in their id, name or error."),
         click.option("--state", help="Only these states, separated by commas."),
     ):
         command = option(command)
@@ -37,20 +40,20 @@ def show_page(
     empty: str,
     more: str,
 ) -> None:
-    """A page as JSON or as a table, with the way to the next one."""
+    """Print a page as JSON or as a table, with the command for the next page."""
     if as_json:
         output.print_json(page)
     elif not page["items"]:
-        output.say(empty)
+        output.print_text(empty)
     else:
-        output.table(headings, [cells(row) for row in page["items"]])
+        output.print_table(headings, [cells(row) for row in page["items"]])
         if page.get("cursor"):
-            words = shlex.join([*more.split(), *_as_given(), "--cursor", page["cursor"]])
-            output.note(f"More: {words}")
+            words = shlex.join([*more.split(), *_repeated_options(), "--cursor", page["cursor"]])
+            output.print_note(f"Next page: {words}")
 
 
-def given(ctx: click.Context) -> list[click.Parameter]:
-    """What the command line says, as opposed to what is left at its default."""
+def options_given(ctx: click.Context) -> list[click.Parameter]:
+    """The parameters that the command line sets; others have their default."""
     source = ctx.get_parameter_source
     return [
         each
@@ -59,10 +62,10 @@ def given(ctx: click.Context) -> list[click.Parameter]:
     ]
 
 
-def _as_given() -> Iterator[str]:
-    """The options of this page, which the next one needs too: a cursor is of one list and order."""
+def _repeated_options() -> Iterator[str]:
+    """The options of this page; the next page needs them too: a cursor is valid for one list."""
     ctx = click.get_current_context()
-    for option in given(ctx):
+    for option in options_given(ctx):
         if option.name != "cursor":
             yield option.opts[-1]
             if not getattr(option, "is_flag", False):
@@ -70,8 +73,8 @@ def _as_given() -> Iterator[str]:
 
 
 @click.command()
-@click.option("--intent", help="Only this intent.")
-@click.option("--project", help="Only this project.")
+@click.option("--intent", help="Only jobs of this intent (task type).")
+@click.option("--project", help="Only jobs of this project.")
 @click.option("--task", "task_id", help="Only jobs of this task.")
 @page_options
 def jobs(as_json: bool, **filters: Any) -> None:
@@ -85,7 +88,7 @@ def jobs(as_json: bool, **filters: Any) -> None:
         as_json,
         table_columns.JOBS,
         table_columns.job_cells,
-        "There are no jobs here.",
+        "No jobs found.",
         "detent jobs",
     )
 
@@ -94,10 +97,10 @@ def jobs(as_json: bool, **filters: Any) -> None:
 @click.argument("work_id", metavar="TASK_OR_JOB")
 @output.json_option
 def steps(work_id: str, as_json: bool) -> None:
-    """List the steps of a task's or a job's plans."""
+    """List the plan steps of a task or job."""
     with connect() as detent:
-        page = first_known(detent, work_id, ("task_steps", "task_id"), ("job_steps", "job_id"))
-    empty = "It has no steps: its work has no plan, or none yet."
+        page = call_first_match(detent, work_id, ("task_steps", "task_id"), ("job_steps", "job_id"))
+    empty = "No plan steps: the work has no plan, or its planner has not made one yet."
     show_page(page, as_json, table_columns.STEPS, table_columns.step_cells, empty, "")
 
 
@@ -105,26 +108,26 @@ def steps(work_id: str, as_json: bool) -> None:
 @click.argument("work_id", metavar="TASK_OR_JOB")
 @output.json_option
 def why(work_id: str, as_json: bool) -> None:
-    """Say why a task or job is not moving, and who can change that."""
+    """Explain why a task or job is not running, and who can change that."""
     with connect() as detent:
-        answer = first_known(detent, work_id, ("why", "task_id"), ("job_why", "job_id"))
+        answer = call_first_match(detent, work_id, ("why", "task_id"), ("job_why", "job_id"))
     if as_json:
         output.print_json(answer)
         return
-    output.say(f"{answer['id']} is {answer['state']} since {answer['since']}.")
+    output.print_text(f"{answer['id']} is {answer['state']} since {answer['since']}.")
     for reason in answer["reasons"]:
         cleared = f"cleared by {reason['cleared_by']} ({reason['how']})."
-        cleared += f" Looked at again: {reason['looks_again']}."
-        output.say(f"- {reason['reason']}: {cleared}")
+        cleared += f" Next check: {reason['looks_again']}."
+        output.print_text(f"- {reason['reason']}: {cleared}")
         for each in reason["actions"]:
-            output.say(f"  {each['command']}")
+            output.print_text(f"  {each['command']}")
         for name, value in reason["detail"].items():
-            if value not in (None, [], {}) and name != UNTOLD:
-                output.say(f"  {name}: {output.text_of(value)}")
+            if value not in (None, [], {}) and name != HIDDEN_DETAIL:
+                output.print_text(f"  {name}: {output.value_text(value)}")
     if not answer["reasons"]:
-        output.say("Nothing holds it up.")
+        output.print_text("Nothing blocks it.")
     if answer["actions"]:
-        output.say(f"You can: {', '.join(answer['actions'])}.")
+        output.print_text(f"Possible actions: {', '.join(answer['actions'])}.")
 
 
 # ---- show ------------------------------------------------------------------------------------
@@ -134,18 +137,18 @@ def why(work_id: str, as_json: bool) -> None:
 @click.argument("work_id", metavar="TASK_OR_JOB_OR_RUN")
 @output.json_option
 def show(work_id: str, as_json: bool) -> None:
-    """Show one task, job or run: where it stands, and its history."""
+    """Show one task, job or run with its state and history."""
     with connect() as detent:
-        found = _found(detent, work_id)
+        found = _load(detent, work_id)
     if as_json:
         output.print_json(found)
     else:
         _show(found)
 
 
-def _found(detent: Connection, work_id: str) -> dict[str, Any]:
-    """The thing under its kind; of a task and of a job its runs and events as well."""
-    (_, parameter), thing = way_to(
+def _load(detent: Connection, work_id: str) -> dict[str, Any]:
+    """The task, job or run by its kind; with runs and events if it is a task or job."""
+    (_, parameter), thing = find_lookup(
         detent, work_id, ("show_task", "task_id"), ("show_job", "job_id"), ("show_run", "run_id")
     )
     kind = parameter.removesuffix("_id")
@@ -159,7 +162,7 @@ def _found(detent: Connection, work_id: str) -> dict[str, Any]:
 
 
 def _history(detent: Connection, operation: str, **about: str) -> list[dict[str, Any]]:
-    """All of it, however many pages that are."""
+    """All events of a task or job, from all pages."""
     events: list[dict[str, Any]] = []
     page: dict[str, Any] = {"cursor": 0}
     while (page := detent.call(operation, **about, after=page["cursor"]))["events"]:
@@ -167,8 +170,8 @@ def _history(detent: Connection, operation: str, **about: str) -> list[dict[str,
     return events
 
 
-#: By kind, the fields that people ask for first; those that are empty are left out.
-SHOWN: Mapping[str, tuple[str, ...]] = {
+#: The fields that are shown, by kind; empty fields are left out.
+SHOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "task": (
         *("title", "intent", "project", "priority", "source", "lifecycle", "tags", "state_at"),
         *("blocked_by", "retries_left", "comment", "cancel_reason", "parent_id", "subtasks"),
@@ -186,19 +189,21 @@ SHOWN: Mapping[str, tuple[str, ...]] = {
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    kind = next(each for each in SHOWN if each in found)
+    kind = next(each for each in SHOWN_FIELDS if each in found)
     thing = found[kind]
     lifecycle = thing["lifecycle"] if kind == "task" else kind
     fields = {"state": output.state_cell(lifecycle, thing["state"])}
-    fields |= {name: thing[name] for name in SHOWN[kind]}
+    fields |= {name: thing[name] for name in SHOWN_FIELDS[kind]}
     if kind == "task" and thing["state"] == "blocked":
         fields["question"] = thing["blocked_detail"].get("text")
-    output.fields(f"{kind} {thing['id']}", fields)
+    output.print_fields(f"{kind} {thing['id']}", fields)
     if found.get("runs"):
-        output.say("\nRuns")
-        output.table(table_columns.RUNS, [table_columns.run_cells(run) for run in found["runs"]])
+        output.print_text("\nRuns")
+        output.print_table(
+            table_columns.RUNS, [table_columns.run_cells(run) for run in found["runs"]]
+        )
     if found.get("events"):
-        output.say("\nHistory")
-        output.table(
+        output.print_text("\nHistory")
+        output.print_table(
             table_columns.EVENTS, [table_columns.event_cells(event) for event in found["events"]]
         )

@@ -1,4 +1,4 @@
-"""`detent submit`: ask for work, and wait for it if wanted."""
+"""`detent submit`: submit a task, and wait for its end if --wait is given."""
 
 import sys
 import time
@@ -9,10 +9,10 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection, connect
-from detent.cli.table_columns import task_state
+from detent.cli.table_columns import task_state_cell
 from detent.cli.typed_values import payload_from, value_from
 
-#: Exit codes of `submit --wait`, by the state that the task has come to.
+#: Exit codes of `submit --wait`, by the state of the task.
 EXIT_CODES = {
     "done": 0,
     "completed": 0,
@@ -23,10 +23,10 @@ EXIT_CODES = {
     "timed_out": 13,
     "budget_exceeded": 14,
 }
-#: How long nobody is told that nothing happens.
-PATIENCE_S = 5.0
-#: Reasons of a block that pass by themselves: the wait goes on.
-PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
+#: After this time without a worker, a note says so.
+NO_WORKER_NOTE_S = 5.0
+#: Reasons of a block that end without a person: --wait continues.
+TRANSIENT_BLOCKS = ("retry", "rate_limit", "dependency", "resource", "subtasks")
 
 
 @click.command()
@@ -39,27 +39,43 @@ PASSING = ("retry", "rate_limit", "dependency", "resource", "subtasks")
     help="A field of the payload; may be repeated.",
 )
 @click.option("--payload", help="The payload as JSON, or @FILE.")
-@click.option("--project", help="The project that it belongs to.")
-@click.option("--title", default="", help="What people call it.")
+@click.option("--project", help="The project of the task.")
+@click.option("--title", default="", help="A title for people.")
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
-@click.option("--lifecycle", default="review", show_default=True, help="review or board.")
 @click.option(
-    "--depends-on", multiple=True, metavar="TASK", help="Wait for this task first; may be repeated."
+    "--lifecycle",
+    default="review",
+    show_default=True,
+    help="review (a person accepts the work) or board.",
 )
-@click.option("--budget", "max_budget_usd", help="Most that it may spend, in dollars.")
-@click.option("--tag", "tags", multiple=True, help="A tag to find it by; may be repeated.")
 @click.option(
-    "--plan", type=click.Path(exists=True, dir_okay=False), help="A plan, as JSON or YAML."
+    "--depends-on",
+    multiple=True,
+    metavar="TASK",
+    help="Start after this task has succeeded; may be repeated.",
+)
+@click.option("--budget", "max_budget_usd", help="The budget in dollars.")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
+@click.option(
+    "--plan",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A file with a plan, as JSON or YAML.",
 )
 @click.option(
     "--at",
     "not_before",
     metavar="TIME",
-    help="Start it no earlier: a time with its zone (2030-01-01T12:00:00Z) or a delay (10m).",
+    help="Start no earlier than a time with its zone (2030-01-01T12:00:00Z) or a delay (10m).",
 )
-@click.option("--key", "idempotency_key", help="The same key never makes a second task.")
-@click.option("--hold", is_flag=True, help="Create it only; run it later.")
-@click.option("--wait", is_flag=True, help="Wait for its end; the exit code tells how it went.")
+@click.option(
+    "--key",
+    "idempotency_key",
+    help="Idempotency key: a second submission with the same key creates no second task.",
+)
+@click.option(
+    "--hold", is_flag=True, help="Create the task without queueing it; `detent run` queues it."
+)
+@click.option("--wait", is_flag=True, help="Wait for its end; the exit code shows the outcome.")
 @output.json_option
 def submit(
     assignments: tuple[str, ...],
@@ -71,7 +87,12 @@ def submit(
     max_budget_usd: str | None,
     **fields: Any,
 ) -> None:
-    """Submit a task of an intent and queue it."""
+    """Submit a task of the type INTENT and queue it.
+
+    Prints the id of the task. `detent intents` lists the known intents. Exit codes with --wait:
+    0 succeeded, 10 failed, 11 blocked until a person acts, 12 cancelled, 13 timed out, 14 budget
+    exceeded.
+    """
     options = None if plan is None else {"plan": read_plan(Path(plan))}
     with connect() as detent:
         made = detent.call(
@@ -84,7 +105,7 @@ def submit(
             **fields,
         )
         if not wait:
-            output.print_json(made) if as_json else output.say(made["id"])
+            output.print_result(made, made["id"], as_json)
             return
         task = wait_for(detent, made["id"], as_json)
         _report(detent, task, as_json)
@@ -92,34 +113,40 @@ def submit(
 
 
 def wait_for(detent: Connection, task_id: str, as_json: bool) -> dict[str, Any]:
-    """The task once it has ended or needs a person; each new state is said on the way."""
+    """Wait until the task has ended or needs a person; each new state is printed."""
     last, since = None, time.monotonic()
     while True:
         task: dict[str, Any] = detent.call("show_task", task_id=task_id)
         if task["state"] != last:
             last, since = task["state"], time.monotonic()
-            _tell(as_json, f"{task['state_at']}  {last}" + _because(task))
-        if last in EXIT_CODES and not _passes(task):
+            _print_progress(as_json, f"{task['state_at']}  {last}" + _block_reason(task))
+        if last in EXIT_CODES and not _is_transient(task):
             return task
-        if last in ("queued", "todo") and time.monotonic() - since > PATIENCE_S:
+        if last in ("queued", "todo") and time.monotonic() - since > NO_WORKER_NOTE_S:
             since = float("inf")
-            _tell(as_json, "No worker has taken it yet. Is `detent up` or `detent worker` running?")
+            _print_progress(
+                as_json,
+                "No worker has claimed it yet. Start one with `detent up` or `detent worker`.",
+            )
         time.sleep(0.1)
 
 
-def _passes(task: dict[str, Any]) -> bool:
-    """A block that ends by itself; a failed subtask that nobody has dealt with does not."""
+def _is_transient(task: dict[str, Any]) -> bool:
+    """Whether the task is blocked and will be unblocked without a person.
+
+    A task that waits for a failed subtask needs a person.
+    """
     stuck = task["blocked_by"] == "subtasks" and task["failed_subtask"] is not None
-    return task["blocked_by"] in PASSING and not stuck
+    return task["blocked_by"] in TRANSIENT_BLOCKS and not stuck
 
 
-def _tell(as_json: bool, text: str) -> None:
-    """Progress goes to stderr, so that the answer stands alone on stdout."""
+def _print_progress(as_json: bool, text: str) -> None:
+    """Print progress on stderr, so that stdout contains the result alone."""
     if not as_json:
         click.echo(output.clean(text), err=True)
 
 
-def _because(task: dict[str, Any]) -> str:
+def _block_reason(task: dict[str, Any]) -> str:
     return f" ({task['blocked_by']})" if task["blocked_by"] else ""
 
 
@@ -129,13 +156,15 @@ def _report(detent: Connection, task: dict[str, Any], as_json: bool) -> None:
     if as_json:
         output.print_json({"task": task, "result": result, "error": error})
         return
-    said = error if result is None else output.text_of(result)
+    shown = error if result is None else output.value_text(result)
     heading = "ERROR" if result is None and error else "RESULT"
-    output.table(("TASK", "STATE", heading), [(task["id"], task_state(task), said or "")])
+    output.print_table(
+        ("TASK", "STATE", heading), [(task["id"], task_state_cell(task), shown or "")]
+    )
 
 
 def read_plan(path: Path) -> Any:
-    """A plan document; YAML where the parser for it is installed, JSON always."""
+    """Read a plan from a JSON file, or from a YAML file."""
     import json
 
     text = path.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""How work looks in a table: the columns of tasks, jobs, runs and steps, the telling ones first."""
+"""The columns of tables of tasks, jobs, runs, steps and events, the most important first."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from detent.cli.output import Cell
 Row = Mapping[str, Any]
 
 
-def task_state(row: Row) -> Cell:
+def task_state_cell(row: Row) -> Cell:
     return output.state_cell(row["lifecycle"], row["state"])
 
 
@@ -20,7 +20,7 @@ def task_cells(row: Row) -> Sequence[Cell]:
     title = row["title"] or (f"({row['blocked_by']})" if row["blocked_by"] else "")
     return (
         row["id"],
-        task_state(row),
+        task_state_cell(row),
         title,
         row["intent"],
         row["priority"],
@@ -87,7 +87,7 @@ EVENTS = ("POSITION", "EVENT", "AT", "BY", "ABOUT")
 
 
 def event_cells(event: Row) -> tuple[str, ...]:
-    """What it is about is the run, step or wait that it names, with the resource if it has one."""
+    """ABOUT is the run, step or wait of the event, with its resource if there is one."""
     about = event["subject"] or event["stream"]
     resource = (event["data"] or {}).get("resource")
     return (

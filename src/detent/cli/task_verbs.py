@@ -1,6 +1,6 @@
-"""Verbs on tasks: run, cancel, retry, resume, accept, reject, answer, signal, dismiss, delete.
+"""Commands on tasks: run, cancel, retry, resume, accept, reject, answer, signal, dismiss, delete.
 
-Those that a job alone knows as well take its id too.
+Those of JOB_VERBS also take the id of a job without a task.
 """
 
 from collections.abc import Callable
@@ -10,64 +10,79 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import connect
-from detent.cli.id_lookup import Way, first_known
-from detent.cli.task_selection import FILTERS, act_on, chosen, selection, told
+from detent.cli.id_lookup import Lookup, call_first_match
+from detent.cli.task_selection import (
+    FILTERS,
+    act_on_many,
+    parse_selection,
+    print_outcome,
+    selection_options,
+)
 from detent.cli.typed_values import value_from
 
-#: Verbs of jobs alone; a task knows these and more.
-OF_JOBS = ("answer", "cancel", "delete", "retry", "signal")
+#: Commands that also work on a job without a task.
+JOB_VERBS = ("answer", "cancel", "delete", "retry", "signal")
 
 
-def ways(verb: str) -> tuple[Way, ...]:
-    """The operations that a verb may mean, by what an id may name."""
+def lookups(verb: str) -> tuple[Lookup, ...]:
+    """The operations of a verb: on a task, and on a job if jobs have it."""
     of_task = (f"{verb}_task", "task_id")
-    return (of_task, (f"{verb}_job", "job_id")) if verb in OF_JOBS else (of_task,)
+    return (of_task, (f"{verb}_job", "job_id")) if verb in JOB_VERBS else (of_task,)
 
 
-def verb(name: str, help_text: str, *options: Callable[[Any], Any]) -> click.Command:
-    """A command that asks for one operation on each task that it names or finds.
+def verb_command(name: str, help_text: str, *options: Callable[[Any], Any]) -> click.Command:
+    """A command that calls one operation on each selected task.
 
-    What its further options say goes along with every request.
+    The values of its further options are sent with every request.
     """
 
-    def command(task_ids: tuple[str, ...], yes: bool, as_json: bool, **said: Any) -> None:
-        what = chosen(task_ids, yes, {each: said.pop(each) for each in FILTERS})
+    def command(task_ids: tuple[str, ...], yes: bool, as_json: bool, **arguments: Any) -> None:
+        what = parse_selection(task_ids, yes, {each: arguments.pop(each) for each in FILTERS})
         with connect() as detent:
             if len(what.ids) == 1:
-                told(first_known(detent, what.ids[0], *ways(name), **said), as_json)
+                print_outcome(
+                    call_first_match(detent, what.ids[0], *lookups(name), **arguments), as_json
+                )
             else:
-                act_on(detent, what, name, said, as_json)
+                act_on_many(detent, what, name, arguments, as_json)
 
-    made: Any = output.json_option(selection(command))
+    made: Any = output.json_option(selection_options(command))
     for option in options:
         made = option(made)
-    return click.command(name, help=help_text)(made)
+    return click.command(name, help=f"{help_text}\n\n{_selection_help(name)}")(made)
 
 
-run = verb("run", "Queue tasks, or run failed ones again.")
-cancel = verb(
+def _selection_help(name: str) -> str:
+    given = (
+        "Give task ids, or options that select tasks; with options, you confirm the number first."
+    )
+    return f"{given} A single id may be a job without a task." if name in JOB_VERBS else given
+
+
+run = verb_command("run", "Queue tasks, or run failed tasks again.")
+cancel = verb_command(
     "cancel",
     "Cancel tasks and their subtasks.",
-    click.option("--reason", help="Why, for the record."),
+    click.option("--reason", help="The reason, recorded in the event log."),
 )
-resume = verb("resume", "Go on with timed-out tasks in their sessions.")
-retry = verb("retry", "Run tasks again with new counts.")
-dismiss = verb(
+resume = verb_command("resume", "Continue timed-out tasks in their agent sessions.")
+retry = verb_command("retry", "Run tasks again and reset their retry counts.")
+dismiss = verb_command(
     "dismiss",
-    "Stop waiting for subtasks that failed; their parents go on.",
-    click.option("--reason", help="Why, for the record."),
+    "Stop waiting for failed subtasks, so that their parents continue.",
+    click.option("--reason", help="The reason, recorded in the event log."),
 )
-delete = verb("delete", "Delete tasks with their data.")
-accept = verb(
+delete = verb_command("delete", "Delete tasks and their data.")
+accept = verb_command(
     "accept",
     "Accept work that waits for review.",
-    click.option("--comment", help="A remark for the record."),
+    click.option("--comment", help="A comment, recorded in the event log."),
 )
-reject = verb(
+reject = verb_command(
     "reject",
     "Reject work that waits for review.",
-    click.option("--comment", help="What is wrong; the next run is told first."),
-    click.option("--run", is_flag=True, help="Run it again at once."),
+    click.option("--comment", help="What is wrong; the next run receives it."),
+    click.option("--run", is_flag=True, help="Run it again immediately."),
 )
 
 
@@ -76,19 +91,19 @@ reject = verb(
 @click.argument("answer")
 @output.json_option
 def answer(work_id: str, answer: str, as_json: bool) -> None:
-    """Answer the open question of a task, or of a job alone."""
+    """Answer the open question of a task, or of a job without a task."""
     with connect() as detent:
-        told(first_known(detent, work_id, *ways("answer"), answer=answer), as_json)
+        print_outcome(call_first_match(detent, work_id, *lookups("answer"), answer=answer), as_json)
 
 
 @click.command()
 @click.argument("work_id", metavar="TASK_OR_JOB")
 @click.argument("name")
-@click.option("--value", help="JSON, or a plain text.")
+@click.option("--value", help="The value of the signal: JSON or plain text.")
 @output.json_option
 def signal(work_id: str, name: str, value: str | None, as_json: bool) -> None:
-    """Send a named signal to a job, or to that of a task."""
+    """Send a named signal to a job, or to the job of a task."""
     with connect() as detent:
-        said = {"name": name, "value": value_from(value)}
-        sent = first_known(detent, work_id, *ways("signal"), **said)
-    told(sent, as_json)
+        arguments = {"name": name, "value": value_from(value)}
+        sent = call_first_match(detent, work_id, *lookups("signal"), **arguments)
+    print_outcome(sent, as_json)

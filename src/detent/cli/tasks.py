@@ -1,4 +1,4 @@
-"""`detent tasks`: list tasks, and an operator's `create` and `set`."""
+"""`detent tasks`: list tasks, `create` a task, and `set` its fields or state."""
 
 from typing import Any
 
@@ -8,40 +8,45 @@ from detent.cli import output, table_columns
 from detent.cli.connection import connect
 from detent.cli.id_lookup import whole_id
 from detent.cli.show import page_options, show_page
-from detent.cli.task_selection import told
+from detent.cli.task_selection import print_outcome
 from detent.cli.typed_values import payload_from, value_from
 
 
 @click.group(cls=output.Group, invoke_without_command=True)
 @click.option("--active", is_flag=True, help="Only tasks that have not ended.")
-@click.option("--lifecycle", help="Only this lifecycle: board or review.")
-@click.option("--project", help="Only this project.")
-@click.option("--intent", help="Only this intent.")
-@click.option("--source", help="Only from this source.")
-@click.option("--priority", help="Only of this priority.")
+@click.option("--lifecycle", help="Only tasks of this lifecycle: board or review.")
+@click.option("--project", help="Only tasks of this project.")
+@click.option("--intent", help="Only tasks of this intent (task type).")
+@click.option("--source", help="Only tasks from this source.")
+@click.option("--priority", help="Only tasks of this priority.")
 @click.option("--tag", help="Only tasks with this tag.")
 @click.option("--parent", "parent_id", help="Only subtasks of this task.")
 @page_options
 @click.pass_context
 def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
-    """List tasks, newest first; create one, or set its fields or state."""
+    """List tasks, newest first; create a task, or set its fields or state."""
     if ctx.invoked_subcommand is not None:
         return
     with connect() as detent:
         if filters["parent_id"] is not None:
             filters["parent_id"] = whole_id(detent, "task", filters["parent_id"])
         page = detent.call("list_tasks", **filters)
-    empty = "There are no tasks here. Submit one: detent submit runQA --project demo"
+    empty = "No tasks found. Submit one: detent submit runQA --project demo"
     show_page(page, as_json, table_columns.TASKS, table_columns.task_cells, empty, "detent tasks")
 
 
 @tasks.command()
 @click.argument("intent")
-@click.option("--title", default="", help="What people call it.")
-@click.option("--id", "id", help="An id of your own.")
-@click.option("--project", help="The project that it belongs to.")
+@click.option("--title", default="", help="A title for people.")
+@click.option("--id", "id", help="The id of the task; generated if omitted.")
+@click.option("--project", help="The project of the task.")
 @click.option("--priority", default="P2", show_default=True, help="P0 to P3, or high, normal, low.")
-@click.option("--lifecycle", default="board", show_default=True, help="board or review.")
+@click.option(
+    "--lifecycle",
+    default="board",
+    show_default=True,
+    help="board, or review (a person accepts the work).",
+)
 @click.option(
     "--set",
     "assignments",
@@ -52,7 +57,7 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
 @click.option("--payload", help="The payload as JSON, or @FILE.")
 @output.json_option
 def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **fields: Any) -> None:
-    """Create a task without queueing it; `detent run` queues it."""
+    """Create a task of the type INTENT without queueing it; `detent run` queues it."""
     with connect() as detent:
         made = detent.call(
             "submit_task",
@@ -61,17 +66,17 @@ def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **f
             payload=payload_from(payload, assignments),
             **fields,
         )
-    output.print_json(made) if as_json else output.say(made["id"])
+    output.print_result(made, made["id"], as_json)
 
 
 @tasks.command("set")
 @click.argument("task_id", metavar="TASK")
 @click.argument("state", required=False)
-@click.option("--reason", help="Why; a blocked task shows it.")
-@click.option("--title", help="What people call it.")
+@click.option("--reason", help="The reason; shown if the task is blocked.")
+@click.option("--title", help="A new title.")
 @click.option("--priority", help="P0 to P3, or high, normal, low.")
 @click.option(
-    "--tag", "tags", multiple=True, help="A tag instead of those that it has; may be repeated."
+    "--tag", "tags", multiple=True, help="Replace the tags with this one; may be repeated."
 )
 @click.option(
     "--set",
@@ -81,7 +86,7 @@ def create(assignments: tuple[str, ...], payload: str | None, as_json: bool, **f
     help="A payload field; may be repeated.",
 )
 @click.option("--payload", help="The payload as JSON, or @FILE.")
-@click.option("--budget", "max_budget_usd", help="Most that it may spend, in dollars.")
+@click.option("--budget", "max_budget_usd", help="The budget in dollars.")
 @output.json_option
 def set_it(
     task_id: str,
@@ -93,9 +98,9 @@ def set_it(
     as_json: bool,
     **fields: Any,
 ) -> None:
-    """Set fields of a task, or bring it into a STATE by hand.
+    """Set fields of a task, or move it to STATE manually.
 
-    Only moves of its lifecycle are made. A task whose job a worker holds is left alone.
+    Only transitions of its lifecycle are allowed. A task whose job a worker holds is refused.
     """
     fields["max_budget_usd"] = value_from(fields["max_budget_usd"])
     changes = {name: value for name, value in fields.items() if value is not None}
@@ -104,11 +109,11 @@ def set_it(
     if payload is not None or assignments:
         changes["payload"] = payload_from(payload, assignments)
     if state is None and not changes:
-        raise click.UsageError("Name a state, or a field to set (--title …).")
+        raise click.UsageError("Give a state, or a field to set (for example --title).")
     answer: Any = None
     with connect() as detent:
         if changes:
             answer = detent.call("edit_task", task_id=task_id, **changes)
         if state is not None:
             answer = detent.call("set_task_state", task_id=task_id, state=state, reason=reason)
-    told(answer, as_json)
+    print_outcome(answer, as_json)

@@ -1,4 +1,4 @@
-"""`detent tokens`: who may do what. A token is shown once, when it is made."""
+"""`detent tokens`: list, create and revoke tokens. A token is shown once, when it is created."""
 
 import click
 
@@ -19,7 +19,7 @@ def tokens(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There is no token. Make one: detent tokens create NAME --scope read")
+        output.print_text("No tokens. Create one: detent tokens create NAME --scope read")
     else:
         rows = [
             (
@@ -31,7 +31,7 @@ def tokens(ctx: click.Context, as_json: bool) -> None:
             )
             for row in found["items"]
         ]
-        output.table(("NAME", "SCOPES", "PROJECT", "EXPIRES", "CREATED"), rows)
+        output.print_table(("NAME", "SCOPES", "PROJECT", "EXPIRES", "CREATED"), rows)
 
 
 @tokens.command()
@@ -41,15 +41,15 @@ def tokens(ctx: click.Context, as_json: bool) -> None:
     "scopes",
     multiple=True,
     required=True,
-    help="What it may do, of read, submit, operate, review, run and admin; may be repeated.",
+    help="A scope: read, submit, operate, review, run or admin; may be repeated.",
 )
-@click.option("--project", help="For this project alone.")
+@click.option("--project", help="Limit the token to this project.")
 @click.option("--expires", metavar="TIME", help="How long it is valid: 90s, 15m, 2h, 30d.")
 @output.json_option
 def create(
     name: str, scopes: tuple[str, ...], project: str | None, expires: str | None, as_json: bool
 ) -> None:
-    """Make a token and print it; it is not shown again."""
+    """Create a token and print it. It is not shown again."""
     lifetime_s = None if expires is None else seconds_from(expires, "--expires")
     with connect() as detent:
         made = detent.call(
@@ -59,14 +59,14 @@ def create(
             project=project,
             expires_in_s=lifetime_s,
         )
-    output.print_json(made) if as_json else output.say(made["token"])
+    output.print_result(made, made["token"], as_json)
 
 
 @tokens.command()
 @click.argument("name")
 @output.json_option
 def revoke(name: str, as_json: bool) -> None:
-    """Make a token and the sessions that came from it worthless at once."""
+    """Revoke a token and end its browser sessions immediately."""
     with connect() as detent:
         done = detent.call("revoke_token", name=name)
-    output.print_json(done) if as_json else output.say(f"{name}: revoked")
+    output.print_result(done, f"{name}: revoked", as_json)

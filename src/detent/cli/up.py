@@ -1,4 +1,4 @@
-"""Commands that run detent: `init`, `up`, `serve`, `worker`, `keeper`."""
+"""Commands that start detent: `init`, `up`, `serve`, `worker`, `keeper`."""
 
 import sys
 from collections.abc import Callable
@@ -10,15 +10,17 @@ import click
 from detent import program_log
 from detent.cli import output
 from detent.cli.connection import Direct
-from detent.cli.dashboard import link_to
+from detent.cli.dashboard import login_link
 from detent.errors import Misconfigured, Refused
 from detent.settings import FILE_NAME, TOKEN_FILE, load
 
-EXAMPLE = '{{"source":"api","intent":"{intent}","priority":"P0","payload":{{"project":"demo"}}}}'
-#: The intent of the example, where it is one.
-LIKELY = "runQA"
+EXAMPLE_BODY = (
+    '{{"source":"api","intent":"{intent}","priority":"P0","payload":{{"project":"demo"}}}}'
+)
+#: The intent of the example command, if it is configured.
+EXAMPLE_INTENT = "runQA"
 STARTER_FILE = """\
-# detent's configuration. `detent config show` says where each value comes from.
+# detent's configuration. `detent config show` shows where each value comes from.
 
 [gateway]
 port = 5680
@@ -26,7 +28,7 @@ port = 5680
 [worker]
 concurrency = 8
 
-# How each intent is carried out: exactly one of command, agent or app.
+# How each intent (task type) runs: exactly one of command, agent or app.
 [intents.runQA]
 command = ["{python}", "-m", "detent.qa"]
 retry = {{ retries = 0 }}
@@ -57,23 +59,23 @@ prompt = "Improve your own instructions: {{payload}}"
 @click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
 @output.json_option
 def init(directory: Path, as_json: bool) -> None:
-    """Write a starter detent.toml, to be edited."""
+    """Write a starter detent.toml to edit."""
     file = directory / FILE_NAME
     if file.exists():
-        raise Refused(f"{file} is there already.", hint="Edit it, or move it away first.")
+        raise Refused(f"{file} exists already.", hint="Edit it, or move it away first.")
     directory.mkdir(parents=True, exist_ok=True)
     file.write_text(STARTER_FILE.format(python=sys.executable), "utf-8")
     if as_json:
         output.print_json({"file": str(file)})
     else:
-        output.say(f"Wrote {file}. Start with: detent up")
+        output.print_text(f"Wrote {file}. Start with: detent up")
 
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 def _options(*options: Decorator) -> Decorator:
-    """Several options as one decorator; help lists them in this order."""
+    """Combine options into one decorator; `--help` lists them in this order."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         for option in reversed(options):
@@ -83,52 +85,54 @@ def _options(*options: Decorator) -> Decorator:
     return decorate
 
 
-_of_all = _options(
-    click.option("--data-dir", "store_data_dir", help="Directory for the data."),
-    click.option("--store", "store_url", help="A path, or postgresql://…"),
+_common_options = _options(
+    click.option("--data-dir", "store_data_dir", help="The data directory."),
+    click.option("--store", "store_url", help="The store: a path, or postgresql://…"),
     output.json_option,
 )
-_of_a_gateway = _options(
-    click.option("--host", "gateway_host", help="Address to listen on."),
-    click.option("--port", "gateway_port", type=int, help="Port to listen on."),
+_gateway_options = _options(
+    click.option("--host", "gateway_host", help="The address to listen on."),
+    click.option("--port", "gateway_port", type=int, help="The port to listen on."),
     click.option(
         "--public",
         "gateway_public",
         is_flag=True,
         default=None,
-        help="Allow an address beyond loopback.",
+        help="Allow an address other than loopback.",
     ),
 )
-_of_a_worker = _options(
+_worker_options = _options(
     click.option(
         "--app",
         "apps",
         multiple=True,
         metavar="MODULE:APP",
-        help="Python intents to work on; may be repeated.",
+        help="A Python app whose intents the worker runs; may be repeated.",
     ),
-    click.option("--concurrency", "worker_concurrency", type=int, help="Jobs to run at once."),
+    click.option(
+        "--concurrency", "worker_concurrency", type=int, help="How many jobs run at the same time."
+    ),
 )
 
 
 @click.command()
-@_of_a_worker
-@_of_a_gateway
-@_of_all
+@_worker_options
+@_gateway_options
+@_common_options
 def up(apps: tuple[str, ...], **flags: Any) -> None:
-    """Run gateway, worker and keeper in one process."""
+    """Run the gateway, a worker and a keeper in one process."""
     _run(flags, gateway=True, worker=True, keeper=True, apps=apps)
 
 
 @click.command()
-@_of_a_worker
-@click.option("--once", is_flag=True, help="Do what is there to do, then end.")
-@click.option("--reload", is_flag=True, help="Start anew when a source file of the app changes.")
-@_of_all
+@_worker_options
+@click.option("--once", is_flag=True, help="Run the queued jobs, then exit.")
+@click.option("--reload", is_flag=True, help="Restart when a source file of the app changes.")
+@_common_options
 def worker(apps: tuple[str, ...], once: bool, reload: bool, **flags: Any) -> None:
-    """Run a worker alone; any number may run, on any machine."""
+    """Run only a worker; any number can run, on any machine."""
     if once and reload:
-        raise click.UsageError("--once ends by itself: there is nothing to reload.")
+        raise click.UsageError("--once and --reload cannot be combined.")
     if reload:
         _run_reloading(flags, apps)
     else:
@@ -143,88 +147,90 @@ def _is_drained(service: Any) -> bool:
 
 
 def _run_reloading(flags: dict[str, Any], apps: tuple[str, ...]) -> None:
-    """Until a file changes, then from the start; what cannot be imported waits to be put right."""
+    """Run a worker and restart it when a file changes, also after a failed import of the app."""
     from detent.cli import reload
 
-    sources = reload.Sources()
+    sources = reload.SourceWatch()
     parts = {"gateway": False, "worker": True, "keeper": False, "apps": apps}
     try:
         changed = _run(flags, until=lambda _: sources.changed(), **parts)
     except Misconfigured as error:
         if error.setting != "app":
             raise
-        output.complain(error)
+        output.print_error(error)
         reload.wait_for_change(Path.cwd(), sources.began_ns)
         changed = True
     if changed:
-        reload.start_anew()
+        reload.restart_process()
 
 
 @click.command()
-@_of_a_gateway
-@_of_all
+@_gateway_options
+@_common_options
 def serve(**flags: Any) -> None:
-    """Run a gateway alone."""
+    """Run only a gateway."""
     _run(flags, gateway=True, worker=False, keeper=False)
 
 
 @click.command()
-@_of_all
+@_common_options
 def keeper(**flags: Any) -> None:
-    """Run a keeper alone; any number may stand by."""
+    """Run only a keeper (scheduler and maintenance); one is active, others stand by."""
     _run(flags, gateway=False, worker=False, keeper=True)
 
 
 def _run(
     flags: dict[str, Any], *, until: Callable[[Any], bool] | None = None, **parts: Any
 ) -> bool:
-    """Run the parts until a signal comes, or until that is so; True if it was the latter."""
+    """Run the parts until a signal arrives or `until` is true; True if `until` ended it."""
     from detent.service import WAIT_FOR_STORE_S, Service, open_core, run_until_stopped
 
     as_json = flags.pop("as_json", False)
-    sys.path.insert(0, str(Path.cwd()))  # where people keep the modules that they name
+    sys.path.insert(0, str(Path.cwd()))  # apps are imported from here
     loaded = load(flags)
     program_log.set_up(loaded.settings)
     with open_core(loaded, WAIT_FOR_STORE_S) as core:
         service = Service(core, **parts)
         return run_until_stopped(
             service,
-            ready=lambda: _say_ready(service, loaded.settings.data_dir, as_json),
+            ready=lambda: _print_ready(service, loaded.settings.data_dir, as_json),
             finished=lambda: until is not None and until(service),
         )
 
 
-def _say_ready(service: Any, data_dir: Path, as_json: bool) -> None:
+def _print_ready(service: Any, data_dir: Path, as_json: bool) -> None:
     if as_json:
         output.print_json({"data_dir": str(data_dir), "url": service.url})
         return
-    output.say(f"Data: {data_dir}")
+    output.print_text(f"Data: {data_dir}")
     if service.url is None:
-        output.say("Ready. Ctrl-C stops.")
+        output.print_text("Ready. Press Ctrl-C to stop.")
         return
-    output.say(
-        f"Ready: {service.url}  (Ctrl-C stops)\n"
-        f"Page:  {_page(service)}\n"
+    output.print_text(
+        f"Ready: {service.url}  (press Ctrl-C to stop)\n"
+        f"Dashboard: {_dashboard_link(service)}\n"
         f"Token: {data_dir / TOKEN_FILE}"
     )
     if service.core.intents:
-        output.say(_example(service, data_dir / TOKEN_FILE))
+        output.print_text(_example(service, data_dir / TOKEN_FILE))
 
 
-def _page(service: Any) -> str:
-    """The dashboard's address with a login code; without one if the owner's token was revoked."""
+def _dashboard_link(service: Any) -> str:
+    """The dashboard's URL with a login code; without one if the owner's token was revoked."""
     try:
-        link = link_to(service.url, Direct(service.core))
+        link = login_link(service.url, Direct(service.core))
     except Refused:
         return f"{service.url}/  (sign in with a code: POST /api/login/codes with a valid token)"
-    more = "(signs in once, within a minute; `detent dashboard` makes another link)"
+    more = "(the link works once, within a minute; `detent dashboard` prints a new one)"
     return f"{link}\n       {more}"
 
 
 def _example(service: Any, token: Path) -> str:
-    """Something to try, with an intent that there is."""
+    """An example command that submits a task of a known intent."""
     intents = service.core.intents
-    body = EXAMPLE.format(intent=LIKELY if LIKELY in intents else next(iter(intents)))
+    body = EXAMPLE_BODY.format(
+        intent=EXAMPLE_INTENT if EXAMPLE_INTENT in intents else next(iter(intents))
+    )
     return (
         f"\nTry:   curl -X POST {service.url}/add -H 'Content-Type: application/json' \\\n"
         f'         -H "Authorization: Bearer $(cat {token})" \\\n'

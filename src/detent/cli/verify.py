@@ -1,4 +1,4 @@
-"""Commands about the data itself: `verify` and `rebuild`."""
+"""`detent verify` checks the log and the rows; `detent rebuild` rewrites the rows from the log."""
 
 import json
 import sys
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from detent.integrity.verify import Verdict
     from detent.operations.context import Core
 
-#: How many events pass between two lines about progress.
-SAY_EVERY = 50_000
+#: Number of events between two progress notes.
+NOTE_EVERY = 50_000
 
-#: What to do about events that the chain does not speak for.
+#: Advice about events that were not added to the hash chain in time.
 UNSEALED = """\
-The chain does not show whether these events were changed before they were sealed.
+The hash chain does not show whether these events were changed before they were sealed.
 missing, late: check whether a keeper ran when they were written. If none ran, that is the reason:
 accept them with `detent verify --accept-unsealed`. If one ran, chain blocks were deleted.
 removed: chain blocks were deleted. Compare with an anchor (`--anchor`) or a backup first."""
@@ -33,30 +33,40 @@ _file = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--anchor", "seen", type=_file, help="Compare with what an earlier check saw.")
-@click.option("--write-anchor", "keep", type=_file, help="Write what this check saw, if clean.")
+@click.option(
+    "--anchor",
+    "anchor_file",
+    type=_file,
+    help="Compare with this file, which an earlier check wrote.",
+)
+@click.option(
+    "--write-anchor",
+    "write_to",
+    type=_file,
+    help="Write an anchor for later checks, if the result is clean.",
+)
 @click.option(
     "--accept-unsealed",
     "accept",
     is_flag=True,
-    help="Accept events that were not sealed in time, after you have checked why.",
+    help="Accept events that were sealed late or not at all, after you have checked the reason.",
 )
 @output.json_option
-def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) -> None:
-    """Check the hash chain, fold the log and compare every row with it.
+def verify(anchor_file: Path | None, write_to: Path | None, accept: bool, as_json: bool) -> None:
+    """Check the hash chain of the log, replay the log and compare every row with it.
 
-    A log whose tail was cut off looks whole: keep an anchor on another machine, and compare.
-    An event is sealed once a block of the hash chain covers it. Events that were not sealed within
-    a minute are not clean either: no keeper ran at that time, or chain blocks were removed.
+    The chain cannot show that the end of the log was removed: keep an anchor on another machine and
+    compare with it. A keeper seals events (adds them to the chain) within a minute. Events that
+    were sealed later, or not at all, are reported: no keeper ran, or chain blocks were removed.
     """
-    from detent.integrity import verify as upkeep
+    from detent.integrity import verify as integrity
     from detent.operations.opener import open_core
 
-    anchor = _read_anchor(seen) if seen else None
-    with open_core(load()) as core, _progress(core) as told:
-        verdict = upkeep.verify(core.store, anchor, told, accept_unsealed=accept)
-    if keep is not None and verdict.clean:
-        _write_anchor(keep, verdict.anchor)
+    anchor = _read_anchor(anchor_file) if anchor_file else None
+    with open_core(load()) as core, _progress(core) as progress:
+        verdict = integrity.verify(core.store, anchor, progress, accept_unsealed=accept)
+    if write_to is not None and verdict.clean:
+        _write_anchor(write_to, verdict.anchor)
     report(verdict, as_json)
     sys.exit(0 if verdict.clean else 1)
 
@@ -64,25 +74,26 @@ def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) ->
 @click.command()
 @output.json_option
 def rebuild(as_json: bool) -> None:
-    """Write all rows anew from the log, then verify them."""
-    from detent.cli.processes_using_data import require_quiet
-    from detent.integrity import rebuild as upkeep
+    """Rewrite all rows from the log, then verify them."""
+    from detent.cli.processes_using_data import require_stopped
+    from detent.integrity import rebuild as integrity
     from detent.integrity.verify import verify
     from detent.operations.opener import open_core
 
     loaded = load()
     with open_core(loaded) as core:
-        require_quiet(loaded.settings, core.store)
-        count = upkeep.rebuild(core.store, core.engine.lifetimes.lease_us)
-        (output.note if as_json else output.say)(f"Wrote all rows anew from {count} events.")
-        with _progress(core) as told:
-            verdict = verify(core.store, progress=told)
+        require_stopped(loaded.settings, core.store)
+        count = integrity.rebuild(core.store, core.engine.lifetimes.lease_us)
+        print_line = output.print_note if as_json else output.print_text
+        print_line(f"Rewrote all rows from {count} events.")
+        with _progress(core) as progress:
+            verdict = verify(core.store, progress=progress)
     report(verdict, as_json)
     sys.exit(0 if verdict.clean else 1)
 
 
 def report(verdict: "Verdict", as_json: bool) -> None:
-    """What a check has found, for a person or a program."""
+    """Print the result of a check, for a person or a program."""
     if as_json:
         differences = [each._asdict() for each in verdict.differences]
         unsealed = [_shown(each) for each in verdict.unsealed]
@@ -94,18 +105,20 @@ def report(verdict: "Verdict", as_json: bool) -> None:
             (each.stream, str(each.position), each.what, each.field, str(each.log), str(each.row))
             for each in verdict.differences
         ]
-        output.table(("STREAM", "POSITION", "WHAT", "FIELD", "LOG SAYS", "ROW SAYS"), rows)
+        output.print_table(("STREAM", "POSITION", "PROBLEM", "FIELD", "IN LOG", "IN ROW"), rows)
     if verdict.unsealed:
         shown = [tuple(map(str, _shown(each).values())) for each in verdict.unsealed]
-        output.table(("UNSEALED", "UP TO", "EVENTS", "OLDEST WRITTEN", "SEALED"), shown)
-        output.say(UNSEALED)
+        output.print_table(("UNSEALED", "UP TO", "EVENTS", "OLDEST WRITTEN", "SEALED"), shown)
+        output.print_text(UNSEALED)
     if verdict.clean:
-        output.say(
-            f"Clean: the log up to position {verdict.position} and every row agree.\n"
+        output.print_text(
+            f"Clean: the log up to position {verdict.position} and all rows agree.\n"
             f"Chain: {verdict.anchor.chain} at position {verdict.anchor.position}."
         )
     if not verdict.timers_checked:
-        output.say("Due times were not compared, because work went on meanwhile.")
+        output.print_text(
+            "Due times were not compared, because events were written during the check."
+        )
 
 
 def _shown(each: "UnsealedEvents") -> dict[str, object]:
@@ -124,7 +137,7 @@ def _read_anchor(file: Path) -> "Anchor":
         return Anchor(int(given["position"]), str(given["chain"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Invalid(
-            f"{file} is no anchor: {error}",
+            f"{file} is not an anchor file: {error}",
             field="anchor",
             given=str(file),
             hint="Give the file that `detent verify --write-anchor FILE` wrote.",
@@ -142,20 +155,20 @@ def _write_anchor(file: Path, anchor: "Anchor") -> None:
 
 @contextmanager
 def _progress(core: "Core") -> Iterator[Callable[[str, int], None]]:
-    """How far it is, beside what the command answers: a bar on a terminal, else a line at times."""
+    """Report progress on stderr: as a bar on a terminal, else as notes."""
     if sys.stderr.isatty():
-        from detent.cli.progress import bar
+        from detent.cli.progress import progress_bar
 
         with core.store.read() as view:
             head = view.head()
-        with bar(head) as tell:
-            yield tell
+        with progress_bar(head) as update:
+            yield update
         return
-    said: dict[str, int] = {}
+    noted: dict[str, int] = {}
 
-    def say(what: str, position: int) -> None:
-        if position - said.get(what, 0) >= SAY_EVERY:
-            said[what] = position
-            output.note(f"{what}: position {position}")
+    def note_position(what: str, position: int) -> None:
+        if position - noted.get(what, 0) >= NOTE_EVERY:
+            noted[what] = position
+            output.print_note(f"{what}: position {position}")
 
-    yield say
+    yield note_position

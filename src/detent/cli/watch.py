@@ -1,4 +1,4 @@
-"""`detent watch`: the board in the terminal, live; a bell when something waits for a person."""
+"""`detent watch`: a live board in the terminal, with a bell when something waits for a person."""
 
 import json
 import shutil
@@ -12,53 +12,58 @@ import click
 
 from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
-from detent.cli.inbox import matters, wanted
+from detent.cli.inbox import inbox_items, request_text
 from detent.errors import DetentError
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-#: How often it looks.
-PAUSE_S = 0.5
-#: At most so many tasks are drawn.
+#: Seconds between two snapshots.
+POLL_S = 0.5
+#: Maximum number of tasks on the board.
 MAX_TASKS = 200
-#: The order of the board: what needs a person stands on top.
-ORDER = ("ready", "blocked", "running", "doing", "queued", "todo", "pending", "inbox")
+#: The order of tasks on the board: those that wait for a person come first.
+STATE_ORDER = ("ready", "blocked", "running", "doing", "queued", "todo", "pending", "inbox")
 
 Snapshot = Mapping[str, Any]
 
 
 @click.command()
-@click.option("--project", help="Only this project.")
-@click.option("--once", is_flag=True, help="Print the board once.")
-@click.option("--no-bell", "quiet", is_flag=True, help="Neither bell nor desktop notification.")
+@click.option("--project", help="Only tasks of this project.")
+@click.option("--once", is_flag=True, help="Print the board once and exit.")
+@click.option("--no-bell", "quiet", is_flag=True, help="No bell and no desktop notification.")
 @output.json_option
 def watch(project: str | None, once: bool, quiet: bool, as_json: bool) -> None:
-    """Watch the board live; a bell tells when something waits for a person.
+    """Watch the board live; a bell rings when something waits for a person.
 
-    Ctrl-C ends it. With --json, or without a terminal, every change is one line or table.
+    Stop it with Ctrl-C. With --json, each change is one line of JSON. Without a terminal, each
+    change is printed as a table.
     """
     with connect() as detent:
         if once:
-            _say(look(detent, project), as_json)
+            _print_snapshot(take_snapshot(detent, project), as_json)
         elif as_json or not sys.stdout.isatty():
-            follow(detent, project, lambda snapshot: _say(snapshot, as_json))
+            follow(detent, project, lambda snapshot: _print_snapshot(snapshot, as_json))
         else:
-            _live(detent, project, None if quiet else tell)
+            _live(detent, project, None if quiet else notify_person)
 
 
-def look(detent: Connection, project: str | None) -> Snapshot:
-    """What the board shows now."""
+def take_snapshot(detent: Connection, project: str | None) -> Snapshot:
+    """Read what the board shows now."""
     tasks = detent.call("list_tasks", active=True, project=project, limit=MAX_TASKS)["items"]
     states = detent.call("counts", project=project)["lifecycles"]
     inbox = detent.call("inbox", project=project)
     return {
         "health": detent.call("health")["verdict"],
         "queue": detent.call("status", project=project)["queueLength"],
-        "active": sum(states[of].get(state, 0) for of in ("board", "review") for state in ORDER),
+        "active": sum(
+            states[lifecycle].get(state, 0)
+            for lifecycle in ("board", "review")
+            for state in STATE_ORDER
+        ),
         "people": inbox["count"],
-        "waiting": matters(inbox),
-        "tasks": sorted(tasks, key=lambda row: ORDER.index(row["state"])),
+        "waiting": inbox_items(inbox),
+        "tasks": sorted(tasks, key=lambda row: STATE_ORDER.index(row["state"])),
     }
 
 
@@ -69,22 +74,22 @@ def follow(
     notify: Callable[[Iterable[Mapping[str, Any]]], None] | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Show every change for ever; what newly waits for a person is told, what waited is not."""
+    """Show every change until interrupted, and notify a person of items that are new."""
     before: Snapshot | None = None
     while True:
-        now = _looked(detent, project) or before
+        now = _try_snapshot(detent, project) or before
         if now is not None and now != before:
             show(now)
             if notify is not None and before is not None:
                 notify(newly_waiting(before, now))
             before = now
-        pause(PAUSE_S)
+        pause(POLL_S)
 
 
-def _looked(detent: Connection, project: str | None) -> Snapshot | None:
-    """None while the gateway cannot answer: the board stays as it is and goes on later."""
+def _try_snapshot(detent: Connection, project: str | None) -> Snapshot | None:
+    """Take a snapshot; None while the gateway is unavailable, so that the board stays as it is."""
     try:
-        return look(detent, project)
+        return take_snapshot(detent, project)
     except DetentError as error:
         if error.code != "unavailable":
             raise
@@ -92,23 +97,25 @@ def _looked(detent: Connection, project: str | None) -> Snapshot | None:
 
 
 def newly_waiting(before: Snapshot, now: Snapshot) -> list[Mapping[str, Any]]:
-    """What waits for a person now, and did not: the same task asking anew counts."""
+    """The items that did not wait for a person before; a new question of the same task counts."""
     known = {(row["id"], row["state_at"]) for row in before["waiting"]}
     return [row for row in now["waiting"] if (row["id"], row["state_at"]) not in known]
 
 
-# ---- showing ---------------------------------------------------------------------------------
+# ---- display ---------------------------------------------------------------------------------
 
 
-def _say(snapshot: Snapshot, as_json: bool) -> None:
+def _print_snapshot(snapshot: Snapshot, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(snapshot))
         return
-    output.say(_summary(snapshot))
-    output.table(table_columns.TASKS, [table_columns.task_cells(row) for row in snapshot["tasks"]])
+    output.print_text(_summary(snapshot))
+    output.print_table(
+        table_columns.TASKS, [table_columns.task_cells(row) for row in snapshot["tasks"]]
+    )
     left_out = snapshot["active"] - len(snapshot["tasks"])
     if left_out > 0:
-        output.say(f"… and {left_out} more")
+        output.print_text(f"… and {left_out} more")
 
 
 def _summary(snapshot: Snapshot) -> str:
@@ -127,7 +134,7 @@ def _live(
     from rich.live import Live
 
     console = Console()
-    # What goes to stderr is the bell, which rich would draw as text.
+    # The bell is written to stderr; rich would draw it as text.
     with Live(console=console, auto_refresh=False, screen=True, redirect_stderr=False) as live:
 
         def show(snapshot: Snapshot) -> None:
@@ -140,20 +147,20 @@ def _live(
 
 
 def board(snapshot: Snapshot, width: int, height: int) -> "Group":
-    """The board as lines that fit the terminal."""
+    """The board, drawn to fit the terminal."""
     from rich.console import Group
     from rich.text import Text
 
-    lines = [Text(output.cut(_summary(snapshot), width), style="bold")]
+    lines = [Text(output.truncate(_summary(snapshot), width), style="bold")]
     for row in snapshot["waiting"][: max(1, height // 3)]:
-        asked = " ".join(output.clean(f"▲ {row['id']}  {wanted(row)}").split())
-        lines.append(Text(output.cut(asked, width), style="yellow"))
+        asked = " ".join(output.clean(f"▲ {row['id']}  {request_text(row)}").split())
+        lines.append(Text(output.truncate(asked, width), style="yellow"))
     lines.append(Text(""))
-    drawn = output.lines_of(
+    drawn = output.table_lines(
         table_columns.TASKS, map(table_columns.task_cells, snapshot["tasks"]), width
     )
     space = max(2, height - len(lines) - 1)
-    if snapshot["active"] > space - 1:  # beside the headings there is no place for all of them
+    if snapshot["active"] > space - 1:  # not all rows fit below the headings
         drawn = drawn[: space - 1]
     for cells in drawn:
         line = Text(no_wrap=True)
@@ -162,15 +169,15 @@ def board(snapshot: Snapshot, width: int, height: int) -> "Group":
         lines.append(line)
     left_out = snapshot["active"] - (len(drawn) - 1)
     if left_out > 0:
-        lines.append(Text(output.cut(f"… and {left_out} more", width), style="dim"))
+        lines.append(Text(output.truncate(f"… and {left_out} more", width), style="dim"))
     return Group(*lines)
 
 
-# ---- telling ---------------------------------------------------------------------------------
+# ---- notification ----------------------------------------------------------------------------
 
 
-def tell(waiting: Iterable[Mapping[str, Any]]) -> None:
-    """Ring the terminal's bell, and say it on the desktop where there is one."""
+def notify_person(waiting: Iterable[Mapping[str, Any]]) -> None:
+    """Ring the terminal's bell, and send desktop notifications if notify-send is installed."""
     found = list(waiting)
     if not found:
         return
@@ -180,7 +187,7 @@ def tell(waiting: Iterable[Mapping[str, Any]]) -> None:
     if program is not None:
         for row in found[:3]:
             subprocess.run(
-                [program, "--app-name=detent", "--", *notice(row)],
+                [program, "--app-name=detent", "--", *notification(row)],
                 check=False,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -189,9 +196,9 @@ def tell(waiting: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def notice(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Title and text of a notification; the desktop reads markup, which a title must not bring."""
+def notification(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Title and text of a notification, with markup escaped."""
     title = output.clean(f"detent: {row['intent']} waits for you")
-    text = output.clean(f"{row['title']}\n{wanted(row)}".strip())
+    text = output.clean(f"{row['title']}\n{request_text(row)}".strip())
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return title, escaped[:1_000]

@@ -1,4 +1,4 @@
-"""`detent workers`: who works here, on what, and since when they were last heard of."""
+"""`detent workers`: list workers, their jobs and their last heartbeats; drain one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from detent.cli.named_verbs import add_verb
 @output.json_option
 @click.pass_context
 def workers(ctx: click.Context, as_json: bool) -> None:
-    """List workers and what they run; drain one."""
+    """List workers and the jobs they run; drain one."""
     if ctx.invoked_subcommand is not None:
         return
     with connect() as detent:
@@ -22,10 +22,10 @@ def workers(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         output.print_json(found)
     elif not found["items"]:
-        output.say("There is no worker. Start one: detent up, or detent worker")
+        output.print_text("No workers. Start one: detent up, or detent worker")
     else:
-        headings = ("NAME", "STATE", "RUNNING", "LAST BEAT", "JOBS", "INTENTS")
-        output.table(headings, [_cells(row) for row in found["items"]])
+        headings = ("NAME", "STATE", "RUNNING", "LAST HEARTBEAT", "JOBS", "INTENTS")
+        output.print_table(headings, [_cells(row) for row in found["items"]])
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
@@ -45,15 +45,17 @@ def _cells(row: Mapping[str, Any]) -> tuple[output.Cell, ...]:
     )
 
 
-def _tell(name: str, done: Mapping[str, Any]) -> None:
-    output.say(f"{name}: {'draining' if done['draining'] else 'claiming again'}")
+def _print_done(name: str, done: Mapping[str, Any]) -> None:
+    output.print_text(f"{name}: {'draining' if done['draining'] else 'claiming again'}")
 
 
 add_verb(
     workers,
     "drain",
     "drain_worker",
-    "Let a worker claim nothing more; what it holds goes on to its end.",
-    _tell,
+    "Let a worker claim no more jobs; the jobs that it holds run to their end.",
+    _print_done,
 )
-add_verb(workers, "undrain", "undrain_worker", "Let a drained worker claim again.", _tell)
+add_verb(
+    workers, "undrain", "undrain_worker", "Let a drained worker claim jobs again.", _print_done
+)

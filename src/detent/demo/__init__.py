@@ -1,1 +1,1 @@
-"""The story that `detent demo` tells: real processes, a stand-in agent, and a check at the end."""
+"""The demo that `detent demo` runs: real processes, a simulated agent, and a check of the log."""

@@ -1,6 +1,7 @@
-"""The work of the demo's own worker: a plan whose first phone is broken, and a release in parts.
+"""The app of the demo's worker: a plan whose first phone fails, and a release in parts.
 
-Given to a worker as `--app detent.demo.demo_app:app`. Writes one file in the working directory.
+The demo starts a worker with `--app detent.demo.demo_app:app`. The app writes one file in the
+working directory.
 """
 
 import time
@@ -13,7 +14,7 @@ from detent.worker.run_context import Run
 BROKEN = "phone-1"
 PARTS = 8
 PART_S = 0.4
-#: Every part that was sent, in the order of sending. What is sent twice stands here twice.
+#: Every part that was sent, in order; a part that was sent twice is listed twice.
 SENT = Path("sent.txt")
 
 app = App()
@@ -26,9 +27,9 @@ def build() -> str:
 
 @app.intent("call")
 def call(run: Run) -> str:
-    """Try the build out on the phone that this step holds."""
+    """Test the build on the phone that this step holds."""
     if run.resource == BROKEN:
-        raise ResourceFailed(f"{run.resource} does not pick up")
+        raise ResourceFailed(f"{run.resource} does not answer")
     return f"{run.results['build']} works on {run.resource}"
 
 
@@ -43,7 +44,7 @@ app.plan(
 
 @app.intent("release")
 def release(run: Run, version: str) -> str:
-    """Send a version in parts: each is a step that is done once and then remembered."""
+    """Send a version in parts; each part is a durable step that records a checkpoint."""
     for part in range(1, PARTS + 1):
         run.step(f"part-{part}", send, part)
     return f"{version} is out, in {PARTS} parts"

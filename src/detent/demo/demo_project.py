@@ -1,4 +1,4 @@
-"""What the demo's installation is made of: its configuration, a small git repository, a script.
+"""The files of the demo's installation: configuration, a git repository, the agent's script.
 
 Writes files into the demo's directory and runs git there.
 """
@@ -15,12 +15,12 @@ from detent.errors import Misconfigured
 from detent.testing import stand_in_agent
 
 BUDGET_USD, RAISED_USD = 0.5, 2
-QUESTION = "What shall a negative price do?"
+QUESTION = "What should total() do with a negative price?"
 OPTIONS = ("refuse it", "count it as 0")
 
-#: Leases are short, so that nobody has to wait half a minute for a killed worker.
+#: Leases are short, so that the job of the killed worker continues after seconds.
 CONFIGURATION = """\
-# The demo's installation. The agent is a stand-in that follows script.json and costs nothing.
+# The demo's installation. The agent is simulated: it follows script.json and costs nothing.
 [worker]
 lease_ms = 2000
 heartbeat_ms = 500
@@ -63,11 +63,11 @@ def test_total():
 SCRIPT = {
     "runs": [
         [
-            {"say": "I have read shop.py. One thing is not clear."},
+            {"say": "I have read shop.py. One point is not clear."},
             {"cost": 0.2},
             {"ask": {"text": QUESTION, "options": list(OPTIONS)}},
         ],
-        [{"say": "I look at every caller."}, {"cost": 0.4}, {"say": "never reached"}],
+        [{"say": "I check every caller."}, {"cost": 0.4}, {"say": "never reached"}],
         [
             {"write": {"shop.py": FIX}},
             {"commit": "Refuse negative prices"},
@@ -79,8 +79,8 @@ SCRIPT = {
 }
 
 
-def furnish(directory: Path, environment: Mapping[str, str]) -> None:
-    """Everything that has to be there before detent starts."""
+def write_project(directory: Path, environment: Mapping[str, str]) -> None:
+    """Write the configuration, the agent's script and the repository."""
     script, repo = directory / "script.json", directory / "shop"
     script.write_text(json.dumps(SCRIPT, indent=1))
     text = CONFIGURATION.format(
@@ -93,9 +93,9 @@ def furnish(directory: Path, environment: Mapping[str, str]) -> None:
 def _repository(repo: Path, environment: Mapping[str, str]) -> None:
     if shutil.which("git") is None:
         raise Misconfigured(
-            "The demo needs git, and there is none.",
+            "The demo needs git, which was not found on PATH.",
             setting="PATH",
-            hint="Install it, on Debian with: apt-get install git",
+            hint="Install git, for example on Debian with: apt-get install git",
         )
     repo.mkdir()
     (repo / "shop.py").write_text(BUG)

@@ -1,4 +1,4 @@
-"""What the demo says has happened, each with the events that prove it. Pure."""
+"""The statements of the demo, each with the events that must be in the log. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,46 +9,46 @@ Match = Callable[[Event], bool]
 
 
 def event(name: str, **data: Any) -> Match:
-    """An event of that name whose data has these values."""
+    """Match an event of that name whose data has these values."""
     return lambda each: (
         each["name"] == name and all((each["data"] or {}).get(k) == v for k, v in data.items())
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A sentence, and the events of one task that must stand in the log in this order."""
+class Expectation:
+    """A statement, and the events of one task that must be in the log in this order."""
 
     name: str
     sentence: str
     task: str
     proof: Sequence[Match]
-    #: Events of which no entity may have two.
+    #: An event that no entity may have twice.
     once: str = ""
 
 
-CLAIMS: Sequence[Claim] = (
-    Claim(
+EXPECTATIONS: Sequence[Expectation] = (
+    Expectation(
         "question",
-        "An agent asked, was answered, and went on in its session.",
+        "An agent asked a question, got an answer, and continued in its session.",
         "fix",
         (event("task_blocked", reason="question"), event("task_answered"), event("run_joined")),
     ),
-    Claim(
+    Expectation(
         "budget",
-        "A budget was hit, and raised.",
+        "An agent reached its budget, and the budget was raised.",
         "fix",
         (event("task_blocked", reason="budget"), event("budget_raised"), event("run_joined")),
     ),
-    Claim(
+    Expectation(
         "switch",
-        "A resource failed, and another took its place.",
+        "A resource failed, and the step switched to another resource.",
         "tryOut",
         (event("step_failed_resource"), event("step_switching_resource"), event("job_completed")),
     ),
-    Claim(
+    Expectation(
         "kill",
-        "A worker was killed in mid-work; another went on, and no recorded part was done again.",
+        "A worker was killed; another continued, and no recorded part was sent again.",
         "release",
         (
             event("checkpoint_recorded"),
@@ -59,17 +59,17 @@ CLAIMS: Sequence[Claim] = (
         ),
         once="checkpoint_recorded",
     ),
-    Claim(
+    Expectation(
         "review",
-        "The work waited for a person, and was accepted.",
+        "The work waited for review, and was accepted.",
         "fix",
         (event("task_ready"), event("task_accepted")),
     ),
 )
 
 
-def holds(claim: Claim, events: Iterable[Event]) -> bool:
-    """Whether the log proves it."""
+def is_met(claim: Expectation, events: Iterable[Event]) -> bool:
+    """Whether the log contains the expected events in order."""
     listed = list(events)
     rest = iter(listed)
     in_order = all(any(match(each) for each in rest) for match in claim.proof)

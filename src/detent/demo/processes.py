@@ -1,6 +1,6 @@
-"""The processes of the demo: `detent up`, a worker to be killed, commands as a person types them.
+"""The processes of the demo: `detent up`, workers, and commands as a person types them.
 
-Starts and ends its own children, in a directory of its own; waits with a deadline.
+Starts and ends child processes in a temporary directory; every wait has a deadline.
 """
 
 import json
@@ -21,18 +21,18 @@ from detent.settings import SERVER_FILE, TOKEN_FILE
 T = TypeVar("T")
 DEADLINE_S = 90.0
 STOP_S = 20.0
-LOOK_S = 0.05
+POLL_S = 0.05
 PROGRAM = (sys.executable, "-m", "detent")
 
 
-class Stage:
-    """An installation in `directory`; leaving it ends every process that was started here."""
+class DemoProcesses:
+    """The installation in `directory`; leaving the context ends its processes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.data = directory / ".detent"
         kept = {key: value for key, value in os.environ.items() if not key.startswith("DETENT_")}
-        # A home of its own: neither an agent's sign-in nor a git configuration is used or changed.
+        # A separate HOME: the user's git configuration and sign-ins are not used or changed.
         self.environment = {**kept, "HOME": str(directory), "COLUMNS": "100"}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._client: Client | None = None
@@ -40,7 +40,7 @@ class Stage:
     # -- processes -------------------------------------------------------------------------
 
     def start(self, name: str, *arguments: str) -> int:
-        """Start a detent process; its process id."""
+        """Start a detent process and return its process id."""
         with (self.directory / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [*PROGRAM, *arguments],
@@ -54,7 +54,7 @@ class Stage:
         return process.pid
 
     def kill(self, name: str) -> None:
-        """SIGKILL: it cannot say goodbye."""
+        """Kill a process with SIGKILL, so that it cannot shut down."""
         process = self.processes[name]
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -83,7 +83,7 @@ class Stage:
     ) -> None:
         self.end()
 
-    # -- asking ----------------------------------------------------------------------------
+    # -- requests and commands -------------------------------------------------------------
 
     @property
     def url(self) -> str:
@@ -97,7 +97,7 @@ class Stage:
         return self._client
 
     def detent(self, *arguments: str) -> str:
-        """What a command prints, as a person would type it in the demo's directory."""
+        """Run a command in the demo's directory and return its output."""
         done = subprocess.run(
             [*PROGRAM, *arguments],
             cwd=self.directory,
@@ -122,27 +122,27 @@ class Stage:
     def until(
         self, look: Callable[[], T | None], what: str, deadline_s: float | None = DEADLINE_S
     ) -> T:
-        """What `look` finds, once it does; None as the deadline waits for a person."""
+        """Wait until `look` finds something; without a deadline if `deadline_s` is None."""
         end_s = None if deadline_s is None else time.monotonic() + deadline_s
         while not (found := look()):
             dead = [name for name, each in self.processes.items() if (each.poll() or 0) > 0]
             if dead or (end_s is not None and time.monotonic() > end_s):
                 raise Refused(
-                    f"The demo is stuck: {what}." + (f" {dead[0]} has ended." if dead else ""),
-                    hint=f"Run it again with --keep, and look at the logs in {self.directory}.",
+                    f"The demo failed: {what}." + (f" {dead[0]} has exited." if dead else ""),
+                    hint="Run it again with --keep, and read the log files in its directory.",
                 )
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         return found
 
     def within(self, look: Callable[[], bool], seconds: float) -> bool:
-        """Whether it becomes so in that time."""
+        """Whether `look` becomes true within that time."""
         end_s = time.monotonic() + seconds
         while not (found := look()) and time.monotonic() < end_s:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         return found
 
     def link(self, path: str = "/") -> str:
-        """A page of the dashboard, by a link that signs in once."""
+        """A page of the dashboard, as a login link that works once."""
         code = self.client.call("create_login_code")["code"]
         return f"{self.url}{path}#code={code}"
 
