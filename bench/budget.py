@@ -18,7 +18,7 @@ from bench import jobs
 from bench.harness import Benchmark, Contestant, Scale, parts
 from bench.installations import STORES, installation
 from detent.engine import batch, claims
-from detent.engine.changeset import Ledger
+from detent.engine.changeset import ChangeSet
 from detent.store.postgres.connection import Connection as PostgresConnection
 from detent.store.postgres.reader import PostgresReading
 from detent.store.postgres.writer import PostgresWriting
@@ -36,7 +36,7 @@ WITHOUT = "all, without timers"
 Places = dict[str, tuple[tuple[Any, str], ...]]
 ENGINE: Places = {
     "decide": ((batch, "decide"), (claims, "decide")),
-    "ledger": ((Ledger, "take"), (Ledger, "changes")),
+    "ledger": ((ChangeSet, "take"), (ChangeSet, "changes")),
     "load": ((batch, "load"), (claims, "load")),
     "choose": ((claims, "_choose"),),
 }

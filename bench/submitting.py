@@ -12,7 +12,7 @@ from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.installations import STORES, installation
 from bench.jobs import PAYLOAD, SOMEBODY, directory
 from bench.jobs_postgres import database
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -114,7 +114,9 @@ def bulk(kind: str, count: int) -> float:
         begun = time.perf_counter()
         for begin in range(0, count, IN_BULK):
             size = min(IN_BULK, count - begin)
-            core.engine.ask([Ask(job(), SOMEBODY, fresh=True) for _ in range(size)], bulk=True)
+            core.engine.execute(
+                [CommandRequest(job(), SOMEBODY, fresh=True) for _ in range(size)], bulk=True
+            )
         return count / (time.perf_counter() - begun)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from detent.engine import Ask, Engine
+from detent.engine import CommandRequest, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.memory import MemoryStore
@@ -21,8 +21,8 @@ class Watched(Engine):
         self.asker: dict[Future[Any], int] = {}
         self.own: list[bool] = []
 
-    def post(self, asks: Sequence[Ask], *, bulk: bool = False) -> Any:
-        future = super().post(asks, bulk=bulk)
+    def enqueue(self, requests: Sequence[CommandRequest], *, bulk: bool = False) -> Any:
+        future = super().enqueue(requests, bulk=bulk)
         self.asker[future] = threading.get_ident()
         return future
 

@@ -130,7 +130,7 @@ def limits(desk: Desk) -> dict[str, Any]:
 def test_the_file_wins_for_the_names_that_it_has() -> None:
     desk = Desk()
     rows = {"intent:build": {"running": 9, "paused": True}, "project:p": {"running": 1}}
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("limits", rows))
     desk.core.limits = limits_from(
         {"limits": {"intent:build": {"running": 2}, "key:k": {"rate": 3}}}
     )

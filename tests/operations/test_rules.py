@@ -118,7 +118,7 @@ def test_a_parent_waits_for_its_subtasks_and_names_them(desk: Desk) -> None:
 
 
 def reasons_in_queue(desk: Desk, task_id: str, **rows: Any) -> dict[str, Any]:
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("limits", rows))
     return desk.reasons(task_id)
 
 
@@ -128,13 +128,13 @@ def test_why_nothing_takes_it(desk: Desk) -> None:
     made = desk.submit(options={"concurrency_key": "saw"})
     assert desk.reasons(made)["no_worker"]["detail"] == {"intent": "build"}
     worker = {"w": {"intents": ["build"], "seen_at": desk.clock.now}}
-    desk.core.engine.within(lambda tx: tx.put_rows("workers", worker))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("workers", worker))
     assert desk.reasons(made)["queued"]["detail"] == {"intent": "build", "ahead": 1}
     paused = reasons_in_queue(desk, made, **{"intent:build": {"paused": True}})
     assert paused["paused"]["detail"] == {"limit": "intent:build"}
     paused = reasons_in_queue(desk, made, **{"intent:build": None, "all": {"paused": True}})
     assert paused["paused"]["detail"] == {"limit": "all"}
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", {"all": None}))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("limits", {"all": None}))
     desk.claims(1)
     full = reasons_in_queue(desk, made, **{"intent:build": {"running": 1}})
     assert full["limit"]["detail"] == {"limit": "intent:build", "most": 1, "running": 1}
@@ -142,14 +142,14 @@ def test_why_nothing_takes_it(desk: Desk) -> None:
 
 def test_why_a_rate_or_a_key_holds_it_back(desk: Desk) -> None:
     worker = {"w": {"intents": ["build"], "seen_at": desk.clock.now}}
-    desk.core.engine.within(lambda tx: tx.put_rows("workers", worker))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("workers", worker))
     desk.submit(options={"concurrency_key": "saw"})
     made = desk.submit(options={"concurrency_key": "saw"})
     desk.claims()
     assert desk.reasons(made)["limit"]["detail"]["limit"] == "key:saw"
     rated = desk.submit()
     rows = {"intent:build": {"rate": 1, "per_s": 60}}
-    desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("limits", rows))
     assert len(desk.claims()) == 1
     last = desk.submit()
     assert desk.claims() == []

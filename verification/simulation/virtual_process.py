@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from detent.engine import Ask, Claimed, Engine, Lifetimes, due_timers
+from detent.engine import Claimed, CommandRequest, Engine, Lifetimes, due_timers
 from detent.engine.batch import Result
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.kernel import commands as c
 from detent.kernel.plan import frontier
 from detent.kernel.plan_steps import TAKEN_UP
@@ -68,13 +68,13 @@ class Process:
 
     # -- asking ----------------------------------------------------------------------------
 
-    def ask(self, *asks: Ask) -> list[Result]:
+    def ask(self, *asks: CommandRequest) -> list[Result]:
         """Several callers at once: they are posted one by one and go into one batch."""
         self.store.begin()
         for ask in asks:
             self.auditor.asked(ask)
         before = self.auditor.data_version()
-        futures = [self.engine.post([ask]) for ask in asks]
+        futures = [self.engine.enqueue([ask]) for ask in asks]
         try:
             self.engine.serve(futures[-1])
         finally:  # also when it died: whatever was told by then, somebody has heard
@@ -86,9 +86,11 @@ class Process:
     def claim(self, limit: int) -> list[Claimed]:
         """What a worker does when it has room: first what is due, then a claim."""
         self.store.begin()
-        self.engine.within(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
+        self.engine.transaction(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
         nonce = f"{self.name}/{next(self._serial)}"
-        claimed = self.engine.claim(ClaimAsk(self.name, nonce, limit, (INTENT, *self.abilities)))
+        claimed = self.engine.claim(
+            ClaimRequest(self.name, nonce, limit, (INTENT, *self.abilities))
+        )
         self.auditor.claimed(claimed)
         for each in claimed:
             if each.job.plan_version > 0 and not each.job.plan_wanted:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detent import failpoints
-from detent.engine.changeset import Ledger
-from detent.engine.loader import Wanted, load
-from detent.engine.types import Answer, Ask
+from detent.engine.changeset import ChangeSet
+from detent.engine.loader import LoadRequest, load
+from detent.engine.types import CommandRequest, CommandResult
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
@@ -14,7 +14,7 @@ from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
 from detent.store.port import Key, Writing
 
-Result = Answer | DetentError
+Result = CommandResult | DetentError
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,14 +25,14 @@ class Lifetimes:
     key_lifetime_us: int = 7 * 86_400_000_000
 
 
-def run(tx: Writing, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
+def run(tx: Writing, asks: Sequence[CommandRequest], lifetimes: Lifetimes) -> list[Result]:
     """Decide the commands in order; each sees what those before it did."""
-    wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
+    wanted = LoadRequest([ask.command for ask in asks], _fresh_ids(asks))
     wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
     tx.lock(wanted.tasks, wanted.jobs)
     now = tx.now()
     known = _known_keys(tx, asks, now)
-    ledger = Ledger(load(tx, wanted), lifetimes.lease_us, now)
+    ledger = ChangeSet(load(tx, wanted), lifetimes.lease_us, now)
     results: list[Result] = []
     for ask in asks:
         try:
@@ -46,8 +46,8 @@ def run(tx: Writing, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
 
 
 def _one(
-    ask: Ask, ledger: Ledger, known: dict[tuple[str, str], Key], lifetimes: Lifetimes
-) -> Answer:
+    ask: CommandRequest, ledger: ChangeSet, known: dict[tuple[str, str], Key], lifetimes: Lifetimes
+) -> CommandResult:
     if ask.key is not None:
         first = known.get((ask.key.project, ask.key.key))
         if first is not None:
@@ -59,25 +59,27 @@ def _one(
     if ask.key is not None:
         ledger.remember(ask, draft.answer, lifetimes.key_lifetime_us)
         known[ask.key.project, ask.key.key] = ledger.keys[-1]
-    return Answer(draft.answer)
+    return CommandResult(draft.answer)
 
 
-def _first_answer(ask: Ask, first: Key) -> Answer:
+def _first_answer(ask: CommandRequest, first: Key) -> CommandResult:
     if ask.key is not None and first.digest != ask.key.digest:
         raise Refused(
             f"the idempotency key {first.key!r} was used before with another body",
             code="idempotency_conflict",
             details={"first": first.answer},
         )
-    return Answer(first.answer, repeated=True)
+    return CommandResult(first.answer, repeated=True)
 
 
-def _known_keys(tx: Writing, asks: Sequence[Ask], now: int) -> dict[tuple[str, str], Key]:
+def _known_keys(
+    tx: Writing, asks: Sequence[CommandRequest], now: int
+) -> dict[tuple[str, str], Key]:
     wanted = {(ask.key.project, ask.key.key) for ask in asks if ask.key is not None}
     return {(key.project, key.key): key for key in tx.keys(wanted, now)} if wanted else {}
 
 
-def _fresh_ids(asks: Sequence[Ask]) -> frozenset[str]:
+def _fresh_ids(asks: Sequence[CommandRequest]) -> frozenset[str]:
     """Ids that were just made: there is nothing to load under them."""
     ids = set()
     for ask in asks:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from detent.engine.types import Ask
+from detent.engine.types import CommandRequest
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
@@ -13,7 +13,7 @@ from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.port import Changes, Entry, Key, LeaseRow, NewJob, NewTask, QueueRow
 
 
-class Ledger:
+class ChangeSet:
     """Takes drafts one after the other; `changes` is what the store must write for all of them."""
 
     def __init__(self, world: World, lease_us: int, now: int) -> None:
@@ -60,7 +60,7 @@ class Ledger:
         draft.records.append(record)
         self.take(draft)
 
-    def remember(self, ask: Ask, value: Any, lifetime_us: int) -> None:
+    def remember(self, ask: CommandRequest, value: Any, lifetime_us: int) -> None:
         if ask.key is not None:
             project, key, digest = ask.key
             self.keys.append(Key(project, key, digest, value, self.now + lifetime_us))
@@ -167,30 +167,30 @@ def queue_row(world: World, job: Job) -> QueueRow:
 # ---- what single events leave in the ledger --------------------------------------------------
 
 
-def _created(ledger: Ledger, record: e.Record) -> None:
+def _created(ledger: ChangeSet, record: e.Record) -> None:
     ledger.created[record.stream] = record.event  # type: ignore[assignment]
     ledger.world.relate(record)
 
 
-def _run_queued(ledger: Ledger, record: e.Record) -> None:
+def _run_queued(ledger: ChangeSet, record: e.Record) -> None:
     ledger.new_runs.add(record.subject or "")
 
 
-def _planned(ledger: Ledger, record: e.Record) -> None:
+def _planned(ledger: ChangeSet, record: e.Record) -> None:
     event: Any = record.event
     ledger.plans[record.stream] = (event.plan_version, event.plan)
 
 
-def _edited(ledger: Ledger, record: e.Record) -> None:
+def _edited(ledger: ChangeSet, record: e.Record) -> None:
     event: Any = record.event
     ledger.edits.setdefault(record.stream, {}).update(event.changes)
 
 
-def _claimed(ledger: Ledger, record: e.Record) -> None:
+def _claimed(ledger: ChangeSet, record: e.Record) -> None:
     ledger.claimed.add(record.stream)
 
 
-def _deleted(ledger: Ledger, record: e.Record) -> None:
+def _deleted(ledger: ChangeSet, record: e.Record) -> None:
     ledger.deleted[record.stream] = record.event.level
 
 

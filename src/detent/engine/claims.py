@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from detent import failpoints
 from detent.engine.batch import Lifetimes
-from detent.engine.changeset import Ledger
-from detent.engine.concurrency_limits import Room
-from detent.engine.loader import Wanted, load
+from detent.engine.changeset import ChangeSet
+from detent.engine.concurrency_limits import ConcurrencyLimits
+from detent.engine.loader import LoadRequest, load
 from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -24,7 +24,7 @@ class Sessions(NamedTuple):
     grace_us: int
 
 
-class ClaimAsk(NamedTuple):
+class ClaimRequest(NamedTuple):
     """A worker asks for up to `limit` jobs that it can do."""
 
     worker: str
@@ -35,13 +35,13 @@ class ClaimAsk(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
+def run(tx: Writing, ask: ClaimRequest, lifetimes: Lifetimes) -> list[Claimed]:
     """What was claimed; jobs that others hold or that a limit holds back stay where they are."""
     chosen = _choose(tx, ask)
     if not chosen:
         return []
     commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
-    ledger = Ledger(load(tx, Wanted(commands)), lifetimes.lease_us, tx.now())
+    ledger = ChangeSet(load(tx, LoadRequest(commands)), lifetimes.lease_us, tx.now())
     grants = list(_decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
     failpoints.hit("claim.chosen")
     tx.save(ledger.changes())
@@ -49,9 +49,9 @@ def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
     return [_claimed(ledger, grant, payloads) for grant in grants]
 
 
-def _choose(tx: Writing, ask: ClaimAsk) -> list[Candidate]:
+def _choose(tx: Writing, ask: ClaimRequest) -> list[Candidate]:
     """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
-    room = Room(tx, ask.worker)
+    room = ConcurrencyLimits(tx, ask.worker)
     now = tx.now()
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
@@ -88,9 +88,9 @@ def _held_elsewhere(
     }
 
 
-def waiting(tx: Writing, ask: ClaimAsk) -> bool:
+def waiting(tx: Writing, ask: ClaimRequest) -> bool:
     """Whether anything could be claimed now, within every limit; nothing is taken."""
-    room = Room(tx, ask.worker)
+    room = ConcurrencyLimits(tx, ask.worker)
     if room.paused:
         return False
     abilities = Abilities(ask.intents, ask.projects, *room.closed())
@@ -98,7 +98,7 @@ def waiting(tx: Writing, ask: ClaimAsk) -> bool:
     return bool(room.admit(found))
 
 
-def _decide(ledger: Ledger, commands: Iterable[c.ClaimJob], actor: c.Actor) -> Iterable[c.Grant]:
+def _decide(ledger: ChangeSet, commands: Iterable[c.ClaimJob], actor: c.Actor) -> Iterable[c.Grant]:
     for command in commands:
         try:
             draft = decide(ledger.world, command, ledger.now, actor)
@@ -109,7 +109,7 @@ def _decide(ledger: Ledger, commands: Iterable[c.ClaimJob], actor: c.Actor) -> I
             yield draft.answer
 
 
-def _claimed(ledger: Ledger, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:
+def _claimed(ledger: ChangeSet, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:
     job = ledger.world.jobs[grant.job_id]
     task = None if job.task_id is None else ledger.world.tasks.get(job.task_id)
     return Claimed(grant, job, task, payloads.get(job.id), ledger.lease_until)

@@ -17,7 +17,7 @@ S_US = 1_000_000
 RATE = "rate:"
 
 
-class Room:
+class ConcurrencyLimits:
     """Counts what is let in; without any limit this costs one small read."""
 
     def __init__(self, tx: Writing, worker: str) -> None:

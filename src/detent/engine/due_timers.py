@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from detent import failpoints
 from detent.engine.batch import Lifetimes
-from detent.engine.changeset import Ledger
-from detent.engine.loader import Wanted, load
+from detent.engine.changeset import ChangeSet
+from detent.engine.loader import LoadRequest, load
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
@@ -27,9 +27,9 @@ def run(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
         return 0
     failpoints.hit("due.found")
     commands = [*_commands(due), *holds]
-    wanted = Wanted(commands)
+    wanted = LoadRequest(commands)
     tx.lock(wanted.tasks, wanted.jobs)
-    ledger = Ledger(load(tx, wanted), lifetimes.lease_us, now)
+    ledger = ChangeSet(load(tx, wanted), lifetimes.lease_us, now)
     done = sum(_decide(ledger, _limited(command, ledger.world, now)) for command in commands)
     if ledger.entries:
         tx.save(ledger.changes())
@@ -57,7 +57,7 @@ def _limited(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
     return c.ExpireJob(command.job_id, "queue" if in_queue else "job")
 
 
-def _decide(ledger: Ledger, command: c.Command) -> bool:
+def _decide(ledger: ChangeSet, command: c.Command) -> bool:
     try:
         draft = decide(ledger.world, command, ledger.now, ACTOR)
     except DetentError:

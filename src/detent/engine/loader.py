@@ -28,7 +28,7 @@ MAX_AT_WORK = 10_000
 MAX_ENDED = 10_000
 
 
-class Wanted:
+class LoadRequest:
     """The ids that a batch names, by how far around them it may look."""
 
     def __init__(self, commands: Sequence[c.Command], fresh: frozenset[str] = frozenset()) -> None:
@@ -107,7 +107,7 @@ def _raises(command: c.Command) -> bool:
     return isinstance(command, c.EditTask) and command.budget is not None
 
 
-def load(tx: Reading, wanted: Wanted) -> World:
+def load(tx: Reading, wanted: LoadRequest) -> World:
     """The world around the named jobs and tasks."""
     world = World()
     _take_jobs(tx, world, wanted.jobs)
@@ -132,13 +132,13 @@ def load(tx: Reading, wanted: Wanted) -> World:
     return world
 
 
-def _dependencies(world: World, wanted: Wanted) -> set[str]:
+def _dependencies(world: World, wanted: LoadRequest) -> set[str]:
     """What the tasks that are to go on still wait for."""
     waiting = [task for task in _named(world, wanted.behind) if task.open_dependencies]
     return {each for task in waiting for each in task.depends_on}
 
 
-def _answered(world: World, wanted: Wanted) -> set[tuple[str, str]]:
+def _answered(world: World, wanted: LoadRequest) -> set[tuple[str, str]]:
     """Where the first answer to a question would stand."""
     tasks = _named(world, wanted.answers)
     return {(task.job_id, wanted.answers[task.id]) for task in tasks if task.job_id}
@@ -162,7 +162,7 @@ def _take_tasks(tx: Reading, world: World, ids: Iterable[str]) -> None:
         world.versions[task.id] = version
 
 
-def _take_below(tx: Reading, world: World, wanted: Wanted) -> None:
+def _take_below(tx: Reading, world: World, wanted: LoadRequest) -> None:
     """Everything below what is to be cancelled or deleted."""
     tops = wanted.deep_tasks | {
         job.task_id for job in world.jobs.values() if job.task_id and job.id in wanted.deep_jobs
@@ -214,7 +214,7 @@ def _take_lines(tx: Reading, world: World) -> None:
             return  # a tree without its top: whoever needs it says so
 
 
-def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
+def _take_parts(tx: Reading, world: World, wanted: LoadRequest) -> None:
     """Runs, steps, waits, signals and checkpoints, of the jobs that have any."""
     jobs = world.jobs.values()
     running = [job.id for job in jobs if job.state == "running"]
@@ -265,7 +265,7 @@ def _take_answers(tx: Reading, world: World, job_ids: Iterable[str]) -> None:
         world.put_part(CHECKPOINTS, row["job_id"], row["name"], Checkpoint(**row))
 
 
-def _take_plans(tx: Reading, world: World, planned: list[str], wanted: Wanted) -> None:
+def _take_plans(tx: Reading, world: World, planned: list[str], wanted: LoadRequest) -> None:
     world.plans.update(tx.plans(planned))
     for step in tx.steps(planned):
         world.put_part(STEPS, step.job_id, step.name, step)

@@ -14,7 +14,7 @@ class Idempotency(NamedTuple):
     digest: str
 
 
-class Ask(NamedTuple):
+class CommandRequest(NamedTuple):
     """One command, by whom. `fresh`: its id was just made, so nothing stands under it yet.
 
     With a `grant` it counts only while that grant holds, as a worker's own reports do.
@@ -27,7 +27,7 @@ class Ask(NamedTuple):
     grant: Grant | None = None
 
 
-class Answer(NamedTuple):
+class CommandResult(NamedTuple):
     """A command that was decided and is durable. `repeated`: an earlier one with this key was."""
 
     value: Any

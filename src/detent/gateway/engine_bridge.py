@@ -119,7 +119,7 @@ class Bridge:
             except Exception as error:
                 answers.append((order, error))
             else:
-                begun.append(_Begun(order, posted, self.core.engine.post(posted.asks)))
+                begun.append(_Begun(order, posted, self.core.engine.enqueue(posted.asks)))
         return begun
 
 

@@ -22,6 +22,6 @@ def run(core: Core) -> int:
             hash_chain.put(tx, seal)
 
         failpoints.hit("seal.before")
-        core.engine.within(put)
+        core.engine.transaction(put)
         made += 1
     return made

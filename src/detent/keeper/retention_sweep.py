@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
 from detent.kernel.entities import Run
 from detent.kernel.predicates import ENDED_JOB
@@ -54,7 +54,7 @@ def run(core: Core, retention: Retention | None = None) -> int:
     blobs, _, after_blob = forget_blobs(core, cursors.get("blobs", ""))
     ended = {"outputs": after_output, "blobs": after_blob}
     if ended != {"outputs": "", "blobs": "", **cursors}:
-        core.engine.within(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
+        core.engine.transaction(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
     return sum((work, keys, outputs, blobs))
 
 
@@ -104,9 +104,9 @@ def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: in
     for _ in range(rounds):
         with core.store.read() as view:
             rows = view.page(query)
-        asks = [Ask(delete(row["id"], "retention"), ACTOR) for row in rows]
-        results = core.engine.ask(asks, bulk=True) if asks else []
-        gone += sum(1 for each in results if isinstance(each, Answer))
+        asks = [CommandRequest(delete(row["id"], "retention"), ACTOR) for row in rows]
+        results = core.engine.execute(asks, bulk=True) if asks else []
+        gone += sum(1 for each in results if isinstance(each, CommandResult))
         if len(rows) < MOST:
             break
         query = query._replace(after=(rows[-1]["state_at"], rows[-1]["id"]))
@@ -142,7 +142,7 @@ def forget_keys(core: Core, *, dry_run: bool = False) -> int:
             raise _Undone
 
     with suppress(_Undone):
-        core.engine.within(forget)
+        core.engine.transaction(forget)
     return counts[0]
 
 

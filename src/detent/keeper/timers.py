@@ -8,4 +8,4 @@ MOST = 500
 
 def run(core: Core) -> int:
     """One bounded pass; claims do the same for what they find, so this is only a safety net."""
-    return core.engine.within(lambda tx: due_timers.run(tx, MOST, core.engine.lifetimes))
+    return core.engine.transaction(lambda tx: due_timers.run(tx, MOST, core.engine.lifetimes))

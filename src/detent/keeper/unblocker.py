@@ -1,6 +1,6 @@
 """Looking at blocked tasks: those whose reason is gone are queued again."""
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, CheckTask
 from detent.operations.context import Core
 from detent.store.port import Query
@@ -15,6 +15,6 @@ def run(core: Core) -> int:
     with core.store.read() as view:
         where = {"state": "blocked", "blocked_by": PASSING}
         rows = view.page(Query("tasks", where, "state_at", limit=MOST))
-    asks = [Ask(CheckTask(row["id"]), ACTOR) for row in rows]
-    results = core.engine.ask(asks, bulk=True) if asks else []
-    return sum(1 for each in results if isinstance(each, Answer) and each.value)
+    asks = [CommandRequest(CheckTask(row["id"]), ACTOR) for row in rows]
+    results = core.engine.execute(asks, bulk=True) if asks else []
+    return sum(1 for each in results if isinstance(each, CommandResult) and each.value)

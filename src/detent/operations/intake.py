@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from detent.engine import Answer
+from detent.engine import CommandResult
 from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
 from detent.operations import schemas
@@ -30,7 +30,7 @@ def add(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Added]:
         status = core.task(caller, answer.value)[0].state if answer.repeated else "todo"
         return {"taskId": answer.value, "status": status, "repeated": answer.repeated}
 
-    return Posted([made.ask()], finish)
+    return Posted([made.request()], finish)
 
 
 @operation(Scope.SUBMIT, "POST", "/enqueue", request=EnqueueRequest)
@@ -81,7 +81,7 @@ def _same_body(core: Core, task_id: str, command: c.SubmitTask) -> bool:
 @submission(Scope.SUBMIT, "POST", "/api/tasks", request=TaskRequest)
 def submit_task(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Submitted]:
     """Create a task; it stays pending unless `run` is true."""
-    return Posted([task_from(core.submissions(caller), given).ask()], submitted)
+    return Posted([task_from(core.submissions(caller), given).request()], submitted)
 
 
 @operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)
@@ -92,10 +92,10 @@ def submit_tasks(
     if len(tasks) > MAX_AT_ONCE:
         raise Invalid(f"At most {MAX_AT_ONCE} tasks at once.", field="tasks", given=len(tasks))
     context = core.submissions(caller)
-    asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
-    results = core.engine.ask(asks, bulk=True)
+    asks = [_one_of_many(context, index, given).request() for index, given in enumerate(tasks)]
+    results = core.engine.execute(asks, bulk=True)
     return {
-        "ids": [each.value for each in results if isinstance(each, Answer)],
+        "ids": [each.value for each in results if isinstance(each, CommandResult)],
         "refused": [
             {"index": index, "code": each.code, "detail": each.message}
             for index, each in enumerate(results)
@@ -128,7 +128,7 @@ def one_task(context: Context, given: object) -> Submission:
     return task_from(context, given)
 
 
-def _answer(results: Sequence[Result]) -> Answer:
+def _answer(results: Sequence[Result]) -> CommandResult:
     result = results[0]
     if isinstance(result, DetentError):
         raise result

@@ -14,7 +14,7 @@ from detent.submission.request import JobRequest
 @submission(Scope.SUBMIT, "POST", "/api/jobs", request=JobRequest)
 def submit_job(core: Core, caller: Caller, /, **given: Any) -> Posted[schemas.Submitted]:
     """Queue a job without a task."""
-    return Posted([job_from(core.submissions(caller), given).ask()], submitted)
+    return Posted([job_from(core.submissions(caller), given).request()], submitted)
 
 
 def _done(core: Core, caller: Caller, command: c.JobCommand) -> schemas.Moved:

@@ -30,15 +30,12 @@ class Office:
         # A term that ends later than a whole one was given before the store's time was reset.
         if now + self.term_us // 2 < self._until <= now + self.term_us:
             return now
-        found: list[int | None] = []
-        # Without an answer no bell is rung: nobody needs to wake for this.
-        self.core.engine.within(lambda tx: found.append(self._elect(tx)))
-        return found[0]
+        return self.core.engine.transaction(self._elect)
 
     def resign(self) -> None:
         """Let the next one in at once."""
         self._until = 0
-        self.core.engine.within(self._leave)
+        self.core.engine.transaction(self._leave)
 
     def _elect(self, tx: Writing) -> int | None:
         now = tx.now()

@@ -71,7 +71,7 @@ def pause(
         tx.put_rows("limits", {name: row})
         return row
 
-    row = core.engine.within(write)
+    row = core.engine.transaction(write)
     log.info("%s paused by %s: %s", name, caller.name, reason or "no reason given")
     return _shown(name, row)
 
@@ -88,7 +88,7 @@ def resume(
         tx.put_rows("limits", {name: row or None})
         return row
 
-    row = core.engine.within(write)
+    row = core.engine.transaction(write, notify=True)
     log.info("%s resumed by %s", name, caller.name)
     return _shown(name, row)
 
@@ -149,7 +149,7 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
 def keep_limits(core: Core) -> None:
     """Write the limits of the file into the table, and remove what the file has dropped."""
 
-    def write(tx: Writing) -> bool:
+    def write(tx: Writing) -> None:
         rows = tx.changing("limits")
         wanted: dict[str, Any] = {
             name: {**_pause_of(rows.get(name, {})), **row, IN_FILE: True}
@@ -163,6 +163,5 @@ def keep_limits(core: Core) -> None:
         new = {name: row for name, row in wanted.items() if rows.get(name) != row}
         if new or dropped:
             tx.put_rows("limits", {**new, **dropped})
-        return bool(new or dropped)
 
-    core.engine.within(write)
+    core.engine.transaction(write, notify=True)

@@ -44,7 +44,7 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
         tx.put_rows("projects", {named: tx.changing("projects").get(named, {})})
         return True
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return {"name": named, "tasks": sum(show_project(core, caller, name=named)["tasks"].values())}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, get_args,
 
 from msgspec import NODEFAULT, UNSET, Struct, UnsetType, structs
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.errors import DetentError, Forbidden
 from detent.kernel.commands import Actor
 
@@ -59,7 +59,7 @@ OWNER = Caller("owner")
 T = TypeVar("T")
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
-Result = Answer | DetentError
+Result = CommandResult | DetentError
 
 
 class Posted(NamedTuple, Generic[T]):
@@ -68,7 +68,7 @@ class Posted(NamedTuple, Generic[T]):
     Whoever called waits as it likes: most wait on the spot, the gateway gathers many.
     """
 
-    asks: Sequence[Ask]
+    asks: Sequence[CommandRequest]
     finish: Callable[[Sequence[Result]], T]
 
 
@@ -135,7 +135,7 @@ def submission(
         def wait(*args: P.args, **kwargs: P.kwargs) -> T:
             core: Any = args[0]
             posted = function(*args, **kwargs)
-            return posted.finish(core.engine.ask(posted.asks))
+            return posted.finish(core.engine.execute(posted.asks))
 
         (answer,) = get_args(get_type_hints(function)["return"])
         _enlist(scope, method, path, wait, status, request, post=function, answer=answer)

@@ -50,14 +50,13 @@ def put_resource(
     _own(name)
     given = _checked(capabilities, labels, capacity, healthy)
 
-    def write(tx: Writing) -> bool:
+    def write(tx: Writing) -> None:
         row = {**tx.changing("resources").get(name, {"capabilities": []}), **given}
         if row.get("drained"):
             row["healthy"] = False
         tx.put_rows("resources", {name: row})
-        return True
 
-    core.engine.within(write)
+    core.engine.transaction(write, notify=True)
     return _one(core, caller, name)
 
 
@@ -79,7 +78,7 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     everywhere(caller, "resources")
     _own(name)
 
-    def write(tx: Writing) -> bool:
+    def write(tx: Writing) -> None:
         _row(tx.changing("resources"), name)
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
@@ -89,9 +88,9 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
                 hint="Drain it, wait until nobody holds it, then delete it.",
             )
         tx.put_rows("resources", {name: None})
-        return True
 
-    return {"name": name, "removed": core.engine.within(write)}
+    core.engine.transaction(write, notify=True)
+    return {"name": name, "removed": True}
 
 
 def everywhere(caller: Caller, what: str) -> None:
@@ -104,12 +103,11 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
     everywhere(caller, "resources")
     _own(name)
 
-    def write(tx: Writing) -> bool:
+    def write(tx: Writing) -> None:
         row = _row(tx.changing("resources"), name)
         tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
-        return True
 
-    core.engine.within(write)
+    core.engine.transaction(write, notify=True)
     return _one(core, caller, name)
 
 

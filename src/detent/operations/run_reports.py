@@ -42,7 +42,7 @@ def own_subtask(core: Core, caller: Caller, /, **given: Any) -> schemas.Submitte
         rest = left(line(view, task))
     made = submit_own_subtask(core.submissions(caller), task, rest, redact_value(given))
     counted(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
-    return submitted(core.engine.ask([made.ask()._replace(grant=own.grant)]))
+    return submitted(core.engine.execute([made.request()._replace(grant=own.grant)]))
 
 
 def _own_task(own: Own) -> Task:

@@ -61,7 +61,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
         rows[digest_of(token)] = row_for(caller, RUN, tx.now(), None)
         tx.put_rows("tokens", rows)
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return token
 
 
@@ -209,7 +209,7 @@ def counted(core: Core, caller: Caller, what: str, most: int) -> None:
         counts = {**row.get("counts", {}), what: more}
         tx.put_rows("tokens", {key: {**row, "counts": counts}})
 
-    core.engine.within(write)
+    core.engine.transaction(write)
 
 
 def _token_of(tx: Writing, caller: Caller) -> tuple[str, Row]:

@@ -75,19 +75,19 @@ def put_schedule(
         tx.put_rows("schedules", {name: _row(new)})
         return new
 
-    return _shown(core.engine.within(write))
+    return _shown(core.engine.transaction(write, notify=True))
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/schedules/{name}")
 def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Forget a schedule; tasks that it made stay."""
 
-    def write(tx: Writing) -> bool:
+    def write(tx: Writing) -> None:
         _one(tx.changing("schedules"), caller, name)
         tx.put_rows("schedules", {name: None})
-        return True
 
-    return {"name": name, "removed": core.engine.within(write)}
+    core.engine.transaction(write, notify=True)
+    return {"name": name, "removed": True}
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/pause")
@@ -126,7 +126,7 @@ def submit(core: Core, schedule: Schedule, key: str) -> str:
     """The task for one time. The key makes it one task, whoever fires."""
     made = _submission(core, OWNER, schedule)
     once = Idempotency(made.command.project, key, key)
-    return submitted(core.engine.ask([made.ask()._replace(actor=ACTOR, key=once)]))["id"]
+    return submitted(core.engine.execute([made.request()._replace(actor=ACTOR, key=once)]))["id"]
 
 
 def note(core: Core, seen: Schedule, **changes: Any) -> None:
@@ -143,7 +143,7 @@ def note(core: Core, seen: Schedule, **changes: Any) -> None:
         kept = {"next_at": row.get("next_at")} if edited else {}
         tx.put_rows("schedules", {seen.name: {**row, **changes, **kept}})
 
-    core.engine.within(write)
+    core.engine.transaction(write)
 
 
 # ---- parts -----------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.S
         tx.put_rows("schedules", {name: row})
         return schedule_from(name, row)
 
-    return _shown(core.engine.within(write))
+    return _shown(core.engine.transaction(write, notify=True))
 
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:

@@ -131,5 +131,5 @@ def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> sc
         tx.put_rows("system_state", {name: value})
         return True
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return {"values": {name: value}}

@@ -54,16 +54,15 @@ def undrain_worker(core: Core, caller: Caller, *, name: str) -> schemas.Drained:
 def _drain(core: Core, caller: Caller, name: str, *, draining: bool) -> schemas.Drained:
     everywhere(caller, "workers")
 
-    def write(tx: Writing) -> bool:
+    def write(tx: Writing) -> None:
         known = tx.rows("workers")
         if name not in known:
             raise NotFound(
                 f"There is no worker {name!r}.", known=sorted(known), hint="See `detent workers`."
             )
         tx.put_rows("limits", {f"worker:{name}": {"paused": True} if draining else None})
-        return True
 
-    core.engine.within(write)
+    core.engine.transaction(write, notify=True)
     return {"name": name, "draining": draining}
 
 

@@ -362,6 +362,10 @@ class Reading(LogReading, Protocol):
 class Writing(Reading, Protocol):
     """The write transaction: all of it lands, or nothing."""
 
+    @property
+    def appended(self) -> bool:
+        """Whether this transaction has appended events so far."""
+
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """Nobody else changes these, their trees, or the trees that wait for them until the end."""
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from detent.engine import Ask, Idempotency
+from detent.engine import CommandRequest, Idempotency
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from
@@ -42,9 +42,9 @@ class Submission(NamedTuple):
     key: Idempotency | None = None
     fresh: bool = True
 
-    def ask(self) -> Ask:
+    def request(self) -> CommandRequest:
         """What the engine is asked."""
-        return Ask(self.command, self.actor, self.key, self.fresh)
+        return CommandRequest(self.command, self.actor, self.key, self.fresh)
 
 
 def submit_task(context: Context, given: Mapping[str, Any]) -> Submission:

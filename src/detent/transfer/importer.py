@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from detent.engine import Engine
-from detent.engine.changeset import Ledger
+from detent.engine.changeset import ChangeSet
 from detent.errors import Refused
 from detent.integrity import audit, hash_chain
 from detent.integrity.audit import Folded
@@ -62,7 +62,7 @@ def _sealed_apart(engine: Engine, append: Callable[[Writing], bool]) -> None:
     hash_chain.seal_all(engine.store)
     with engine.store.read() as view:
         last = view.last_seal()
-    engine.within(append)
+    engine.transaction(append)
     hash_chain.accept(engine.store, after=last.to_position if last else 0)
 
 
@@ -116,7 +116,7 @@ def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
 
 def _append(tx: Writing, archive: Archive, events: list[Logged], actor: Actor) -> bool:
     _must_be_new(tx, archive, events)
-    ledger = Ledger(World(), 0, tx.now())
+    ledger = ChangeSet(World(), 0, tx.now())
     for logged in events:
         ledger.replay(read_record(logged))
     chain = archive.manifest.chain

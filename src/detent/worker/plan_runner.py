@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.loader import Wanted, load
+from detent.engine.loader import LoadRequest, load
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Step
@@ -108,7 +108,7 @@ class PlanRun:
 
     def _look(self) -> tuple[World, int]:
         with self.line.read() as view:
-            return load(view, Wanted([c.RestPlan(self.hold.grant)])), view.now()
+            return load(view, LoadRequest([c.RestPlan(self.hold.grant)])), view.now()
 
     def _start(self, world: World, job: Job, now: int) -> tuple[list[Attempt], bool]:
         """The runs that were started, and whether something else has changed by trying."""

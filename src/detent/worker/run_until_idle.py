@@ -1,7 +1,7 @@
 """A worker that does what is there and then is done: when nothing is left that it could claim."""
 
 from detent.engine import due_timers
-from detent.engine.claims import ClaimAsk, waiting
+from detent.engine.claims import ClaimRequest, waiting
 from detent.store.port import Query, Writing
 from detent.worker.claimer import MAX_DUE
 from detent.worker.worker import Worker
@@ -14,12 +14,12 @@ def drained(worker: Worker) -> bool:
 
     What a pause or a limit holds back, or what is due only later, is not waited for.
     """
-    ask = ClaimAsk(worker.name, "", ENOUGH, list(worker.app.intents))
+    ask = ClaimRequest(worker.name, "", ENOUGH, list(worker.app.intents))
 
     def look(tx: Writing) -> tuple[bool, int]:
         moved = due_timers.run(tx, MAX_DUE, worker.core.engine.lifetimes)
         held = tx.page(Query("queue", {"worker": worker.name}, limit=1))
         return bool(held) or waiting(tx, ask), moved
 
-    left, moved = worker.core.engine.within(look)
+    left, moved = worker.core.engine.transaction(look)
     return not left and not moved and not len(worker.holds)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detent import failpoints
-from detent.engine import Ask, Claimed
+from detent.engine import Claimed, CommandRequest
 from detent.engine.claims import Sessions
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -141,7 +141,7 @@ class Worker:
         """End what an earlier worker left behind, say who is here, and begin to claim."""
         sandbox.check(self.core.settings)
         self._end_orphans()
-        self.core.engine.within(self._register)
+        self.core.engine.transaction(self._register)
         failpoints.hit("worker.registered")
         parts = (self.reporter, self.keeping, self.loop, self.lease_guard, self.heartbeat)
         for part in (*parts, self.watch):
@@ -175,7 +175,7 @@ class Worker:
             part.stop()
         self.threads.stop()
         self.loop.stop()
-        self.core.engine.within(self._sign_off)
+        self.core.engine.transaction(self._sign_off)
 
     def _hurry(self) -> None:
         for hold in self.holds:
@@ -310,10 +310,10 @@ class Worker:
             self.holds.drop(hold)
             return
 
-        def done(ask: Ask, result: Result) -> None:
+        def done(ask: CommandRequest, result: Result) -> None:
             self._reported(hold, ask.command, result)
 
-        self.reporter.queue.put(Outcome(Ask(report, self.line.actor), done))
+        self.reporter.queue.put(Outcome(CommandRequest(report, self.line.actor), done))
 
     def _reported(self, hold: Hold, report: Any, result: Result) -> None:
         if isinstance(result, DetentError):
@@ -405,7 +405,9 @@ class Worker:
         }
 
     def _after_beat(self) -> None:
-        self.core.engine.within(lambda tx: tx.put_rows("workers", {self.name: self._row(tx.now())}))
+        self.core.engine.transaction(
+            lambda tx: tx.put_rows("workers", {self.name: self._row(tx.now())})
+        )
         if any(Records(self.data_dir).orphans()) and not self._ending.locked():
             # They may take their time to end, and leases must not wait for them.
             threading.Thread(target=self._end_orphans, name="detent-orphans", daemon=True).start()

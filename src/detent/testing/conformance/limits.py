@@ -29,7 +29,7 @@ UNDER = {
 
 
 def set_limits(case: Case, **rows: Any) -> None:
-    case.engine.within(lambda tx: tx.put_rows("limits", rows))
+    case.engine.transaction(lambda tx: tx.put_rows("limits", rows))
 
 
 def claimed_at_once(case: Case) -> list[Claimed]:
