@@ -107,10 +107,10 @@ def _note_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
 
 def _room_below(draft: Draft, parent: Task, command: c.SubmitTask) -> None:
     root = draft.task(parent.root_id)
-    deepest = _least(MAX_DEPTH, command.most_depth)
+    deepest = _least(MAX_DEPTH, command.max_depth)
     if parent.depth >= deepest:
         raise Refused(f"subtasks may be nested {deepest} deep, not deeper", code="too_deep")
-    for task, most in ((root, MAX_SUBTASKS), (parent, command.most_subtasks)):
+    for task, most in ((root, MAX_SUBTASKS), (parent, command.max_subtasks)):
         if most is not None and task.subtasks >= most:
             raise Refused(
                 f"task {task.id} has {task.subtasks} subtasks, which is the limit",
