@@ -28,7 +28,7 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.evolve.table import CHANGES
 from detent.kernel.invariants import offences
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.transitions import actions, coupled
+from detent.kernel.transitions import settlement, task_job, waits
 from verification.model_search.promises import Broken
 from verification.model_search.scenarios import SCENES, Action, Scene
 from verification.model_search.search import Outcome, State, attempt, beginning, key, search
@@ -261,7 +261,7 @@ def settles_without_an_event(patch: Patch) -> None:
             )
         return True
 
-    patch.setattr(actions, "dismiss", settle)
+    patch.setattr(settlement, "dismiss", settle)
 
 
 def completes_over_a_failed_subtask(patch: Patch) -> None:
@@ -275,8 +275,7 @@ def completes_over_a_failed_subtask(patch: Patch) -> None:
 
 def forgets_what_was_handled(patch: Patch) -> None:
     """A handler receives a failure as an outcome, and its task waits for that subtask anyway."""
-    for module in (actions, coupled):
-        patch.setattr(module, "settle_handled", lambda draft, wait: None)
+    patch.setattr(waits, "settle_handled", lambda draft, wait: None)
 
 
 def leaves_a_board_parent_in_work(patch: Patch) -> None:
@@ -285,10 +284,10 @@ def leaves_a_board_parent_in_work(patch: Patch) -> None:
     def finish(draft: Draft, record: e.Record) -> None:
         task = draft.task(draft.job(record.stream).task_id or "")
         if task.lifecycle == "review" or task.open_subtasks == 0:
-            coupled.finish_task(draft, record)
+            task_job.finish_task(draft, record)
 
     rows = [
-        row._replace(then=finish) if row.then is coupled.finish_task else row
+        row._replace(then=finish) if row.then is task_job.finish_task else row
         for row in COUPLINGS[e.JobCompleted]
     ]
     patch.setitem(COUPLINGS, e.JobCompleted, tuple(rows))

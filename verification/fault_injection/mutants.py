@@ -155,7 +155,7 @@ def lost_leases_are_never_found() -> Patches:
 
 def key_is_not_remembered() -> Patches:
     """An idempotency key is looked for, and never written."""
-    yield patch.object(ChangeSet, "remember", _remember_nothing)
+    yield patch.object(ChangeSet, "add_key", _remember_nothing)
 
 
 def _remember_nothing(self: ChangeSet, ask: Any, answer: Any, lifetime_us: int) -> None:

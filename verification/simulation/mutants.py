@@ -105,7 +105,7 @@ def _claim_seen(
     ledger = ChangeSet(world, lifetimes.lease_us, tx.now())
     grants = list(claims._decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
     if ledger.entries:
-        tx.save(ledger.changes())
+        tx.save(ledger.rows())
     payloads = tx.payloads([grant.job_id for grant in grants])
     return [claims._claimed(ledger, grant, payloads) for grant in grants]
 

@@ -25,7 +25,7 @@ Patches = Iterator[Any]
 
 def resources_are_counted_too_early() -> Patches:
     """How much of each resource is in use is what the transaction before has found."""
-    take, before = loader._take_plans, Counter[str]()
+    take, before = loader._load_plans, Counter[str]()
 
     def take_and_forget(tx: Reading, world: World, *rest: Any) -> None:
         take(tx, world, *rest)
@@ -33,7 +33,7 @@ def resources_are_counted_too_early() -> Patches:
         world.usage.update(before)
         before.update({name: used - before[name] for name, used in now.items()})
 
-    yield patch.object(loader, "_take_plans", take_and_forget)
+    yield patch.object(loader, "_load_plans", take_and_forget)
 
 
 def lost_step_keeps_its_resource() -> Patches:

@@ -1,4 +1,4 @@
-"""The one write path: commands are gathered, decided by the kernel, saved in one transaction."""
+"""The only write path: commands are batched, decided by the kernel, saved in one transaction."""
 
 from detent.engine.batch import Lifetimes
 from detent.engine.engine import Engine

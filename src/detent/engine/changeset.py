@@ -1,4 +1,4 @@
-"""What a batch has decided so far, and the rows that follow from it."""
+"""The change set of a batch: its events so far, and the rows to write for them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from detent.store.port import Changes, Entry, Key, LeaseRow, NewJob, NewTask, Qu
 
 
 class ChangeSet:
-    """Takes drafts one after the other; `changes` is what the store must write for all of them."""
+    """Collects the drafts of a batch; `rows` returns what the store writes for all of them."""
 
     def __init__(self, world: World, lease_us: int, now: int) -> None:
         self.world = world
@@ -22,7 +22,7 @@ class ChangeSet:
         self.lease_until = now + lease_us
         self.entries: list[Entry] = []
         self.keys: list[Key] = []
-        #: Ids in the order in which they were first touched.
+        #: Ids in the order of their first change.
         self.tasks: dict[str, None] = {}
         self.jobs: dict[str, None] = {}
         self.parts: dict[tuple[str, str], dict[str, None]] = {}
@@ -33,8 +33,8 @@ class ChangeSet:
         self.claimed: set[str] = set()
         self.deleted: dict[str, str] = {}
 
-    def take(self, draft: Draft) -> None:
-        """A command that was not refused: its events are certain now."""
+    def add(self, draft: Draft) -> None:
+        """Add the events of a command that was not refused."""
         world = self.world
         world.merge(draft, ())
         for record in draft.records:
@@ -42,32 +42,32 @@ class ChangeSet:
             version = world.versions[stream] = world.versions.get(stream, 0) + 1
             owner = world.jobs.get(stream)
             if owner is not None:
-                # Also when only a part of the job moved: its row keeps the stream's version.
+                # Also if only a part of the job changed: its row has the version of the stream.
                 self.jobs[stream] = None
             project = world.tasks[stream].project if owner is None else owner.project
             self.entries.append(Entry(stream, version, project, record))
-            note = NOTES.get(type(record.event))
-            if note is not None:
-                note(self, record)
+            handler = HANDLERS.get(type(record.event))
+            if handler is not None:
+                handler(self, record)
         self.tasks.update(dict.fromkeys(draft.tasks))
         for key, names in draft.parts.items():
             self.parts.setdefault(key, {}).update(dict.fromkeys(names))
 
     def replay(self, record: e.Record) -> None:
-        """An event that has happened, without what it pulled along: that stands in the log too."""
+        """Add an event of the log, without its couplings: their events are in the log too."""
         draft = Draft(self.world, {}, record.at, Actor(record.actor))
         draft.apply(record)
         draft.records.append(record)
-        self.take(draft)
+        self.add(draft)
 
-    def remember(self, ask: CommandRequest, value: Any, lifetime_us: int) -> None:
-        if ask.key is not None:
-            project, key, digest = ask.key
+    def add_key(self, request: CommandRequest, value: Any, lifetime_us: int) -> None:
+        if request.key is not None:
+            project, key, digest = request.key
             self.keys.append(Key(project, key, digest, value, self.now + lifetime_us))
 
     # -- rows ------------------------------------------------------------------------------
 
-    def changes(self) -> Changes:
+    def rows(self) -> Changes:
         world, created, deleted = self.world, self.created, self.deleted
         tasks = [world.tasks[task_id] for task_id in self.tasks]
         jobs = [world.jobs[job_id] for job_id in self.jobs]
@@ -91,7 +91,7 @@ class ChangeSet:
             queue=queue,
             leases=leases,
             unqueued=unqueued,
-            deadlines=[(job.id, _deadline(job)) for job in jobs if _limited(job)],
+            deadlines=[(job.id, _deadline(job)) for job in jobs if _has_time_limit(job)],
             ended_jobs=[job.id for job in jobs if job.waited and job.state in ENDED_JOB],
             keys=self.keys,
             plans=self.plans,
@@ -101,7 +101,7 @@ class ChangeSet:
         )
 
     def _parts(self) -> dict[str, Any]:
-        """Rows of the parts of jobs that changed."""
+        """Return the changed rows of runs, steps, waits, signals, checkpoints and evidence."""
         found: dict[str, list[Any]] = {RUNS: [], STEPS: [], WAITS: [], SIGNALS: [], CHECKPOINTS: []}
         ended_waits = []
         for (kind, job_id), names in self.parts.items():
@@ -125,15 +125,15 @@ class ChangeSet:
         }
 
     def _queue(self) -> tuple[list[QueueRow], list[LeaseRow], list[str]]:
-        """Who may be claimed, who is held, and who has left the queue, by each job's state."""
-        touched = dict(self.jobs)
-        touched.update(
+        """Return the rows of claimable jobs, the new leases, and the jobs that left the queue."""
+        changed = dict(self.jobs)
+        changed.update(
             dict.fromkeys(filter(None, (self.world.tasks[t].job_id for t in self.tasks)))
         )
         queue, leases, unqueued = [], [], []
-        for job_id in touched:
+        for job_id in changed:
             job = self.world.jobs[job_id]
-            if job.state in ("queued", "retrying") and not self._held_back(job):
+            if job.state in ("queued", "retrying") and not self._waits_for_dependencies(job):
                 queue.append(queue_row(self.world, job))
             elif job.state == "running":
                 if job_id in self.claimed:
@@ -142,59 +142,59 @@ class ChangeSet:
                 unqueued.append(job_id)
         return queue, leases, unqueued
 
-    def _held_back(self, job: Job) -> bool:
+    def _waits_for_dependencies(self, job: Job) -> bool:
         task = None if job.task_id is None else self.world.tasks[job.task_id]
         return task is not None and task.open_dependencies > 0
 
 
-def _limited(job: Job) -> bool:
+def _has_time_limit(job: Job) -> bool:
     return "queue_timeout_ms" in job.options or "job_timeout_ms" in job.options
 
 
 def _deadline(job: Job) -> int | None:
-    """The next limit on its time, None once it has ended or was asked to stop."""
+    """Return the next time limit; None after the end of the job or a cancel request."""
     if job.state in ENDED_JOB or job.cancel_reason is not None:
         return None
     return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)
 
 
 def queue_row(world: World, job: Job) -> QueueRow:
-    """The row under which a job can be claimed."""
+    """Return the queue row from which workers claim the job."""
     where = (job.id, job.root_id, job.project, job.intent)
     return QueueRow(*where, job.rank, job.not_before, job.concurrency_key, lane_of(world, job))
 
 
-# ---- what single events leave in the ledger --------------------------------------------------
+# ---- what single events add to the change set -------------------------------------------------
 
 
-def _created(ledger: ChangeSet, record: e.Record) -> None:
-    ledger.created[record.stream] = record.event  # type: ignore[assignment]
-    ledger.world.relate(record)
+def _created(changes: ChangeSet, record: e.Record) -> None:
+    changes.created[record.stream] = record.event  # type: ignore[assignment]
+    changes.world.relate(record)
 
 
-def _run_queued(ledger: ChangeSet, record: e.Record) -> None:
-    ledger.new_runs.add(record.subject or "")
+def _run_queued(changes: ChangeSet, record: e.Record) -> None:
+    changes.new_runs.add(record.subject or "")
 
 
-def _planned(ledger: ChangeSet, record: e.Record) -> None:
+def _planned(changes: ChangeSet, record: e.Record) -> None:
     event: Any = record.event
-    ledger.plans[record.stream] = (event.plan_version, event.plan)
+    changes.plans[record.stream] = (event.plan_version, event.plan)
 
 
-def _edited(ledger: ChangeSet, record: e.Record) -> None:
+def _edited(changes: ChangeSet, record: e.Record) -> None:
     event: Any = record.event
-    ledger.edits.setdefault(record.stream, {}).update(event.changes)
+    changes.edits.setdefault(record.stream, {}).update(event.changes)
 
 
-def _claimed(ledger: ChangeSet, record: e.Record) -> None:
-    ledger.claimed.add(record.stream)
+def _claimed(changes: ChangeSet, record: e.Record) -> None:
+    changes.claimed.add(record.stream)
 
 
-def _deleted(ledger: ChangeSet, record: e.Record) -> None:
-    ledger.deleted[record.stream] = record.event.level
+def _deleted(changes: ChangeSet, record: e.Record) -> None:
+    changes.deleted[record.stream] = record.event.level
 
 
-NOTES = {
+HANDLERS = {
     e.TaskCreated: _created,
     e.JobCreated: _created,
     e.RunQueued: _run_queued,

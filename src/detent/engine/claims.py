@@ -1,4 +1,4 @@
-"""Claiming: due timers first, then up to n jobs by rank, within every limit, in one transaction."""
+"""Claims: a worker gets up to n due jobs by rank, within every concurrency limit."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -16,16 +16,19 @@ from detent.store.port import Abilities, Candidate, Writing
 
 
 class Sessions(NamedTuple):
-    """Agent sessions: work that one of them is for is left to its holder for a while."""
+    """Agent sessions of the claiming worker.
+
+    A job whose session is on another worker is left to that worker for the grace period.
+    """
 
     intents: Collection[str]
-    #: Whether the session (task, session id) lives where the claimer is.
+    #: Whether the session (task id, session id) is on the claiming worker.
     held: Callable[[str, str], bool]
     grace_us: int
 
 
 class ClaimRequest(NamedTuple):
-    """A worker asks for up to `limit` jobs that it can do."""
+    """A worker's request for up to `limit` jobs that it can run."""
 
     worker: str
     nonce: str
@@ -35,45 +38,47 @@ class ClaimRequest(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: Writing, ask: ClaimRequest, lifetimes: Lifetimes) -> list[Claimed]:
-    """What was claimed; jobs that others hold or that a limit holds back stay where they are."""
-    chosen = _choose(tx, ask)
+def run(tx: Writing, request: ClaimRequest, lifetimes: Lifetimes) -> list[Claimed]:
+    """Claim jobs; those that another worker has claimed or a limit excludes stay in the queue."""
+    chosen = _choose(tx, request)
     if not chosen:
         return []
-    commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
-    ledger = ChangeSet(load(tx, LoadRequest(commands)), lifetimes.lease_us, tx.now())
-    grants = list(_decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
+    commands = [c.ClaimJob(candidate.job_id, request.worker, request.nonce) for candidate in chosen]
+    changes = ChangeSet(load(tx, LoadRequest(commands)), lifetimes.lease_us, tx.now())
+    grants = list(_decide(changes, commands, c.Actor(f"worker:{request.worker}")))
     failpoints.hit("claim.chosen")
-    tx.save(ledger.changes())
+    tx.save(changes.rows())
     payloads = tx.payloads([grant.job_id for grant in grants])
-    return [_claimed(ledger, grant, payloads) for grant in grants]
+    return [_claimed(changes, grant, payloads) for grant in grants]
 
 
-def _choose(tx: Writing, ask: ClaimRequest) -> list[Candidate]:
-    """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
-    room = ConcurrencyLimits(tx, ask.worker)
+def _choose(tx: Writing, request: ClaimRequest) -> list[Candidate]:
+    """Choose by rank. Skip jobs over a limit and choose the next ones."""
+    limits = ConcurrencyLimits(tx, request.worker)
     now = tx.now()
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
-    while not room.paused:
-        abilities = Abilities(ask.intents, ask.projects, *room.closed())
-        found = tx.claimable(abilities, ask.limit + len(others), now)
+    while not limits.paused:
+        abilities = Abilities(request.intents, request.projects, *limits.closed())
+        found = tx.claimable(abilities, request.limit + len(others), now)
         new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
-        if ask.sessions is not None and (held := _held_elsewhere(tx, ask.sessions, new, now)):
-            others |= held  # look at what stands behind them
+        if request.sessions is not None and (
+            held := _held_elsewhere(tx, request.sessions, new, now)
+        ):
+            others |= held  # skip them and read further
             continue
-        admitted = room.admit(new[: ask.limit - len(chosen)])
+        admitted = limits.admit(new[: request.limit - len(chosen)])
         chosen.update({each.job_id: each for each in admitted})
-        if len(admitted) == len(new) or len(chosen) == ask.limit:
+        if len(admitted) == len(new) or len(chosen) == request.limit:
             break
-    room.note()
+    limits.save_rates()
     return list(chosen.values())
 
 
 def _held_elsewhere(
     tx: Writing, sessions: Sessions, candidates: Iterable[Candidate], now: int
 ) -> set[str]:
-    """Jobs whose agent session lives elsewhere, while its holder may still come for them."""
+    """Return jobs whose agent session is on another worker, during the grace period."""
     ids = [each.job_id for each in candidates if each.intent in sessions.intents]
     jobs = {job.task_id: job for job, _ in tx.jobs(ids) if job.task_id} if ids else {}
     fresh = {
@@ -88,28 +93,30 @@ def _held_elsewhere(
     }
 
 
-def waiting(tx: Writing, ask: ClaimRequest) -> bool:
-    """Whether anything could be claimed now, within every limit; nothing is taken."""
-    room = ConcurrencyLimits(tx, ask.worker)
-    if room.paused:
+def waiting(tx: Writing, request: ClaimRequest) -> bool:
+    """Whether a job could be claimed now, within every limit. Claims nothing."""
+    limits = ConcurrencyLimits(tx, request.worker)
+    if limits.paused:
         return False
-    abilities = Abilities(ask.intents, ask.projects, *room.closed())
-    found = tx.claimable(abilities, ask.limit, tx.now())
-    return bool(room.admit(found))
+    abilities = Abilities(request.intents, request.projects, *limits.closed())
+    found = tx.claimable(abilities, request.limit, tx.now())
+    return bool(limits.admit(found))
 
 
-def _decide(ledger: ChangeSet, commands: Iterable[c.ClaimJob], actor: c.Actor) -> Iterable[c.Grant]:
+def _decide(
+    changes: ChangeSet, commands: Iterable[c.ClaimJob], actor: c.Actor
+) -> Iterable[c.Grant]:
     for command in commands:
         try:
-            draft = decide(ledger.world, command, ledger.now, actor)
+            draft = decide(changes.world, command, changes.now, actor)
         except DetentError:
-            continue  # somebody else was first, or it is held back: it is simply not ours
-        ledger.take(draft)
-        if draft.answer is not None:  # else it lacks money, and waits for that
+            continue  # another worker was first, or the job is not claimable any more
+        changes.add(draft)
+        if draft.answer is not None:  # None: the budget is spent, and the job waits for money
             yield draft.answer
 
 
-def _claimed(ledger: ChangeSet, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:
-    job = ledger.world.jobs[grant.job_id]
-    task = None if job.task_id is None else ledger.world.tasks.get(job.task_id)
-    return Claimed(grant, job, task, payloads.get(job.id), ledger.lease_until)
+def _claimed(changes: ChangeSet, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:
+    job = changes.world.jobs[grant.job_id]
+    task = None if job.task_id is None else changes.world.tasks.get(job.task_id)
+    return Claimed(grant, job, task, payloads.get(job.id), changes.lease_until)

@@ -1,7 +1,7 @@
-"""What time has brought, in one bounded pass that is safe to repeat.
+"""Executes due timers in one bounded pass: expired leases, waits, time limits, resource holds.
 
-Lost leases, ended waits, passed limits, resources kept too long. Workers run it before they claim,
-the keeper besides. Retries that are due need no pass: a claim takes them itself.
+Workers run it before they claim, and so does the keeper (the scheduler and maintenance process). A
+pass is safe to repeat. Due retries need no pass: a claim takes them from the queue.
 """
 
 from collections.abc import Iterable
@@ -20,19 +20,24 @@ ACTOR = c.Actor("clock")
 
 
 def run(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
-    """How many jobs were moved. What somebody else has dealt with meanwhile is passed over."""
+    """Execute up to `limit` timers of each kind; return how many changed something.
+
+    Timers that another process has executed meanwhile are skipped.
+    """
     now = tx.now()
-    due, holds = tx.due(limit, now), _held_too_long(tx, limit, now)
+    due, holds = tx.due(limit, now), _ended_holds(tx, limit, now)
     if not any(due) and not holds:
         return 0
     failpoints.hit("due.found")
     commands = [*_commands(due), *holds]
     wanted = LoadRequest(commands)
     tx.lock(wanted.tasks, wanted.jobs)
-    ledger = ChangeSet(load(tx, wanted), lifetimes.lease_us, now)
-    done = sum(_decide(ledger, _limited(command, ledger.world, now)) for command in commands)
-    if ledger.entries:
-        tx.save(ledger.changes())
+    changes = ChangeSet(load(tx, wanted), lifetimes.lease_us, now)
+    done = sum(
+        _decide(changes, _with_passed_limit(command, changes.world, now)) for command in commands
+    )
+    if changes.entries:
+        tx.save(changes.rows())
     return done
 
 
@@ -42,14 +47,14 @@ def _commands(due: Due) -> Iterable[c.JobCommand]:
     yield from (c.ExpireJob(job_id, "job") for job_id in due.deadlines)
 
 
-def _held_too_long(tx: Writing, limit: int, now: int) -> list[c.JobCommand]:
-    """Suspended steps that have kept their resource as long as they may."""
+def _ended_holds(tx: Writing, limit: int, now: int) -> list[c.JobCommand]:
+    """Return commands for suspended plan steps whose hold on a resource is over."""
     rows = tx.page(Query("steps", {"held_until": ("<=", now)}, "held_until", limit=limit))
     return [c.EndHold(row["job_id"], row["name"]) for row in rows]
 
 
-def _limited(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
-    """Which limit has passed is known once the job was loaded."""
+def _with_passed_limit(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
+    """Name the time limit that has passed, which is known only after the job is loaded."""
     job = world.jobs.get(command.job_id)
     if job is None or not isinstance(command, c.ExpireJob):
         return command
@@ -57,10 +62,10 @@ def _limited(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
     return c.ExpireJob(command.job_id, "queue" if in_queue else "job")
 
 
-def _decide(ledger: ChangeSet, command: c.Command) -> bool:
+def _decide(changes: ChangeSet, command: c.Command) -> bool:
     try:
-        draft = decide(ledger.world, command, ledger.now, ACTOR)
+        draft = decide(changes.world, command, changes.now, ACTOR)
     except DetentError:
         return False
-    ledger.take(draft)
+    changes.add(draft)
     return bool(draft.records)

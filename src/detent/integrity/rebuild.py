@@ -39,7 +39,7 @@ def _replay(tx: Writing, folded: Folded) -> int:
             if logged.stream in kept:
                 ledger.replay(read_record(logged))
                 count += 1
-        changes = ledger.changes()
+        changes = ledger.rows()
         tx.save(changes._replace(entries=(), queue=(), leases=(), unqueued=()))
     return count
 

@@ -11,6 +11,7 @@ from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.entities import Job, Run, Task
 from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.retry import Again
 from detent.kernel.world import RUNS, World
 
 
@@ -34,6 +35,8 @@ class Draft(World):
         self.now = now
         self.actor = actor
         self.records: list[e.Record] = []
+        #: The next attempt after each failed run, by run id; None if no attempt is left.
+        self.retries: dict[str, Again | None] = {}
         #: What the one who asked is told.
         self.answer: Any = None
 

@@ -9,7 +9,7 @@ from detent.kernel.entities import Job, Step
 from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, validate
 from detent.kernel.plan_steps import fail, states_of, steps_of, unlease
 from detent.kernel.retry import FailureClass
-from detent.kernel.transitions.actions import fail_job
+from detent.kernel.transitions.attempts import fail_job
 
 #: Options that make a job without a plan run as a plan of one step.
 ONE_STEP = (

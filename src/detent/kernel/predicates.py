@@ -6,7 +6,7 @@ from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run, Task
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.retry import Again, FailureClass, RetryPolicy, policy_from, verdict
+from detent.kernel.retry import Again, FailureClass, policy_from, verdict
 from detent.kernel.world import RUNS
 
 ENDED_JOB = frozenset({"completed", "failed", "cancelled"})
@@ -28,20 +28,21 @@ def task_awaits_start(draft: Draft, record: e.Record) -> bool:
 
 
 def suspended_alone(draft: Draft, record: e.Record) -> bool:
-    """The run went to sleep, and a job without a plan has no other."""
-    return cast(e.RunSucceeded, record.event).outcome == "suspended" and goes_on(draft, record)
+    """Whether the only run of a job without a plan was suspended."""
+    suspended = cast(e.RunSucceeded, record.event).outcome == "suspended"
+    return suspended and _is_only_run(draft, record)
 
 
 def attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return goes_on(draft, record) and judged(draft, record) is not None
+    return _is_only_run(draft, record) and retry_of_run(draft, record) is not None
 
 
 def no_attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return goes_on(draft, record) and judged(draft, record) is None
+    return _is_only_run(draft, record) and retry_of_run(draft, record) is None
 
 
-def goes_on(draft: Draft, record: e.Record) -> bool:
-    """The run is its job's only one, and nobody asked to cancel the job."""
+def _is_only_run(draft: Draft, record: e.Record) -> bool:
+    """Whether the job has no plan, so that this is its only run, and no cancel was requested."""
     run = cast(Run, draft.part(RUNS, record.stream, record.subject or ""))
     return run.step is None and draft.job(record.stream).cancel_reason is None
 
@@ -52,23 +53,28 @@ def failure_class(event: e.RunFailed | e.RunTimedOut) -> FailureClass:
     return FailureClass(event.error_class)
 
 
-def judged(draft: Draft, record: e.Record) -> Again | None:
-    """What the retry rules say to the failure in this record; None: no attempt is left."""
-    event = cast(e.RunFailed | e.RunTimedOut, record.event)
-    reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
-    return judge_attempt(draft, draft.job(record.stream), failure_class(event), reset_at)
+def retry_of_run(draft: Draft, record: e.Record) -> Again | None:
+    """Return the next attempt after this failed run; None if no attempt is left.
+
+    It is computed once for each run: two couplings and the retry itself use it.
+    """
+    run_id = cast(str, record.subject)
+    if run_id not in draft.retries:
+        event = cast(e.RunFailed | e.RunTimedOut, record.event)
+        reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
+        job = draft.job(record.stream)
+        draft.retries[run_id] = next_attempt(draft, job, failure_class(event), reset_at)
+    return draft.retries[run_id]
 
 
-def judge_attempt(
+def next_attempt(
     draft: Draft, job: Job, kind: FailureClass, reset_at: int | None = None
 ) -> Again | None:
-    policy = policy_of(draft, job)
-    return verdict(policy, kind, job.failures, job.lost, draft.now, reset_at)
-
-
-def policy_of(draft: Draft, job: Job) -> RetryPolicy:
+    """Return the next attempt after a failure of the job; None if no attempt is left."""
     task = draft.task_of(job)
-    return policy_from(job.options.get("retry", {}), "job" if task is None else task.lifecycle)
+    lifecycle = "job" if task is None else task.lifecycle
+    policy = policy_from(job.options.get("retry", {}), lifecycle)
+    return verdict(policy, kind, job.failures, job.lost, draft.now, reset_at)
 
 
 # ---- of a job --------------------------------------------------------------------------------

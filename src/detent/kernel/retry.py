@@ -20,7 +20,7 @@ MIN_US = 60 * S_US
 MAX_RETRIES = 1_000
 LONGEST_DELAY_MS = 30 * 24 * 3_600 * 1_000
 # A rate limit whose stated reset has passed already is no licence to call again in a tight loop.
-LEAST_RATE_LIMIT_WAIT_US = S_US
+MIN_RATE_LIMIT_WAIT_US = S_US
 
 
 class FailureClass(StrEnum):
@@ -131,11 +131,15 @@ DEFAULT_POLICIES: Mapping[str, RetryPolicy] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Try again at `not_before`. `counted`: the next claim is a new attempt, not the same one."""
+    """The next attempt: when it is due, and how many retries are left with it (None: unlimited).
+
+    `counted`: the next claim is a new attempt, not the same one.
+    """
 
     not_before: int
     immediate: bool
     counted: bool
+    retries_left: int | None
 
 
 def failure_class_from(given: object, where: str = "error_class") -> FailureClass:
@@ -151,18 +155,20 @@ def verdict(
     now: int,
     reset_at: int | None = None,
 ) -> Again | None:
-    """Judge one failure; None: no attempt is left.
+    """Return when a failed attempt is retried; None if no retry is left.
 
-    `failures` by class and `lost` (since progress) do not include it yet.
+    `failures` by class and `lost` (since progress) do not include this failure yet.
     """
     rule = policy.rules[failure_class]
+    left = retries_left(policy, failure_class, failures, lost)
     if failure_class == FailureClass.RATE_LIMIT:
         stated = now + rule.delay_us(0) if reset_at is None else reset_at
-        return Again(max(stated, now + LEAST_RATE_LIMIT_WAIT_US), immediate=False, counted=False)
-    if retries_left(policy, failure_class, failures, lost) == 0:
+        due_at = max(stated, now + MIN_RATE_LIMIT_WAIT_US)
+        return Again(due_at, immediate=False, counted=False, retries_left=left)
+    if left == 0:
         return None
     delay = rule.delay_us(_used(failure_class, failures, lost))
-    return Again(now + delay, immediate=delay == 0, counted=True)
+    return Again(now + delay, immediate=delay == 0, counted=True, retries_left=left)
 
 
 def retries_left(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detent import views
-from detent.engine.concurrency_limits import RATE
+from detent.engine.concurrency_limits import RATE_PREFIX
 from detent.errors import Invalid, Refused
 from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
@@ -113,7 +113,7 @@ def show_state(core: Core, caller: Caller) -> schemas.StateValues:
 def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> schemas.StateValues:
     """Set one value of the installation's state; null removes it."""
     everywhere(caller, "the whole installation's state")
-    if name in OWN_ROWS or name.startswith(RATE):
+    if name in OWN_ROWS or name.startswith(RATE_PREFIX):
         raise Refused(
             f"{name!r} belongs to detent itself and is not set by hand.",
             hint="Choose another name; see `detent state get`.",

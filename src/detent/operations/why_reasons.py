@@ -6,7 +6,7 @@ A reason of the queue is looked for where the claim looks: pauses, limits, rates
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.engine.concurrency_limits import RATE
+from detent.engine.concurrency_limits import RATE_PREFIX
 from detent.kernel.budget import is_warned
 from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of
@@ -331,7 +331,7 @@ def _full(view: Reading, job: Job) -> Iterator[Reason]:
         if "running" in row and running >= row["running"]:
             detail = {"limit": name, "most": row["running"], "running": running}
             yield Reason("limit", "what runs under it now", "wait", AT_ONCE, detail)
-        window = view.rows("system_state").get(RATE + name) if "rate" in row else None
+        window = view.rows("system_state").get(RATE_PREFIX + name) if "rate" in row else None
         ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
         if window is not None and window["started"] >= row["rate"] and now < ends_at:
             detail = {"limit": name, "most": row["rate"], "per_s": row.get("per_s", 1)}

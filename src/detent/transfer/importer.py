@@ -123,6 +123,6 @@ def _append(tx: Writing, archive: Archive, events: list[Logged], actor: Actor) -
     mark = e.TaskImported(archive.digest, chain.position, chain.value)
     root = archive.manifest.task
     ledger.replay(e.Record(root, None, mark, tx.now(), actor.name))
-    changes = ledger.changes()
+    changes = ledger.rows()
     tx.save(changes._replace(queue=(), leases=(), unqueued=()))
     return True

@@ -3,6 +3,8 @@
 import pytest
 
 from detent.kernel import commands as c
+from detent.kernel import predicates
+from detent.kernel.retry import Again, verdict
 from tests.kernel.stories.world import KEEPER, MINUTE, WORKER, Story, running
 
 
@@ -187,3 +189,19 @@ def test_a_board_task_knows_no_verb_of_review(verb: c.Command) -> None:
     s.submit("board")
     s.cancel()
     assert s.refused(verb).code == "illegal_transition"
+
+
+def test_the_next_attempt_is_computed_once_for_each_failed_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed = []
+
+    def counted(*given: object) -> Again | None:
+        computed.append(given)
+        return verdict(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(predicates, "verdict", counted)
+    for kind in ("network", "budget"):  # one is retried, one is not
+        computed.clear()
+        running("board").fail(kind)
+        assert len(computed) == 1, kind

@@ -16,7 +16,7 @@ from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.predicates import DONE_TASK, has_failed, was_settled
-from detent.kernel.transitions import actions
+from detent.kernel.transitions import cancellation, settlement, task_job
 
 # ---- running ---------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def retry_task(draft: Draft, command: c.RetryTask) -> None:
         task = draft.task(task.id)
     if task.state == "blocked":
         reason_is_gone(draft, task)
-        actions.unblock(draft, task)
+        task_job.unblock(draft, task)
     elif draft.may(task, e.TaskRetried):
         _again(draft, task)
     else:
@@ -48,7 +48,7 @@ def retry_task(draft: Draft, command: c.RetryTask) -> None:
 
 def _again(draft: Draft, task: Task) -> None:
     dependencies_allow(draft, task)
-    draft.emit(task.id, e.TaskRetried(actions.new_job(draft, task)))
+    draft.emit(task.id, e.TaskRetried(task_job.new_job(draft, task)))
 
 
 def resume_task(draft: Draft, command: c.ResumeTask) -> None:
@@ -63,7 +63,7 @@ def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
     task = draft.task(command.task_id)
     not_its_own(draft, task, "unblock it")
     reason_is_gone(draft, task)
-    actions.unblock(draft, task)
+    task_job.unblock(draft, task)
 
 
 def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
@@ -78,7 +78,7 @@ def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
         return "repeated"
     if not has_failed(task):
         raise _not_dismissible(draft, task)
-    actions.dismiss(draft, task, command.reason)
+    settlement.dismiss(draft, task, command.reason)
     return "dismissed"
 
 
@@ -118,7 +118,7 @@ def retry_job(draft: Draft, command: c.RetryJob) -> None:
 def cancel_task(draft: Draft, command: c.CancelTask) -> str:
     """Cancel now, or ask the worker to stop. Says which: `cancelled` or `requested`."""
     cancel_reason(command.reason)
-    return actions.cancel(draft, draft.task(command.task_id), command.reason)
+    return cancellation.cancel(draft, draft.task(command.task_id), command.reason)
 
 
 def cancel_job(draft: Draft, command: c.CancelJob) -> str:
@@ -126,5 +126,5 @@ def cancel_job(draft: Draft, command: c.CancelJob) -> str:
     job = draft.job(command.job_id)
     task = draft.task_of(job)
     if task is not None:
-        return actions.cancel(draft, task, command.reason)
-    return actions.cancel_job(draft, job, command.reason)
+        return cancellation.cancel(draft, task, command.reason)
+    return cancellation.cancel_job(draft, job, command.reason)

@@ -14,7 +14,8 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB, has_ended
 from detent.kernel.priority import priority_from
 from detent.kernel.retention import ending
-from detent.kernel.transitions.actions import complete_wait, unblock
+from detent.kernel.transitions.task_job import unblock
+from detent.kernel.transitions.waits import end_wait
 from detent.kernel.world import RUNS, WAITS
 
 EDITABLE = ("title", "payload", "tags", "priority", "options")
@@ -83,7 +84,7 @@ def _let_go_on(draft: Draft, task: Task) -> None:
     held_up = [wait for wait in waits if wait.kind in ("budget", "funds")]
     for wait in held_up:
         if draft.part(WAITS, wait.job_id, wait.name) is not None:  # a job that wakes drops `funds`
-            complete_wait(draft, wait, "raised")
+            end_wait(draft, wait, "raised")
     if not held_up and task.state == "blocked" and task.blocked_by == "budget":
         unblock(draft, task, outcome="raised")
 

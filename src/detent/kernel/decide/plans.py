@@ -7,10 +7,12 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Job
 from detent.kernel.plan_progress import lay_out
 from detent.kernel.plan_steps import available, planner_is_due, start, startable, steps_of
+from detent.kernel.predicates import next_attempt
 from detent.kernel.retry import failure_class_from
-from detent.kernel.transitions.actions import end_attempt
-from detent.kernel.transitions.between_runs import rest_plan as rest
-from detent.kernel.transitions.between_runs import settle, short_of
+from detent.kernel.transitions.attempts import retry_or_fail
+from detent.kernel.transitions.claim_end import settle
+from detent.kernel.transitions.idle_plan import rest_plan as let_plan_wait
+from detent.kernel.transitions.idle_plan import short_of
 
 
 def record_plan(draft: Draft, command: c.RecordPlan) -> int:
@@ -25,7 +27,8 @@ def fail_plan(draft: Draft, command: c.FailPlan) -> str:
     job = held(draft, command.grant)
     _plan_is_wanted(draft, job)
     if job.cancel_reason is None:
-        end_attempt(draft, job, failure_class_from(command.error_class), command.error)
+        kind = failure_class_from(command.error_class)
+        retry_or_fail(draft, job, kind, command.error, next_attempt(draft, job, kind))
     return settle(draft, job.id)
 
 
@@ -42,7 +45,7 @@ def start_step(draft: Draft, command: c.StartStep) -> str | None:
     lack = short_of(draft, job)
     if lack is not None:
         raise Refused(
-            f"step {command.step} of job {job.id} cannot start: {lack.purse} has no money left",
+            f"step {command.step} of job {job.id} cannot start: {lack.task_id} has no money left",
             code="budget_spent",
         )
     return start(draft, job, command.step)
@@ -57,4 +60,4 @@ def rest_plan(draft: Draft, command: c.RestPlan) -> str:
         step = steps_of(draft, job.id)[name]
         if available(draft, draft.plan(job.id).step(name), step) is not None:
             raise Refused(f"step {name} of job {job.id} can start now", code="step_can_start")
-    return rest(draft, job)
+    return let_plan_wait(draft, job)

@@ -11,7 +11,7 @@ from detent.kernel.decide.guards import not_its_own, not_over_a_question, seen
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.transitions.actions import complete_wait, signal
+from detent.kernel.transitions.waits import deliver_signal, end_wait
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
 
@@ -95,7 +95,7 @@ def _answer(draft: Draft, wait: Wait, answer: Any) -> str:
         raise Refused(
             f"the question allows: {listed}; not {answer!r}", code="not_an_option", legal=options
         )
-    complete_wait(draft, wait, "answered", answer)
+    end_wait(draft, wait, "answered", answer)
     return "answered"
 
 
@@ -153,5 +153,5 @@ def send_signal(draft: Draft, command: c.SendSignal) -> str:
             f"job {job.id} has {MAX_EARLY_SIGNALS} signals that nothing waited for yet",
             code="too_many_signals",
         )
-    signal(draft, job.id, command.name, command.value)
+    deliver_signal(draft, job.id, command.name, command.value)
     return "delivered" if draft.part(SIGNALS, job.id, command.name).taken else "kept"

@@ -6,8 +6,10 @@ from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Step, Wait
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.transitions.actions import cancel, cancel_job, unblock
-from detent.kernel.transitions.between_runs import give_up, wake
+from detent.kernel.transitions.cancellation import cancel, cancel_job
+from detent.kernel.transitions.claim_end import give_up
+from detent.kernel.transitions.due_waits import wake
+from detent.kernel.transitions.task_job import unblock
 from detent.kernel.wait_kinds import is_due
 from detent.kernel.world import STEPS, WAITS
 

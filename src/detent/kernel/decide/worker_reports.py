@@ -4,15 +4,16 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import plan_steps
-from detent.kernel.budget import Reserved, Short, is_warned
+from detent.kernel.budget import Exhausted, Reserved, is_warned
 from detent.kernel.budget_reservation import allowance, over_budget, used_up
 from detent.kernel.decide.guards import held, held_run
 from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Run, Task, Wait
 from detent.kernel.retry import failure_class_from
-from detent.kernel.transitions.actions import complete_wait, end_wait, hear_ends, signalled
-from detent.kernel.transitions.between_runs import give_up, lacks_funds, settle
+from detent.kernel.transitions.claim_end import give_up, settle
+from detent.kernel.transitions.idle_plan import lacks_funds
+from detent.kernel.transitions.waits import deliver_past_ends, end_satisfied_wait, end_wait
 from detent.kernel.wait_kinds import ASKED, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
 
@@ -105,7 +106,7 @@ def reserve_funds(draft: Draft, command: c.ReserveFunds) -> int | None:
     job, run = held_run(draft, command.grant, command.run_id)
     task = draft.task_of(job)
     found = Reserved(None) if task is None else allowance(draft, task)
-    amount = 0 if isinstance(found, Short) else found.amount
+    amount = 0 if isinstance(found, Exhausted) else found.amount
     if amount is not None:
         draft.emit(job.id, e.RunReserved(run.cost + amount), run.id)
     return amount
@@ -186,7 +187,7 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
         )
     if draft.part(CHECKPOINTS, job.id, command.wait) or draft.part(WAITS, job.id, command.wait):
         raise _used_twice(command.wait)
-    hear_ends(draft, job, command.needs)
+    deliver_past_ends(draft, job, command.needs)
     begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
     draft.emit(job.id, begun, command.wait)
     held_until = draft.now + command.hold_resource_us if command.hold_resource_us else None
@@ -194,7 +195,7 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
     draft.emit(job.id, ended, run.id)
     wait: Wait | None = draft.part(WAITS, job.id, command.wait)
     if wait is not None and run.step is not None and satisfied(wait):
-        end_wait(draft, wait, "signalled", signalled(draft, wait))
+        end_satisfied_wait(draft, wait)
     settle(draft, job.id)
     _raised_meanwhile(draft, job.id, command)
     return draft.job(job.id).state
@@ -209,7 +210,7 @@ def _raised_meanwhile(draft: Draft, job_id: str, command: c.SuspendRun) -> None:
     task = draft.task_of(draft.job(job_id))
     told = command.kind == "budget" and command.detail.get("exceeded") is True
     if told and wait is not None and task is not None and not used_up(draft, task):
-        complete_wait(draft, wait, "raised")
+        end_wait(draft, wait, "raised")
 
 
 def confirm_cancel(draft: Draft, command: c.ConfirmCancel) -> str:

@@ -80,8 +80,8 @@ def decided(case: Case, command: c.Command) -> Changes:
         ledger = ChangeSet(
             load(view, LoadRequest([command])), case.engine.lifetimes.lease_us, view.now()
         )
-    ledger.take(decide(ledger.world, command, ledger.now, PERSON))
-    return ledger.changes()
+    ledger.add(decide(ledger.world, command, ledger.now, PERSON))
+    return ledger.rows()
 
 
 def save(store: Store, changes: Changes) -> None:
