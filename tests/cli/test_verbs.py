@@ -354,7 +354,7 @@ def test_a_job_alone_is_answered_in_the_inbox(
     typed = "show\nanswer\nup\nanswer\nleft\ncancel"
     shown = _at_a_terminal(monkeypatch, ["inbox"], typed)
     assert '"to": "x"' in shown.stdout
-    assert "the question allows: left, right" in shown.stderr
+    assert "The question allows: left, right" in shown.stderr
     found = json.loads(run("jobs", "--json").stdout)["items"]
     assert {row["id"]: row["state"] for row in found} == {ids[0]: "queued", ids[1]: "cancelled"}
     assert json.loads(run("inbox", "--json").stdout) == {

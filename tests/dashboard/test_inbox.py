@@ -247,5 +247,5 @@ def test_a_refusal_says_what_is_allowed(page: Page, detent: Scene) -> None:
     open_matter(page, detent, task_id)
     page.route("**/answer", lambda route: route.continue_(post_data='{"answer": "c"}'))
     page.get_by_role("button", name="a", exact=True).click()
-    expect(page.get_by_role("alert").first).to_contain_text("the question allows: a, b")
+    expect(page.get_by_role("alert").first).to_contain_text("The question allows: a, b")
     assert detent.task(task_id)["state"] == "blocked"

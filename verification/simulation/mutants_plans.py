@@ -50,7 +50,7 @@ def lost_step_keeps_its_resource() -> Patches:
 
 def hold_never_ends() -> Patches:
     """Nobody looks for steps that have slept too long with a resource in their hands."""
-    yield patch.object(due_timers, "_held_too_long", lambda *_: [])
+    yield patch.object(due_timers, "_ended_holds", lambda *_: [])
 
 
 def switch_goes_back() -> Patches:

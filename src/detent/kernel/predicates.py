@@ -30,19 +30,19 @@ def task_awaits_start(draft: Draft, record: e.Record) -> bool:
 def suspended_alone(draft: Draft, record: e.Record) -> bool:
     """Whether the only run of a job without a plan was suspended."""
     suspended = cast(e.RunSucceeded, record.event).outcome == "suspended"
-    return suspended and _is_only_run(draft, record)
+    return suspended and moves_job(draft, record)
 
 
 def attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return _is_only_run(draft, record) and retry_of_run(draft, record) is not None
+    return moves_job(draft, record) and retry_of_run(draft, record) is not None
 
 
 def no_attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return _is_only_run(draft, record) and retry_of_run(draft, record) is None
+    return moves_job(draft, record) and retry_of_run(draft, record) is None
 
 
-def _is_only_run(draft: Draft, record: e.Record) -> bool:
-    """Whether the job has no plan, so that this is its only run, and no cancel was requested."""
+def moves_job(draft: Draft, record: e.Record) -> bool:
+    """Whether the end of the run moves its job: it has no plan, and no cancel was requested."""
     run = cast(Run, draft.part(RUNS, record.stream, record.subject or ""))
     return run.step is None and draft.job(record.stream).cancel_reason is None
 

@@ -112,7 +112,7 @@ def test_only_a_subtask_is_dismissed() -> None:
     refusal = s.refused(c.DismissSubtask("P"))
     assert (refusal.code, str(refusal)) == (
         "not_dismissible",
-        "task P is not a subtask: no task waits for it",
+        "Task P is not a subtask, so no task waits for it.",
     )
 
 
@@ -181,7 +181,7 @@ def test_a_subtask_that_is_retried_after_its_dismissal_stays_settled(lifecycle: 
     s.do(c.RetryTask("C"))
     s.claim("C")
     s.fail(at="C")
-    assert (s.facts(), s.task("P").failed_subtask) == ([], None), "no task above is told"
+    assert (s.facts(), s.task("P").failed_subtask) == ([], None), "no task above is notified"
     s.do(c.RetryTask("C"))
     s.claim("C")
     assert s.succeed("C").endswith("C:task_completed")

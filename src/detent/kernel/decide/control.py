@@ -1,4 +1,4 @@
-"""What people and programs ask of work that exists: run, retry, resume, unblock, cancel."""
+"""Decides commands that control existing work: run, retry, resume, unblock, dismiss, cancel."""
 
 from detent.errors import Refused
 from detent.kernel import commands as c
@@ -59,7 +59,7 @@ def resume_task(draft: Draft, command: c.ResumeTask) -> None:
 
 
 def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
-    """A person says that the reason is gone."""
+    """Unblock a task because a person says that the reason is gone."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "unblock it")
     reason_is_gone(draft, task)
@@ -67,12 +67,12 @@ def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
 
 
 def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
-    """`dismissed`, or `repeated` if nothing waits for it already, which changes nothing."""
+    """Return `dismissed`, or `repeated` if it was settled before, which changes nothing."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "dismiss it")
     if task.parent_id is None:
         raise Refused(
-            f"task {task.id} is not a subtask: no task waits for it", code="not_dismissible"
+            f"Task {task.id} is not a subtask, so no task waits for it.", code="not_dismissible"
         )
     if was_settled(draft, task):
         return "repeated"
@@ -83,13 +83,13 @@ def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
 
 
 def _not_dismissible(draft: Draft, task: Task) -> Refused:
-    """A live subtask may be cancelled first; a completed one is settled as it is."""
+    """Return the refusal. A live subtask may be cancelled first; a completed one is settled."""
     done = task.state in DONE_TASK
     legal = ("cancel",) if draft.may(task, e.TaskCancelled) else ()
-    hint = "Nothing is to be done: its parent does not wait for it." if done else None
+    hint = "There is nothing to do: its parent does not wait for it." if done else None
     return Refused(
-        f"subtask {task.id} is {task.state}; only one that failed, timed out, was cancelled or "
-        "exceeded its budget can be dismissed",
+        f"Subtask {task.id} is {task.state}. Only a subtask that failed, timed out, was cancelled "
+        "or exceeded its budget can be dismissed.",
         code="not_dismissible",
         legal=legal,
         hint=hint,
@@ -107,7 +107,7 @@ def retry_job(draft: Draft, command: c.RetryJob) -> None:
         draft.emit(job.id, e.JobRequeued("retried"))
     else:
         raise Refused(
-            f"job {job.id} is {job.state}; only a failed one is run again",
+            f"Job {job.id} is {job.state}. Only a failed job can be retried.",
             code="illegal_transition",
         )
 
@@ -116,7 +116,7 @@ def retry_job(draft: Draft, command: c.RetryJob) -> None:
 
 
 def cancel_task(draft: Draft, command: c.CancelTask) -> str:
-    """Cancel now, or ask the worker to stop. Says which: `cancelled` or `requested`."""
+    """Cancel a task: return `cancelled`, or `requested` if its worker must stop first."""
     cancel_reason(command.reason)
     return cancellation.cancel(draft, draft.task(command.task_id), command.reason)
 
