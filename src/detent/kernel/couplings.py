@@ -1,7 +1,7 @@
-"""How the levels pull on each other, as data: which event, under which predicate, does what.
+"""Couplings between tasks, jobs, runs and steps, as data: event, predicate, consequence.
 
-`UP` is what a child's event does to its parent, `DOWN` what a parent's event does to its child.
-All of it happens in the command's own transaction, in the order of the rows.
+`UP`: what a child's event does to its parent. `DOWN`: what a parent's event does to its child. All
+consequences are in the transaction of the command, in the order of the rows.
 """
 
 from collections import defaultdict
@@ -82,7 +82,7 @@ DOWN: tuple[Coupling, ...] = (
 
 
 def by_event(rows: tuple[Coupling, ...]) -> Couplings:
-    """The rows of each event, in order: what the draft looks up."""
+    """Return the rows by event, in their order, as the draft uses them."""
     found: dict[type[e.Event], list[Coupling]] = defaultdict(list)
     for row in rows:
         found[row.when].append(row)

@@ -1,4 +1,4 @@
-"""The named conditions of the couplings: each looks at the draft after an event."""
+"""The predicates of the couplings: each checks the draft after an event."""
 
 from typing import cast
 
@@ -100,7 +100,7 @@ def task_waits_for_retry(draft: Draft, record: e.Record) -> bool:
 
 
 def in_work(task: Task) -> bool:
-    """A run of it has started: only then can a failure show on it."""
+    """Whether a run of the task has started: only then can it be blocked by a failure."""
     return task.state in ("doing", "running")
 
 
@@ -121,13 +121,13 @@ def has_subtasks(draft: Draft, record: e.Record) -> bool:
 
 
 def was_the_last_subtask(draft: Draft, record: e.Record) -> bool:
-    """The parent waits for nothing but its subtasks, and all of them are settled."""
+    """Whether the parent waits only for its subtasks, and all of them are settled."""
     task = draft.task(record.stream)
     if task.open_subtasks > 0 or task.job_id is None:
         return False
     if task.state == "blocked":
         return task.blocked_by == "subtasks"
-    # In a log of version 0.1.0 a board task stayed in work meanwhile; it is completed too.
+    # In a log of version 0.1.0 a board task stayed in `doing` meanwhile; it is completed too.
     return task.state == "doing" and draft.job(task.job_id).state == "completed"
 
 
@@ -136,7 +136,7 @@ def has_dependents(draft: Draft, record: e.Record) -> bool:
 
 
 def stuck_subtask(draft: Draft, record: e.Record) -> bool:
-    """A board subtask that a failure has blocked until a person acts."""
+    """Whether a board subtask is blocked by a failure until a person acts."""
     return _stuck(record) and is_subtask(draft, record)
 
 
@@ -149,24 +149,24 @@ def _stuck(record: e.Record) -> bool:
 
 
 def has_ended(task: Task) -> bool:
-    """No event leads on from its state."""
+    """Whether its state is terminal."""
     return task.state in LIFECYCLES[task.lifecycle].terminal
 
 
 def has_failed(task: Task) -> bool:
-    """Ended in failure, as seen by a task that depends on it."""
+    """Whether the task failed, as its dependents see it."""
     if task.lifecycle == "review":
         return task.state in FAILED_TASK
     return task.state == "cancelled" or (task.state == "blocked" and task.retries_left == 0)
 
 
 def was_settled(draft: Draft, subtask: Task) -> bool:
-    """Whether its outcome was handled or it was dismissed: then no task above it counts it."""
+    """Whether its outcome was handled or it was dismissed: no task above it waits for it."""
     return subtask.id in draft.task(subtask.parent_id or "").settled
 
 
 def failed_dependencies(draft: Draft, task: Task) -> list[str]:
-    """Those of its dependencies that have failed and not been taken up again since."""
+    """Return its dependencies that have failed and were not run again since."""
     if task.open_dependencies == 0:
         return []
     found = (draft.find_task(name) for name in task.depends_on)
@@ -174,7 +174,7 @@ def failed_dependencies(draft: Draft, task: Task) -> list[str]:
 
 
 def a_dependency_is_open(draft: Draft, record: e.Record) -> bool:
-    """One is not done yet, and none has failed, of which the row below takes care."""
+    """Whether a dependency is not done yet, and none has failed (another row handles that)."""
     task = draft.task(record.stream)
     waits = task.open_dependencies > 0 and draft.may(task, e.TaskBlocked)
     return waits and not failed_dependencies(draft, task)

@@ -1,4 +1,4 @@
-"""What an event does beside moving its own entity: parts of a job that change along with it."""
+"""The changes of an event beyond its own entity: parts of a job that change with it."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,25 +12,25 @@ from detent.kernel.wait_kinds import POLLS
 if TYPE_CHECKING:
     from detent.kernel.world import World
 
-#: The parts of a job, by the level of the events that move them.
+#: The kinds of parts of a job, by the level of the events that change them.
 RUNS, STEPS, WAITS, SIGNALS, CHECKPOINTS = "run", "step", "wait", "signal", "checkpoint"
 
-#: Where a step is that waits for something of its own, and goes on in place afterwards.
-ASLEEP = frozenset({"needs_user", "running"})
+#: States of a step that waits and continues in place afterwards.
+CONTINUES_IN_PLACE = frozenset({"needs_user", "running"})
 
 Projection = Callable[["World", e.Record, Any], None]
 
 
 def woken(step: Step) -> bool:
-    """Whether it goes on after a wait of its own, and has had no run since."""
-    return step.state in ASLEEP and step.not_before > step.state_at
+    """Whether its own wait has ended and it has had no run since."""
+    return step.state in CONTINUES_IN_PLACE and step.not_before > step.state_at
 
 
 # ---- runs and steps --------------------------------------------------------------------------
 
 
 def _run_queued(world: "World", record: e.Record, event: e.RunQueued) -> None:
-    """A step's run: the step now has it and holds the resource."""
+    """Record the run on its step, which now holds the resource."""
     if event.step is None:
         return
     job = world.job(record.stream)
@@ -41,17 +41,17 @@ def _run_queued(world: "World", record: e.Record, event: e.RunQueued) -> None:
 
 
 def _run_succeeded(world: "World", record: e.Record, event: e.RunSucceeded) -> None:
-    """A suspended step has no live run; its resource goes unless it is held for a while."""
+    """A suspended step has no live run; its resource is freed unless it is held for a time."""
     if event.outcome == "suspended":
-        _lay_aside(world, record, event.held_until)
+        _free_step(world, record, event.held_until)
 
 
 def _run_cancelled(world: "World", record: e.Record, event: e.RunCancelled) -> None:
-    """Whatever becomes of the step, this run does not hold its resource any more."""
-    _lay_aside(world, record, None)
+    """The run no longer holds the resource of its step."""
+    _free_step(world, record, None)
 
 
-def _lay_aside(world: "World", record: e.Record, held_until: int | None) -> None:
+def _free_step(world: "World", record: e.Record, held_until: int | None) -> None:
     run: Run = world.part(RUNS, record.stream, record.subject or "")
     if run.step is None:
         return
@@ -62,7 +62,7 @@ def _lay_aside(world: "World", record: e.Record, held_until: int | None) -> None
 
 
 def _plan_generated(world: "World", record: e.Record, event: e.PlanGenerated) -> None:
-    """A new plan version: the former steps are history, but for the results that are kept."""
+    """Replace the steps by those of the new plan version; carried results are kept."""
     world.plans[record.stream] = validate(event.plan)
     for name in world.parts_of(STEPS, record.stream):
         world.put_step(record.stream, name, None)
@@ -74,16 +74,16 @@ def _plan_generated(world: "World", record: e.Record, event: e.PlanGenerated) ->
 # ---- waits and signals -----------------------------------------------------------------------
 
 
-def _note_wait(world: "World", job_id: str) -> None:
+def _mark_waited(world: "World", job_id: str) -> None:
     job = world.job(job_id)
     if not job.waited:
         world.jobs[job_id] = job._replace(waited=True)
 
 
 def _wait_begun(world: "World", record: e.Record, event: e.WaitBegun) -> None:
-    """Signals that came early count at once."""
+    """Begin a wait; signals that were received before are counted."""
     assert record.subject is not None
-    _note_wait(world, record.stream)
+    _mark_waited(world, record.stream)
     signals = world.parts_of(SIGNALS, record.stream)
     wait = Wait(
         record.stream,
@@ -101,7 +101,7 @@ def _wait_begun(world: "World", record: e.Record, event: e.WaitBegun) -> None:
 
 def _signal_received(world: "World", record: e.Record, event: e.SignalReceived) -> None:
     assert record.subject is not None
-    _note_wait(world, record.stream)
+    _mark_waited(world, record.stream)
     signal = Signal(record.stream, record.subject, record.at, event.value)
     world.put_part(SIGNALS, record.stream, record.subject, signal)
     for name, wait in world.parts_of(WAITS, record.stream).items():
@@ -110,7 +110,7 @@ def _signal_received(world: "World", record: e.Record, event: e.SignalReceived) 
 
 
 def _wait_completed(world: "World", record: e.Record, event: e.WaitCompleted) -> None:
-    """A job that wakes looks at everything again, whatever woke it."""
+    """End the wait, and all polls: the job checks everything again."""
     _end_wait(world, record.stream, event.wait, event.outcome, event.value)
     _wake_step(world, record, event.step)
     for name, wait in world.parts_of(WAITS, record.stream).items():
@@ -125,14 +125,14 @@ def _wait_ended(world: "World", record: e.Record, event: e.WaitEnded) -> None:
 
 
 def _wake_step(world: "World", record: e.Record, name: str | None) -> None:
-    """Since when the step that waited wants its resource again."""
+    """Record since when the step that waited needs its resource again."""
     step: Step | None = world.part(STEPS, record.stream, name) if name else None
-    if step is not None and step.state in ASLEEP:
+    if step is not None and step.state in CONTINUES_IN_PLACE:
         world.put_step(record.stream, step.name, step._replace(not_before=record.at))
 
 
 def _end_wait(world: "World", job_id: str, name: str, outcome: str, value: Any) -> None:
-    """The outcome is kept like a checkpoint, so that the code finds it when it goes on."""
+    """Remove the wait and keep its outcome as a checkpoint, which the handler reads."""
     wait: Wait | None = world.part(WAITS, job_id, name)
     if wait is None:
         return
@@ -143,8 +143,8 @@ def _end_wait(world: "World", job_id: str, name: str, outcome: str, value: Any) 
         signal = world.part(SIGNALS, job_id, need)
         if signal is not None:
             world.put_part(SIGNALS, job_id, need, signal._replace(taken=True))
-    said = {"outcome": outcome, "value": value}
-    done = Checkpoint(job_id, name, "wait", True, said, wait.step)
+    outcome_of_wait = {"outcome": outcome, "value": value}
+    done = Checkpoint(job_id, name, "wait", True, outcome_of_wait, wait.step)
     world.put_part(CHECKPOINTS, job_id, name, done)
 
 
@@ -166,13 +166,13 @@ def _checkpoint_recorded(world: "World", record: e.Record, event: e.CheckpointRe
 
 def _effect_begun(world: "World", record: e.Record, event: e.EffectBegun) -> None:
     assert record.subject is not None
-    said = {"policy": event.policy}
-    begun = Checkpoint(record.stream, record.subject, "effect", False, said, event.step)
+    outcome_of_wait = {"policy": event.policy}
+    begun = Checkpoint(record.stream, record.subject, "effect", False, outcome_of_wait, event.step)
     world.put_part(CHECKPOINTS, record.stream, record.subject, begun)
 
 
 def _progress(world: "World", record: e.Record, event: e.Event) -> None:
-    """Progress between two losses shows that the job does not kill its workers."""
+    """Reset the count of lost workers: the job has made progress since the last loss."""
     job = world.job(record.stream)
     if job.lost:
         world.jobs[job.id] = job._replace(lost=0)
@@ -182,7 +182,7 @@ def _progress(world: "World", record: e.Record, event: e.Event) -> None:
 
 
 def _job_running(world: "World", record: e.Record, event: e.JobRunning) -> None:
-    """Reasons to look again are over: the worker that claimed the job looks at everything."""
+    """End all polls: the worker that claimed the job checks everything."""
     if world.job(record.stream).waited:
         for name, wait in world.parts_of(WAITS, record.stream).items():
             if wait.kind in POLLS:
@@ -190,7 +190,7 @@ def _job_running(world: "World", record: e.Record, event: e.JobRunning) -> None:
 
 
 def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> None:
-    """Somebody ended the delay: it is over for the steps that it was for."""
+    """End the delay of retrying steps if a person has ended it."""
     if event.reason != "released":
         return
     for name, step in world.parts_of(STEPS, record.stream).items():
@@ -199,7 +199,7 @@ def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> Non
 
 
 def _ended(world: "World", record: e.Record, event: e.Event) -> None:
-    """An ended job waits for nothing and holds nothing."""
+    """Remove the waits, signals and resources of an ended job."""
     job = world.job(record.stream)
     for kind in (WAITS, SIGNALS) if job.waited else ():
         for name in world.parts_of(kind, job.id):
@@ -210,7 +210,7 @@ def _ended(world: "World", record: e.Record, event: e.Event) -> None:
 
 
 def _task_deleted(world: "World", record: e.Record, event: e.TaskDeleted) -> None:
-    """Its jobs go with it."""
+    """Remove the task and its jobs."""
     jobs = world.tasks[record.stream].jobs
     world.gone[record.stream] = None
     world.gone.update(dict.fromkeys(jobs_of_task(record.stream, jobs)))
@@ -220,7 +220,7 @@ def _job_deleted(world: "World", record: e.Record, event: e.JobDeleted) -> None:
     world.gone[record.stream] = None
 
 
-ALSO: Mapping[type[e.Event], Projection] = {
+PROJECTIONS: Mapping[type[e.Event], Projection] = {
     e.RunQueued: _run_queued,
     e.RunSucceeded: _run_succeeded,
     e.RunCancelled: _run_cancelled,

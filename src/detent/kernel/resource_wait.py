@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from detent.kernel.entities import Job
 from detent.kernel.plan import PlanStep
 from detent.kernel.plan_steps import steps_of
-from detent.kernel.projections import ASLEEP, woken
+from detent.kernel.projections import CONTINUES_IN_PLACE, woken
 from detent.kernel.world import World
 
 
@@ -23,7 +23,7 @@ def deadline(world: World, job: Job, name: str) -> int | None:
     """Until when the step may wait; it waits since all that it needs has ended and it was due."""
     planned, steps = world.plan(job.id).step(name), steps_of(world, job.id)
     limit, step = limit_us(job, planned), steps[name]
-    if limit is None or (step.state in ASLEEP and not woken(step)):
+    if limit is None or (step.state in CONTINUES_IN_PLACE and not woken(step)):
         return None
     ended = (steps[need].state_at for need in planned.needs)
     return max(step.state_at, step.not_before, *ended) + limit

@@ -1,8 +1,8 @@
-"""What a decision may look at and what it changes: entities by id, and how an event moves them.
+"""The world of a decision: the loaded entities by id, and how an event changes them.
 
-A world lies over a base or over nothing. A draft is a world over what was loaded: it takes a
-command's changes and is dropped if the command is refused. The same `apply` folds the log when
-rows are rebuilt.
+A world may have a base, whose entities it overrides. A draft is a world on top of what was loaded:
+it holds the changes of a command and is dropped if the command is refused. The same `apply` folds
+the log when rows are rebuilt.
 """
 
 from collections.abc import Iterable
@@ -13,32 +13,33 @@ from detent.kernel import events as e
 from detent.kernel.entities import NOTHING, Job, Resource, Step, Task
 from detent.kernel.evolve import evolve_job, evolve_run, evolve_step, evolve_task
 from detent.kernel.plan import Plan
-from detent.kernel.projections import ALSO, CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
+from detent.kernel.projections import PROJECTIONS, CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
 
 __all__ = ["CHECKPOINTS", "RUNS", "SIGNALS", "STEPS", "WAITS", "World"]
 
 
 class World:
-    """Entities by id. Parts of a job (its runs, steps, waits, signals, checkpoints) are found by
-    kind, job and name.
+    """Tasks and jobs by id, and the parts of jobs by kind, job id and name.
+
+    Parts are runs, steps, waits, signals and checkpoints.
     """
 
     def __init__(self, base: "World | None" = None) -> None:
         self.base = base
         self.tasks: dict[str, Task] = {}
         self.jobs: dict[str, Job] = {}
-        #: (kind, job id) to name to entity; None is a part that was dropped.
+        #: Entities by (kind, job id) and name; None is a part that was removed.
         self.parts: dict[tuple[str, str], dict[str, Any]] = {}
         #: The current plan of a job.
         self.plans: dict[str, Plan] = {}
-        #: How many steps hold each resource; over a base, how many more.
+        #: How many steps hold each resource; with a base, how many more.
         self.usage: dict[str, int] = {}
-        #: Tasks and jobs that were deleted: nobody finds them any more.
+        #: Tasks and jobs that were deleted: lookups do not find them.
         self.gone: dict[str, None] = {}
         if base is None:
             #: How many events each stream has.
             self.versions: dict[str, int] = {}
-            #: Tasks that wait for a task; subtasks of a task, and jobs below a job.
+            #: Dependents of a task; subtasks of a task and child jobs of a job.
             self.dependents: dict[str, tuple[str, ...]] = {}
             self.children: dict[str, tuple[str, ...]] = {}
             self.resources: dict[str, Resource] = {}
@@ -48,7 +49,7 @@ class World:
             self.children = base.children
             self.resources = base.resources
 
-    # -- looking -------------------------------------------------------------------------------
+    # -- lookups -------------------------------------------------------------------------------
 
     def find_task(self, task_id: str) -> Task | None:
         if task_id in self.gone:
@@ -63,7 +64,7 @@ class World:
         return self.base.find_job(job_id) if job is None and self.base is not None else job
 
     def known_tasks(self) -> list[Task]:
-        """Every task that was loaded or made."""
+        """Return every task that was loaded or created."""
         below = {} if self.base is None else self.base.tasks
         found = {**below, **self.tasks}
         return [task for task in found.values() if task.id not in self.gone]
@@ -71,17 +72,17 @@ class World:
     def task(self, task_id: str) -> Task:
         task = self.find_task(task_id)
         if task is None:
-            raise NotFound(f"there is no task {task_id}", code="unknown_task")
+            raise NotFound(f"There is no task {task_id}.", code="unknown_task")
         return task
 
     def job(self, job_id: str) -> Job:
         job = self.find_job(job_id)
         if job is None:
-            raise NotFound(f"there is no job {job_id}", code="unknown_job")
+            raise NotFound(f"There is no job {job_id}.", code="unknown_job")
         return job
 
     def ancestors(self, task: Task) -> list[Task]:
-        """Its parent, its parent's parent, up to the root."""
+        """Return its parent, its parent's parent, up to the root."""
         found = []
         parent_id = task.parent_id
         while parent_id is not None:
@@ -113,7 +114,7 @@ class World:
         below = 0 if self.base is None else self.base.usage.get(resource, 0)
         return below + self.usage.get(resource, 0)
 
-    # -- changing ------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------
 
     def put_part(self, kind: str, job_id: str, name: str, entity: Any) -> None:
         key = (kind, job_id)
@@ -124,7 +125,7 @@ class World:
             own[name] = entity
 
     def put_step(self, job_id: str, name: str, step: Step | None) -> None:
-        """A step takes or frees its resource by changing."""
+        """Store a step, and count the resource that it holds."""
         before: Step | None = self.part(STEPS, job_id, name)
         for each, change in ((before, -1), (step, 1)):
             if each is not None and each.resource is not None:
@@ -132,7 +133,7 @@ class World:
         self.put_part(STEPS, job_id, name, step)
 
     def apply(self, record: e.Record) -> None:
-        """Project one event onto the entity of its level and onto what hangs together with it."""
+        """Apply one event to the entity of its level and to the parts that change with it."""
         event = record.event
         level = event.level
         stream, subject = record.stream, record.subject
@@ -145,12 +146,12 @@ class World:
             self.put_part(RUNS, stream, subject, run)
         elif level == STEPS and subject is not None:
             self.put_step(stream, subject, evolve_step(self.part(STEPS, stream, subject), record))
-        also = ALSO.get(type(event))
-        if also is not None:
-            also(self, record, event)
+        project = PROJECTIONS.get(type(event))
+        if project is not None:
+            project(self, record, event)
 
     def merge(self, draft: "World", records: Iterable[e.Record]) -> None:
-        """Take over what a draft has decided; the commands after it see its changes."""
+        """Take over the changes of a draft; later commands see them."""
         self.tasks.update(draft.tasks)
         self.jobs.update(draft.jobs)
         self.plans.update(draft.plans)
@@ -168,7 +169,7 @@ class World:
             self.relate(record)
 
     def relate(self, record: e.Record) -> None:
-        """Note who waits for whom and who belongs to whom, once a new task or job is certain."""
+        """Record the parent and the dependencies of a new task or job."""
         event = record.event
         if isinstance(event, e.TaskCreated):
             for dependency in event.depends_on:
