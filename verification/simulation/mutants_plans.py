@@ -86,10 +86,10 @@ def sleeping_step_is_taken_up() -> Patches:
     """A step goes on although what it waits for has not come."""
 
     def goes_on(_: World, step: Step, now: int) -> bool:
-        taken_up = step.state in plan_steps.TAKEN_UP and step.run_id is None
+        taken_up = step.state in plan_steps.CONTINUING and step.run_id is None
         return taken_up and step.not_before <= now
 
-    yield patch.object(plan_steps, "_goes_on", goes_on)
+    yield patch.object(plan_steps, "_can_continue", goes_on)
 
 
 def start_is_not_fenced() -> Patches:

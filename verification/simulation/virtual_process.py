@@ -12,7 +12,7 @@ from detent.engine.batch import Result
 from detent.engine.claims import ClaimRequest
 from detent.kernel import commands as c
 from detent.kernel.plan import frontier
-from detent.kernel.plan_steps import TAKEN_UP
+from detent.kernel.plan_steps import CONTINUING
 from detent.operations.context import Core
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
@@ -102,7 +102,7 @@ class Process:
         with self.store.read() as view:
             plan, steps = view.plans([job_id])[job_id], list(view.steps([job_id]))
         first = set(frontier(plan, {step.name: step.state for step in steps}))
-        on_the_way = {step.name for step in steps if step.state in TAKEN_UP}
+        on_the_way = {step.name for step in steps if step.state in CONTINUING}
         intents = {step.intent for step in plan.steps if step.name in first | on_the_way}
         self.auditor.counts["plans for some workers"] += len(intents) == 1
         assert not first or not intents.isdisjoint(self.abilities), (

@@ -1,4 +1,4 @@
-"""Money that agents spend: reading amounts, settling reports, what a run may reserve.
+"""Budgets in money: parsing amounts, reservations, warnings.
 
 All amounts are whole micro-dollars, so that sums are exact. A budget is one limit with what was
 spent and reserved under it; a run draws on its task's budget and on each ancestor's. Pure.

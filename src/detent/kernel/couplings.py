@@ -24,7 +24,7 @@ UP: tuple[Coupling, ...] = (
     # A step, and its job.
     Coupling(e.StepSucceeded, plan_progress.plan_is_over, plan_progress.end_plan),
     Coupling(e.StepFailed, plan_progress.plan_is_over, plan_progress.end_plan),
-    Coupling(e.PlanGenerated, plan_progress.nothing_is_left, plan_progress.end_at_once),
+    Coupling(e.PlanGenerated, plan_progress.nothing_is_left, plan_progress.end_empty_plan),
     # A job, and its task or its parent job.
     Coupling(e.JobRequeued, given.task_waits_for_retry, task_job.unblock_task),
     Coupling(e.JobCompleted, given.has_task, task_job.finish_task),
@@ -69,7 +69,7 @@ DOWN: tuple[Coupling, ...] = (
     Coupling(e.TaskCancelRequested, given.has_subtasks, cancellation.cancel_subtasks),
     Coupling(e.TaskCancelled, given.has_subtasks, cancellation.cancel_subtasks),
     # A job, and its plan.
-    Coupling(e.JobCreated, plan_progress.brings_a_plan, plan_progress.lay_out_plan),
+    Coupling(e.JobCreated, plan_progress.brings_a_plan, plan_progress.record_first_plan),
     Coupling(e.JobRequeued, given.was_retried_with_a_plan, plan_progress.plan_again),
     # A job, and its steps (its runs have ended by now); then, upwards, its task and parent.
     Coupling(e.JobCancelled, plan_progress.has_plan, plan_progress.abandon_steps),

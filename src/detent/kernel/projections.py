@@ -1,24 +1,19 @@
 """The changes of an event beyond its own entity: parts of a job that change with it."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detent.kernel import events as e
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.entities import Checkpoint, Run, Signal, Step, Wait
+from detent.kernel.entity_store import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, EntityStore
 from detent.kernel.plan import validate
 from detent.kernel.wait_kinds import POLLS
-
-if TYPE_CHECKING:
-    from detent.kernel.world import World
-
-#: The kinds of parts of a job, by the level of the events that change them.
-RUNS, STEPS, WAITS, SIGNALS, CHECKPOINTS = "run", "step", "wait", "signal", "checkpoint"
 
 #: States of a step that waits and continues in place afterwards.
 CONTINUES_IN_PLACE = frozenset({"needs_user", "running"})
 
-Projection = Callable[["World", e.Record, Any], None]
+Projection = Callable[[EntityStore, e.Record, Any], None]
 
 
 def woken(step: Step) -> bool:
@@ -29,7 +24,7 @@ def woken(step: Step) -> bool:
 # ---- runs and steps --------------------------------------------------------------------------
 
 
-def _run_queued(world: "World", record: e.Record, event: e.RunQueued) -> None:
+def _run_queued(world: EntityStore, record: e.Record, event: e.RunQueued) -> None:
     """Record the run on its step, which now holds the resource."""
     if event.step is None:
         return
@@ -40,18 +35,18 @@ def _run_queued(world: "World", record: e.Record, event: e.RunQueued) -> None:
     world.put_step(job.id, event.step, held._replace(not_before=0) if woken(step) else held)
 
 
-def _run_succeeded(world: "World", record: e.Record, event: e.RunSucceeded) -> None:
+def _run_succeeded(world: EntityStore, record: e.Record, event: e.RunSucceeded) -> None:
     """A suspended step has no live run; its resource is freed unless it is held for a time."""
     if event.outcome == "suspended":
         _free_step(world, record, event.held_until)
 
 
-def _run_cancelled(world: "World", record: e.Record, event: e.RunCancelled) -> None:
+def _run_cancelled(world: EntityStore, record: e.Record, event: e.RunCancelled) -> None:
     """The run no longer holds the resource of its step."""
     _free_step(world, record, None)
 
 
-def _free_step(world: "World", record: e.Record, held_until: int | None) -> None:
+def _free_step(world: EntityStore, record: e.Record, held_until: int | None) -> None:
     run: Run = world.part(RUNS, record.stream, record.subject or "")
     if run.step is None:
         return
@@ -61,7 +56,7 @@ def _free_step(world: "World", record: e.Record, held_until: int | None) -> None
     world.put_step(record.stream, run.step, aside)
 
 
-def _plan_generated(world: "World", record: e.Record, event: e.PlanGenerated) -> None:
+def _plan_generated(world: EntityStore, record: e.Record, event: e.PlanGenerated) -> None:
     """Replace the steps by those of the new plan version; carried results are kept."""
     world.plans[record.stream] = validate(event.plan)
     for name in world.parts_of(STEPS, record.stream):
@@ -74,13 +69,13 @@ def _plan_generated(world: "World", record: e.Record, event: e.PlanGenerated) ->
 # ---- waits and signals -----------------------------------------------------------------------
 
 
-def _mark_waited(world: "World", job_id: str) -> None:
+def _mark_waited(world: EntityStore, job_id: str) -> None:
     job = world.job(job_id)
     if not job.waited:
         world.jobs[job_id] = job._replace(waited=True)
 
 
-def _wait_begun(world: "World", record: e.Record, event: e.WaitBegun) -> None:
+def _wait_begun(world: EntityStore, record: e.Record, event: e.WaitBegun) -> None:
     """Begin a wait; signals that were received before are counted."""
     assert record.subject is not None
     _mark_waited(world, record.stream)
@@ -99,7 +94,7 @@ def _wait_begun(world: "World", record: e.Record, event: e.WaitBegun) -> None:
     world.put_part(WAITS, record.stream, record.subject, wait)
 
 
-def _signal_received(world: "World", record: e.Record, event: e.SignalReceived) -> None:
+def _signal_received(world: EntityStore, record: e.Record, event: e.SignalReceived) -> None:
     assert record.subject is not None
     _mark_waited(world, record.stream)
     signal = Signal(record.stream, record.subject, record.at, event.value)
@@ -109,7 +104,7 @@ def _signal_received(world: "World", record: e.Record, event: e.SignalReceived) 
             world.put_part(WAITS, record.stream, name, wait._replace(missing=wait.missing - 1))
 
 
-def _wait_completed(world: "World", record: e.Record, event: e.WaitCompleted) -> None:
+def _wait_completed(world: EntityStore, record: e.Record, event: e.WaitCompleted) -> None:
     """End the wait, and all polls: the job checks everything again."""
     _end_wait(world, record.stream, event.wait, event.outcome, event.value)
     _wake_step(world, record, event.step)
@@ -118,20 +113,20 @@ def _wait_completed(world: "World", record: e.Record, event: e.WaitCompleted) ->
             world.put_part(WAITS, record.stream, name, None)
 
 
-def _wait_ended(world: "World", record: e.Record, event: e.WaitEnded) -> None:
+def _wait_ended(world: EntityStore, record: e.Record, event: e.WaitEnded) -> None:
     assert record.subject is not None
     _end_wait(world, record.stream, record.subject, event.outcome, event.value)
     _wake_step(world, record, event.step)
 
 
-def _wake_step(world: "World", record: e.Record, name: str | None) -> None:
+def _wake_step(world: EntityStore, record: e.Record, name: str | None) -> None:
     """Record since when the step that waited needs its resource again."""
     step: Step | None = world.part(STEPS, record.stream, name) if name else None
     if step is not None and step.state in CONTINUES_IN_PLACE:
         world.put_step(record.stream, step.name, step._replace(not_before=record.at))
 
 
-def _end_wait(world: "World", job_id: str, name: str, outcome: str, value: Any) -> None:
+def _end_wait(world: EntityStore, job_id: str, name: str, outcome: str, value: Any) -> None:
     """Remove the wait and keep its outcome as a checkpoint, which the handler reads."""
     wait: Wait | None = world.part(WAITS, job_id, name)
     if wait is None:
@@ -148,7 +143,7 @@ def _end_wait(world: "World", job_id: str, name: str, outcome: str, value: Any) 
     world.put_part(CHECKPOINTS, job_id, name, done)
 
 
-def _wait_postponed(world: "World", record: e.Record, event: e.WaitPostponed) -> None:
+def _wait_postponed(world: EntityStore, record: e.Record, event: e.WaitPostponed) -> None:
     assert record.subject is not None
     wait: Wait = world.part(WAITS, record.stream, record.subject)
     world.put_part(WAITS, record.stream, record.subject, wait._replace(due_at=event.due_at))
@@ -157,21 +152,21 @@ def _wait_postponed(world: "World", record: e.Record, event: e.WaitPostponed) ->
 # ---- checkpoints and progress ----------------------------------------------------------------
 
 
-def _checkpoint_recorded(world: "World", record: e.Record, event: e.CheckpointRecorded) -> None:
+def _checkpoint_recorded(world: EntityStore, record: e.Record, event: e.CheckpointRecorded) -> None:
     assert record.subject is not None
     done = Checkpoint(record.stream, record.subject, event.kind, True, event.value, event.step)
     world.put_part(CHECKPOINTS, record.stream, record.subject, done)
     _progress(world, record, event)
 
 
-def _effect_begun(world: "World", record: e.Record, event: e.EffectBegun) -> None:
+def _effect_begun(world: EntityStore, record: e.Record, event: e.EffectBegun) -> None:
     assert record.subject is not None
     outcome_of_wait = {"policy": event.policy}
     begun = Checkpoint(record.stream, record.subject, "effect", False, outcome_of_wait, event.step)
     world.put_part(CHECKPOINTS, record.stream, record.subject, begun)
 
 
-def _progress(world: "World", record: e.Record, event: e.Event) -> None:
+def _progress(world: EntityStore, record: e.Record, event: e.Event) -> None:
     """Reset the count of lost workers: the job has made progress since the last loss."""
     job = world.job(record.stream)
     if job.lost:
@@ -181,7 +176,7 @@ def _progress(world: "World", record: e.Record, event: e.Event) -> None:
 # ---- beginnings and ends ---------------------------------------------------------------------
 
 
-def _job_running(world: "World", record: e.Record, event: e.JobRunning) -> None:
+def _job_running(world: EntityStore, record: e.Record, event: e.JobRunning) -> None:
     """End all polls: the worker that claimed the job checks everything."""
     if world.job(record.stream).waited:
         for name, wait in world.parts_of(WAITS, record.stream).items():
@@ -189,7 +184,7 @@ def _job_running(world: "World", record: e.Record, event: e.JobRunning) -> None:
                 world.put_part(WAITS, record.stream, name, None)
 
 
-def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> None:
+def _job_requeued(world: EntityStore, record: e.Record, event: e.JobRequeued) -> None:
     """End the delay of retrying steps if a person has ended it."""
     if event.reason != "released":
         return
@@ -198,7 +193,7 @@ def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> Non
             world.put_step(record.stream, name, step._replace(not_before=0))
 
 
-def _ended(world: "World", record: e.Record, event: e.Event) -> None:
+def _ended(world: EntityStore, record: e.Record, event: e.Event) -> None:
     """Remove the waits, signals and resources of an ended job."""
     job = world.job(record.stream)
     for kind in (WAITS, SIGNALS) if job.waited else ():
@@ -209,14 +204,14 @@ def _ended(world: "World", record: e.Record, event: e.Event) -> None:
             world.put_step(job.id, name, step._replace(resource=None, held_until=None))
 
 
-def _task_deleted(world: "World", record: e.Record, event: e.TaskDeleted) -> None:
+def _task_deleted(world: EntityStore, record: e.Record, event: e.TaskDeleted) -> None:
     """Remove the task and its jobs."""
     jobs = world.tasks[record.stream].jobs
     world.gone[record.stream] = None
     world.gone.update(dict.fromkeys(jobs_of_task(record.stream, jobs)))
 
 
-def _job_deleted(world: "World", record: e.Record, event: e.JobDeleted) -> None:
+def _job_deleted(world: EntityStore, record: e.Record, event: e.JobDeleted) -> None:
     world.gone[record.stream] = None
 
 

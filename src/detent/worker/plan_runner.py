@@ -16,7 +16,7 @@ from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Step
 from detent.kernel.plan import PlanStep
-from detent.kernel.plan_steps import TAKEN_UP, planner_is_due, startable, steps_of
+from detent.kernel.plan_steps import CONTINUING, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.submission.plan_steps import completed
 from detent.worker import run_outcome
@@ -115,7 +115,7 @@ class PlanRun:
         steps = steps_of(world, job.id)
         ready = self._own(world, startable(world, job, now))
         self.pending = any(
-            step.state in TAKEN_UP and step.run_id is None for step in steps.values()
+            step.state in CONTINUING and step.run_id is None for step in steps.values()
         )
         room = self.limit - len(self.hold.attempts)
         attempts: list[Attempt] = []

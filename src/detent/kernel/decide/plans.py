@@ -2,10 +2,10 @@
 
 from detent.errors import Refused
 from detent.kernel import commands as c
+from detent.kernel import plan_progress
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job
-from detent.kernel.plan_progress import lay_out
 from detent.kernel.plan_steps import available, planner_is_due, start, startable, steps_of
 from detent.kernel.predicates import next_attempt
 from detent.kernel.retry import failure_class_from
@@ -18,7 +18,7 @@ from detent.kernel.transitions.idle_plan import short_of
 def record_plan(draft: Draft, command: c.RecordPlan) -> int:
     job = held(draft, command.grant)
     _plan_is_wanted(draft, job)
-    lay_out(draft, job, command.plan)
+    plan_progress.record_plan(draft, job, command.plan)
     return draft.job(job.id).plan_version
 
 

@@ -7,12 +7,12 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide.guards import not_its_own, only_below_its_own
-from detent.kernel.dependency_cycles import circle
+from detent.kernel.dependency_cycles import cycle
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import NOT_BEFORE, Task
 from detent.kernel.lifecycles import lifecycle
-from detent.kernel.plan_progress import lay_out_over
+from detent.kernel.plan_progress import record_plan_over
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
 from detent.kernel.priority import priority_from
 
@@ -89,7 +89,7 @@ def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
             raise Invalid(message, field="depends_on", given=name)
         still_open += dependency.state not in DONE_TASK
     depends_on = command.depends_on
-    path = circle(draft, command.task_id, command.parent_id, depends_on) if depends_on else None
+    path = cycle(draft, command.task_id, command.parent_id, depends_on) if depends_on else None
     if path is not None:
         raise Invalid(
             f"These tasks would wait for each other in a cycle: {' -> '.join(path)}.",
@@ -170,7 +170,7 @@ def fork_job(draft: Draft, command: c.ForkJob) -> str:
     draft.emit(command.job_id, created)
     draft.emit(command.job_id, e.JobForked(source.id, command.until))
     if command.plan is not None:
-        lay_out_over(draft, draft.job(command.job_id), command.plan, command.carried)
+        record_plan_over(draft, draft.job(command.job_id), command.plan, command.carried)
     for kept in command.kept:
         recorded = e.CheckpointRecorded(kept.kind, kept.value, kept.step)
         draft.emit(command.job_id, recorded, kept.name)

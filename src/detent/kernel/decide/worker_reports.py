@@ -151,7 +151,7 @@ def complete_run(draft: Draft, command: c.CompleteRun) -> str:
     if run.step is None:
         draft.emit(job.id, e.JobCompleted(command.result))
     else:
-        plan_steps.judge(draft, job, run, command.decision, None, command.result)
+        plan_steps.apply_decision(draft, job, run, command.decision, None, command.result)
     return settle(draft, job.id)
 
 
@@ -174,7 +174,7 @@ def _end_failed(
 ) -> str:
     draft.emit(job.id, event, run.id)
     if run.step is not None:
-        plan_steps.judge(draft, job, run, decision, failure, None)
+        plan_steps.apply_decision(draft, job, run, decision, failure, None)
     return settle(draft, job.id)
 
 
