@@ -1,6 +1,6 @@
 """Every command that the kernel decides, as a value: by topic, all names exported here."""
 
-from detent.kernel.commands.base import (
+from detent.kernel.commands.command_types import (
     Actor,
     Command,
     Grant,

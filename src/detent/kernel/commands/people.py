@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
-from detent.kernel.commands.base import JobCommand, TaskCommand
+from detent.kernel.commands.command_types import JobCommand, TaskCommand
 from detent.kernel.frozen_value import value
 
 

@@ -1,6 +1,6 @@
 """Commands that a due time causes: a lease, a retry, a wait or a limit is over."""
 
-from detent.kernel.commands.base import JobCommand, TaskCommand
+from detent.kernel.commands.command_types import JobCommand, TaskCommand
 from detent.kernel.frozen_value import value
 
 

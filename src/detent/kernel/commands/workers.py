@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from detent.kernel.commands.base import Grant, JobCommand, Report
+from detent.kernel.commands.command_types import Grant, JobCommand, Report
 from detent.kernel.frozen_value import value
 
 
