@@ -99,7 +99,9 @@ def start_is_not_fenced() -> Patches:
 
 def finished_plan_is_not_ended() -> Patches:
     """Of a new plan of which all is done, nobody says that it is over."""
-    yield patch.object(plan_progress, "plan_is_over", _unless_it_is_new(plan_progress.plan_is_over))
+    yield patch.object(
+        plan_progress, "plan_is_over", _unless_it_is_new(plan_progress.plan_has_ended)
+    )
 
 
 def _unless_it_is_new(is_over: Any) -> Any:

@@ -15,16 +15,16 @@ from detent.kernel.transitions import attempts, cancellation, task_job, tree, wa
 UP: tuple[Coupling, ...] = (
     # A run, and its job and task.
     Coupling(e.RunStarted, given.task_awaits_start, task_job.start_task),
-    Coupling(e.RunSucceeded, given.suspended_alone, waits.wait_after_run),
-    Coupling(e.RunFailed, given.attempt_is_left, attempts.retry_after_run),
-    Coupling(e.RunFailed, given.no_attempt_is_left, attempts.fail_after_run),
-    Coupling(e.RunTimedOut, given.attempt_is_left, attempts.retry_after_run),
-    Coupling(e.RunTimedOut, given.no_attempt_is_left, attempts.fail_after_run),
+    Coupling(e.RunSucceeded, given.only_run_was_suspended, waits.let_job_wait),
+    Coupling(e.RunFailed, given.attempt_is_left, attempts.retry_job_of_run),
+    Coupling(e.RunFailed, given.no_attempt_is_left, attempts.fail_job_of_run),
+    Coupling(e.RunTimedOut, given.attempt_is_left, attempts.retry_job_of_run),
+    Coupling(e.RunTimedOut, given.no_attempt_is_left, attempts.fail_job_of_run),
     # (A run that is lost or handed back ends with its claim: see `transitions.claim_end`.)
     # A step, and its job.
-    Coupling(e.StepSucceeded, plan_progress.plan_is_over, plan_progress.end_plan),
-    Coupling(e.StepFailed, plan_progress.plan_is_over, plan_progress.end_plan),
-    Coupling(e.PlanGenerated, plan_progress.nothing_is_left, plan_progress.end_empty_plan),
+    Coupling(e.StepSucceeded, plan_progress.plan_has_ended, plan_progress.end_plan),
+    Coupling(e.StepFailed, plan_progress.plan_has_ended, plan_progress.end_plan),
+    Coupling(e.PlanGenerated, plan_progress.all_steps_are_done, plan_progress.end_empty_plan),
     # A job, and its task or its parent job.
     Coupling(e.JobRequeued, given.task_waits_for_retry, task_job.unblock_task),
     Coupling(e.JobCompleted, given.has_task, task_job.finish_task),
@@ -37,7 +37,7 @@ UP: tuple[Coupling, ...] = (
     Coupling(e.TaskTimedOut, given.is_subtask, tree.count_failed_subtask),
     Coupling(e.TaskBudgetExceeded, given.is_subtask, tree.count_failed_subtask),
     Coupling(e.TaskCancelled, given.is_subtask, tree.count_failed_subtask),
-    Coupling(e.TaskBlocked, given.stuck_subtask, tree.count_failed_subtask),
+    Coupling(e.TaskBlocked, given.subtask_is_out_of_retries, tree.count_failed_subtask),
     Coupling(e.SubtaskDone, given.was_the_last_subtask, tree.finish_parent),
     Coupling(e.SubtaskHandled, given.was_the_last_subtask, tree.finish_parent),
     Coupling(e.SubtaskDismissed, given.was_the_last_subtask, tree.finish_parent),
@@ -48,7 +48,7 @@ UP: tuple[Coupling, ...] = (
     Coupling(e.TaskTimedOut, given.has_dependents, tree.mark_dependency_failed),
     Coupling(e.TaskBudgetExceeded, given.has_dependents, tree.mark_dependency_failed),
     Coupling(e.TaskCancelled, given.has_dependents, tree.mark_dependency_failed),
-    Coupling(e.TaskBlocked, given.stuck_with_dependents, tree.mark_dependency_failed),
+    Coupling(e.TaskBlocked, given.is_out_of_retries_with_dependents, tree.mark_dependency_failed),
     Coupling(e.DependencyDone, given.dependencies_are_done, tree.unblock_dependent),
     Coupling(e.DependencyFailed, given.a_dependency_has_failed, tree.cancel_dependent_job),
 )
@@ -56,11 +56,11 @@ UP: tuple[Coupling, ...] = (
 DOWN: tuple[Coupling, ...] = (
     # A task, and its job.
     Coupling(e.TaskQueued, given.always, task_job.create_job),
-    Coupling(e.TaskRetried, given.calls_for_a_job, task_job.create_job),
-    Coupling(e.TaskUnblocked, given.calls_for_a_job, task_job.create_job),
-    Coupling(e.TaskRetried, given.has_its_job_still, task_job.requeue_job),
+    Coupling(e.TaskRetried, given.needs_a_new_job, task_job.create_job),
+    Coupling(e.TaskUnblocked, given.needs_a_new_job, task_job.create_job),
+    Coupling(e.TaskRetried, given.keeps_its_job, task_job.requeue_job),
     Coupling(e.TaskResumed, given.always, task_job.requeue_job),
-    Coupling(e.TaskUnblocked, given.has_its_job_still, waits.continue_job),
+    Coupling(e.TaskUnblocked, given.keeps_its_job, waits.continue_job),
     Coupling(e.TaskAnswered, given.always, waits.deliver_answer),
     # A queued task, and what it depends on.
     Coupling(e.TaskQueued, given.a_dependency_is_open, tree.block_on_dependency),
@@ -69,7 +69,7 @@ DOWN: tuple[Coupling, ...] = (
     Coupling(e.TaskCancelRequested, given.has_subtasks, cancellation.cancel_subtasks),
     Coupling(e.TaskCancelled, given.has_subtasks, cancellation.cancel_subtasks),
     # A job, and its plan.
-    Coupling(e.JobCreated, plan_progress.brings_a_plan, plan_progress.record_first_plan),
+    Coupling(e.JobCreated, plan_progress.options_have_a_plan, plan_progress.record_first_plan),
     Coupling(e.JobRequeued, given.was_retried_with_a_plan, plan_progress.plan_again),
     # A job, and its steps (its runs have ended by now); then, upwards, its task and parent.
     Coupling(e.JobCancelled, plan_progress.has_plan, plan_progress.abandon_steps),

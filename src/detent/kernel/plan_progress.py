@@ -35,7 +35,7 @@ def plan_from(options: Mapping[str, Any], intent: str) -> Mapping[str, Any] | No
 # ---- couplings: predicates and consequences --------------------------------------------------
 
 
-def brings_a_plan(draft: Draft, record: e.Record) -> bool:
+def options_have_a_plan(draft: Draft, record: e.Record) -> bool:
     event = cast(e.JobCreated, record.event)
     return bool(event.options) and plan_from(event.options, event.intent) is not None
 
@@ -57,7 +57,7 @@ def has_plan(draft: Draft, record: e.Record) -> bool:
     return draft.job(record.stream).plan_version > 0
 
 
-def plan_is_over(draft: Draft, record: e.Record) -> bool:
+def plan_has_ended(draft: Draft, record: e.Record) -> bool:
     job = draft.job(record.stream)
     if job.state != "running" or job.plan_wanted:
         return False
@@ -65,9 +65,9 @@ def plan_is_over(draft: Draft, record: e.Record) -> bool:
     return end is PlanEnd.COMPLETED or (end is PlanEnd.FAILED and job.cancel_reason is None)
 
 
-def nothing_is_left(draft: Draft, record: e.Record) -> bool:
+def all_steps_are_done(draft: Draft, record: e.Record) -> bool:
     """Whether a new plan has only finished steps: no step will end it."""
-    return plan_is_over(draft, record) and draft.job(record.stream).cancel_reason is None
+    return plan_has_ended(draft, record) and draft.job(record.stream).cancel_reason is None
 
 
 def end_plan(draft: Draft, record: e.Record) -> None:

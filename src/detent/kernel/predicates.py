@@ -27,7 +27,7 @@ def task_awaits_start(draft: Draft, record: e.Record) -> bool:
     return task is not None and draft.may(task, e.TaskStarted)
 
 
-def suspended_alone(draft: Draft, record: e.Record) -> bool:
+def only_run_was_suspended(draft: Draft, record: e.Record) -> bool:
     """Whether the only run of a job without a plan was suspended."""
     suspended = cast(e.RunSucceeded, record.event).outcome == "suspended"
     return suspended and moves_job(draft, record)
@@ -135,12 +135,12 @@ def has_dependents(draft: Draft, record: e.Record) -> bool:
     return bool(draft.dependents.get(record.stream))
 
 
-def stuck_subtask(draft: Draft, record: e.Record) -> bool:
+def subtask_is_out_of_retries(draft: Draft, record: e.Record) -> bool:
     """Whether a board subtask is blocked by a failure until a person acts."""
     return _stuck(record) and is_subtask(draft, record)
 
 
-def stuck_with_dependents(draft: Draft, record: e.Record) -> bool:
+def is_out_of_retries_with_dependents(draft: Draft, record: e.Record) -> bool:
     return _stuck(record) and has_dependents(draft, record)
 
 
@@ -192,9 +192,9 @@ def dependencies_are_done(draft: Draft, record: e.Record) -> bool:
     )
 
 
-def calls_for_a_job(draft: Draft, record: e.Record) -> bool:
+def needs_a_new_job(draft: Draft, record: e.Record) -> bool:
     return cast(e.TaskUnblocked, record.event).job_id is not None
 
 
-def has_its_job_still(draft: Draft, record: e.Record) -> bool:
-    return not calls_for_a_job(draft, record) and draft.task(record.stream).job_id is not None
+def keeps_its_job(draft: Draft, record: e.Record) -> bool:
+    return not needs_a_new_job(draft, record) and draft.task(record.stream).job_id is not None

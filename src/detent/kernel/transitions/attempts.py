@@ -11,13 +11,13 @@ from detent.kernel.retry import Again, FailureClass
 # ---- couplings -------------------------------------------------------------------------------
 
 
-def retry_after_run(draft: Draft, record: e.Record) -> None:
+def retry_job_of_run(draft: Draft, record: e.Record) -> None:
     event = cast(e.RunFailed | e.RunTimedOut, record.event)
     again = cast(Again, retry_of_run(draft, record))
     retry(draft, draft.job(record.stream), failure_class(event), event.error, again)
 
 
-def fail_after_run(draft: Draft, record: e.Record) -> None:
+def fail_job_of_run(draft: Draft, record: e.Record) -> None:
     event = cast(e.RunFailed | e.RunTimedOut, record.event)
     fail_job(draft, draft.job(record.stream), failure_class(event), event.error)
 

@@ -85,7 +85,7 @@ def deliver_answer(draft: Draft, record: e.Record) -> None:
 # ---- beginning to wait -----------------------------------------------------------------------
 
 
-def wait_after_run(draft: Draft, record: e.Record) -> None:
+def let_job_wait(draft: Draft, record: e.Record) -> None:
     """Coupling: the only run of the job was suspended."""
     wait_or_park(draft, record.stream)
 
