@@ -100,7 +100,7 @@ def start_is_not_fenced() -> Patches:
 def finished_plan_is_not_ended() -> Patches:
     """Of a new plan of which all is done, nobody says that it is over."""
     yield patch.object(
-        plan_progress, "plan_is_over", _unless_it_is_new(plan_progress.plan_has_ended)
+        plan_progress, "plan_has_ended", _unless_it_is_new(plan_progress.plan_has_ended)
     )
 
 
@@ -152,7 +152,7 @@ def exceeded_is_told_too_late() -> Patches:
 
 def budget_ignores_new_subtasks() -> Patches:
     """What was promised to those at work is promised to whoever comes later too."""
-    yield patch.object(budget_reservation, "_unspent", lambda *_: 0)
+    yield patch.object(budget_reservation, "_unspent_reservation", lambda *_: 0)
 
 
 # ---- workers ---------------------------------------------------------------------------------
