@@ -18,7 +18,7 @@ from bench import jobs
 from bench.harness import Benchmark, Contestant, Scale, parts
 from bench.installations import STORES, installation
 from detent.engine import batch, claims
-from detent.engine.changeset import Ledger
+from detent.engine.changeset import ChangeSet
 from detent.store.postgres.connection import Connection as PostgresConnection
 from detent.store.postgres.reader import PostgresReader
 from detent.store.postgres.writer import PostgresWriter

@@ -16,7 +16,7 @@ from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.jobs import directory
 from bench.jobs_postgres import database
 from bench.serving import Line, Served, request, served
-from detent.engine import Ask, Engine
+from detent.engine import CommandRequest, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.store_url import open_store
@@ -89,7 +89,7 @@ def filled(count: int) -> Path:
     atexit.register(made.__exit__, None, None, None)
     store = open_store(str(place / "detent.db"))
     task = c.SubmitTask(new_id(), "bench", "review", "nothing", "api", queue=True)
-    Engine(store).ask([Ask(task, c.Actor("bench"), fresh=True)])
+    Engine(store).execute([CommandRequest(task, c.Actor("bench"), fresh=True)])
     store.close()
     database = apsw.Connection(str(place / "detent.db"))
     columns = [row[1] for row in database.execute("PRAGMA table_info(tasks)")]

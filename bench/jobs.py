@@ -16,8 +16,8 @@ from unittest.mock import patch
 import apsw
 
 from bench.harness import Aim, Benchmark, Contestant, Scale
-from detent.engine import Ask, Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine import CommandRequest, Engine
+from detent.engine.claims import ClaimRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.sqlite.connection import PRAGMAS, Connection
@@ -70,7 +70,7 @@ def submit(engine: Engine, count: int) -> None:
 
 
 def finish(engine: Engine, count: int) -> None:
-    held = engine.claim(ClaimAsk("bench", "nonce", count))
+    held = engine.claim(ClaimRequest("bench", "nonce", count))
     assert len(held) == count, f"{len(held)} jobs of {count} were there to be claimed"
     reports = [c.CompleteRun(each.grant, each.job.run_id or "", {"ok": True}) for each in held]
     engine.ask([Ask(report, PERSON) for report in reports])

@@ -12,7 +12,7 @@ from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.installations import STORES, installation
 from bench.jobs import PAYLOAD, PERSON, directory
 from bench.jobs_postgres import database
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core

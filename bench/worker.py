@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.installations import STORES, installation
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -70,10 +70,10 @@ def submit(
     ids = [new_id() for _ in range(count)]
     for begin in range(0, count, IN_BULK):
         asks = [
-            Ask(_command(each, intent, kind, payload), c.Actor("bench"), fresh=True)
+            CommandRequest(_command(each, intent, kind, payload), c.Actor("bench"), fresh=True)
             for each in ids[begin : begin + IN_BULK]
         ]
-        for answer in core.engine.ask(asks, bulk=True):
+        for answer in core.engine.execute(asks, bulk=True):
             if isinstance(answer, Exception):
                 raise answer
     return ids if kind == "job" else [f"{each}-j1" for each in ids]
@@ -150,8 +150,8 @@ def signals(store: str, count: int) -> float:
         with working(core, app, concurrency=50):
             until(core, {"waiting", "parked"}, count)
             begun = time.perf_counter()
-            asks = [Ask(c.SendSignal(each, "go", 1), c.Actor("bench")) for each in ids]
-            core.engine.ask(asks, bulk=True)
+            asks = [CommandRequest(c.SendSignal(each, "go", 1), c.Actor("bench")) for each in ids]
+            core.engine.execute(asks, bulk=True)
             completed(core, count)
             took = time.perf_counter() - begun
     return count / took

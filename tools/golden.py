@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.engine import Claimed, Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
 from detent.store.port import Store
@@ -45,7 +45,7 @@ class Story:
 
     def claim(self, intent: str) -> Claimed:
         self.clock.advance(seconds=1)
-        ask = ClaimAsk("worker-1", f"nonce-{next(self.nonces)}", 1, [intent])
+        ask = ClaimRequest("worker-1", f"nonce-{next(self.nonces)}", 1, [intent])
         (claimed,) = self.engine.claim(ask)
         return claimed
 

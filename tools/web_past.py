@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from detent.engine import Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.settings import Settings
@@ -39,7 +39,7 @@ class Past:
         fails = self.chance.random() < 0.035
         self._submit(alone=fails)
         self.clock.now += int(self.chance.expovariate(1 / 4) * SECOND_US)
-        (claimed,) = self.engine.claim(ClaimAsk("night-shift", "past", 1))
+        (claimed,) = self.engine.claim(ClaimRequest("night-shift", "past", 1))
         grant, run_id = claimed.grant, claimed.job.run_id
         assert run_id is not None
         self.clock.now += int(self.chance.lognormvariate(3.2, 0.8) * SECOND_US)

@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import apsw
 
-from detent.engine import Ask, Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine import CommandRequest, Engine
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -119,7 +119,7 @@ def work(engine: Engine, jobs: int) -> Iterator[str]:
         engine.do(c.SubmitJob(job_id, "default", "work"), c.Actor("client"), fresh=True)
         yield f"queued {job_id}"
         if number % 3 == 0:
-            for claimed in engine.claim(ClaimAsk("w", f"n{number}", 1)):
+            for claimed in engine.claim(ClaimRequest("w", f"n{number}", 1)):
                 end = c.CompleteRun(claimed.grant, claimed.job.run_id or "")
                 engine.do(end, c.Actor("worker:w"))
                 yield f"completed {claimed.job.id}"
@@ -318,7 +318,7 @@ def _submit(engine: Engine, count: int, found: list[str]) -> list[str]:
     for _ in range(count):
         job_id = new_id()
         command = c.SubmitJob(job_id, "default", "work")
-        result = engine.ask([Ask(command, c.Actor("client"), fresh=True)])[0]
+        result = engine.execute([CommandRequest(command, c.Actor("client"), fresh=True)])[0]
         if not isinstance(result, DetentError):
             told.append(job_id)
         elif result.code != "unavailable":

@@ -82,7 +82,7 @@ def test_a_repository_that_no_setting_allows_is_refused(s: Scene, repo: Path) ->
 
 
 def test_a_project_has_its_repository(s: Scene, repo: Path) -> None:
-    s.core.engine.within(lambda tx: tx.put_rows("projects", {"default": {"repo": str(repo)}}))
+    s.core.engine.transaction(lambda tx: tx.put_rows("projects", {"default": {"repo": str(repo)}}))
     s.script([{"write": {"new.txt": "n"}}])
     s.intent(workspace="worktree")
     s.submit()

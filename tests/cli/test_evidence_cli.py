@@ -117,10 +117,10 @@ def test_a_file_is_added_by_hand(run: Run, ready: Core, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("ready")
 def test_a_worker_that_holds_the_job_is_left_alone(run: Run, core: Core, tmp_path: Path) -> None:
-    from detent.engine.claims import ClaimAsk
+    from detent.engine.claims import ClaimRequest
 
     core.engine.do(c.SubmitTask("u", "p", "board", "runQA", "cli", queue=True), PERSON)
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     (tmp_path / "a.log").write_text("x")
     refused = run("evidence", "add", str(claimed.job.run_id), str(tmp_path / "a.log"), code=1)
     assert "held_by_worker" in refused.stderr

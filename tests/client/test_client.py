@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from detent import AsyncClient, Client, JobFailed, errors
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.http_routes import ROUTES
 from detent.kernel import commands as c
 from detent.operations import OPERATIONS
@@ -39,7 +39,7 @@ def anyio_backend() -> str:
 
 def work(gateway: Installation, job_id: str, result: Any = None, error: str | None = None) -> None:
     """Carry a job out by hand."""
-    for each in gateway.core.engine.claim(ClaimAsk("by-hand", "nonce", 100)):
+    for each in gateway.core.engine.claim(ClaimRequest("by-hand", "nonce", 100)):
         if each.job.id == job_id:
             run_id = str(each.job.run_id)
             if error is None:
@@ -105,7 +105,7 @@ def test_a_question_of_a_job_alone_is_answered(gateway: Installation, client: Cl
     handle = client.submit("runQA")
     (held,) = (
         each
-        for each in gateway.core.engine.claim(ClaimAsk("by-hand", "nonce", 100))
+        for each in gateway.core.engine.claim(ClaimRequest("by-hand", "nonce", 100))
         if each.job.id == handle.id
     )
     detail = {"text": "Go on?", "options": ["yes", "no"]}

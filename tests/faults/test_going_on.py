@@ -22,7 +22,7 @@ def test_callers_of_a_batch_that_fails_hear_of_it(monkeypatch: pytest.MonkeyPatc
     """Also those whom another thread serves."""
     engine = Engine(MemoryStore())
     monkeypatch.setattr(engine, "_results", _raise)
-    posted = engine.post([])
+    posted = engine.enqueue([])
     with pytest.raises(RuntimeError, match="unexpected"):
         engine.do(c.SubmitJob("j", "default", "work"), c.Actor("test"))
     with pytest.raises(RuntimeError, match="unexpected"):

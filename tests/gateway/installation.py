@@ -11,7 +11,7 @@ import httpx2
 
 from detent import feed
 from detent.engine import Claimed, Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import Load
 from detent.gateway.server import Server
@@ -77,7 +77,7 @@ class Installation:
         """A token with these scopes, written into the store itself."""
         self.names += 1
         caller = Caller(f"tester-{self.names}", frozenset(scopes), project, root_id)
-        return self.core.engine.within(lambda tx: issue(tx, caller, lifetime_s=lifetime_s))
+        return self.core.engine.transaction(lambda tx: issue(tx, caller, lifetime_s=lifetime_s))
 
     def session_of(self, token: str) -> Session:
         """A browser that was signed in with a code of this token."""
@@ -99,7 +99,7 @@ class Installation:
             row = tx.rows("tokens")[key]
             tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
 
-        self.core.engine.within(write)
+        self.core.engine.transaction(write)
         self.server.gateway.tokens.forget()
 
     def head(self) -> int:
@@ -117,7 +117,7 @@ class Installation:
     def claim(self, task_id: str) -> Claimed:
         """Take jobs until the one of this task is among them."""
         for _ in range(100):
-            claimed = self.core.engine.claim(ClaimAsk("by-hand", "nonce", 10))
+            claimed = self.core.engine.claim(ClaimRequest("by-hand", "nonce", 10))
             for each in claimed:
                 if each.task is not None and each.task.id == task_id:
                     return each

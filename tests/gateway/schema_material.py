@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from detent.engine import Claimed
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.limit_commands import EndPause
@@ -72,7 +72,7 @@ def fill(gateway: Installation) -> None:
     late = made(gateway, run=True, options=ONCE)
     report(gateway, late, c.TimeOutRun)
     job = owner.post("/api/jobs", json={"intent": "runQA", "options": ONCE}).json()["id"]
-    for each in gateway.core.engine.claim(ClaimAsk("by-hand", "nonce", 100)):
+    for each in gateway.core.engine.claim(ClaimRequest("by-hand", "nonce", 100)):
         if each.job.id == job:
             gateway.report(c.RecordCheckpoint(each.grant, "build", "kept"))
             gateway.report(c.FailRun(each.grant, str(each.job.run_id), "error", "it broke", 1))
@@ -85,7 +85,7 @@ def fill(gateway: Installation) -> None:
 def asking(gateway: Installation, owner: httpx2.Client) -> None:
     """A job alone that waits for an answer."""
     job = owner.post("/api/jobs", json={"intent": "runQA"}).json()["id"]
-    for each in gateway.core.engine.claim(ClaimAsk("by-hand", "nonce", 100)):
+    for each in gateway.core.engine.claim(ClaimRequest("by-hand", "nonce", 100)):
         if each.job.id == job:
             run_id = str(each.job.run_id)
             gateway.report(c.SuspendRun(each.grant, run_id, "ask", "question", detail={}))
@@ -122,7 +122,9 @@ def by_hand(gateway: Installation, owner: httpx2.Client) -> None:
 
 def named(gateway: Installation, owner: httpx2.Client) -> None:
     """One of everything that has a name."""
-    gateway.core.engine.within(lambda tx: tx.put_rows("workers", {NAME: {"host": "h", "pid": 1}}))
+    gateway.core.engine.transaction(
+        lambda tx: tx.put_rows("workers", {NAME: {"host": "h", "pid": 1}})
+    )
     owner.post("/api/projects", json={"name": NAME})
     owner.post("/api/tokens", json={"name": NAME, "scopes": ["read"]})
     document = owner.get("/openapi.json").json()

@@ -62,7 +62,7 @@ def test_a_new_store_takes_the_token_of_the_file_in(tmp_path: Path) -> None:
 def test_a_revoked_token_is_not_brought_back_by_a_start(tmp_path: Path) -> None:
     core = core_in(tmp_path)
     token = ensure_token(core).read_text().strip()
-    core.engine.within(lambda tx: tx.put_rows("tokens", {digest_of(token): None, "other": {}}))
+    core.engine.transaction(lambda tx: tx.put_rows("tokens", {digest_of(token): None, "other": {}}))
     ensure_token(core)
     with core.store.read() as view:
         assert list(view.rows("tokens")) == ["other"]
@@ -114,7 +114,7 @@ def test_a_token_expires(gateway: Installation, owner: httpx2.Client) -> None:
         row = tx.rows("tokens")[key]  # type: ignore[attr-defined]
         tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})  # type: ignore[attr-defined]
 
-    gateway.core.engine.within(expire)
+    gateway.core.engine.transaction(expire)
     gateway.server.gateway.tokens.forget()
     answer = brief.get("/status")
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
@@ -229,7 +229,7 @@ def test_a_code_lives_a_minute(gateway: Installation, owner: httpx2.Client) -> N
         tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
         return int(row["expires_at"] - row["created_at"])
 
-    assert gateway.core.engine.within(wait) == 60_000_000
+    assert gateway.core.engine.transaction(wait) == 60_000_000
     assert gateway.client(None).post("/api/login", json={"code": code}).status_code == 401
 
 

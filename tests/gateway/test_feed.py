@@ -256,7 +256,7 @@ def test_an_expired_token_closes_the_socket(gateway: Installation) -> None:
             row = tx.rows("tokens")[key]
             tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
 
-        gateway.core.engine.within(expire)
+        gateway.core.engine.transaction(expire)
         assert closed(connection)[0] == 4401
 
 

@@ -150,7 +150,7 @@ def busy(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
     gateway.report(c.ChargeRun(claimed.grant, run_id, 250_000, 10, 20))
     wait = c.SuspendRun(claimed.grant, run_id, "ask", "question", detail={"text": "Go on?"})
     gateway.report(wait)
-    gateway.core.engine.within(
+    gateway.core.engine.transaction(
         lambda tx: tx.put_rows("resources", {"phone": {"capabilities": ["call"]}})
     )
     owner.put("/api/schedules/board", json={"intent": "runQA", "every_s": 60})

@@ -134,7 +134,7 @@ def test_the_small_tables(gateway: Installation, owner: httpx2.Client) -> None:
         tx.put_rows("schedules", {"nightly": nightly})  # type: ignore[attr-defined]
         tx.put_rows("projects", {"empty": {}})  # type: ignore[attr-defined]
 
-    gateway.core.engine.within(write)
+    gateway.core.engine.transaction(write)
     local, phone = owner.get("/api/resources").json()["items"]
     assert (local["id"], local["built_in"]) == ("local", True)
     assert (phone["id"], phone["capacity"], phone["in_use"]) == ("phone", 2, 0)
@@ -168,10 +168,10 @@ def test_lifecycles_are_served_as_tables(owner: httpx2.Client) -> None:
 def test_paused_work_is_not_claimed(
     gateway: Installation, owner: httpx2.Client, body: dict[str, str], name: str
 ) -> None:
-    from detent.engine.claims import ClaimAsk
+    from detent.engine.claims import ClaimRequest
 
     def claimed() -> list[str]:
-        jobs = gateway.core.engine.claim(ClaimAsk("w", "n", 100, projects=["paused"]))
+        jobs = gateway.core.engine.claim(ClaimRequest("w", "n", 100, projects=["paused"]))
         return [each.job.intent for each in jobs]
 
     told = owner.post("/api/pause", json={**body, "reason": "maintenance"}).json()

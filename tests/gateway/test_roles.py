@@ -160,7 +160,7 @@ def test_rights_are_what_the_servers_record_of_the_token_says(gateway: Installat
         def change(tx: Any) -> None:
             tx.put_rows("tokens", {key: {**tx.rows("tokens")[key], "scopes": scopes}})
 
-        gateway.core.engine.within(change)
+        gateway.core.engine.transaction(change)
         gateway.server.gateway.tokens.forget()
 
     write(["read", "submit", "unheard-of"])

@@ -35,7 +35,7 @@ def test_a_session_lasts_no_longer_than_its_token(gateway: Installation) -> None
 def test_a_session_ends_when_its_token_is_gone_whatever_removed_it(gateway: Installation) -> None:
     token = gateway.token_for(Scope.READ)
     browser, *_ = gateway.session_of(token)
-    gateway.core.engine.within(lambda tx: tx.put_rows("tokens", {digest_of(token): None}))
+    gateway.core.engine.transaction(lambda tx: tx.put_rows("tokens", {digest_of(token): None}))
     gateway.server.gateway.tokens.forget()
     assert browser.get("/status").status_code == 401
 
@@ -49,7 +49,7 @@ def test_a_session_has_the_rights_that_its_token_has_now(gateway: Installation) 
     def narrow(tx: Any) -> None:
         tx.put_rows("tokens", {key: {**tx.rows("tokens")[key], "scopes": ["read"]}})
 
-    gateway.core.engine.within(narrow)
+    gateway.core.engine.transaction(narrow)
     gateway.server.gateway.tokens.forget()
     assert browser.get("/api/me").json()["scopes"] == ["read"]
 

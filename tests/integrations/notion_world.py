@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 
 from detent.engine import Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.integrations.notion_api import Notion
 from detent.integrations.notion_sync import Sync, Synced
 from detent.kernel import commands as c
@@ -76,10 +76,10 @@ class World:
         self.core.engine.do(c.SubmitTask(task_id, **fields), PERSON)
 
     def complete(self) -> str:
-        (claimed,) = self.core.engine.claim(ClaimAsk("w", "nonce", 1))
+        (claimed,) = self.core.engine.claim(ClaimRequest("w", "nonce", 1))
         run = claimed.job.run_id or ""
         self.core.engine.do(c.CompleteRun(claimed.grant, run, None, 0), PERSON)
         return run
 
     def set_state(self, **values: Any) -> None:
-        self.core.engine.within(lambda tx: tx.put_rows("system_state", values))
+        self.core.engine.transaction(lambda tx: tx.put_rows("system_state", values))

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from detent import feed
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Unavailable
 from detent.integrations import traces, transitions, webhook_dispatcher
 from detent.integrations.metrics import Metrics
@@ -46,7 +46,7 @@ class Failing:
 
 
 def claim(core: Core) -> tuple[c.Grant, str]:
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     return claimed.grant, claimed.job.run_id or ""
 
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from detent import feed
 from detent.engine import Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured
 from detent.gateway.auth import ensure_token
 from detent.gateway.server import Server
@@ -76,7 +76,7 @@ def submit(core: Core, task_id: str = "t", **more: Any) -> None:
 
 
 def claim(core: Core) -> c.Grant:
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     return claimed.grant
 
 
@@ -178,9 +178,9 @@ def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
     submit(core)
     late = claim(core)
     clock.advance(seconds=31)
-    core.engine.within(lambda tx: due_timers.run(tx, 10, core.engine.lifetimes))
+    core.engine.transaction(lambda tx: due_timers.run(tx, 10, core.engine.lifetimes))
     claim(core)
-    (refused,) = core.engine.ask([_ask(c.CompleteRun(late, f"{late.job_id}-r1"))])
+    (refused,) = core.engine.execute([_ask(c.CompleteRun(late, f"{late.job_id}-r1"))])
     assert refused.code == "stale_fence"  # type: ignore[union-attr]
     samples = read(observed(core))
     assert value(samples, "detent_reclaims_total", intent="dig") == 1
@@ -190,7 +190,7 @@ def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
 
 
 def _ask(command: c.Command) -> Any:
-    from detent.engine import Ask
+    from detent.engine import CommandRequest
 
     return Ask(command, PERSON)
 
@@ -304,7 +304,7 @@ def test_the_page_needs_a_token_and_follows_the_feed(served: tuple[Core, str, st
 def test_a_token_of_one_project_does_not_see_all(served: tuple[Core, str, str]) -> None:
     core, url, _ = served
     theirs = Caller("them", frozenset({Scope.READ}), "q")
-    token = core.engine.within(lambda tx: issue(tx, theirs))
+    token = core.engine.transaction(lambda tx: issue(tx, theirs))
     headers = {"Authorization": f"Bearer {token}"}
     assert httpx2.get(f"{url}/metrics", headers=headers, timeout=DEADLINE_S).status_code == 403
     assert httpx2.get(f"{url}/api/tasks", headers=headers, timeout=DEADLINE_S).status_code == 200

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured, Unavailable
 from detent.integrations import notion_sync as syncing
 from detent.integrations.notion_api import LONGEST_PAUSE_S, MAX_TRIES, Uncertain
@@ -157,7 +157,7 @@ def test_a_page_that_is_refused_stops_no_other(world: World, caplog: Any) -> Non
 @pytest.mark.parametrize("length", [1_999, 2_000, 2_001, 100_000])
 def test_long_texts_are_cut_to_what_notion_takes(world: World, length: int) -> None:
     world.submit("t1", queue=True, payload="x" * length, options={"retry": {"retries": 0}})
-    (claimed,) = world.core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = world.core.engine.claim(ClaimRequest("w", "nonce", 1))
     failed = c.FailRun(claimed.grant, claimed.job.run_id or "", "error", "y" * length, 1)
     world.core.engine.do(failed, PERSON)
     assert world.run().failed == 0

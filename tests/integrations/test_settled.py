@@ -2,7 +2,7 @@
 
 import json
 
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -15,7 +15,7 @@ def test_a_dismissal_is_told_by_its_parent(
 ) -> None:
     put(core, receiver, events=["subtask_dismissed", "subtask_handled"], shape="slack")
     submit(core, "p", queue=True)
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     grant, run = claimed.grant, claimed.job.run_id or ""
     for child in ("c", "d"):
         submit(core, child, parent_id="p")

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import StatusCode
 
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured, Unavailable
 from detent.integrations.traces import Traces, exporter_from_environment
 from detent.kernel import commands as c
@@ -51,7 +51,7 @@ def traces(core: Core, kept: Kept) -> Traces:
 
 
 def claim(core: Core) -> tuple[c.Grant, str]:
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     return claimed.grant, claimed.job.run_id or ""
 
 

@@ -13,7 +13,7 @@ from standardwebhooks.webhooks import Webhook as Referee
 
 from detent import feed
 from detent.engine import Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import NotFound
 from detent.integrations import webhook_dispatcher as sending
 from detent.integrations.webhook_dispatcher import RETRIES_S, Dispatcher
@@ -112,7 +112,7 @@ def test_filters(
 
 
 def claim(core: Core, task_id: str) -> tuple[c.Grant, str]:
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     assert claimed.task is not None
     assert claimed.task.id == task_id
     return claimed.grant, claimed.job.run_id or ""
@@ -281,7 +281,7 @@ def test_a_process_that_is_really_killed_leaves_it_to_the_next(
     first.wait(DEADLINE_S)
     receiver.meanwhile = lambda: None
     # The term of the dead one has run out.
-    core.engine.within(lambda tx: tx.put_rows("system_state", {"webhooks": None}))
+    core.engine.transaction(lambda tx: tx.put_rows("system_state", {"webhooks": None}))
     second = keeper_of(tmp_path)
     until(lambda: listed(core)["delivered"] == 1)
     second.terminate()

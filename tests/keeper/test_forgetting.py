@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from detent.engine import Engine, Idempotency
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured
 from detent.keeper import retention_sweep, run_directories, state_file
 from detent.keeper.run_directories import RunDirectorySweeper, Sweep, Swept
@@ -56,7 +56,7 @@ def done(core: Core, task_id: str, *, fail: bool = False, **fields: Any) -> str:
     """A task whose run has ended; the run's id."""
     known = {"task_id": task_id, "project": "p", "lifecycle": "board", "intent": "x"}
     core.engine.do(c.SubmitTask(**{**known, "source": "cli", "queue": True, **fields}), PERSON)
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     run_id = str(claimed.job.run_id)
     end = c.FailRun(claimed.grant, run_id, "error", "no") if fail else None
     core.engine.do(end or c.CompleteRun(claimed.grant, run_id), PERSON)
@@ -303,7 +303,7 @@ def test_a_run_that_was_suspended_is_no_success_yet(core: Core) -> None:
     done(core, "one")
     for task_id, counted in (("two", {"succeeded": 1}), ("three", {"succeeded": 1})):
         core.engine.do(c.SubmitTask(task_id, "p", "board", "x", "api", queue=True), PERSON)
-        (held,) = core.engine.claim(ClaimAsk("w", "n", 1))
+        (held,) = core.engine.claim(ClaimRequest("w", "n", 1))
         run_id = str(held.job.run_id)
         ask = c.SuspendRun(held.grant, run_id, "ask", "question", detail={"text": "?"})
         core.engine.do(ask, c.Actor("worker:w"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from detent.engine import Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import NotFound
 from detent.keeper import retention_sweep, state_file, timers, unblocker
 from detent.keeper.keeper import Duty, Keeper, _pause_us
@@ -46,7 +46,7 @@ def submit(core: Core, task_id: str, lifecycle: str = "board", **more: object) -
 
 
 def claim(core: Core) -> c.Grant:
-    (claimed,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
     return claimed.grant
 
 

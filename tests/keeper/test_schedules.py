@@ -104,7 +104,9 @@ def core(tmp_path: Path, clock: VirtualClock) -> Iterator[Core]:
 
 
 def put(core: Core, **row: object) -> None:
-    core.engine.within(lambda tx: tx.put_rows("schedules", {"sweep": {"intent": "sweep", **row}}))
+    core.engine.transaction(
+        lambda tx: tx.put_rows("schedules", {"sweep": {"intent": "sweep", **row}})
+    )
 
 
 def submitted(core: Core) -> list[str]:

@@ -134,7 +134,7 @@ REVIEW = Expected(
     ),
 )
 
-# The moves of a review task that are a verb somebody calls (run, accept, reject, retry, resume,
+# The moves of a review task that are a verb a person calls (run, accept, reject, retry, resume,
 # answer, cancel): the gateway or a person is among those who cause them.
 REVIEW_VERBS: frozenset[tuple[str | None, str]] = frozenset(
     {

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from detent.errors import Invalid
 from detent.kernel.budget import (
-    Purse,
+    Budget,
+    Exhausted,
     Reserved,
-    Short,
     budget_from,
     cost_from,
     dollars,
@@ -130,8 +130,8 @@ def test_what_is_added_in_all_is_the_highest_total_ever_reported(reports: list[i
 
 
 def test_a_run_gets_the_least_that_is_left_from_itself_to_the_root() -> None:
-    own, parent = Purse("own", 500, spent=100), Purse("parent", None, spent=10_000)
-    root = Purse("root", 1_000, spent=700, reserved=50)
+    own, parent = Budget("own", 500, spent=100), Budget("parent", None, spent=10_000)
+    root = Budget("root", 1_000, spent=700, reserved=50)
     assert reserve([own, parent]) == Reserved(400)
     assert reserve([own, parent, root]) == Reserved(250)
     assert reserve([parent]) == Reserved(None)
@@ -139,33 +139,33 @@ def test_a_run_gets_the_least_that_is_left_from_itself_to_the_root() -> None:
 
 
 def test_a_run_does_not_start_on_an_empty_purse() -> None:
-    full = Purse("own", 500)
-    assert reserve([full, Purse("root", 100, spent=100)]) == Short("root", spent=True)
-    assert reserve([full, Purse("root", 100, spent=130)]) == Short("root", spent=True)
+    full = Budget("own", 500)
+    assert reserve([full, Budget("root", 100, spent=100)]) == Exhausted("root", spent=True)
+    assert reserve([full, Budget("root", 100, spent=130)]) == Exhausted("root", spent=True)
 
 
 def test_the_emptiest_purse_decides_wherever_it_stands() -> None:
-    line = [Purse("own", 1), Purse("parent", 100, spent=100), Purse("root", 1)]
-    assert reserve(line) == Short("parent", spent=True)
+    line = [Budget("own", 1), Budget("parent", 100, spent=100), Budget("root", 1)]
+    assert reserve(line) == Exhausted("parent", spent=True)
 
 
 def test_what_others_have_reserved_may_come_back() -> None:
-    assert reserve([Purse("root", 100, spent=40, reserved=60)]) == Short("root", spent=False)
+    assert reserve([Budget("root", 100, spent=40, reserved=60)]) == Exhausted("root", spent=False)
 
 
 @given(st.integers(1, 1_000), st.lists(st.integers(0, 400), max_size=20))
 def test_runs_that_keep_to_their_reservations_never_exceed_the_tree(
     limit: int, wishes: list[int]
 ) -> None:
-    root = Purse("root", limit)
+    root = Budget("root", limit)
     for wish in wishes:
         got = reserve([root])
-        if isinstance(got, Short):
+        if isinstance(got, Exhausted):
             break
         assert got.amount is not None
-        root = Purse("root", limit, root.spent, root.reserved + got.amount)
+        root = Budget("root", limit, root.spent, root.reserved + got.amount)
         cost = min(wish, got.amount)
-        root = Purse("root", limit, root.spent + cost, root.reserved - got.amount)
+        root = Budget("root", limit, root.spent + cost, root.reserved - got.amount)
         assert (root.reserved, root.spent <= limit) == (0, True)
 
 
@@ -178,9 +178,9 @@ def test_the_warning_comes_at_eighty_percent() -> None:
 
 
 def test_the_last_call_may_overshoot() -> None:
-    assert Purse("own", 1_000, spent=1_250).remaining == 0
-    assert (Purse("own", 1_000, spent=999).used_up, Purse("own", 1_000, spent=1_000).used_up) == (
+    assert Budget("own", 1_000, spent=1_250).remaining == 0
+    assert (Budget("own", 1_000, spent=999).used_up, Budget("own", 1_000, spent=1_000).used_up) == (
         False,
         True,
     )
-    assert not Purse("own", None, spent=10**9).used_up
+    assert not Budget("own", None, spent=10**9).used_up

@@ -4,10 +4,10 @@ import pytest
 
 from detent.kernel.critic import (
     Decision,
-    asks_for_plan,
     decision_from,
     default_decision,
     next_state,
+    requests_plan,
 )
 from detent.kernel.lifecycles.step import STEP
 from detent.kernel.retry import FailureClass
@@ -70,7 +70,7 @@ def test_there_are_five_decisions() -> None:
 def test_replanning_asks_for_a_plan_at_most_three_times(
     answer: object, replans: int, has_planner: bool, asks: bool
 ) -> None:
-    assert asks_for_plan(answer, replans, has_planner=has_planner) is asks
+    assert requests_plan(answer, replans, has_planner=has_planner) is asks
 
 
 DEFAULTS = {

@@ -13,25 +13,25 @@ from detent.kernel.lifecycle_json import export, read
 from detent.kernel.lifecycles import LIFECYCLES, lifecycle
 from detent.kernel.state_shapes import APPEARANCES, Look
 
-DOOR = Lifecycle(
-    name="door",
-    title="A door",
+GATE = Lifecycle(
+    name="gate",
+    title="A gate",
     states=(
-        State("shut", "nobody can pass", Look.WAITING),
+        State("shut", "no one can pass", Look.WAITING),
         State("open", "anybody can pass", Look.ACTIVE),
-        State("gone", "there is no door any more", Look.ENDED),
+        State("gone", "there is no gate any more", Look.ENDED),
     ),
     initial="shut",
     terminal=("gone",),
     rows=(
-        Row(None, "door_built", "shut", "person", "a room needs one"),
-        Row("shut", "door_opened", "open", "person", "somebody came"),
-        Row("open", "door_shut", "shut", "system", "the wind", extension=True),
-        *rows_from(("shut", "open"), "door_removed", "gone", "person", "the room is gone"),
+        Row(None, "gate_built", "shut", "person", "a room needs one"),
+        Row("shut", "gate_opened", "open", "person", "a visitor came"),
+        Row("open", "gate_shut", "shut", "system", "the wind", extension=True),
+        *rows_from(("shut", "open"), "gate_removed", "gone", "person", "the room is gone"),
     ),
 )
-FOREIGN = ("plan_generated", "node_started", "door_painted", "")
-EVERY = [*LIFECYCLES.values(), DOOR]
+FOREIGN = ("plan_generated", "node_started", "gate_painted", "")
+EVERY = [*LIFECYCLES.values(), GATE]
 
 
 @st.composite
@@ -100,9 +100,9 @@ def test_the_strict_fold_stops_at_the_first_event_without_a_row(
 
 
 def test_next_moves_in_any_letter_case() -> None:
-    assert DOOR.next(None, "door_built") == "shut"
-    assert DOOR.next("SHUT", "Door_Opened") == "open"
-    assert DOOR.move[("shut", "door_opened")] == "open"
+    assert GATE.next(None, "gate_built") == "shut"
+    assert GATE.next("SHUT", "Gate_Opened") == "open"
+    assert GATE.move[("shut", "gate_opened")] == "open"
 
 
 def test_only_ascii_letters_have_cases() -> None:
@@ -114,57 +114,57 @@ def test_only_ascii_letters_have_cases() -> None:
 
 def test_an_illegal_event_is_refused_with_what_is_legal() -> None:
     with pytest.raises(Refused) as refusal:
-        DOOR.next("shut", "door_shut")
+        GATE.next("shut", "gate_shut")
     assert refusal.value.code == "illegal_transition"
-    assert refusal.value.legal == ("door_opened", "door_removed")
-    for word in ("door lifecycle", "state shut", "door_opened, door_removed"):
+    assert refusal.value.legal == ("gate_opened", "gate_removed")
+    for word in ("gate lifecycle", "state shut", "gate_opened, gate_removed"):
         assert word in refusal.value.message
     assert "position" not in refusal.value.details
 
 
 def test_before_creation_only_creation_is_legal() -> None:
-    with pytest.raises(Refused, match=r"before creation .* Legal: door_built\.") as refusal:
-        DOOR.next(None, "door_opened")
-    assert refusal.value.legal == DOOR.legal(None) == ("door_built",)
+    with pytest.raises(Refused, match=r"before creation .* Legal: gate_built\.") as refusal:
+        GATE.next(None, "gate_opened")
+    assert refusal.value.legal == GATE.legal(None) == ("gate_built",)
 
 
 def test_a_terminal_state_says_that_it_is_final() -> None:
     with pytest.raises(Refused, match="Legal: none, it is final"):
-        DOOR.next("gone", "door_opened")
-    assert DOOR.legal("gone") == ()
-    assert DOOR.is_terminal("Gone")
-    assert not DOOR.is_terminal("open")
+        GATE.next("gone", "gate_opened")
+    assert GATE.legal("gone") == ()
+    assert GATE.is_terminal("Gone")
+    assert not GATE.is_terminal("open")
 
 
 def test_an_unknown_state_or_event_is_invalid_and_names_the_known_ones() -> None:
     with pytest.raises(Invalid) as state:
-        DOOR.next("ajar", "door_opened")
+        GATE.next("ajar", "gate_opened")
     assert (state.value.code, state.value.field, state.value.given) == (
         "unknown_state",
         "state",
         "ajar",
     )
     assert state.value.allowed == ("shut", "open", "gone")
-    with pytest.raises(Invalid, match="door_built, door_opened, door_shut, door_removed") as event:
-        DOOR.next("shut", "door_painted")
+    with pytest.raises(Invalid, match="gate_built, gate_opened, gate_shut, gate_removed") as event:
+        GATE.next("shut", "gate_painted")
     assert event.value.code == "unknown_event"
     with pytest.raises(Invalid):
-        DOOR.legal("ajar")
+        GATE.legal("ajar")
     with pytest.raises(Invalid):
-        DOOR.is_terminal("ajar")
+        GATE.is_terminal("ajar")
 
 
 def test_a_lifecycle_is_found_by_name_in_any_case_and_an_unknown_one_lists_the_known() -> None:
     assert lifecycle("JOB") is LIFECYCLES["job"]
     with pytest.raises(NotFound, match="board, review, job, step, run") as missing:
-        lifecycle("door")
+        lifecycle("gate")
     assert missing.value.known == ("board", "review", "job", "step", "run")
 
 
 def test_a_lifecycle_cannot_be_changed() -> None:
     for name in ("initial", "rows", "move"):
         with pytest.raises(FrozenInstanceError):
-            setattr(DOOR, name, "open")
+            setattr(GATE, name, "open")
 
 
 @pytest.mark.parametrize("each", EVERY, ids=lambda each: str(each.name))
@@ -176,54 +176,54 @@ def test_every_state_says_what_it_means_and_has_a_look() -> None:
     for each in LIFECYCLES.values():
         assert all(state.meaning and state.look in APPEARANCES for state in each.states)
     shapes = [(look.shape, look.glyph) for look in APPEARANCES.values()]
-    assert len(set(shapes)) == len(Look)  # told apart without colour
+    assert len(set(shapes)) == len(Look)  # distinguishable without colour
 
 
-OPENED = Row("shut", "door_opened", "open", "person", "somebody came")
+OPENED = Row("shut", "gate_opened", "open", "person", "a visitor came")
 FLAWED = {
-    "The lifecycle name 'Door' is not lower-case": replace(DOOR, name="Door"),
+    "The lifecycle name 'Gate' is not lower-case": replace(GATE, name="Gate"),
     "The state name 'a b' is not lower-case": replace(
-        DOOR, states=(*DOOR.states, State("a b", "", Look.BAD))
+        GATE, states=(*GATE.states, State("a b", "", Look.BAD))
     ),
-    "The event name 'doorOpened' is not": replace(
-        DOOR, rows=(*DOOR.rows, replace(OPENED, event="doorOpened"))
+    "The event name 'gateOpened' is not": replace(
+        GATE, rows=(*GATE.rows, replace(OPENED, event="gateOpened"))
     ),
-    "There are no states.": replace(DOOR, states=()),
-    "The initial state 'ajar' is not": replace(DOOR, initial="ajar"),
-    "The state shut is declared 2 times.": replace(DOOR, states=(*DOOR.states, DOOR.states[0])),
-    "There is no terminal state.": replace(DOOR, terminal=()),
-    "The terminal state 'over' is not": replace(DOOR, terminal=("gone", "over")),
-    "The terminal state gone is named 2": replace(DOOR, terminal=("gone", "gone")),
+    "There are no states.": replace(GATE, states=()),
+    "The initial state 'ajar' is not": replace(GATE, initial="ajar"),
+    "The state shut is declared 2 times.": replace(GATE, states=(*GATE.states, GATE.states[0])),
+    "There is no terminal state.": replace(GATE, terminal=()),
+    "The terminal state 'over' is not": replace(GATE, terminal=("gone", "over")),
+    "The terminal state gone is named 2": replace(GATE, terminal=("gone", "gone")),
     "names the unknown state 'ajar'": replace(
-        DOOR, rows=(*DOOR.rows, Row("open", "door_pushed", "ajar", "person", "the wind"))
+        GATE, rows=(*GATE.rows, Row("open", "gate_pushed", "ajar", "person", "the wind"))
     ),
-    "No row creates it": replace(DOOR, rows=DOOR.rows[1:]),
-    "(creation) → door_found → open creates it in another": replace(
-        DOOR, rows=(*DOOR.rows, Row(None, "door_found", "open", "person", "it was there"))
+    "No row creates it": replace(GATE, rows=GATE.rows[1:]),
+    "(creation) → gate_found → open creates it in another": replace(
+        GATE, rows=(*GATE.rows, Row(None, "gate_found", "open", "person", "it was there"))
     ),
-    "There are 2 rows for door_opened from shut.": replace(DOOR, rows=(*DOOR.rows, OPENED)),
-    "door_opened leads to several states (open, shut)": replace(
-        DOOR, rows=(*DOOR.rows, Row("open", "door_opened", "shut", "person", "a mistake"))
+    "There are 2 rows for gate_opened from shut.": replace(GATE, rows=(*GATE.rows, OPENED)),
+    "gate_opened leads to several states (open, shut)": replace(
+        GATE, rows=(*GATE.rows, Row("open", "gate_opened", "shut", "person", "a mistake"))
     ),
-    "gone → door_built → shut leads out of a terminal": replace(
-        DOOR, rows=(*DOOR.rows, Row("gone", "door_built", "shut", "person", "a new one"))
+    "gone → gate_built → shut leads out of a terminal": replace(
+        GATE, rows=(*GATE.rows, Row("gone", "gate_built", "shut", "person", "a new one"))
     ),
-    "shut → door_opened → open is declared to reopen": replace(
-        DOOR, rows=(DOOR.rows[0], replace(OPENED, reopens=True), *DOOR.rows[2:])
+    "shut → gate_opened → open is declared to reopen": replace(
+        GATE, rows=(GATE.rows[0], replace(OPENED, reopens=True), *GATE.rows[2:])
     ),
     "The state lost cannot be reached.": replace(
-        DOOR, states=(*DOOR.states, State("lost", "nobody knows", Look.BAD))
+        GATE, states=(*GATE.states, State("lost", "no record exists", Look.BAD))
     ),
     "No terminal state can be reached from stuck.": replace(
-        DOOR,
-        states=(*DOOR.states, State("stuck", "it does not move", Look.BAD)),
-        rows=(*DOOR.rows, Row("open", "door_stuck", "stuck", "system", "rust")),
+        GATE,
+        states=(*GATE.states, State("stuck", "it does not move", Look.BAD)),
+        rows=(*GATE.rows, Row("open", "gate_stuck", "stuck", "system", "rust")),
     ),
-    "shut → door_opened → open does not say why.": replace(
-        DOOR, rows=(DOOR.rows[0], replace(OPENED, why=" "), *DOOR.rows[2:])
+    "shut → gate_opened → open does not say why.": replace(
+        GATE, rows=(GATE.rows[0], replace(OPENED, why=" "), *GATE.rows[2:])
     ),
-    "shut → door_opened → open does not say who.": replace(
-        DOOR, rows=(DOOR.rows[0], replace(OPENED, who=""), *DOOR.rows[2:])
+    "shut → gate_opened → open does not say who.": replace(
+        GATE, rows=(GATE.rows[0], replace(OPENED, who=""), *GATE.rows[2:])
     ),
 }
 
@@ -234,8 +234,8 @@ def test_flaws_finds(words: str, flawed: Lifecycle) -> None:
 
 
 def test_a_declared_way_out_of_a_terminal_state_is_no_flaw() -> None:
-    rebuilt = Row("gone", "door_built", "shut", "person", "a new one", reopens=True)
-    assert replace(DOOR, rows=(*DOOR.rows, rebuilt)).flaws() == []
+    rebuilt = Row("gone", "gate_built", "shut", "person", "a new one", reopens=True)
+    assert replace(GATE, rows=(*GATE.rows, rebuilt)).flaws() == []
 
 
 @pytest.mark.parametrize("each", EVERY, ids=lambda each: str(each.name))
@@ -244,8 +244,8 @@ def test_an_export_reads_back_as_the_same_lifecycle(each: Lifecycle) -> None:
 
 
 def test_an_export_needs_no_more_than_the_table() -> None:
-    table = {key: export(DOOR)[key] for key in ("name", "states", "initial", "terminal", "rows")}
-    assert read(table).move == DOOR.move
+    table = {key: export(GATE)[key] for key in ("name", "states", "initial", "terminal", "rows")}
+    assert read(table).move == GATE.move
     assert read(table).flaws() == []
 
 
@@ -258,8 +258,8 @@ def test_an_export_needs_no_more_than_the_table() -> None:
         ({"terminal": {}}, "lifecycle.terminal"),
         ({"rows": [3]}, "lifecycle.rows[0]"),
         ({"rows": [{"source": None, "target": "shut"}]}, "lifecycle.rows[0].event"),
-        ({"rows": [{"event": "door_built", "target": "shut"}]}, "lifecycle.rows[0].source"),
-        ({"rows": [export(DOOR)["rows"]]}, "lifecycle.rows[0]"),
+        ({"rows": [{"event": "gate_built", "target": "shut"}]}, "lifecycle.rows[0].source"),
+        ({"rows": [export(GATE)["rows"]]}, "lifecycle.rows[0]"),
         (
             {"rows": [{"source": None, "event": "e", "target": "shut", "extension": "no"}]},
             "lifecycle.rows[0].extension",
@@ -270,6 +270,6 @@ def test_an_export_needs_no_more_than_the_table() -> None:
 )
 def test_reading_the_wrong_type_names_the_place(change: dict[str, object], place: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        read({**export(DOOR), **change})
+        read({**export(GATE), **change})
     assert refusal.value.field == place
     assert place in refusal.value.message

@@ -178,7 +178,7 @@ def test_a_step_that_needs_itself() -> None:
 
 
 def test_a_step_that_stands_there_twice() -> None:
-    with pytest.raises(Invalid, match=r"'a' stands in the plan twice, first as steps\[0\]"):
+    with pytest.raises(Invalid, match=r"'a' is in the plan twice, first as steps\[0\]"):
         validate({"steps": [{"name": "a"}, {"name": "a"}]})
 
 

@@ -82,7 +82,7 @@ def test_every_class_has_a_rule(policy: RetryPolicy) -> None:
 @pytest.mark.parametrize("policy", [BOARD, REVIEW], ids=["board", "review"])
 def test_a_dependency_is_looked_at_every_five_minutes_without_limit(policy: RetryPolicy) -> None:
     found = verdict(policy, FailureClass.DEPENDENCY, {"dependency": 10_000}, 0, NOW)
-    assert found == Again(NOW + 300 * S, immediate=False, counted=True)
+    assert found == Again(NOW + 300 * S, immediate=False, counted=True, retries_left=None)
     assert retries_left(policy, FailureClass.DEPENDENCY, {"dependency": 10_000}, 0) is None
 
 
@@ -91,7 +91,7 @@ def test_a_lost_worker_has_its_own_count_and_then_quarantine(policy: RetryPolicy
     spent = {"network": 3, "error": 3, "lost": 99}
     for lost in (0, 1, 2):
         found = verdict(policy, FailureClass.LOST, spent, lost, NOW)
-        assert found == Again(NOW, immediate=True, counted=True)
+        assert found == Again(NOW, immediate=True, counted=True, retries_left=3 - lost)
     assert verdict(policy, FailureClass.LOST, {}, 3, NOW) is None
 
 
@@ -116,7 +116,7 @@ def test_a_rate_limit_waits_for_its_reset_and_goes_on_with_the_same_attempt(
     spent = {"rate_limit": 500, "error": 3, "network": 3}
     for policy in (BOARD, REVIEW, policy_from({"max_attempts": 1})):
         found = verdict(policy, FailureClass.RATE_LIMIT, spent, 3, NOW, reset_at)
-        assert found == Again(not_before, immediate=False, counted=False)
+        assert found == Again(not_before, immediate=False, counted=False, retries_left=None)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_no_attempt_is_left(name: str, failures: Mapping[str, int], policy: Retr
 
 def test_classes_are_counted_apart() -> None:
     found = verdict(BOARD, FailureClass.NETWORK, {"timeout": 1, "error": 3, "network": 1}, 0, NOW)
-    assert found == Again(NOW + 60 * S, immediate=False, counted=True)
+    assert found == Again(NOW + 60 * S, immediate=False, counted=True, retries_left=2)
 
 
 @pytest.mark.parametrize(("failures", "left"), [({}, 3), ({"error": 2}, 1), ({"error": 7}, 0)])
@@ -207,8 +207,12 @@ def test_an_intent_overrides_single_classes() -> None:
     assert delays_s(policy, "timeout") == [1, 1]
     assert delays_s(policy, "error") == []
     assert verdict(policy, FailureClass.LOST, {}, 1, NOW) is None
-    assert verdict(policy, FailureClass.DEPENDENCY, {}, 0, NOW) == Again(NOW + 60 * S, False, True)
-    assert verdict(policy, FailureClass.RATE_LIMIT, {}, 0, NOW) == Again(NOW + 5 * S, False, False)
+    assert verdict(policy, FailureClass.DEPENDENCY, {}, 0, NOW) == Again(
+        NOW + 60 * S, False, True, None
+    )
+    assert verdict(policy, FailureClass.RATE_LIMIT, {}, 0, NOW) == Again(
+        NOW + 5 * S, False, False, None
+    )
 
 
 def test_the_most_that_an_intent_may_ask_for() -> None:
@@ -218,12 +222,12 @@ def test_the_most_that_an_intent_may_ask_for() -> None:
     assert retries_left(policy, FailureClass.ERROR, {}, 0) == 1_000
     assert retries_left(policy, FailureClass.NETWORK, {}, 0) == 1_000
     found = verdict(policy, FailureClass.ERROR, {}, 0, NOW)
-    assert found == Again(NOW + month_ms * 1_000, immediate=False, counted=True)
+    assert found == Again(NOW + month_ms * 1_000, immediate=False, counted=True, retries_left=1_000)
 
 
 def test_a_delay_of_zero_is_due_now() -> None:
     found = verdict(policy_from({"delay_ms": 0}), FailureClass.ERROR, {}, 0, NOW)
-    assert found == Again(NOW, immediate=True, counted=True)
+    assert found == Again(NOW, immediate=True, counted=True, retries_left=3)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.evolve.table import CHANGES
 from detent.kernel.invariants import offences
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.transitions import actions, coupled
+from detent.kernel.transitions import settlement, task_job, waits
 from verification.model_search.promises import Broken
 from verification.model_search.scenarios import SCENES, Action, Scene
 from verification.model_search.search import Outcome, State, attempt, beginning, key, search
@@ -81,7 +81,7 @@ TAKEN = {
 by_scene = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 
 
-def told(outcome: Outcome) -> str:
+def summary(outcome: Outcome) -> str:
     return "\n".join(outcome.lines())
 
 
@@ -91,8 +91,8 @@ def test_every_promise_holds_in_every_reachable_state(
 ) -> None:
     outcome = search(scene)
     with capsys.disabled():
-        print(f"\n  {told(outcome)}")  # noqa: T201 - the size of the search is its result
-    assert outcome.counterexample is None, told(outcome)
+        print(f"\n  {summary(outcome)}")  # noqa: T201 - the size of the search is its result
+    assert outcome.counterexample is None, summary(outcome)
     assert outcome.states >= FLOORS[scene]
     assert set(outcome.refused) <= REFUSALS
     assert outcome.job_states == JOB_STATES[scene]
@@ -134,7 +134,7 @@ def ungoverned(patch: Patch, lifecycle: str, source: str, event: str, target: st
 
 
 def reclaims_waiting_work(patch: Patch) -> None:
-    """A lease is thought to be lost wherever nobody is seen to hold it."""
+    """A lease is thought to be lost wherever no worker is seen to hold it."""
 
     def reclaim(draft: Draft, command: c.ReclaimJob) -> str:
         if draft.job(command.job_id).state in ("waiting", "parked"):
@@ -190,7 +190,7 @@ def approves_itself(patch: Patch) -> None:
 
 
 def claims_what_runs(patch: Patch) -> None:
-    """A claim that does not look whether somebody holds the job."""
+    """A claim that does not look whether a worker holds the job."""
 
     def claim(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
         job = draft.job(command.job_id)
@@ -209,8 +209,8 @@ def reuses_fences(patch: Patch) -> None:
 
 
 def forgets_a_cancel(patch: Patch) -> None:
-    """A failure or a sleep after a cancel goes on as if nobody had asked."""
-    patch.setattr(predicates, "goes_on", lambda draft, record: True)
+    """A failure or a sleep after a cancel goes on as if no cancel had been requested."""
+    patch.setattr(predicates, "moves_job", lambda draft, record: True)
 
 
 def writes_beside_the_log(patch: Patch) -> None:
@@ -261,11 +261,11 @@ def settles_without_an_event(patch: Patch) -> None:
             )
         return True
 
-    patch.setattr(actions, "dismiss", settle)
+    patch.setattr(settlement, "dismiss", settle)
 
 
 def completes_over_a_failed_subtask(patch: Patch) -> None:
-    """A subtask that failed counts as settled: nobody has looked at it."""
+    """A subtask that failed counts as settled, although no person or handler has settled it."""
 
     def counted(task: Task, event: e.SubtaskFailed, at: int, state: str) -> Task:
         return task._replace(open_subtasks=task.open_subtasks - 1, failed_subtask=event.task_id)
@@ -275,8 +275,7 @@ def completes_over_a_failed_subtask(patch: Patch) -> None:
 
 def forgets_what_was_handled(patch: Patch) -> None:
     """A handler receives a failure as an outcome, and its task waits for that subtask anyway."""
-    for module in (actions, coupled):
-        patch.setattr(module, "settle_handled", lambda draft, wait: None)
+    patch.setattr(waits, "settle_handled", lambda draft, wait: None)
 
 
 def leaves_a_board_parent_in_work(patch: Patch) -> None:
@@ -285,10 +284,10 @@ def leaves_a_board_parent_in_work(patch: Patch) -> None:
     def finish(draft: Draft, record: e.Record) -> None:
         task = draft.task(draft.job(record.stream).task_id or "")
         if task.lifecycle == "review" or task.open_subtasks == 0:
-            coupled.finish_task(draft, record)
+            task_job.finish_task(draft, record)
 
     rows = [
-        row._replace(then=finish) if row.then is coupled.finish_task else row
+        row._replace(then=finish) if row.then is task_job.finish_task else row
         for row in COUPLINGS[e.JobCompleted]
     ]
     patch.setitem(COUPLINGS, e.JobCompleted, tuple(rows))
@@ -334,7 +333,7 @@ def test_a_broken_kernel_is_found(
 ) -> None:
     variant(monkeypatch)
     outcome = search(scene)
-    print(told(outcome))  # noqa: T201 - shown by pytest -rP: the path that leads there
+    print(summary(outcome))  # noqa: T201 - shown by pytest -rP: the path that leads there
     found = outcome.counterexample
     assert found is not None
     assert found.promise == promise

@@ -119,7 +119,7 @@ def test_cell(name: str, source: str | None, event: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_says_who_and_why(name: str) -> None:
     for row in LIFECYCLES[name].rows:
-        assert words(row.who), f"{name}: {row.source} {row.event} names nobody"
+        assert words(row.who), f"{name}: {row.source} {row.event} names no actor"
         assert row.why.strip(), f"{name}: {row.source} {row.event} has no reason"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.engine import Claimed, Engine, due_timers
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, call
@@ -50,7 +50,7 @@ class Desk:
     # -- the worker ------------------------------------------------------------------------
 
     def claims(self, most: int = 10) -> list[Claimed]:
-        return self.core.engine.claim(ClaimAsk("by-hand", "nonce", most))
+        return self.core.engine.claim(ClaimRequest("by-hand", "nonce", most))
 
     def claim(self) -> Claimed:
         (claimed,) = self.claims(1)
@@ -95,7 +95,7 @@ class Desk:
     def later(self, seconds: float) -> None:
         self.clock.set(self.clock.now + round(seconds * S_US))
         engine = self.core.engine
-        engine.within(lambda tx: due_timers.run(tx, 1_000, engine.lifetimes))
+        engine.transaction(lambda tx: due_timers.run(tx, 1_000, engine.lifetimes))
 
     def head(self) -> int:
         with self.core.store.read() as view:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.engine import Claimed, Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, call
@@ -35,7 +35,7 @@ class Place:
         return str(made["id"])
 
     def claim(self, worker: str = "w", **ask: Any) -> list[Claimed]:
-        return self.core.engine.claim(ClaimAsk(worker, "nonce", 10, **ask))
+        return self.core.engine.claim(ClaimRequest(worker, "nonce", 10, **ask))
 
     def report(self, command: c.Command) -> Any:
         return self.core.engine.do(command, WORKER)
@@ -44,7 +44,7 @@ class Place:
         self.report(c.CompleteRun(claimed.grant, str(claimed.job.run_id), None, 0))
 
     def put(self, table: str, rows: dict[str, Any]) -> None:
-        self.core.engine.within(lambda tx: tx.put_rows(table, rows))
+        self.core.engine.transaction(lambda tx: tx.put_rows(table, rows))
 
     def rows(self, table: str) -> Any:
         with self.core.store.read() as view:

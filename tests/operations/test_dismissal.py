@@ -168,7 +168,7 @@ def test_an_open_question_is_named_and_how_it_is_answered(
     made = desk.submit(lifecycle=lifecycle)
     desk.suspend("question")
     found = refusal(desk, f"{verb}_task", made)
-    assert (found.code, found.message) == ("open_question", f"task {made} has an open question")
+    assert (found.code, found.message) == ("open_question", f"Task {made} has an open question.")
     assert found.hint.startswith(f"Answer it first: `detent answer {made} ANSWER`.")
 
 

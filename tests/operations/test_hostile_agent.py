@@ -105,7 +105,7 @@ def test_a_subtask_is_told_nothing_else(
 def token(gateway: Installation, name: str, root_id: str | None = None) -> httpx2.Client:
     """Every scope there is, under a name, bound to a tree or not."""
     caller = Caller(name, frozenset(Scope), None, root_id)
-    return gateway.client(gateway.core.engine.within(lambda tx: issue(tx, caller)))
+    return gateway.client(gateway.core.engine.transaction(lambda tx: issue(tx, caller)))
 
 
 VERBS: list[tuple[str, str, dict[str, Any]]] = [

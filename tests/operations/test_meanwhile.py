@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from detent.engine import Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Unauthorized
 from detent.kernel import commands as c
 from detent.operations import run_tokens, sessions, tokens
@@ -66,9 +66,9 @@ def test_one_of_two_is_elected(cores: list[Core], behind: Callable[..., Any]) ->
 
 
 def test_a_code_is_exchanged_once(cores: list[Core], behind: Callable[..., Any]) -> None:
-    token = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER))
+    token = cores[0].engine.transaction(lambda tx: tokens.issue(tx, OWNER))
     key = tokens.digest_of(token)
-    code = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER, "code", 60, token=key))
+    code = cores[0].engine.transaction(lambda tx: tokens.issue(tx, OWNER, "code", 60, token=key))
 
     def exchange(tx: WriteTransaction) -> None:
         assert tokens.digest_of(code) in tx.rows_for_update("tokens")
@@ -82,7 +82,7 @@ def test_a_token_that_is_revoked_does_not_come_back(
 ) -> None:
     engine = cores[0].engine
     engine.do(c.SubmitJob("j", "p", "dig"), c.Actor("person"))
-    (claimed,) = engine.claim(ClaimAsk("w", "nonce", 1))
+    (claimed,) = engine.claim(ClaimRequest("w", "nonce", 1))
     run_id = str(claimed.job.run_id)
     token = run_tokens.issue_run_token(cores[0], claimed.grant, run_id)
     caller = Caller("agent", frozenset({Scope.RUN}), "p", run_id=run_id, fence=claimed.grant.fence)

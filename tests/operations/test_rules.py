@@ -135,7 +135,7 @@ def test_why_nothing_takes_it(desk: Desk) -> None:
     made = desk.submit(options={"concurrency_key": "saw"})
     assert desk.reasons(made)["no_worker"]["detail"] == {"intent": "build"}
     worker = {"w": {"intents": ["build"], "seen_at": desk.clock.now}}
-    desk.core.engine.within(lambda tx: tx.put_rows("workers", worker))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("workers", worker))
     assert desk.reasons(made)["queued"]["detail"] == {"intent": "build", "ahead": 1}
     paused = reasons_in_queue(desk, made, lc.SetPause("intent:build", "no wood"))
     said = {"paused_by": "anna", "paused_at": utc(desk.clock.now), "reason": "no wood"}
@@ -158,7 +158,7 @@ def test_why_nothing_takes_it(desk: Desk) -> None:
 
 def test_why_a_rate_or_a_key_holds_it_back(desk: Desk) -> None:
     worker = {"w": {"intents": ["build"], "seen_at": desk.clock.now}}
-    desk.core.engine.within(lambda tx: tx.put_rows("workers", worker))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("workers", worker))
     desk.submit(options={"concurrency_key": "saw"})
     made = desk.submit(options={"concurrency_key": "saw"})
     desk.claims()

@@ -67,7 +67,7 @@ def test_a_run_that_was_handed_back_says_so(desk: Desk) -> None:
 
 def test_steps_and_events_name_the_resource_also_after_the_step(desk: Desk) -> None:
     phone = {"capabilities": ["phone"]}
-    desk.core.engine.within(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
     step = {"name": "call", "intent": "build", "capabilities_required": ["phone"]}
     made = desk.submit(options={"plan": {"steps": [step]}})
     claimed = desk.claim()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.engine.claims import ClaimAsk, waiting
+from detent.engine.claims import ClaimRequest, waiting
 from detent.errors import DetentError
 from detent.worker.app import App
 from detent.worker.worker import Worker
@@ -42,8 +42,8 @@ def test_a_drained_worker_claims_nothing_and_others_do(place: Place) -> None:
     assert place.call("drain_worker", name="w") == {"name": "w", "draining": True}
     assert place.call("list_workers")["items"][0]["draining"] is True
     assert place.claim("w") == []
-    assert place.core.engine.within(lambda tx: waiting(tx, ClaimAsk("w", "", 1))) is False
-    assert place.core.engine.within(lambda tx: waiting(tx, ClaimAsk("v", "", 1))) is True
+    assert place.core.engine.transaction(lambda tx: waiting(tx, ClaimRequest("w", "", 1))) is False
+    assert place.core.engine.transaction(lambda tx: waiting(tx, ClaimRequest("v", "", 1))) is True
     assert len(place.claim("v")) == 1
 
 

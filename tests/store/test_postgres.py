@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from detent.clock import HostClock
-from detent.engine import Answer, Ask, Engine, Idempotency
+from detent.engine import CommandRequest, CommandResult, Engine, Idempotency
 from detent.errors import DetentError, Invalid, Unavailable
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -61,7 +61,9 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(server: Server, url
 
     def submit_until_it_fails(engine: Engine) -> None:
         while True:
-            results = engine.ask([Ask(c.SubmitJob(new_id(), "p", "dig"), PERSON, fresh=True)])
+            results = engine.execute(
+                [CommandRequest(c.SubmitJob(new_id(), "p", "dig"), PERSON, fresh=True)]
+            )
             if isinstance(results[0], DetentError):
                 return
             acknowledged.append(results[0].value)
@@ -87,7 +89,7 @@ def test_it_goes_on_by_itself_when_the_server_is_back(server: Server, url: str) 
     with opened(url) as engine:
         first = submit_job(engine)
         server.stop()
-        (result,) = engine.ask([Ask(c.SubmitJob(new_id(), "p", "dig"), PERSON)])
+        (result,) = engine.execute([CommandRequest(c.SubmitJob(new_id(), "p", "dig"), PERSON)])
         assert isinstance(result, Unavailable)
         assert "the database cannot be reached" in result.message
         server.restart()
@@ -128,8 +130,8 @@ def test_a_connection_cut_while_it_commits(url: str) -> None:
     with opened(url) as engine, beside(url) as other:
         other.execute("SELECT pg_advisory_lock(%s::integer, 0)", [Lock.APPEND])
         results: list[Any] = []
-        ask = [Ask(c.SubmitJob("j", "p", "dig"), PERSON)]
-        thread = threading.Thread(target=lambda: results.extend(engine.ask(ask)))
+        ask = [CommandRequest(c.SubmitJob("j", "p", "dig"), PERSON)]
+        thread = threading.Thread(target=lambda: results.extend(engine.execute(ask)))
         thread.start()
         until(lambda: cut_others(other, wait_event="advisory") == 1, "the writer waits")
         thread.join(DEADLINE_S)
@@ -157,12 +159,12 @@ def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
             link.forward(message.data)
 
         proxy.gate = cut_after_commit
-        (lost,) = engine.ask([Ask(c.SubmitJob("first", "p", "dig"), PERSON, key)])
+        (lost,) = engine.execute([CommandRequest(c.SubmitJob("first", "p", "dig"), PERSON, key)])
         proxy.on_answer = lambda _link, _kind: None
         assert isinstance(lost, Unavailable)
         assert "whether that was written is not known" in lost.message
-        (again,) = engine.ask([Ask(c.SubmitJob("second", "p", "dig"), PERSON, key)])
-        assert again == Answer("first", repeated=True)
+        (again,) = engine.execute([CommandRequest(c.SubmitJob("second", "p", "dig"), PERSON, key)])
+        assert again == CommandResult("first", repeated=True)
         with engine.store.read() as view:
             assert [event.stream for event in view.events(1, 10)] == ["first"]
 
@@ -190,8 +192,8 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
             BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
             CREATE TRIGGER no_space BEFORE INSERT ON events EXECUTE FUNCTION no_space();
         """)
-        (result,) = engine.ask(
-            [Ask(c.CompleteRun(claimed.grant, claimed.job.run_id or ""), PERSON)]
+        (result,) = engine.execute(
+            [CommandRequest(c.CompleteRun(claimed.grant, claimed.job.run_id or ""), PERSON)]
         )
         assert isinstance(result, Unavailable)
         assert "disk of the database is full: nothing was written" in result.message
@@ -225,8 +227,10 @@ def test_what_a_fault_means(sqlstate: str, kind: type[DetentError], told: str) -
 
 def test_a_text_with_the_character_zero_is_refused(url: str) -> None:
     with opened(url) as engine:
-        asks = [Ask(c.SubmitTask(new_id(), "p", "board", "dig", "cli", title="a\0b"), PERSON)]
-        (result,) = engine.ask(asks)
+        asks = [
+            CommandRequest(c.SubmitTask(new_id(), "p", "board", "dig", "cli", title="a\0b"), PERSON)
+        ]
+        (result,) = engine.execute(asks)
         assert isinstance(result, Invalid)
         assert submit_task(engine, payload="a\0b")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.engine import Ask, Claimed, Engine, due_timers
+from detent.engine import Claimed, CommandRequest, Engine, due_timers
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -104,7 +104,7 @@ class Crowd:
         return "ok"
 
     def keep(self, engine: Engine, chance: random.Random) -> str:
-        engine.within(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
+        engine.transaction(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
         return "ok"
 
 
@@ -179,7 +179,7 @@ def test_the_last_place_of_a_resource_is_taken_once(postgres_url: str) -> None:
     """Two jobs that have nothing in common but the phone."""
     with opened(postgres_url) as engine, opened(postgres_url) as other:
         phone = {"capabilities": ["phone"], "capacity": 1}
-        engine.within(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
+        engine.transaction(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
         for _ in range(8):
             for _ in range(2):
                 submit_task(engine, options={"plan": PLAN})
@@ -239,7 +239,7 @@ def test_work_whose_claim_was_undone_is_claimed(postgres_url: str) -> None:
             raise Dropped
 
         with pytest.raises(Dropped):
-            engine.within(claim_and_drop)
+            engine.transaction(claim_and_drop)
         assert claim_one(other).job.id == first
 
 
@@ -283,9 +283,14 @@ def test_a_claim_does_not_walk_past_what_was_claimed_while_somebody_reads(
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT count(*) FROM queue")
         for _ in range(3):
-            new = [Ask(c.SubmitJob(new_id(), *lane[1::-1]), PERSON, fresh=True) for _ in range(200)]
-            engine.ask(new)
-            engine.ask([Ask(completion(each), PERSON) for each in claim(engine, 200)])
+            new = [
+                CommandRequest(c.SubmitJob(new_id(), *lane[1::-1]), PERSON, fresh=True)
+                for _ in range(200)
+            ]
+            engine.execute(new)
+            engine.execute(
+                [CommandRequest(completion(each), PERSON) for each in claim(engine, 200)]
+            )
         submit_job(engine)
         claim_one(engine)
         assert walked(postgres_url, lane, 0) > 600

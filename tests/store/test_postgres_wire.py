@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from detent.engine import Ask, Claimed, Engine
+from detent.engine import Claimed, CommandRequest, Engine
 from detent.errors import DetentError, Unavailable
 from detent.ids import new_id
 from detent.integrity.hash_chain import next_chain_block
@@ -103,7 +103,7 @@ def test_the_turn_to_append_shares_a_write_with_the_end_of_its_round_trip(
         proxy.on_read = lambda _link, data: reads.append(data)
         for count in (1, 1, 3, 10, 12, 15, 20, 40, 400):
             jobs = [c.SubmitJob(new_id(), "p", "dig") for _ in range(count)]
-            results = engine.ask([Ask(each, PERSON, fresh=True) for each in jobs])
+            results = engine.execute([CommandRequest(each, PERSON, fresh=True) for each in jobs])
             assert not [each for each in results if isinstance(each, DetentError)]
         audit(engine.store)
     turns = [read for read in reads if turn in read]

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from detent import intake_row
 from detent.cli import output
 from detent.cli.main import cli
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError
 from detent.keeper import intake_drain
 from detent.operations.registry import OWNER, call
@@ -113,7 +113,7 @@ def scene(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     with installed(directory, mcp_tools, **settings) as gateway:
         core = gateway.core
         core.intents = {"parent": {"subtask_intents": ["*"]}}
-        core.engine.within(lambda tx: tx.put_rows("projects", {"demo": {}, "default": {}}))
+        core.engine.transaction(lambda tx: tx.put_rows("projects", {"demo": {}, "default": {}}))
         app = orders()
         worker = Worker(core, app, name="registers")
         worker.start()
@@ -315,7 +315,7 @@ class RunToken:
     def __init__(self, scene: Scene) -> None:
         command = {"intent": "parent", "run": True, "priority": "P0"}
         made = scene.owner.post("/api/tasks", json=command).json()["id"]
-        ask = ClaimAsk("by-hand", "nonce", 1, ["parent"])
+        ask = ClaimRequest("by-hand", "nonce", 1, ["parent"])
         (claimed,) = scene.core.engine.claim(ask)
         assert claimed.task is not None
         assert claimed.task.id == made

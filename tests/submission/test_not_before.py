@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -129,7 +129,7 @@ def test_the_time_is_shown_in_words(place: Place) -> None:
 
 
 def test_a_delay_survives_a_restart(tmp_path: Path, url: str) -> None:
-    ask = ClaimAsk("w", "n", 10)
+    ask = ClaimRequest("w", "n", 10)
     with installation(tmp_path, url) as first:
         made = _submitted(first, not_before="2s")
         _submitted(first, not_before="1h")

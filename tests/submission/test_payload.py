@@ -174,7 +174,7 @@ def test_a_version_counts_while_its_worker_is_live(core: Core) -> None:
             tx.put_rows("workers", {"gone": {**row, "arguments": {}}})
             return True
 
-        core.engine.within(silent)
+        core.engine.transaction(silent)
         assert not fits(core, 1)
 
 

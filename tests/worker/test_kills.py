@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -109,9 +109,12 @@ def test_a_job_that_kills_its_worker_is_quarantined_and_the_others_go_on(
 def test_three_workers_and_random_kills_lose_nothing(core: Core, fleet: Fleet) -> None:
     count = 10_000
     ids = [new_id() for _ in range(count)]
-    asks = [Ask(c.SubmitJob(each, "default", "small"), c.Actor("test"), fresh=True) for each in ids]
+    asks = [
+        CommandRequest(c.SubmitJob(each, "default", "small"), c.Actor("test"), fresh=True)
+        for each in ids
+    ]
     for at in range(0, count, 500):
-        core.engine.ask(asks[at : at + 500], bulk=True)
+        core.engine.execute(asks[at : at + 500], bulk=True)
     for kill in range(1, 6):
         fleet.refill(3)
         until(partial(_has_marks, fleet.directory, kill * 1_400), "work was done")

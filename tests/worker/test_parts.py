@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from detent import redaction
-from detent.engine import Answer, Ask, Engine, due_timers
-from detent.engine.claims import ClaimAsk
+from detent.engine import CommandRequest, CommandResult, Engine, due_timers
+from detent.engine.claims import ClaimRequest
 from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
 from detent.kernel.entities import Job
@@ -56,7 +56,7 @@ class Flaky:
             raise answer
         return answer
 
-    def ask(self, asks: list[Ask]) -> list[Any]:
+    def execute(self, asks: list[CommandRequest]) -> list[Any]:
         self.tries += 1
         answer = self.answers.pop(0)
         return [answer] * len(asks)
@@ -97,16 +97,18 @@ def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_outcome_that_cannot_be_brought_is_brought_again() -> None:
-    engine: Any = Flaky(AWAY, AWAY, Answer("completed"))
+    engine: Any = Flaky(AWAY, AWAY, CommandResult("completed"))
     reporter = Reporter(engine)
     results: list[Any] = []
     reporter.start()
     reporter.queue.put(
-        Outcome(Ask(c.HandBack(c.Grant("j", 1, "n")), ACTOR), lambda _, r: results.append(r))
+        Outcome(
+            CommandRequest(c.HandBack(c.Grant("j", 1, "n")), ACTOR), lambda _, r: results.append(r)
+        )
     )
     until(lambda: results)
     reporter.stop()
-    assert results == [Answer("completed")]
+    assert results == [CommandResult("completed")]
     assert engine.tries == 3
 
 
@@ -238,7 +240,7 @@ def installed() -> tuple[VirtualClock, Engine]:
 
 
 def pass_once(engine: Engine) -> int:
-    return engine.within(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
+    return engine.transaction(lambda tx: due_timers.run(tx, 100, engine.lifetimes))
 
 
 def state_of(engine: Engine, job_id: str) -> str:
@@ -250,8 +252,8 @@ def test_time_brings_lost_leases_ended_waits_and_passed_limits() -> None:
     clock, engine = installed()
     for name, options in (("lost", {}), ("waits", {}), ("late", {"queue_timeout_ms": 20_000})):
         engine.do(c.SubmitJob(name, "default", name, options=options), ACTOR)
-    engine.claim(ClaimAsk("w", "n", 1, ["lost"]))
-    claimed = engine.claim(ClaimAsk("w", "n", 1, ["waits"]))[0]
+    engine.claim(ClaimRequest("w", "n", 1, ["lost"]))
+    claimed = engine.claim(ClaimRequest("w", "n", 1, ["waits"]))[0]
     wait = c.SuspendRun(
         claimed.grant, claimed.job.run_id or "", "nap", "timer", due_at=clock.now + 10 * S
     )
@@ -269,9 +271,11 @@ def test_a_pass_is_bounded() -> None:
     clock, engine = installed()
     for number in range(5):
         engine.do(c.SubmitJob(f"j{number}", "default", "x"), ACTOR)
-    engine.claim(ClaimAsk("w", "n", 5, None))
+    engine.claim(ClaimRequest("w", "n", 5, None))
     clock.advance(seconds=31)
-    passes = [engine.within(lambda tx: due_timers.run(tx, 2, engine.lifetimes)) for _ in range(4)]
+    passes = [
+        engine.transaction(lambda tx: due_timers.run(tx, 2, engine.lifetimes)) for _ in range(4)
+    ]
     assert passes == [2, 2, 1, 0]
 
 

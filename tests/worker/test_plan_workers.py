@@ -39,7 +39,7 @@ def plan_of(*names: str) -> dict[str, Any]:
 def registered(core: Core, *apps: App) -> None:
     """The intents are known, and no worker for them is there."""
     rows = {name: each.row() for app in apps for name, each in app.intents.items()}
-    core.engine.within(lambda tx: tx.put_rows("intents", rows))
+    core.engine.transaction(lambda tx: tx.put_rows("intents", rows))
 
 
 def reasons(core: Core, job_id: str) -> dict[str, Any]:

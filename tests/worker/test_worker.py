@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from detent.engine import Ask, Engine
+from detent.engine import CommandRequest, Engine
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -60,9 +60,9 @@ class Held:
     def __init__(self, engine: Engine) -> None:
         self.engine, self.open = engine, threading.Event()
 
-    def ask(self, asks: Sequence[Ask]) -> Any:
+    def execute(self, asks: Sequence[CommandRequest]) -> Any:
         assert self.open.wait(DEADLINE_S)
-        return self.engine.ask(asks)
+        return self.engine.execute(asks)
 
 
 def test_a_thousand_small_jobs_are_claimed_and_reported_in_batches(
@@ -115,7 +115,9 @@ def test_claims_that_nobody_gets_to_start_go_back_and_are_not_claimed_again(core
         worker.threads.pace.mean_s = 0.0001  # tiny, however slow the machine is
         long = [c.SubmitJob(new_id(), "default", "mixed", payload={"n": 1})]
         rest = [c.SubmitJob(new_id(), "default", "mixed") for _ in range(50)]
-        core.engine.ask([Ask(each, c.Actor("test"), fresh=True) for each in long + rest])
+        core.engine.execute(
+            [CommandRequest(each, c.Actor("test"), fresh=True) for each in long + rest]
+        )
         until(lambda: gate.inside, "the long one")
         until(lambda: states(core)["queued"] == 50, "nothing is held behind the long one")
         with core.store.read() as view:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from detent.engine import Ask, Engine, Lifetimes
+from detent.engine import CommandRequest, Engine, Lifetimes
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -100,8 +100,11 @@ def states(core: Core, intent: str | None = None) -> Counter[str]:
 
 def submit_many(core: Core, intent: str, count: int) -> list[str]:
     ids = [new_id() for _ in range(count)]
-    asks = [Ask(c.SubmitJob(each, "default", intent), c.Actor("test"), fresh=True) for each in ids]
-    core.engine.ask(asks, bulk=True)
+    asks = [
+        CommandRequest(c.SubmitJob(each, "default", intent), c.Actor("test"), fresh=True)
+        for each in ids
+    ]
+    core.engine.execute(asks, bulk=True)
     return ids
 
 

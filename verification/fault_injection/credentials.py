@@ -47,7 +47,7 @@ class Gateway:
     def token(self, lifetime_s: int | None = None) -> str:
         self.count += 1
         caller = Caller(f"holder-{self.count}", frozenset(Scope))
-        return self.core.engine.within(lambda tx: issue(tx, caller, lifetime_s=lifetime_s))
+        return self.core.engine.transaction(lambda tx: issue(tx, caller, lifetime_s=lifetime_s))
 
     def code(self, token: str) -> str:
         caller = Caller(self.name(token), frozenset(Scope), key=digest_of(token))
@@ -70,7 +70,7 @@ class Gateway:
             row = tx.rows("tokens")[key]
             tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
 
-        self.core.engine.within(write)
+        self.core.engine.transaction(write)
 
 
 # ---- what is presented -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from detent import failpoints
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -158,7 +158,7 @@ def submit(core: Core, intent: str) -> str:
     job_id = new_id()
     payload = {"key": job_id}
     command = c.SubmitJob(job_id, "default", intent, payload=payload, options=options)
-    result = core.engine.ask([Ask(command, ACTOR, fresh=True)])[0]
+    result = core.engine.execute([CommandRequest(command, ACTOR, fresh=True)])[0]
     if isinstance(result, DetentError):
         raise result
     return job_id

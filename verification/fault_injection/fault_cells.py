@@ -309,7 +309,7 @@ def _play_keeper(place: Place, armed: str, outcome: Outcome) -> None:
         job_id = submit(core, outcome.scene.intent)
         with core.store.read() as view:
             schedule = {"intent": "small", "every_s": 3_600, "next_at": view.now() - 1}
-        core.engine.within(lambda tx: tx.put_rows("schedules", {"hourly": schedule}))
+        core.engine.transaction(lambda tx: tx.put_rows("schedules", {"hourly": schedule}))
         victim = place.start("keeper", "victim", armed)
         _meet(place, victim, armed, outcome)
         place.start("keeper", "relief")

@@ -13,8 +13,8 @@ from unittest.mock import patch
 import apsw
 
 from detent import failpoints, feed
-from detent.engine import Answer, Engine, due_timers
-from detent.engine.changeset import Ledger
+from detent.engine import CommandResult, Engine, due_timers
+from detent.engine.changeset import ChangeSet
 from detent.errors import Unavailable
 from detent.gateway import auth
 from detent.gateway.feed_hub import Hub
@@ -80,10 +80,10 @@ def webhook_cursor_moves_first() -> Patches:
             chosen = webhook_dispatcher._chosen(view, hook, batch) if batch else []
         if batch:
             moved = {cursor_name(hook.name): {"position": batch[-1].position}}
-            self.core.engine.within(lambda tx: tx.put_rows("webhooks", moved))
+            self.core.engine.transaction(lambda tx: tx.put_rows("webhooks", moved))
         if chosen:
             failpoints.hit("webhook.filled")
-            self.core.engine.within(lambda tx: tx.put_outbox(chosen))
+            self.core.engine.transaction(lambda tx: tx.put_outbox(chosen))
         return len(chosen)
 
     yield patch.object(Dispatcher, "fill", fill)
@@ -155,10 +155,10 @@ def lost_leases_are_never_found() -> Patches:
 
 def key_is_not_remembered() -> Patches:
     """An idempotency key is looked for, and never written."""
-    yield patch.object(Ledger, "remember", _remember_nothing)
+    yield patch.object(ChangeSet, "add_key", _remember_nothing)
 
 
-def _remember_nothing(self: Ledger, ask: Any, answer: Any, lifetime_us: int) -> None:
+def _remember_nothing(self: ChangeSet, ask: Any, answer: Any, lifetime_us: int) -> None:
     """The next batch finds none; the present one expects a key at the end of the list."""
     del lifetime_us
     key = IdempotencyKey(ask.key.project, new_id(), ask.key.digest, answer, 0)
@@ -228,7 +228,7 @@ def full_disk_is_no_fault() -> Patches:
         try:
             return commit(self, asks)
         except Unavailable:
-            return [Answer(None)] * len(asks)
+            return [CommandResult(None)] * len(asks)
 
     yield patch.object(Engine, "_commit_once", whatever)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-from detent.engine import Answer, Ask, Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine import CommandRequest, CommandResult, Engine
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -67,23 +67,25 @@ def _ready_tasks(engine: Engine, count: int) -> list[str]:
     actor = c.Actor("client")
     ids = [new_id() for _ in range(count)]
     _all(
-        engine.ask(
+        engine.execute(
             [
-                Ask(c.SubmitTask(each, "default", "review", "work", "api", queue=True), actor)
+                CommandRequest(
+                    c.SubmitTask(each, "default", "review", "work", "api", queue=True), actor
+                )
                 for each in ids
             ]
         )
     )
-    claimed = engine.claim(ClaimAsk("w", "nonce", count))
+    claimed = engine.claim(ClaimRequest("w", "nonce", count))
     ends = [
-        Ask(c.CompleteRun(each.grant, each.job.run_id or ""), c.Actor("worker:w"))
+        CommandRequest(c.CompleteRun(each.grant, each.job.run_id or ""), c.Actor("worker:w"))
         for each in claimed
     ]
-    _all(engine.ask(ends))
+    _all(engine.execute(ends))
     return ids
 
 
-def _all(results: Sequence[Answer | DetentError]) -> None:
+def _all(results: Sequence[CommandResult | DetentError]) -> None:
     for result in results:
         if isinstance(result, DetentError):
             raise result

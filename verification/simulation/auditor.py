@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from detent.engine import Answer, Ask, Claimed
+from detent.engine import Claimed, CommandRequest, CommandResult
 from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
@@ -75,7 +75,7 @@ class Auditor:
         #: What has not ended, and what waits for a verdict; both in the order in which it came.
         self.live: dict[str, None] = {}
         self.ready: dict[str, None] = {}
-        self._asked: dict[str, tuple[Ask, Any]] = {}
+        self._asked: dict[str, tuple[CommandRequest, Any]] = {}
         self._tailed: Counter[str] = Counter()
         self._seen_version = -1
 
@@ -89,27 +89,29 @@ class Auditor:
 
     # -- what was asked and told -----------------------------------------------------------
 
-    def asked(self, ask: Ask) -> None:
+    def asked(self, ask: CommandRequest) -> None:
         self.counts["operations"] += 1
         self._asked[ask.actor.name] = (ask, UNKNOWN)
 
-    def told(self, ask: Ask, result: Result | None, before: tuple[int, int] | None) -> None:
+    def told(
+        self, ask: CommandRequest, result: Result | None, before: tuple[int, int] | None
+    ) -> None:
         """What the asker heard; None: nothing, its process died. It may have happened all the same.
 
         `before` is the version of the file before it was asked, if it was asked alone.
         """
         name = ask.actor.name
-        if isinstance(result, Answer):
+        if isinstance(result, CommandResult):
             self._asked[name] = (ask, result.value)
         self.look()
         events = self.books.heard[name]
         if isinstance(result, DetentError):
             self._refused(ask, result, events, before)
-        elif isinstance(result, Answer):
+        elif isinstance(result, CommandResult):
             self._accepted(ask, result, events)
 
     def _refused(
-        self, ask: Ask, error: DetentError, events: int, before: tuple[int, int] | None
+        self, ask: CommandRequest, error: DetentError, events: int, before: tuple[int, int] | None
     ) -> None:
         self.counts["unavailable" if isinstance(error, Unavailable) else "refusals"] += 1
         _check(not events, "P5:", ask.command, "was refused and left", events, "events")
@@ -131,7 +133,7 @@ class Auditor:
             return command.job_id in self.witnesses
         return isinstance(command, c.TaskCommand) and command.task_id in self.world.tasks
 
-    def _accepted(self, ask: Ask, result: Answer, events: int) -> None:
+    def _accepted(self, ask: CommandRequest, result: CommandResult, events: int) -> None:
         command = ask.command
         if isinstance(command, c.CancelTask | c.CancelJob):
             self.counts["cancels"] += 1

@@ -230,12 +230,12 @@ def _help(auditor: Auditor, worker: Worker) -> bool:
     open_waits = dict(auditor.books.waits)
     for (job_id, name), wait in open_waits.items():
         for needed in wait.needs if wait.kind == "signal" else ():
-            process.ask(Ask(c.SendSignal(job_id, needed), process.actor()))
+            process.ask(CommandRequest(c.SendSignal(job_id, needed), process.actor()))
         if wait.kind in SAID:
-            process.ask(Ask(c.AnswerJob(job_id, SAID[wait.kind], name), process.actor()))
+            process.ask(CommandRequest(c.AnswerJob(job_id, SAID[wait.kind], name), process.actor()))
     for task_id in dict.fromkeys(auditor.short_of_money()):
         enough = auditor.money.accounts[task_id].spent + ENOUGH
-        process.ask(Ask(c.RaiseBudget(task_id, enough), process.actor()))
+        process.ask(CommandRequest(c.RaiseBudget(task_id, enough), process.actor()))
     return bool(open_waits)
 
 

@@ -65,7 +65,7 @@ def fence_checked_in_another_transaction() -> Patches:
     """The grant is looked at first, and the report is written a transaction later."""
     commit = Engine._commit_once
 
-    def look_then_commit(self: Engine, asks: Sequence[Ask]) -> list[batch.Result]:
+    def look_then_commit(self: Engine, asks: Sequence[CommandRequest]) -> list[batch.Result]:
         grants = [ask.command.grant for ask in asks if isinstance(ask.command, c.Report)]
         with self.store.read() as view:
             jobs = {job.id: job for job, _ in view.jobs([grant.job_id for grant in grants])}
@@ -88,12 +88,12 @@ def _stale(job: Job, grant: c.Grant) -> bool:
 def claim_without_lock() -> Patches:
     """What is claimed was chosen, and judged free, a transaction earlier."""
 
-    def claim(self: Engine, ask: ClaimAsk) -> list[Claimed]:
+    def claim(self: Engine, ask: ClaimRequest) -> list[Claimed]:
         with self.store.write() as tx:
             chosen = claims._choose(tx, ask, Room(tx, ask.worker))
             commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
-            world = load(tx, Wanted(commands))
-        return self.within(lambda tx: _claim_seen(tx, ask, commands, world, self.lifetimes))
+            world = load(tx, LoadRequest(commands))
+        return self.transaction(lambda tx: _claim_seen(tx, ask, commands, world, self.lifetimes))
 
     yield patch.object(Engine, "claim", claim)
 
@@ -110,10 +110,10 @@ def _claim_seen(
         world.versions.update({row.id: version for row, version in found})
     for job, _ in tx.jobs(list(world.jobs)):
         world.jobs[job.id] = world.jobs[job.id]._replace(runs=job.runs)
-    ledger = Ledger(world, lifetimes.lease_us, tx.now())
+    ledger = ChangeSet(world, lifetimes.lease_us, tx.now())
     grants = list(claims._decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
     if ledger.entries:
-        tx.save(ledger.changes())
+        tx.save(ledger.rows())
     payloads = tx.payloads([grant.job_id for grant in grants])
     return [claims._claimed(ledger, grant, payloads) for grant in grants]
 
@@ -151,9 +151,9 @@ def reclaim_from_a_stale_snapshot() -> Patches:
 
 def reclaim_of_waiting_work() -> Patches:
     """A job that waits keeps its lease, and is taken for lost when that runs out."""
-    queue = Ledger._queue
+    queue = ChangeSet._queue
 
-    def queue_but_rest(self: Ledger) -> Any:
+    def queue_but_rest(self: ChangeSet) -> Any:
         rows, leases, unqueued = queue(self)
         jobs = self.world.jobs
         return rows, leases, [each for each in unqueued if jobs[each].state not in RESTING_JOB]
@@ -169,7 +169,7 @@ def reclaim_of_waiting_work() -> Patches:
             return "queued"
         return reclaim_job(draft, command)
 
-    yield patch.object(Ledger, "_queue", queue_but_rest)
+    yield patch.object(ChangeSet, "_queue", queue_but_rest)
     yield from _everywhere(next_state, allowed)
     yield patch.dict(_handlers(), {c.ReclaimJob: reclaim})
 
@@ -195,7 +195,7 @@ def acknowledge_before_commit() -> Patches:
 
     def run(self: Engine, orders: Any) -> None:
         with suppress(Unavailable), self.store.write() as tx:
-            asks = [ask for order in orders for ask in order.asks]
+            asks = [ask for order in orders for ask in order.requests]
             results = iter(batch.run(tx, asks, self.lifetimes))
             for order in orders:
                 order.future.set_result([next(results) for _ in order.asks])

@@ -25,7 +25,7 @@ Patches = Iterator[Any]
 
 def resources_are_counted_too_early() -> Patches:
     """How much of each resource is in use is what the transaction before has found."""
-    take, before = loader._take_plans, Counter[str]()
+    take, before = loader._load_plans, Counter[str]()
 
     def take_and_forget(tx: ReadTransaction, world: World, *rest: Any) -> None:
         take(tx, world, *rest)
@@ -33,7 +33,7 @@ def resources_are_counted_too_early() -> Patches:
         world.usage.update(before)
         before.update({name: used - before[name] for name, used in now.items()})
 
-    yield patch.object(loader, "_take_plans", take_and_forget)
+    yield patch.object(loader, "_load_plans", take_and_forget)
 
 
 def lost_step_keeps_its_resource() -> Patches:
@@ -50,7 +50,7 @@ def lost_step_keeps_its_resource() -> Patches:
 
 def hold_never_ends() -> Patches:
     """Nobody looks for steps that have slept too long with a resource in their hands."""
-    yield patch.object(due_timers, "_held_too_long", lambda *_: [])
+    yield patch.object(due_timers, "_ended_holds", lambda *_: [])
 
 
 def switch_goes_back() -> Patches:
@@ -86,10 +86,10 @@ def sleeping_step_is_taken_up() -> Patches:
     """A step goes on although what it waits for has not come."""
 
     def goes_on(_: World, step: Step, now: int) -> bool:
-        taken_up = step.state in plan_steps.TAKEN_UP and step.run_id is None
+        taken_up = step.state in plan_steps.CONTINUING and step.run_id is None
         return taken_up and step.not_before <= now
 
-    yield patch.object(plan_steps, "_goes_on", goes_on)
+    yield patch.object(plan_steps, "_can_continue", goes_on)
 
 
 def start_is_not_fenced() -> Patches:
@@ -99,7 +99,9 @@ def start_is_not_fenced() -> Patches:
 
 def finished_plan_is_not_ended() -> Patches:
     """Of a new plan of which all is done, nobody says that it is over."""
-    yield patch.object(plan_progress, "plan_is_over", _unless_it_is_new(plan_progress.plan_is_over))
+    yield patch.object(
+        plan_progress, "plan_has_ended", _unless_it_is_new(plan_progress.plan_has_ended)
+    )
 
 
 def _unless_it_is_new(is_over: Any) -> Any:
@@ -150,7 +152,7 @@ def exceeded_is_told_too_late() -> Patches:
 
 def budget_ignores_new_subtasks() -> Patches:
     """What was promised to those at work is promised to whoever comes later too."""
-    yield patch.object(budget_reservation, "_unspent", lambda *_: 0)
+    yield patch.object(budget_reservation, "_unspent_reservation", lambda *_: 0)
 
 
 # ---- workers ---------------------------------------------------------------------------------

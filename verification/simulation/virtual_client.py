@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from typing import Any
 
-from detent.engine import Answer, Ask, Idempotency
+from detent.engine import CommandRequest, CommandResult, Idempotency
 from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
@@ -68,7 +68,7 @@ class Client:
             yield from way()
             yield
 
-    def ask(self, *asks: Ask) -> list[Result | None]:
+    def ask(self, *asks: CommandRequest) -> list[Result | None]:
         """The answers; None where nobody knows, because the process died on the way."""
         try:
             results = self.process.ask(*asks)
@@ -78,7 +78,7 @@ class Client:
         return [None if isinstance(each, Unavailable) else each for each in results]
 
     def do(self, command: c.Command, root_id: str | None = None) -> Result | None:
-        return self.ask(Ask(command, self.process.actor(root_id)))[0]
+        return self.ask(CommandRequest(command, self.process.actor(root_id)))[0]
 
     # -- submitting ------------------------------------------------------------------------
 
@@ -90,9 +90,9 @@ class Client:
         key = Idempotency(PROJECT, f"key {self.process.name} {next(self._serial)}", "body")
         result = None
         while result is None:
-            result = self.ask(Ask(command, self.process.actor(), key))[0]
+            result = self.ask(CommandRequest(command, self.process.actor(), key))[0]
             yield
-        if isinstance(result, Answer):
+        if isinstance(result, CommandResult):
             (self.tasks if isinstance(command, c.SubmitTask) else self.jobs).append(result.value)
             self._ask_again(command, key, result)
 
@@ -146,17 +146,21 @@ class Client:
             options["planner"] = True
         return options
 
-    def _ask_again(self, command: c.Command, key: Idempotency, first: Answer) -> None:
+    def _ask_again(self, command: c.Command, key: Idempotency, first: CommandResult) -> None:
         """P2: the same body gets the same answer, another body a refusal; neither does anything."""
         drawn = self.rng.random()
         if drawn > 0.3:
             return
         digest = "body" if drawn < 0.2 else "another body"
-        again = self.ask(Ask(command, self.process.actor(), key._replace(digest=digest)))[0]
+        again = self.ask(
+            CommandRequest(command, self.process.actor(), key._replace(digest=digest))
+        )[0]
         if again is None:
             return
         if digest == "body":
-            same = isinstance(again, Answer) and again == Answer(first.value, repeated=True)
+            same = isinstance(again, CommandResult) and again == CommandResult(
+                first.value, repeated=True
+            )
         else:
             same = isinstance(again, DetentError) and again.code == "idempotency_conflict"
         if not same:
@@ -259,7 +263,7 @@ class Client:
             result = self.do(c.AcceptTask(task_id, seen=seen), own)
         else:
             result = self.do(c.RejectTask(task_id, "again", seen, self.rng.random() < 0.7), own)
-        if own is not None and isinstance(result, Answer):
+        if own is not None and isinstance(result, CommandResult):
             raise Violation(f"P12: a run judged its own {task_id}")
         yield
 
@@ -273,7 +277,7 @@ class Client:
         yield  # somebody may run it again meanwhile
         own = tasks[task_id].root_id if self.rng.random() < 0.1 else None
         result = self.do(c.DismissSubtask(task_id, "not needed"), own)
-        if own is not None and isinstance(result, Answer):
+        if own is not None and isinstance(result, CommandResult):
             raise Violation(f"P12: a run dismissed {task_id} of its own tree")
         yield
 
@@ -292,5 +296,5 @@ class Client:
         if task_id is not None:
             kinds = [c.AcceptTask, c.RejectTask, c.CancelTask, c.RetryTask]
             self.rng.shuffle(kinds)
-            self.ask(*(Ask(kind(task_id), self.process.actor()) for kind in kinds[:3]))
+            self.ask(*(CommandRequest(kind(task_id), self.process.actor()) for kind in kinds[:3]))
         yield

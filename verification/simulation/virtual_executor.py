@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from detent.engine import Ask, Claimed
+from detent.engine import Claimed, CommandRequest
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import ReadTransaction
@@ -66,7 +66,7 @@ class AuditedLine(Line):
         while True:
             if self.process.faults.rng.random() < BETWEEN:
                 self.process.faults.between()
-            (result,) = self.process.ask(Ask(command, self.process.actor(), grant=under))
+            (result,) = self.process.ask(CommandRequest(command, self.process.actor(), grant=under))
             if isinstance(result, Unavailable) and not over():
                 continue
             if isinstance(result, DetentError):

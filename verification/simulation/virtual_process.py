@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from detent.engine import Ask, Claimed, Engine, Lifetimes, due_timers
+from detent.engine import Claimed, CommandRequest, Engine, Lifetimes, due_timers
 from detent.engine.batch import Result
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.kernel import commands as c
 from detent.kernel.plan import frontier
-from detent.kernel.plan_steps import TAKEN_UP
+from detent.kernel.plan_steps import CONTINUING
 from detent.operations.context import Core
 from detent.store.sqlite import SqliteStore
 from detent.testing.clock import VirtualClock
@@ -73,13 +73,13 @@ class Process:
 
     # -- asking ----------------------------------------------------------------------------
 
-    def ask(self, *asks: Ask) -> list[Result]:
+    def ask(self, *asks: CommandRequest) -> list[Result]:
         """Several callers at once: they are posted one by one and go into one batch."""
         self.store.begin()
         for ask in asks:
             self.auditor.asked(ask)
         before = self.auditor.data_version()
-        futures = [self.engine.post([ask]) for ask in asks]
+        futures = [self.engine.enqueue([ask]) for ask in asks]
         try:
             self.engine.serve(futures[-1])
         finally:  # also when it died: whatever was told by then, somebody has heard
@@ -91,9 +91,11 @@ class Process:
     def claim(self, limit: int) -> list[Claimed]:
         """What a worker does when it has room: first what is due, then a claim."""
         self.store.begin()
-        self.engine.within(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
+        self.engine.transaction(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
         nonce = f"{self.name}/{next(self._serial)}"
-        claimed = self.engine.claim(ClaimAsk(self.name, nonce, limit, (INTENT, *self.abilities)))
+        claimed = self.engine.claim(
+            ClaimRequest(self.name, nonce, limit, (INTENT, *self.abilities))
+        )
         self.auditor.claimed(claimed)
         for each in claimed:
             if each.job.plan_version > 0 and not each.job.plan_wanted:
@@ -105,7 +107,7 @@ class Process:
         with self.store.read() as view:
             plan, steps = view.plans([job_id])[job_id], list(view.steps([job_id]))
         first = set(frontier(plan, {step.name: step.state for step in steps}))
-        on_the_way = {step.name for step in steps if step.state in TAKEN_UP}
+        on_the_way = {step.name for step in steps if step.state in CONTINUING}
         intents = {step.intent for step in plan.steps if step.name in first | on_the_way}
         self.auditor.counts["plans for some workers"] += len(intents) == 1
         assert not first or not intents.isdisjoint(self.abilities), (

@@ -6,7 +6,7 @@ They die, hang past their leases, and report late. What a job does follows from 
 import random
 from collections.abc import Generator, Iterator
 
-from detent.engine import Answer, Ask, Claimed
+from detent.engine import Claimed, CommandRequest, CommandResult
 from detent.engine.batch import Result
 from detent.errors import Unavailable
 from detent.kernel import commands as c
@@ -145,11 +145,11 @@ class Worker:
     def _report(self, command: c.Command) -> Generator[None, None, bool]:
         """True if it was taken. What the store cannot take now is reported again later."""
         result = yield from self._tell(command)
-        return isinstance(result, Answer)
+        return isinstance(result, CommandResult)
 
     def _tell(self, command: c.Command) -> Generator[None, None, Result]:
         while True:
-            (result,) = self.process.ask(Ask(command, self.process.actor()))
+            (result,) = self.process.ask(CommandRequest(command, self.process.actor()))
             yield
             if not isinstance(result, Unavailable):
                 return result
@@ -165,7 +165,7 @@ class Worker:
         for _ in range(self.rng.randint(0, 3)):
             total += self.rng.randint(1, MAX_CALL)
             result = yield from self._tell(c.ChargeRun(claimed.grant, run_id, total))
-            if isinstance(result, Answer) and result.value == "exceeded":
+            if isinstance(result, CommandResult) and result.value == "exceeded":
                 return _over_budget(claimed, run_id)
         return None
 
@@ -196,11 +196,11 @@ class Worker:
     def _add(self, claimed: Claimed, made: c.Command) -> Generator[None, None, bool]:
         """Submit work below, under the grant; True unless that no longer holds."""
         while True:
-            ask = Ask(made, self.process.actor(), grant=claimed.grant)
+            ask = CommandRequest(made, self.process.actor(), grant=claimed.grant)
             (result,) = self.process.ask(ask)
             yield
             if not isinstance(result, Unavailable):
-                return isinstance(result, Answer) or result.code != "stale_fence"
+                return isinstance(result, CommandResult) or result.code != "stale_fence"
 
     def _subtasks(self, claimed: Claimed) -> tuple[str, ...]:
         """What is below its task now: it wants to know how each of that ends."""

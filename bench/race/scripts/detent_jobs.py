@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.race.scripts import course
 from detent import App
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.types import Query
@@ -42,14 +42,14 @@ def submit_many(app: App, intent: str, count: int) -> None:
     engine = app.installation().engine
     for begin in range(0, count, IN_BULK):
         asks = [
-            Ask(
+            CommandRequest(
                 c.SubmitJob(new_id(), "race", intent, payload={"at_us": 0}),
                 c.Actor("race"),
                 fresh=True,
             )
             for _ in range(begin, min(count, begin + IN_BULK))
         ]
-        engine.ask(asks, bulk=True)
+        engine.execute(asks, bulk=True)
 
 
 def enqueue(order: course.Order) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Draws a lifecycle: as Mermaid, as Graphviz dot, and as an SVG picture with a layout of our own.
+"""Draws a lifecycle as Mermaid, as Graphviz dot, and as SVG with the layout of `layout.py`.
 
 Text out of a table. Rows with the same ends share one arrow; extension rows are dashed.
 """
@@ -24,13 +24,13 @@ class Format(StrEnum):
 
 
 def diagram(lifecycle: Lifecycle, kind: Format) -> str:
-    """The lifecycle drawn in one of the formats."""
+    """Return the lifecycle drawn in one of the formats."""
     return _DRAW[kind](lifecycle)
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrow:
-    """All rows that lead from one state to another with the same mark."""
+    """The rows that lead from one state to another in the same style."""
 
     source: str
     target: str
@@ -50,7 +50,7 @@ def _arrows(lifecycle: Lifecycle) -> list[_Arrow]:
 
 
 def mermaid(lifecycle: Lifecycle) -> str:
-    """A Mermaid state diagram; extension rows say (ext)."""
+    """Return a Mermaid state diagram; extension rows are marked (ext)."""
     lines = ["stateDiagram-v2"]
     for arrow in _arrows(lifecycle):
         mark = " (ext)" if arrow.extension else ""
@@ -61,7 +61,7 @@ def mermaid(lifecycle: Lifecycle) -> str:
 
 
 def dot(lifecycle: Lifecycle) -> str:
-    """A Graphviz digraph; terminal states have a double border."""
+    """Return a Graphviz digraph; terminal states have a double border."""
     lines = [
         f'digraph "{lifecycle.name}" {{',
         f'    label="{lifecycle.title}"; labelloc=t; rankdir=LR; fontname=monospace;',
@@ -107,7 +107,7 @@ text {{ font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: {INK}
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """Where everything stands: boxes, arrows with their routes, and events that lead back."""
+    """The positions of a diagram: boxes, arrows with their routes, and events that lead back."""
 
     placement: Placement
     routed: tuple[tuple[_Arrow, Route], ...]
@@ -127,7 +127,7 @@ def _drawing(lifecycle: Lifecycle) -> _Drawing:
 
 
 def outline(lifecycle: Lifecycle) -> dict[str, object]:
-    """The same picture as numbers, for whoever draws it in colours of their own."""
+    """Return the positions as numbers, for a program that draws the diagram itself."""
     drawing = _drawing(lifecycle)
     downward = drawing.placement.downward
     return {
@@ -161,7 +161,7 @@ def outline(lifecycle: Lifecycle) -> dict[str, object]:
 
 
 def svg(lifecycle: Lifecycle) -> str:
-    """A picture that needs no other program; pointing at a label tells who and why."""
+    """Return an SVG picture; the tooltip of a label shows who causes the event, and why."""
     drawing = _drawing(lifecycle)
     placement, routed, loops = drawing.placement, drawing.routed, drawing.loops
     parts = [_draw_line(arrow, route, downward=placement.downward) for arrow, route in routed]
@@ -174,7 +174,7 @@ def svg(lifecycle: Lifecycle) -> str:
 
 
 def _awkwardness(placement: Placement) -> float:
-    """A page is wider than high: the better of two layouts is the one that can be shown larger."""
+    """Return the layout that can be shown larger on a page that is wider than high."""
     width, height = placement.size
     return max(width, height * 1.25)
 
@@ -184,7 +184,7 @@ def _text_size(lines: Sequence[str], font: float = LABEL_FONT) -> Size:
 
 
 def _box_sizes(lifecycle: Lifecycle, loops: Mapping[str, Sequence[str]]) -> dict[str, Size]:
-    """All boxes equally wide; one with events that lead back to itself is higher, to list them."""
+    """Return the box sizes: equally wide, higher for events that lead back to the same state."""
     names = [f"· {name}" for name in lifecycle.state_names]
     looped = [f"↻ {event}" for events in loops.values() for event in events]
     width = max(_text_size(names, STATE_FONT)[0], _text_size(looped or [""])[0]) + BOX_PADDING
@@ -217,9 +217,9 @@ def _curve(start: Point, end: Point, *, downward: bool) -> str:
 
 def _draw_label(arrow: _Arrow, route: Route) -> str:
     (x, y), (width, height) = route.label, _text_size(arrow.events)
-    told = "\n".join(f"{row.event} ({row.who}): {row.why}" for row in arrow.rows)
+    tooltip = "\n".join(f"{row.event} ({row.who}): {row.why}" for row in arrow.rows)
     return (
-        f"<g><title>{escape(told)}</title>"
+        f"<g><title>{escape(tooltip)}</title>"
         f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
         f'height="{height:.1f}" rx="3" fill="#ffffff"/>{_lines(arrow.events, x, y)}</g>'
     )
@@ -251,8 +251,8 @@ def _draw_state(state: State, placement: Placement, loops: Sequence[str], *, end
         for inset in ((0, 3) if ended else (0,))
     )
     texts = [f"{look.glyph} {state.name}", *(f"↻ {event}" for event in loops)]
-    told = f"<title>{escape(state.meaning)}</title>"
-    return f"<g>{told}{borders}{_lines(texts, x, y, first='state')}</g>"
+    tooltip = f"<title>{escape(state.meaning)}</title>"
+    return f"<g>{tooltip}{borders}{_lines(texts, x, y, first='state')}</g>"
 
 
 def _page(lifecycle: Lifecycle, size: Size, parts: Sequence[str]) -> str:

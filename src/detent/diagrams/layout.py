@@ -11,7 +11,7 @@ from itertools import pairwise
 
 NEIGHBOUR_GAP = 12.0  # between neighbours in one layer
 PORT_GAP = 14.0  # between the ends of edges on one side of a box
-LAYER_GAP = (18.0, 70.0)  # between layers: least and most; steep edges get more room
+LAYER_GAP = (18.0, 70.0)  # between layers: minimum and maximum; steep edges get more
 ORDER_SWEEPS = 24  # passes of ordering
 SETTLE_SWEEPS = 80  # passes of settling: long edges straighten slowly
 
@@ -281,7 +281,7 @@ def _stack(layers: _Layers) -> Size:
 
 
 def _room_before(layer: Sequence[_Vertex]) -> float:
-    """Room for the curves into a layer: the farther they must move across, the more."""
+    """Return the gap before a layer: the farther its curves move across, the larger."""
     moves = [abs(one.across - other.across) for one in layer for other in one.before]
     least, most = LAYER_GAP
     return min(most, max(least, max(moves) / 4)) if moves else 0.0

@@ -1,7 +1,7 @@
-"""The one write path: commands are gathered, decided by the kernel, saved in one transaction."""
+"""The only write path: commands are batched, decided by the kernel, saved in one transaction."""
 
 from detent.engine.batch import Lifetimes
 from detent.engine.engine import Engine
-from detent.engine.types import Answer, Ask, Claimed, Idempotency
+from detent.engine.types import Claimed, CommandRequest, CommandResult, Idempotency
 
-__all__ = ["Answer", "Ask", "Claimed", "Engine", "Idempotency", "Lifetimes"]
+__all__ = ["Claimed", "CommandRequest", "CommandResult", "Engine", "Idempotency", "Lifetimes"]

@@ -1,4 +1,4 @@
-"""One batch: load, decide each command in turn, save. A refused command refuses alone."""
+"""Executes one batch: load, decide each command in order, save. Each is refused alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from detent.kernel.world import World
 from detent.store.port import WriteTransaction
 from detent.store.types import IdempotencyKey
 
-Result = Answer | DetentError
+Result = CommandResult | DetentError
 
 
 @dataclass(frozen=True, eq=False)
 class Lifetimes:
-    """How long what the engine gives out is good: a lease, an idempotency key."""
+    """How long leases and idempotency keys are valid."""
 
     lease_us: int = 30_000_000
     key_lifetime_us: int = 7 * 86_400_000_000
@@ -39,14 +39,14 @@ def run(tx: WriteTransaction, asks: Sequence[Ask], lifetimes: Lifetimes) -> list
     known = _known_keys(tx, asks, now)
     ledger = Ledger(load(tx, wanted, world), lifetimes.lease_us, now)
     results: list[Result] = []
-    for ask in asks:
+    for request in requests:
         try:
-            results.append(_one(ask, ledger, known, lifetimes))
+            results.append(_execute(request, changes, known, lifetimes))
         except DetentError as error:
             results.append(error)
-    if ledger.entries or ledger.keys:
+    if changes.entries or changes.keys:
         failpoints.hit("save.before")
-        tx.save(ledger.changes())
+        tx.save(changes.rows())
     return results
 
 
@@ -56,25 +56,26 @@ def _one(
     if ask.key is not None:
         first = known.get((ask.key.project, ask.key.key))
         if first is not None:
-            return _first_answer(ask, first)
-    if ask.grant is not None:
-        held(Draft(ledger.world, {}, ledger.now, ask.actor), ask.grant)
-    draft = decide(ledger.world, ask.command, ledger.now, ask.actor)
-    ledger.take(draft)
-    if ask.key is not None:
-        ledger.remember(ask, draft.answer, lifetimes.key_lifetime_us)
-        known[ask.key.project, ask.key.key] = ledger.keys[-1]
-    return Answer(draft.answer)
+            return _first_result(request, first)
+    if request.grant is not None:
+        held(Draft(changes.world, {}, changes.now, request.actor), request.grant)
+    draft = decide(changes.world, request.command, changes.now, request.actor)
+    changes.add(draft)
+    if request.key is not None:
+        changes.add_key(request, draft.answer, lifetimes.key_lifetime_us)
+        known[request.key.project, request.key.key] = changes.keys[-1]
+    return CommandResult(draft.answer)
 
 
 def _first_answer(ask: Ask, first: IdempotencyKey) -> Answer:
     if ask.key is not None and first.digest != ask.key.digest:
         raise Refused(
-            f"the idempotency key {first.key!r} was used before with another body",
+            f"The idempotency key {first.key!r} was used before with another request. Use a new "
+            "key, or repeat the first request unchanged.",
             code="idempotency_conflict",
             details={"first": first.answer},
         )
-    return Answer(first.answer, repeated=True)
+    return CommandResult(first.answer, repeated=True)
 
 
 def _known_keys(
@@ -84,12 +85,12 @@ def _known_keys(
     return {(key.project, key.key): key for key in tx.keys(wanted, now)} if wanted else {}
 
 
-def _fresh_ids(asks: Sequence[Ask]) -> frozenset[str]:
-    """Ids that were just made: there is nothing to load under them."""
+def _fresh_ids(requests: Sequence[CommandRequest]) -> frozenset[str]:
+    """Return the ids that were just generated: nothing is loaded for them."""
     ids = set()
-    for ask in asks:
-        if ask.fresh and isinstance(ask.command, c.SubmitTask):
-            ids.add(ask.command.task_id)
-        elif ask.fresh and isinstance(ask.command, c.SubmitJob):
-            ids.add(ask.command.job_id)
+    for request in requests:
+        if request.fresh and isinstance(request.command, c.SubmitTask):
+            ids.add(request.command.task_id)
+        elif request.fresh and isinstance(request.command, c.SubmitJob):
+            ids.add(request.command.job_id)
     return frozenset(ids)

@@ -1,8 +1,8 @@
-"""What a batch has decided so far, and the rows that follow from it."""
+"""The change set of a batch: its events so far, and the rows to write for them."""
 
 from typing import Any
 
-from detent.engine.types import Ask
+from detent.engine.types import CommandRequest
 from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.draft import Draft
@@ -21,8 +21,8 @@ from detent.store.types import (
 )
 
 
-class Ledger:
-    """Takes drafts one after the other; `changes` is what the store must write for all of them."""
+class ChangeSet:
+    """Collects the drafts of a batch; `rows` returns what the store writes for all of them."""
 
     def __init__(self, world: World, lease_us: int, now: int) -> None:
         self.world = world
@@ -42,8 +42,8 @@ class Ledger:
         self.limits: dict[str, None] = {}
         self.deleted: dict[str, str] = {}
 
-    def take(self, draft: Draft) -> None:
-        """A command that was not refused: its events are certain now."""
+    def add(self, draft: Draft) -> None:
+        """Add the events of a command that was not refused."""
         world = self.world
         world.merge(draft, ())
         for record in draft.records:
@@ -51,7 +51,7 @@ class Ledger:
             version = world.versions[stream] = world.versions.get(stream, 0) + 1
             owner = world.jobs.get(stream)
             if owner is not None:
-                # Also when only a part of the job moved: its row keeps the stream's version.
+                # Also if only a part of the job changed: its row has the version of the stream.
                 self.jobs[stream] = None
             project = self._project(record) if owner is None else owner.project
             self.entries.append(NewEvent(stream, version, project, record))
@@ -71,11 +71,11 @@ class Ledger:
         return name if kind == "project" else ""
 
     def replay(self, record: e.Record) -> None:
-        """An event that has happened, without what it pulled along: that stands in the log too."""
+        """Add an event of the log, without its couplings: their events are in the log too."""
         draft = Draft(self.world, {}, record.at, Actor(record.actor))
         draft.apply(record)
         draft.records.append(record)
-        self.take(draft)
+        self.add(draft)
 
     def remember(self, ask: Ask, value: Any, lifetime_us: int) -> None:
         if ask.key is not None:
@@ -84,7 +84,7 @@ class Ledger:
 
     # -- rows ------------------------------------------------------------------------------
 
-    def changes(self) -> Changes:
+    def rows(self) -> Changes:
         world, created, deleted = self.world, self.created, self.deleted
         tasks = [world.tasks[task_id] for task_id in self.tasks]
         jobs = [world.jobs[job_id] for job_id in self.jobs]
@@ -108,7 +108,7 @@ class Ledger:
             queue=queue,
             leases=leases,
             unqueued=unqueued,
-            deadlines=[(job.id, _deadline(job)) for job in jobs if _limited(job)],
+            deadlines=[(job.id, _deadline(job)) for job in jobs if _has_time_limit(job)],
             ended_jobs=[job.id for job in jobs if job.waited and job.state in ENDED_JOB],
             keys=self.keys,
             limits={name: world.limits[name] for name in self.limits},
@@ -119,7 +119,7 @@ class Ledger:
         )
 
     def _parts(self) -> dict[str, Any]:
-        """Rows of the parts of jobs that changed."""
+        """Return the changed rows of runs, steps, waits, signals, checkpoints and evidence."""
         found: dict[str, list[Any]] = {RUNS: [], STEPS: [], WAITS: [], SIGNALS: [], CHECKPOINTS: []}
         ended_waits = []
         for (kind, job_id), names in self.parts.items():
@@ -143,15 +143,15 @@ class Ledger:
         }
 
     def _queue(self) -> tuple[list[QueueRow], list[LeaseRow], list[str]]:
-        """Who may be claimed, who is held, and who has left the queue, by each job's state."""
-        touched = dict(self.jobs)
-        touched.update(
+        """Return the rows of claimable jobs, the new leases, and the jobs that left the queue."""
+        changed = dict(self.jobs)
+        changed.update(
             dict.fromkeys(filter(None, (self.world.tasks[t].job_id for t in self.tasks)))
         )
         queue, leases, unqueued = [], [], []
-        for job_id in touched:
+        for job_id in changed:
             job = self.world.jobs[job_id]
-            if job.state in ("queued", "retrying") and not self._held_back(job):
+            if job.state in ("queued", "retrying") and not self._waits_for_dependencies(job):
                 queue.append(queue_row(self.world, job))
             elif job.state == "running":
                 if job_id in self.claimed:
@@ -160,59 +160,59 @@ class Ledger:
                 unqueued.append(job_id)
         return queue, leases, unqueued
 
-    def _held_back(self, job: Job) -> bool:
+    def _waits_for_dependencies(self, job: Job) -> bool:
         task = None if job.task_id is None else self.world.tasks[job.task_id]
         return task is not None and task.open_dependencies > 0
 
 
-def _limited(job: Job) -> bool:
+def _has_time_limit(job: Job) -> bool:
     return "queue_timeout_ms" in job.options or "job_timeout_ms" in job.options
 
 
 def _deadline(job: Job) -> int | None:
-    """The next limit on its time, None once it has ended or was asked to stop."""
+    """Return the next time limit; None after the end of the job or a cancel request."""
     if job.state in ENDED_JOB or job.cancel_reason is not None:
         return None
     return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)
 
 
 def queue_row(world: World, job: Job) -> QueueRow:
-    """The row under which a job can be claimed."""
+    """Return the queue row from which workers claim the job."""
     where = (job.id, job.root_id, job.project, job.intent)
     return QueueRow(*where, job.rank, job.not_before, job.concurrency_key, lane_of(world, job))
 
 
-# ---- what single events leave in the ledger --------------------------------------------------
+# ---- what single events add to the change set -------------------------------------------------
 
 
-def _created(ledger: Ledger, record: e.Record) -> None:
-    ledger.created[record.stream] = record.event  # type: ignore[assignment]
-    ledger.world.relate(record)
+def _created(changes: ChangeSet, record: e.Record) -> None:
+    changes.created[record.stream] = record.event  # type: ignore[assignment]
+    changes.world.relate(record)
 
 
-def _run_queued(ledger: Ledger, record: e.Record) -> None:
-    ledger.new_runs.add(record.subject or "")
+def _run_queued(changes: ChangeSet, record: e.Record) -> None:
+    changes.new_runs.add(record.subject or "")
 
 
-def _planned(ledger: Ledger, record: e.Record) -> None:
+def _planned(changes: ChangeSet, record: e.Record) -> None:
     event: Any = record.event
-    ledger.plans[record.stream] = (event.plan_version, event.plan)
+    changes.plans[record.stream] = (event.plan_version, event.plan)
 
 
-def _edited(ledger: Ledger, record: e.Record) -> None:
+def _edited(changes: ChangeSet, record: e.Record) -> None:
     event: Any = record.event
-    ledger.edits.setdefault(record.stream, {}).update(event.changes)
+    changes.edits.setdefault(record.stream, {}).update(event.changes)
 
 
-def _claimed(ledger: Ledger, record: e.Record) -> None:
-    ledger.claimed.add(record.stream)
+def _claimed(changes: ChangeSet, record: e.Record) -> None:
+    changes.claimed.add(record.stream)
 
 
-def _deleted(ledger: Ledger, record: e.Record) -> None:
-    ledger.deleted[record.stream] = record.event.level
+def _deleted(changes: ChangeSet, record: e.Record) -> None:
+    changes.deleted[record.stream] = record.event.level
 
 
-NOTES = {
+HANDLERS = {
     e.TaskCreated: _created,
     e.JobCreated: _created,
     e.RunQueued: _run_queued,

@@ -1,13 +1,13 @@
-"""Claiming: due timers first, then up to n jobs by rank, within every limit, in one transaction."""
+"""Claims: a worker gets up to n due jobs by rank, within every concurrency limit."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from detent import failpoints
 from detent.engine.batch import Lifetimes
-from detent.engine.changeset import Ledger
-from detent.engine.concurrency_limits import Room
-from detent.engine.loader import Wanted, load
+from detent.engine.changeset import ChangeSet
+from detent.engine.concurrency_limits import ConcurrencyLimits
+from detent.engine.loader import LoadRequest, load
 from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -17,16 +17,19 @@ from detent.store.types import Candidate, ClaimFilter
 
 
 class Sessions(NamedTuple):
-    """Agent sessions: work that one of them is for is left to its holder for a while."""
+    """Agent sessions of the claiming worker.
+
+    A job whose session is on another worker is left to that worker for the grace period.
+    """
 
     intents: Collection[str]
-    #: Whether the session (task, session id) lives where the claimer is.
+    #: Whether the session (task id, session id) is on the claiming worker.
     held: Callable[[str, str], bool]
     grace_us: int
 
 
-class ClaimAsk(NamedTuple):
-    """A worker asks for up to `limit` jobs that it can do."""
+class ClaimRequest(NamedTuple):
+    """A worker's request for up to `limit` jobs that it can run."""
 
     worker: str
     nonce: str
@@ -47,13 +50,13 @@ def run(tx: WriteTransaction, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claim
     chosen = _choose(tx, ask, room)
     if not chosen:
         return []
-    commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
-    ledger = Ledger(load(tx, Wanted(commands)), lifetimes.lease_us, tx.now())
-    grants = list(_decide(ledger, commands, c.Actor(f"worker:{ask.worker}")))
+    commands = [c.ClaimJob(candidate.job_id, request.worker, request.nonce) for candidate in chosen]
+    changes = ChangeSet(load(tx, LoadRequest(commands)), lifetimes.lease_us, tx.now())
+    grants = list(_decide(changes, commands, c.Actor(f"worker:{request.worker}")))
     failpoints.hit("claim.chosen")
-    tx.save(ledger.changes())
+    tx.save(changes.rows())
     payloads = tx.payloads([grant.job_id for grant in grants])
-    return [_claimed(ledger, grant, payloads) for grant in grants]
+    return [_claimed(changes, grant, payloads) for grant in grants]
 
 
 def _choose(tx: WriteTransaction, ask: ClaimAsk, room: Room) -> list[Candidate]:
@@ -65,21 +68,23 @@ def _choose(tx: WriteTransaction, ask: ClaimAsk, room: Room) -> list[Candidate]:
         claim_filter = ClaimFilter(ask.intents, ask.projects, *room.closed())
         found = tx.claimable(claim_filter, ask.limit + len(others), now)
         new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
-        if ask.sessions is not None and (held := _held_elsewhere(tx, ask.sessions, new, now)):
-            others |= held  # look at what stands behind them
+        if request.sessions is not None and (
+            held := _held_elsewhere(tx, request.sessions, new, now)
+        ):
+            others |= held  # skip them and read further
             continue
-        admitted = room.admit(new[: ask.limit - len(chosen)])
+        admitted = limits.admit(new[: request.limit - len(chosen)])
         chosen.update({each.job_id: each for each in admitted})
-        if len(admitted) == len(new) or len(chosen) == ask.limit:
+        if len(admitted) == len(new) or len(chosen) == request.limit:
             break
-    room.note()
+    limits.save_rates()
     return list(chosen.values())
 
 
 def _held_elsewhere(
     tx: WriteTransaction, sessions: Sessions, candidates: Iterable[Candidate], now: int
 ) -> set[str]:
-    """Jobs whose agent session lives elsewhere, while its holder may still come for them."""
+    """Return jobs whose agent session is on another worker, during the grace period."""
     ids = [each.job_id for each in candidates if each.intent in sessions.intents]
     jobs = {job.task_id: job for job, _ in tx.jobs(ids) if job.task_id} if ids else {}
     fresh = {
@@ -106,18 +111,20 @@ def waiting(tx: WriteTransaction, ask: ClaimAsk) -> bool:
     return bool(room.admit(found))
 
 
-def _decide(ledger: Ledger, commands: Iterable[c.ClaimJob], actor: c.Actor) -> Iterable[c.Grant]:
+def _decide(
+    changes: ChangeSet, commands: Iterable[c.ClaimJob], actor: c.Actor
+) -> Iterable[c.Grant]:
     for command in commands:
         try:
-            draft = decide(ledger.world, command, ledger.now, actor)
+            draft = decide(changes.world, command, changes.now, actor)
         except DetentError:
-            continue  # somebody else was first, or it is held back: it is simply not ours
-        ledger.take(draft)
-        if draft.answer is not None:  # else it lacks money, and waits for that
+            continue  # another worker was first, or the job is not claimable any more
+        changes.add(draft)
+        if draft.answer is not None:  # None: the budget is spent, and the job waits for money
             yield draft.answer
 
 
-def _claimed(ledger: Ledger, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:
-    job = ledger.world.jobs[grant.job_id]
-    task = None if job.task_id is None else ledger.world.tasks.get(job.task_id)
-    return Claimed(grant, job, task, payloads.get(job.id), ledger.lease_until)
+def _claimed(changes: ChangeSet, grant: c.Grant, payloads: Mapping[str, Any]) -> Claimed:
+    job = changes.world.jobs[grant.job_id]
+    task = None if job.task_id is None else changes.world.tasks.get(job.task_id)
+    return Claimed(grant, job, task, payloads.get(job.id), changes.lease_until)

@@ -1,15 +1,15 @@
-"""What time has brought, in one bounded pass that is safe to repeat.
+"""Executes due timers in one bounded pass: expired leases, waits, time limits, resource holds.
 
-Lost leases, ended waits, passed limits, resources kept too long. Workers run it before they claim,
-the keeper besides. Retries that are due need no pass: a claim takes them itself.
+Workers run it before they claim, and so does the keeper (the scheduler and maintenance process). A
+pass is safe to repeat. Due retries need no pass: a claim takes them from the queue.
 """
 
 from collections.abc import Iterable
 
 from detent import failpoints
 from detent.engine.batch import Lifetimes
-from detent.engine.changeset import Ledger
-from detent.engine.loader import Wanted, load
+from detent.engine.changeset import ChangeSet
+from detent.engine.loader import LoadRequest, load
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
@@ -23,17 +23,19 @@ ACTOR = c.Actor("clock")
 def run(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
     """How many jobs were moved. What somebody else has dealt with meanwhile is passed over."""
     now = tx.now()
-    due, holds = tx.due(limit, now), _held_too_long(tx, limit, now)
+    due, holds = tx.due(limit, now), _ended_holds(tx, limit, now)
     if not any(due) and not holds:
         return 0
     failpoints.hit("due.found")
     commands = [*_commands(due), *holds]
-    wanted = Wanted(commands)
+    wanted = LoadRequest(commands)
     tx.lock(wanted.tasks, wanted.jobs)
-    ledger = Ledger(load(tx, wanted), lifetimes.lease_us, now)
-    done = sum(_decide(ledger, _limited(command, ledger.world, now)) for command in commands)
-    if ledger.entries:
-        tx.save(ledger.changes())
+    changes = ChangeSet(load(tx, wanted), lifetimes.lease_us, now)
+    done = sum(
+        _decide(changes, _with_passed_limit(command, changes.world, now)) for command in commands
+    )
+    if changes.entries:
+        tx.save(changes.rows())
     return done
 
 
@@ -49,8 +51,8 @@ def _held_too_long(tx: WriteTransaction, limit: int, now: int) -> list[c.JobComm
     return [c.EndHold(row["job_id"], row["name"]) for row in rows]
 
 
-def _limited(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
-    """Which limit has passed is known once the job was loaded."""
+def _with_passed_limit(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
+    """Name the time limit that has passed, which is known only after the job is loaded."""
     job = world.jobs.get(command.job_id)
     if job is None or not isinstance(command, c.ExpireJob):
         return command
@@ -58,10 +60,10 @@ def _limited(command: c.JobCommand, world: World, now: int) -> c.JobCommand:
     return c.ExpireJob(command.job_id, "queue" if in_queue else "job")
 
 
-def _decide(ledger: Ledger, command: c.Command) -> bool:
+def _decide(changes: ChangeSet, command: c.Command) -> bool:
     try:
-        draft = decide(ledger.world, command, ledger.now, ACTOR)
+        draft = decide(changes.world, command, changes.now, ACTOR)
     except DetentError:
         return False
-    ledger.take(draft)
+    changes.add(draft)
     return bool(draft.records)

@@ -1,14 +1,13 @@
-"""The engine: gathers what many callers ask into one transaction at a time, and answers each.
+"""The engine: executes commands in batches, one write transaction for each batch.
 
-Whoever asks while it is idle runs the batch on its own thread; everybody who comes meanwhile is
-taken along in the next one. It never waits to fill a batch.
+A caller that finds the engine idle runs the next batch on its own thread. Commands that arrive
+during a transaction are executed in the next one. The engine never waits to fill a batch.
 """
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
@@ -22,57 +21,61 @@ from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.kernel.limit_commands import ExpirePause
 from detent.store.port import Store, WriteTransaction
 
-#: A batch takes at most this many commands, so that nobody waits long behind it.
+#: The maximum number of commands in a batch: it bounds how long later commands wait.
 MAX_COMMANDS = 1_000
-#: How often a batch is decided anew because somebody else was faster.
+#: How often a batch is decided before a version conflict with another process is reported.
 MAX_TRIES = 3
-#: Commands that make something new under an id, and what it means that the id is taken.
-NEW = {SubmitTask: "task_exists", SubmitJob: "job_exists"}
+#: Commands that create something under an id, and the error code for an id that is taken.
+CREATING = {SubmitTask: "task_exists", SubmitJob: "job_exists"}
 
 T = TypeVar("T")
 
 
-class _Order(NamedTuple):
-    """Something to do in the next transaction."""
+class _Pending(NamedTuple):
+    """Requests that wait for the next batch, and the future of their results."""
 
-    asks: Sequence[Ask]
+    requests: Sequence[CommandRequest]
     future: "Future[list[batch.Result]]"
 
 
 class Engine:
-    """One write path on one store."""
+    """The only writer of events on one store."""
 
     def __init__(self, store: Store, lifetimes: Lifetimes | None = None) -> None:
         self.store = store
         self.lifetimes = lifetimes or Lifetimes()
-        self._interactive: deque[_Order] = deque()
-        self._bulk: deque[_Order] = deque()
-        #: Whether somebody is writing, and where whoever wants to write waits for it.
-        self._busy = False
-        self._free = threading.Condition()
-        #: How many commands were refused, by code; for whoever watches.
+        self._interactive: deque[_Pending] = deque()
+        self._bulk: deque[_Pending] = deque()
+        #: Whether a thread is writing. `_idle` is notified when it ends.
+        self._writing = False
+        self._idle = threading.Condition()
+        #: How many commands were refused, by error code; a metric.
         self.refused: Counter[str] = Counter()
 
-    # -- asking ----------------------------------------------------------------------------
+    # -- commands --------------------------------------------------------------------------
 
     def do(self, command: Command, actor: Actor, **options: Any) -> Any:
-        """Ask for one command and wait; the answer's value, or its refusal raised."""
-        result = self.ask([Ask(command, actor, **options)])[0]
+        """Execute one command and return the value of its result; raise its refusal."""
+        result = self.execute([CommandRequest(command, actor, **options)])[0]
         if isinstance(result, DetentError):
             raise result
         return result.value
 
-    def ask(self, asks: Sequence[Ask], *, bulk: bool = False) -> list[batch.Result]:
-        """Ask for several commands in one transaction; each is answered or refused alone."""
-        future = self.post(asks, bulk=bulk)
+    def execute(
+        self, requests: Sequence[CommandRequest], *, bulk: bool = False
+    ) -> list[batch.Result]:
+        """Execute several commands in one transaction; each succeeds or is refused alone."""
+        future = self.enqueue(requests, bulk=bulk)
         self.serve(future)
         return future.result()
 
-    def post(self, asks: Sequence[Ask], *, bulk: bool = False) -> "Future[list[batch.Result]]":
-        """Queue commands for the next batch without waiting; somebody must be serving."""
-        order = _Order(asks, Future())
-        (self._bulk if bulk else self._interactive).append(order)
-        return order.future
+    def enqueue(
+        self, requests: Sequence[CommandRequest], *, bulk: bool = False
+    ) -> "Future[list[batch.Result]]":
+        """Add commands to the next batch without waiting; some thread must call `serve`."""
+        pending = _Pending(requests, Future())
+        (self._bulk if bulk else self._interactive).append(pending)
+        return pending.future
 
     def claim(self, ask: ClaimAsk) -> list[Claimed]:
         """Take up to n jobs for a worker."""
@@ -91,15 +94,15 @@ class Engine:
         return sum(isinstance(each, Answer) and each.value for each in results)
 
     def renew(self, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
-        """Heartbeat: prolong these leases; the answer is those that the worker still holds."""
+        """Extend these leases (heartbeat); return those that the worker still holds."""
         with self.store.write() as tx:
             return tx.renew(worker, grants, tx.now() + self.lifetimes.lease_us)
 
     def within(self, work: Callable[[WriteTransaction], T]) -> T:
         """Run a piece of work in a write transaction of its own, in turn with the batches.
 
-        Work that did something answers so: the bell is rung only then, or pollers would wake each
-        other for ever.
+        Waiting workers and readers of the feed are notified after a commit that appended events.
+        `notify` notifies them of other changes too, for example of a limit that was raised.
         """
         with self._turn(), self.store.write() as tx:
             result = work(tx)
@@ -107,54 +110,59 @@ class Engine:
             self.store.notify()
         return result
 
-    # -- serving ---------------------------------------------------------------------------
+    # -- batches ---------------------------------------------------------------------------
 
     def serve(self, future: "Future[Any]") -> None:
-        """Wait for the answer, or for the turn to get it together with everybody else's.
+        """Run batches on this thread until the future is done, by this thread or another.
 
-        Who was answered by another's batch leaves without a turn: if the turn went through all of
-        them, each would write what the one before it has asked since, and no batch would grow.
+        A thread whose commands were executed in another thread's batch returns without writing.
+        If each thread wrote in turn, it would write only the commands that arrived since the last
+        one, and no batch would grow.
         """
         while not future.done():
-            with self._turn(future.done) as mine:
-                if mine:
-                    self._run(self._gather())
+            if self._begin_writing(future):
+                try:
+                    self._run(self._next_batch())
+                finally:
+                    self._end_writing()
 
-    @contextmanager
-    def _turn(self, over: Callable[[], bool] = bool) -> Iterator[bool]:
-        """Only one thread writes at a time. False if it is `over` before the turn has come."""
-        with self._free:
-            while self._busy and not over():
-                self._free.wait()
-            mine = not (self._busy or over())
-            self._busy = self._busy or mine
-        try:
-            yield mine
-        finally:
-            if mine:
-                with self._free:
-                    self._busy = False
-                    self._free.notify_all()
+    def _begin_writing(self, future: "Future[Any] | None" = None) -> bool:
+        """Wait until no other thread writes, then reserve the engine for this thread.
 
-    def _gather(self) -> list[_Order]:
-        """Everything that is queued, people's commands before bulk, up to the limit."""
-        orders: list[_Order] = []
+        Returns False, without reserving it, if the future is done first.
+        """
+        with self._idle:
+            while self._writing and not _is_done(future):
+                self._idle.wait()
+            if _is_done(future):
+                return False
+            self._writing = True
+            return True
+
+    def _end_writing(self) -> None:
+        with self._idle:
+            self._writing = False
+            self._idle.notify_all()
+
+    def _next_batch(self) -> list[_Pending]:
+        """Take what is queued, interactive commands before bulk, up to `MAX_COMMANDS`."""
+        taken: list[_Pending] = []
         count = 0
         for queue in (self._interactive, self._bulk):
-            while queue and (not orders or count + len(queue[0].asks) <= MAX_COMMANDS):
-                order = queue.popleft()
-                orders.append(order)
-                count += len(order.asks)
-        return orders
+            while queue and (not taken or count + len(queue[0].requests) <= MAX_COMMANDS):
+                pending = queue.popleft()
+                taken.append(pending)
+                count += len(pending.requests)
+        return taken
 
-    def _run(self, orders: list[_Order]) -> None:
+    def _run(self, pending: list[_Pending]) -> None:
         try:
-            results = self._results([ask for order in orders for ask in order.asks])
+            results = self._results([request for each in pending for request in each.requests])
             self.refused.update(each.code for each in results if isinstance(each, DetentError))
             failpoints.hit("answer.before")
         except BaseException as error:
-            for order in orders:  # or those whom this thread serves would wait for ever
-                order.future.set_exception(error)
+            for each in pending:  # otherwise threads that wait for their futures would hang
+                each.future.set_exception(error)
             raise
         at = 0
         for order in orders:
@@ -162,39 +170,45 @@ class Engine:
             at += len(order.asks)
         self.store.notify()
 
-    def _results(self, asks: Sequence[Ask]) -> list[batch.Result]:
-        """In one transaction, or else one by one, so that only those fail whose fault it is.
+    def _results(self, requests: Sequence[CommandRequest]) -> list[batch.Result]:
+        """Execute in one transaction; if it fails, each command in a transaction of its own.
 
-        If another process moved what was loaded, the commands are decided again.
+        After a version conflict with another process the commands are decided again.
         """
         for more_tries in reversed(range(MAX_TRIES)):
             try:
-                return self._commit_once(asks)
+                return self._commit_once(requests)
             except Unavailable as error:
-                return [error] * len(asks)
-            except Exception as error:  # each caller must hear of it, whatever it was
+                return [error] * len(requests)
+            except Exception as error:  # every caller gets the error, whatever it is
                 if more_tries and isinstance(error, Refused) and error.code == "version_conflict":
                     continue
-                if len(asks) == 1:
-                    return [_explained(error, asks[0])]
+                if len(requests) == 1:
+                    return [_explained(error, requests[0])]
                 break
-        return [self._results([ask])[0] for ask in asks]
+        return [self._results([request])[0] for request in requests]
 
-    def _commit_once(self, asks: Sequence[Ask]) -> list[batch.Result]:
+    def _commit_once(self, requests: Sequence[CommandRequest]) -> list[batch.Result]:
         with self.store.write() as tx:
-            return batch.run(tx, asks, self.lifetimes)
+            return batch.run(tx, requests, self.lifetimes)
 
 
-def _explained(error: Exception, ask: Ask) -> DetentError:
-    """What a caller is told: a refusal as it is, anything else as it came."""
-    taken = NEW.get(type(ask.command))
-    # What has a parent moves that too, and somebody else may have been faster there.
-    alone = not any(getattr(ask.command, name, None) for name in ("parent_id", "parent_job_id"))
-    if taken and alone and isinstance(error, Refused) and error.code == "version_conflict":
-        # Nothing was looked at, so that nobody can have moved it: its stream has an old end.
+def _is_done(future: "Future[Any] | None") -> bool:
+    return future is not None and future.done()
+
+
+def _explained(error: Exception, request: CommandRequest) -> DetentError:
+    """Return the error for the caller: a refusal as it is, any other error as `Unavailable`."""
+    code = CREATING.get(type(request.command))
+    # A new child changes its parent too, where another process can cause the conflict.
+    names = ("parent_id", "parent_job_id")
+    has_parent = any(getattr(request.command, name, None) for name in names)
+    conflict = isinstance(error, Refused) and error.code == "version_conflict"
+    if code and conflict and not has_parent:
+        # Nothing was loaded under the new id, so its stream exists and was deleted.
         return Refused(
-            "It was here before and was deleted: its id stays taken.",
-            code=taken,
+            "This id belonged to something that was deleted. Ids are not reused: choose another.",
+            code=code,
             details={"deleted": True},
         )
     return error if isinstance(error, DetentError) else Unavailable(str(error), retry_after_s=1)

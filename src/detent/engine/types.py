@@ -1,4 +1,4 @@
-"""What callers hand to the engine and what they get back."""
+"""The types of the engine's interface: requests, results, claimed jobs."""
 
 from typing import Any, NamedTuple
 
@@ -7,17 +7,18 @@ from detent.kernel.entities import Job, Task
 
 
 class Idempotency(NamedTuple):
-    """The same key and digest get the first answer; another digest is refused."""
+    """An idempotency key: a repeated key returns the first result, if the digest is the same."""
 
     project: str
     key: str
     digest: str
 
 
-class Ask(NamedTuple):
-    """One command, by whom. `fresh`: its id was just made, so nothing stands under it yet.
+class CommandRequest(NamedTuple):
+    """A command and its actor.
 
-    With a `grant` it counts only while that grant holds, as a worker's own reports do.
+    `fresh`: the id in the command was just generated, so nothing is loaded for it. With a `grant`
+    the command is refused if the grant is not of the latest claim, as a worker's reports are.
     """
 
     command: Command
@@ -27,15 +28,15 @@ class Ask(NamedTuple):
     grant: Grant | None = None
 
 
-class Answer(NamedTuple):
-    """A command that was decided and is durable. `repeated`: an earlier one with this key was."""
+class CommandResult(NamedTuple):
+    """The durable result of a command. `repeated`: of an earlier command with the same key."""
 
     value: Any
     repeated: bool = False
 
 
 class Claimed(NamedTuple):
-    """A job in a worker's hands."""
+    """A job that a worker has claimed."""
 
     grant: Grant
     job: Job

@@ -113,7 +113,7 @@ def ensure_token(core: Core) -> Path:
             return True
         return key in rows
 
-    if not core.engine.within(remember):
+    if not core.engine.transaction(remember):
         log.warning("The token in %s was revoked. Delete the file to have a new one made.", file)
     return file
 

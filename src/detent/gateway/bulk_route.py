@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.errors import DetentError, Invalid
 from detent.gateway import strict_json
 from detent.gateway.engine_bridge import Bridge
@@ -83,14 +83,16 @@ class Intake:
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.strip():
                 try:
-                    asks[number] = one_task(context, strict_json.decode(line, self.limits)).ask()
+                    asks[number] = one_task(
+                        context, strict_json.decode(line, self.limits)
+                    ).request()
                 except DetentError as error:
                     refused.append({"line": number, **document(error, request_id)})
-        results = self.core.engine.ask(list(asks.values()), bulk=True) if asks else []
+        results = self.core.engine.execute(list(asks.values()), bulk=True) if asks else []
         for number, result in zip(asks, results, strict=True):
             if isinstance(result, DetentError):
                 refused.append({"line": number, **document(result, request_id)})
-        taken = [result.value for result in results if isinstance(result, Answer)]
+        taken = [result.value for result in results if isinstance(result, CommandResult)]
         answer = {
             "first": chunk.first,
             "last": chunk.first + len(chunk.lines) - 1,

@@ -259,7 +259,7 @@ class Sync:
         self._remember(key, {**page, "owed": True})
 
     def _keep(self, table: str, rows: Mapping[str, Any]) -> None:
-        self.core.engine.within(lambda tx: tx.put_rows(table, rows))
+        self.core.engine.transaction(lambda tx: tx.put_rows(table, rows))
 
 
 def _title(block: Json) -> str:

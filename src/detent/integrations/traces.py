@@ -238,4 +238,4 @@ class Traces:
         self._tracked = batch[-1].position
 
     def _keep(self, position: int) -> None:
-        self.core.engine.within(lambda tx: tx.put_rows("system_state", {CURSOR: position}))
+        self.core.engine.transaction(lambda tx: tx.put_rows("system_state", {CURSOR: position}))

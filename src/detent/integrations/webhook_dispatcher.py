@@ -120,7 +120,7 @@ class Dispatcher:
             cursor = view.rows("webhooks").get(cursor_name(hook.name))
             if cursor is None or not view.events(cursor["position"], 1):
                 return 0
-        filled = self.core.engine.within(lambda tx: _fill(tx, hook))
+        filled = self.core.engine.transaction(lambda tx: _fill(tx, hook))
         if filled:
             failpoints.hit("webhook.filled")
         return filled
@@ -174,7 +174,7 @@ class Dispatcher:
             well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
             _note(tx, hook, well)
 
-        self.core.engine.within(write)
+        self.core.engine.transaction(write)
         return True
 
     def _failed(
@@ -207,7 +207,7 @@ class Dispatcher:
             if gone:
                 _pause(tx, hook)
 
-        self.core.engine.within(write)
+        self.core.engine.transaction(write)
         return False
 
 

@@ -3,7 +3,7 @@
 The rows come out of the same ledger that wrote them first, event by event.
 """
 
-from detent.engine.changeset import Ledger, queue_row
+from detent.engine.changeset import ChangeSet, queue_row
 from detent.errors import Broken
 from detent.integrity import audit
 from detent.integrity.audit import Folded
@@ -37,7 +37,7 @@ def _replay(tx: WriteTransaction, folded: Folded) -> int:
     kept = {*(task.id for task in folded.tasks()), *(job.id for job in folded.jobs())}
     world, count = World(), 0
     for events in batches(tx):
-        ledger = Ledger(world, 0, tx.now())
+        ledger = ChangeSet(world, 0, tx.now())
         for logged in events:
             if logged.stream in kept:
                 ledger.replay(read_record(logged))

@@ -23,6 +23,6 @@ def run(core: Core) -> int:
             hash_chain.put(tx, block)
 
         failpoints.hit("seal.before")
-        core.engine.within(put)
+        core.engine.transaction(put)
         made += 1
     return made

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from detent.engine import Answer, Ask, batch
+from detent.engine import CommandRequest, CommandResult, batch
 from detent.errors import DetentError, Invalid
 from detent.operations.context import Core
 from detent.operations.refusals import problem
@@ -33,7 +33,7 @@ def run(core: Core) -> int:
     with core.store.read() as view:
         if not view.intake(1):
             return 0
-    return core.engine.within(lambda tx: _take(core, tx))
+    return core.engine.transaction(lambda tx: _take(core, tx))
 
 
 def _take(core: Core, tx: WriteTransaction) -> int:
@@ -49,7 +49,7 @@ def _take(core: Core, tx: WriteTransaction) -> int:
             refused[row.id] = error
     results = batch.run(tx, asks, core.engine.lifetimes) if asks else []
     for number, result in zip(asked, results, strict=True):
-        if not isinstance(result, Answer):
+        if not isinstance(result, CommandResult):
             refused[number] = result
     for number, refusal in refused.items():
         log.warning("row %s of intake was refused: %s", number, refusal)
@@ -58,7 +58,7 @@ def _take(core: Core, tx: WriteTransaction) -> int:
     return len(rows)
 
 
-def _asks(core: Core, row: Intake) -> Sequence[Ask]:
+def _asks(core: Core, row: Intake) -> Sequence[CommandRequest]:
     """The one command that a row stands for."""
     operation = OPERATIONS.get(row.operation)
     if row.operation not in ALLOWED or operation is None or operation.prepare is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, Command, DeleteJob, DeleteTask
 from detent.kernel.entities import Run
 from detent.kernel.predicates import ENDED_JOB
@@ -55,7 +55,7 @@ def run(core: Core, retention: Retention | None = None) -> int:
     blobs, _, after_blob = delete_unused_blobs(core, cursors.get("blobs", ""))
     ended = {"outputs": after_output, "blobs": after_blob}
     if ended != {"outputs": "", "blobs": "", **cursors}:
-        core.engine.within(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
+        core.engine.transaction(lambda tx: tx.put_rows("system_state", {CURSORS: ended}))
     return sum((work, keys, outputs, blobs))
 
 
@@ -143,7 +143,7 @@ def delete_expired_keys(core: Core, *, dry_run: bool = False) -> int:
             raise _Undone
 
     with suppress(_Undone):
-        core.engine.within(forget)
+        core.engine.transaction(forget)
     return counts[0]
 
 

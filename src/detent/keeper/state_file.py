@@ -50,7 +50,7 @@ def heartbeat(core: Core) -> int:
     health = verdict(core).verdict.value
     with core.store.read() as view:
         now = views.utc(view.now())
-    core.engine.within(
+    core.engine.transaction(
         lambda tx: tx.put_rows("system_state", {"health": health, "last_heartbeat": now})
     )
     refresh(core)
@@ -68,7 +68,7 @@ def refresh(core: Core) -> dict[str, Any]:
             own |= {"stats": counted["runs"], COUNTED: counted}
         tx.put_rows("system_state", own)
 
-    core.engine.within(put)
+    core.engine.transaction(put)
     with core.store.read() as view:
         rows = view.rows("system_state")
     document = {shown: rows.get(name) for name, shown in NAMES.items()}

@@ -1,6 +1,6 @@
 """Looking at blocked tasks: those whose reason is gone are queued again."""
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, CheckTask
 from detent.operations.context import Core
 from detent.store.types import Query

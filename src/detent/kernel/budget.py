@@ -1,7 +1,7 @@
-"""Money that agents spend: reading amounts, settling reports, what a run may reserve.
+"""Budgets in money: parsing amounts, reservations, warnings.
 
-All amounts are whole micro-dollars, so that sums are exact. A purse is one limit with what was
-spent and reserved under it; a run draws on its task's purse and on each ancestor's. Pure.
+All amounts are whole micro-dollars, so that sums are exact. A budget is one limit with what was
+spent and reserved under it; a run draws on its task's budget and on each ancestor's. Pure.
 """
 
 from collections.abc import Iterable
@@ -85,10 +85,10 @@ def settle(highest_total: int, reported_total: int) -> Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
-    """One limit in micro-dollars (None: no limit) with what was spent and is reserved under it."""
+class Budget:
+    """The budget of a task in micro-dollars (None: no limit), and what is spent and reserved."""
 
-    name: str
+    task_id: str
     limit: int | None
     spent: int = 0
     reserved: int = 0
@@ -100,7 +100,7 @@ class Purse:
 
     @property
     def used_up(self) -> bool:
-        """All of the limit was spent: nothing comes back to it."""
+        """Whether the whole limit is spent."""
         return self.limit is not None and self.spent >= self.limit
 
 
@@ -112,21 +112,24 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
-    """The run may not start: this purse is empty. `spent`: for good, until its limit is raised;
-    otherwise others hold reservations, and what they do not spend comes back."""
+class Exhausted:
+    """The run may not start: the budget of this task is exhausted.
 
-    purse: str
+    `spent`: until the budget is raised. Otherwise other runs have reserved the rest, and what they
+    do not spend becomes free.
+    """
+
+    task_id: str
     spent: bool
 
 
-def reserve(purses: Iterable[Purse]) -> Reserved | Short:
-    """What a run may spend, before it starts: the least that any purse of its line has left."""
-    lefts = [(left, purse) for purse in purses if (left := purse.remaining) is not None]
+def reserve(budgets: Iterable[Budget]) -> Reserved | Exhausted:
+    """Return what a run may spend: the least that any of these budgets has left."""
+    lefts = [(left, budget) for budget in budgets if (left := budget.remaining) is not None]
     if not lefts:
         return Reserved(None)
-    least, purse = min(lefts, key=lambda each: each[0])
-    return Reserved(least) if least else Short(purse.name, purse.used_up)
+    least, budget = min(lefts, key=lambda each: each[0])
+    return Reserved(least) if least else Exhausted(budget.task_id, budget.used_up)
 
 
 def is_warned(budget: int | None, spent: int) -> bool:

@@ -1,7 +1,7 @@
-"""How the levels pull on each other, as data: which event, under which predicate, does what.
+"""Couplings between tasks, jobs, runs and steps, as data: event, predicate, consequence.
 
-`UP` is what a child's event does to its parent, `DOWN` what a parent's event does to its child.
-All of it happens in the command's own transaction, in the order of the rows.
+`UP`: what a child's event does to its parent. `DOWN`: what a parent's event does to its child. All
+consequences are in the transaction of the command, in the order of the rows.
 """
 
 from collections import defaultdict
@@ -10,80 +10,79 @@ from detent.kernel import events as e
 from detent.kernel import plan_progress
 from detent.kernel import predicates as given
 from detent.kernel.draft import Coupling, Couplings
-from detent.kernel.transitions import coupled as then
+from detent.kernel.transitions import attempts, cancellation, task_job, tree, waits
 
 UP: tuple[Coupling, ...] = (
     # A run, and its job and task.
-    Coupling(e.RunStarted, given.task_awaits_start, then.start_task),
-    Coupling(e.RunSucceeded, given.suspended_alone, then.rest_job),
-    Coupling(e.RunFailed, given.attempt_is_left, then.retry_job),
-    Coupling(e.RunFailed, given.no_attempt_is_left, then.give_job_up),
-    Coupling(e.RunTimedOut, given.attempt_is_left, then.retry_job),
-    Coupling(e.RunTimedOut, given.no_attempt_is_left, then.give_job_up),
-    # (A run that is lost or handed back ends with its claim, and so may a claim without a run:
-    # `resting.give_up` does the same for both.)
+    Coupling(e.RunStarted, given.task_awaits_start, task_job.start_task),
+    Coupling(e.RunSucceeded, given.only_run_was_suspended, waits.let_job_wait),
+    Coupling(e.RunFailed, given.attempt_is_left, attempts.retry_job_of_run),
+    Coupling(e.RunFailed, given.no_attempt_is_left, attempts.fail_job_of_run),
+    Coupling(e.RunTimedOut, given.attempt_is_left, attempts.retry_job_of_run),
+    Coupling(e.RunTimedOut, given.no_attempt_is_left, attempts.fail_job_of_run),
+    # (A run that is lost or handed back ends with its claim: see `transitions.claim_end`.)
     # A step, and its job.
-    Coupling(e.StepSucceeded, plan_progress.plan_is_over, plan_progress.end_plan),
-    Coupling(e.StepFailed, plan_progress.plan_is_over, plan_progress.end_plan),
-    Coupling(e.PlanGenerated, plan_progress.nothing_is_left, plan_progress.end_at_once),
+    Coupling(e.StepSucceeded, plan_progress.plan_has_ended, plan_progress.end_plan),
+    Coupling(e.StepFailed, plan_progress.plan_has_ended, plan_progress.end_plan),
+    Coupling(e.PlanGenerated, plan_progress.all_steps_are_done, plan_progress.end_empty_plan),
     # A job, and its task or its parent job.
-    Coupling(e.JobRequeued, given.task_waits_for_retry, then.unblock_task),
-    Coupling(e.JobCompleted, given.has_task, then.finish_task),
-    Coupling(e.JobFailed, given.has_task, then.fail_task),
-    Coupling(e.JobCompleted, given.has_parent_job, then.tell_parent_job),
-    Coupling(e.JobFailed, given.has_parent_job, then.tell_parent_job),
+    Coupling(e.JobRequeued, given.task_waits_for_retry, task_job.unblock_task),
+    Coupling(e.JobCompleted, given.has_task, task_job.finish_task),
+    Coupling(e.JobFailed, given.has_task, task_job.fail_task),
+    Coupling(e.JobCompleted, given.has_parent_job, tree.signal_parent_job),
+    Coupling(e.JobFailed, given.has_parent_job, tree.signal_parent_job),
     # A task, and the tasks above it.
-    Coupling(e.TaskCompleted, given.is_subtask, then.subtask_is_done),
-    Coupling(e.TaskFailed, given.is_subtask, then.subtask_has_failed),
-    Coupling(e.TaskTimedOut, given.is_subtask, then.subtask_has_failed),
-    Coupling(e.TaskBudgetExceeded, given.is_subtask, then.subtask_has_failed),
-    Coupling(e.TaskCancelled, given.is_subtask, then.subtask_has_failed),
-    Coupling(e.TaskBlocked, given.stuck_subtask, then.subtask_has_failed),
-    Coupling(e.SubtaskDone, given.was_the_last_subtask, then.close_parent),
-    Coupling(e.SubtaskHandled, given.was_the_last_subtask, then.close_parent),
-    Coupling(e.SubtaskDismissed, given.was_the_last_subtask, then.close_parent),
+    Coupling(e.TaskCompleted, given.is_subtask, tree.count_done_subtask),
+    Coupling(e.TaskFailed, given.is_subtask, tree.count_failed_subtask),
+    Coupling(e.TaskTimedOut, given.is_subtask, tree.count_failed_subtask),
+    Coupling(e.TaskBudgetExceeded, given.is_subtask, tree.count_failed_subtask),
+    Coupling(e.TaskCancelled, given.is_subtask, tree.count_failed_subtask),
+    Coupling(e.TaskBlocked, given.subtask_is_out_of_retries, tree.count_failed_subtask),
+    Coupling(e.SubtaskDone, given.was_the_last_subtask, tree.finish_parent),
+    Coupling(e.SubtaskHandled, given.was_the_last_subtask, tree.finish_parent),
+    Coupling(e.SubtaskDismissed, given.was_the_last_subtask, tree.finish_parent),
     # A task, and the tasks that depend on it.
-    Coupling(e.TaskCompleted, given.has_dependents, then.release_dependents),
-    Coupling(e.TaskAccepted, given.has_dependents, then.release_dependents),
-    Coupling(e.TaskFailed, given.has_dependents, then.warn_dependents),
-    Coupling(e.TaskTimedOut, given.has_dependents, then.warn_dependents),
-    Coupling(e.TaskBudgetExceeded, given.has_dependents, then.warn_dependents),
-    Coupling(e.TaskCancelled, given.has_dependents, then.warn_dependents),
-    Coupling(e.TaskBlocked, given.stuck_with_dependents, then.warn_dependents),
-    Coupling(e.DependencyDone, given.dependencies_are_done, then.release_task),
-    Coupling(e.DependencyFailed, given.a_dependency_has_failed, then.fail_waiting_task),
+    Coupling(e.TaskCompleted, given.has_dependents, tree.mark_dependency_done),
+    Coupling(e.TaskAccepted, given.has_dependents, tree.mark_dependency_done),
+    Coupling(e.TaskFailed, given.has_dependents, tree.mark_dependency_failed),
+    Coupling(e.TaskTimedOut, given.has_dependents, tree.mark_dependency_failed),
+    Coupling(e.TaskBudgetExceeded, given.has_dependents, tree.mark_dependency_failed),
+    Coupling(e.TaskCancelled, given.has_dependents, tree.mark_dependency_failed),
+    Coupling(e.TaskBlocked, given.is_out_of_retries_with_dependents, tree.mark_dependency_failed),
+    Coupling(e.DependencyDone, given.dependencies_are_done, tree.unblock_dependent),
+    Coupling(e.DependencyFailed, given.a_dependency_has_failed, tree.cancel_dependent_job),
 )
 
 DOWN: tuple[Coupling, ...] = (
     # A task, and its job.
-    Coupling(e.TaskQueued, given.always, then.create_job),
-    Coupling(e.TaskRetried, given.calls_for_a_job, then.create_job),
-    Coupling(e.TaskUnblocked, given.calls_for_a_job, then.create_job),
-    Coupling(e.TaskRetried, given.has_its_job_still, then.requeue_job),
-    Coupling(e.TaskResumed, given.always, then.requeue_job),
-    Coupling(e.TaskUnblocked, given.has_its_job_still, then.wake_job),
-    Coupling(e.TaskAnswered, given.always, then.pass_answer),
+    Coupling(e.TaskQueued, given.always, task_job.create_job),
+    Coupling(e.TaskRetried, given.needs_a_new_job, task_job.create_job),
+    Coupling(e.TaskUnblocked, given.needs_a_new_job, task_job.create_job),
+    Coupling(e.TaskRetried, given.keeps_its_job, task_job.requeue_job),
+    Coupling(e.TaskResumed, given.always, task_job.requeue_job),
+    Coupling(e.TaskUnblocked, given.keeps_its_job, waits.continue_job),
+    Coupling(e.TaskAnswered, given.always, waits.deliver_answer),
     # A queued task, and what it depends on.
-    Coupling(e.TaskQueued, given.a_dependency_is_open, then.block_on_dependency),
-    Coupling(e.TaskQueued, given.a_dependency_has_failed, then.fail_waiting_task),
+    Coupling(e.TaskQueued, given.a_dependency_is_open, tree.block_on_dependency),
+    Coupling(e.TaskQueued, given.a_dependency_has_failed, tree.cancel_dependent_job),
     # A task, and its subtasks.
-    Coupling(e.TaskCancelRequested, given.has_subtasks, then.cancel_subtasks),
-    Coupling(e.TaskCancelled, given.has_subtasks, then.cancel_subtasks),
+    Coupling(e.TaskCancelRequested, given.has_subtasks, cancellation.cancel_subtasks),
+    Coupling(e.TaskCancelled, given.has_subtasks, cancellation.cancel_subtasks),
     # A job, and its plan.
-    Coupling(e.JobCreated, plan_progress.brings_a_plan, plan_progress.lay_out_plan),
+    Coupling(e.JobCreated, plan_progress.options_have_a_plan, plan_progress.record_first_plan),
     Coupling(e.JobRequeued, given.was_retried_with_a_plan, plan_progress.plan_again),
     # A job, and its steps (its runs have ended by now); then, upwards, its task and parent.
     Coupling(e.JobCancelled, plan_progress.has_plan, plan_progress.abandon_steps),
-    Coupling(e.JobCancelled, given.has_task, then.cancel_task),
-    Coupling(e.JobCancelled, given.has_parent_job, then.tell_parent_job),
+    Coupling(e.JobCancelled, given.has_task, cancellation.cancel_task),
+    Coupling(e.JobCancelled, given.has_parent_job, tree.signal_parent_job),
     # A job, and the jobs below it.
-    Coupling(e.JobCancelRequested, given.has_child_jobs, then.cancel_child_jobs),
-    Coupling(e.JobCancelled, given.has_child_jobs, then.cancel_child_jobs),
+    Coupling(e.JobCancelRequested, given.has_child_jobs, cancellation.cancel_child_jobs),
+    Coupling(e.JobCancelled, given.has_child_jobs, cancellation.cancel_child_jobs),
 )
 
 
 def by_event(rows: tuple[Coupling, ...]) -> Couplings:
-    """The rows of each event, in order: what the draft looks up."""
+    """Return the rows by event, in their order, as the draft uses them."""
     found: dict[type[e.Event], list[Coupling]] = defaultdict(list)
     for row in rows:
         found[row.when].append(row)

@@ -1,6 +1,6 @@
-"""What a critic's decision does to its step, and what the default critic decides.
+"""The decisions of critics: the next state of a plan step, and the default critic.
 
-Pure: two tables and their lookups. Calling a critic that somebody wrote is the worker's business.
+Pure: two tables and their lookups. The worker calls the critics of an app.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ MAX_REPLANS = 3
 
 
 class Decision(StrEnum):
-    """The five things that a critic may say about a step's result."""
+    """The five decisions of a critic about the result of a plan step."""
 
     ACCEPT = "accept"
     RETRY = "retry"
@@ -31,10 +31,10 @@ NEXT_STATES: Mapping[Decision, str] = MappingProxyType(
         Decision.NEEDS_USER: "needs_user",
     }
 )
-# No retry left, an answer that is none of the five, or a critic that raised.
-OTHERWISE = "failed_fatal"
+# No retry is left, the answer is no decision, or the critic raised an exception.
+OTHER_STATE = "failed_fatal"
 
-# None as a decision: nothing that a step can do helps, it fails.
+# None: the step fails.
 DEFAULT_DECISIONS: Mapping[FailureClass, Decision | None] = MappingProxyType(
     {
         FailureClass.NETWORK: Decision.RETRY,
@@ -52,7 +52,7 @@ DEFAULT_DECISIONS: Mapping[FailureClass, Decision | None] = MappingProxyType(
 
 
 def decision_from(answer: object) -> Decision | None:
-    """The decision that a critic's answer names, in any letter case; None if it names none."""
+    """Return the decision that an answer names, in any letter case; None if it names none."""
     try:
         return Decision(answer.lower()) if isinstance(answer, str) else None
     except ValueError:
@@ -60,18 +60,18 @@ def decision_from(answer: object) -> Decision | None:
 
 
 def next_state(answer: object, retries_left: int) -> str:
-    """The state that a running step enters on a critic's answer."""
+    """Return the next state of a running step after a critic's answer."""
     decision = decision_from(answer)
     if decision is None or (decision is Decision.RETRY and retries_left <= 0):
-        return OTHERWISE
+        return OTHER_STATE
     return NEXT_STATES[decision]
 
 
-def asks_for_plan(answer: object, replans: int, *, has_planner: bool) -> bool:
-    """Whether the answer also asks the planner for a new plan version."""
+def requests_plan(answer: object, replans: int, *, has_planner: bool) -> bool:
+    """Whether the answer requests a new plan version."""
     return decision_from(answer) is Decision.REPLAN and has_planner and replans < MAX_REPLANS
 
 
 def default_decision(failure_class: FailureClass | None) -> Decision | None:
-    """The default critic: accepts success (no failure class), else goes by the class."""
+    """Return the decision of the default critic: accept success, else by the failure class."""
     return Decision.ACCEPT if failure_class is None else DEFAULT_DECISIONS[failure_class]

@@ -1,7 +1,7 @@
-"""Circles among tasks that wait for each other, by dependencies and by subtasks. Pure.
+"""Finds cycles of tasks that wait for each other, by dependencies and by subtasks. Pure.
 
-A task waits for what it depends on, and a parent waits for its subtasks. A new task closes a circle
-if something that it depends on waits, however far around, for one of the tasks above it.
+A task waits for its dependencies, and a parent waits for its subtasks. A new task closes a cycle if
+one of its dependencies waits, directly or not, for one of the tasks above it.
 """
 
 from collections import deque
@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from detent.kernel.world import World
 
 
-def circle(
+def cycle(
     world: World, task_id: str, parent_id: str | None, depends_on: Iterable[str]
 ) -> list[str] | None:
-    """The path from the new task back to itself, None if there is none."""
-    waits_for = _who_waits(world, parent_id)
+    """Return the path from the new task back to itself, None if there is no cycle."""
+    waits_for = _waiting_tasks(world, parent_id)
     for name in depends_on:
         if name in waits_for:
             return [task_id, *_path(waits_for, name), task_id]
     return None
 
 
-def _who_waits(world: World, parent_id: str | None) -> dict[str, str | None]:
-    """Every task that waits for the parent, with the next one on its way there."""
+def _waiting_tasks(world: World, parent_id: str | None) -> dict[str, str | None]:
+    """Return every task that waits for the parent, with the next task on the path to it."""
     if parent_id is None:
         return {}
     found: dict[str, str | None] = {parent_id: None}

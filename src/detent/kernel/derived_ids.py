@@ -1,4 +1,4 @@
-"""Ids that follow from others, by number from 1: of a task's jobs, of a job's runs. Pure."""
+"""Ids that are derived from others: of a task's jobs and a job's runs, numbered from 1. Pure."""
 
 
 def job_of_task(task_id: str, number: int) -> str:
@@ -6,7 +6,7 @@ def job_of_task(task_id: str, number: int) -> str:
 
 
 def jobs_of_task(task_id: str, count: int) -> list[str]:
-    """The ids of as many jobs as the task has had, oldest first."""
+    """Return the ids of the first `count` jobs of a task, oldest first."""
     return [job_of_task(task_id, number) for number in range(1, count + 1)]
 
 

@@ -1,4 +1,4 @@
-"""Reading a document that somebody wrote: each function returns a checked value or names the field.
+"""Reads fields of a document from a user: each function returns a checked value or raises Invalid.
 
 `where` is the path of the field as the writer knows it (`steps[2].needs`). Pure.
 """
@@ -13,7 +13,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def table(given: object, where: str, allowed: Iterable[str] | None = None) -> Mapping[str, object]:
-    """A table of named values; with `allowed`, every other name is refused."""
+    """Return a table of named values; with `allowed`, every other name is refused."""
     if not isinstance(given, Mapping):
         raise wrong(where, "a table of names and values", given)
     known = None if allowed is None else tuple(allowed)
@@ -28,7 +28,7 @@ def table(given: object, where: str, allowed: Iterable[str] | None = None) -> Ma
 
 
 def whole_number(given: object, where: str, least: int, most: int) -> int:
-    """An integer within bounds. True and False are not numbers here, though Python thinks so."""
+    """Return an integer within bounds; True and False are refused."""
     if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= most:
         bounds = f"{least}..{most}"
         raise wrong(where, f"a whole number in {bounds}", given, (bounds,))
@@ -36,7 +36,7 @@ def whole_number(given: object, where: str, least: int, most: int) -> int:
 
 
 def text(given: object, where: str, most: int) -> str:
-    """Printable text without spaces around it, from one character to `most`."""
+    """Return printable text of 1 to `most` characters without spaces around it."""
     fits = isinstance(given, str) and 0 < len(given) <= most
     if not fits or not str(given).isprintable() or str(given) != str(given).strip():
         raise wrong(where, f"printable text of 1 to {most} characters, no space around it", given)
@@ -44,7 +44,7 @@ def text(given: object, where: str, most: int) -> str:
 
 
 def texts(given: object, where: str, most: int) -> tuple[str, ...]:
-    """A list of different texts."""
+    """Return a list of different texts."""
     if not isinstance(given, list | tuple):
         raise wrong(where, "a list", given)
     read = tuple(text(each, f"{where}[{index}]", most) for index, each in enumerate(given))
@@ -56,7 +56,7 @@ def texts(given: object, where: str, most: int) -> tuple[str, ...]:
 
 
 def choice(given: object, where: str, choices: type[Choice]) -> Choice:
-    """One of the values of an enumeration, in any letter case."""
+    """Return a value of an enumeration, given in any letter case."""
     allowed = tuple(choices)
     for each in allowed:
         if isinstance(given, str) and given.casefold() == each.casefold():
@@ -65,7 +65,7 @@ def choice(given: object, where: str, choices: type[Choice]) -> Choice:
 
 
 def wrong(where: str, wanted: str, given: object, allowed: Iterable[str] = ()) -> Invalid:
-    """The error that says which field is wrong, what it must be and what it was, cut short."""
+    """Return the error that names the field, what it must be, and the given value, shortened."""
     try:
         shown = repr(given)
     except (ValueError, RecursionError):  # an integer of thousands of digits, a bottomless list

@@ -1,7 +1,7 @@
-"""A command's work in progress: it collects events, and lets each one pull on its neighbours.
+"""The draft of one command: it collects events and applies the couplings of each.
 
-A draft lies over a world and changes only itself. If the command is refused half way, the draft
-is dropped and nothing has happened.
+A draft is a world on top of another and changes only itself. If the command is refused, the draft
+is dropped and nothing has changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,11 +11,12 @@ from detent.kernel import events as e
 from detent.kernel.commands import Actor
 from detent.kernel.entities import Job, Run, Task
 from detent.kernel.lifecycles import LIFECYCLES
+from detent.kernel.retry import Again
 from detent.kernel.world import RUNS, World
 
 
 class Coupling(NamedTuple):
-    """One row: when this event has happened, and this holds, then do that."""
+    """One row: after the event `when`, if the predicate `given` holds, call `then`."""
 
     when: type[e.Event]
     given: Callable[["Draft", e.Record], bool]
@@ -26,7 +27,7 @@ Couplings = Mapping[type[e.Event], tuple[Coupling, ...]]
 
 
 class Draft(World):
-    """What one command would do."""
+    """The events and changes of one command."""
 
     def __init__(self, base: World, couplings: Couplings, now: int, actor: Actor) -> None:
         super().__init__(base)
@@ -34,13 +35,15 @@ class Draft(World):
         self.now = now
         self.actor = actor
         self.records: list[e.Record] = []
-        #: What the one who asked is told.
+        #: The next attempt after each failed run, by run id; None if no attempt is left.
+        self.retries: dict[str, Again | None] = {}
+        #: The value of the command's result.
         self.answer: Any = None
 
     def emit(self, stream: str, event: e.Event, subject: str | None = None) -> None:
-        """Let one event happen, and everything that it pulls along.
+        """Append an event, apply it, and run its couplings.
 
-        All rows look at the same moment: what one of them brings about decides no other.
+        All predicates are evaluated before the first coupling runs.
         """
         record = e.Record(stream, subject, event, self.now, self.actor.name)
         self.apply(record)
@@ -51,16 +54,16 @@ class Draft(World):
                 row.then(self, record)
 
     def may(self, task: Task, event: type[e.Event]) -> bool:
-        """Whether the task's lifecycle has this event from its present state."""
+        """Whether the task's lifecycle allows this event in its current state."""
         return (task.state, event.name) in LIFECYCLES[task.lifecycle].move
 
     def task_of(self, job: Job) -> Task | None:
-        """The task of a job, if this is the job that the task now has."""
+        """Return the task of a job, if this is the task's current job."""
         task = None if job.task_id is None else self.find_task(job.task_id)
         return task if task is not None and task.job_id == job.id else None
 
     def job_of(self, task: Task) -> Job | None:
-        """The job that the task now has."""
+        """Return the task's current job."""
         return None if task.job_id is None else self.job(task.job_id)
 
     def live_runs(self, job_id: str) -> list[Run]:
@@ -68,12 +71,12 @@ class Draft(World):
         return [run for run in runs if run.state in ("queued", "running")]
 
     def subtasks(self, task_id: str) -> list[Task]:
-        """Its direct subtasks, in the order in which they were made."""
+        """Return its direct subtasks in the order of their creation."""
         found = (self.find_task(child) for child in self.children.get(task_id, ()))
         return [child for child in found if child is not None]
 
     def tree(self, task: Task) -> Iterator[Task]:
-        """The task and everything below it, parents first."""
+        """Return the task and all its descendants, parents first."""
         yield task
         for child in self.subtasks(task.id):
             yield from self.tree(child)

@@ -1,8 +1,8 @@
-"""The entities that rows hold: task, job, run, step and their parts, each an immutable value.
+"""The entities: task, job, run, step, wait, signal, checkpoint, resource. Immutable values.
 
-A row in the database is one of these, column by column; the fold of a stream of events is one of
-these too. They are named tuples because replacing a field is the kernel's hottest act, and four
-times faster so than with a frozen dataclass.
+A database row is an entity, column by column, and so is the fold of a stream of events. They are
+named tuples because the kernel replaces fields more often than anything else, which is four times
+as fast as with a frozen dataclass.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ NOT_BEFORE = "not_before"
 
 
 class Task(NamedTuple):
-    """What somebody asked for. Exactly one task lifecycle, fixed at creation."""
+    """Requested work, with one task lifecycle that is fixed at creation."""
 
     id: str
     project: str
@@ -40,12 +40,12 @@ class Task(NamedTuple):
     failed_subtask: str | None = None
     #: Descendants that were settled without being completed: handled or dismissed.
     settled: tuple[str, ...] = ()
-    #: Why it is blocked, with what a person needs to know about it. `retries_left` counts the
-    #: retry that is pending, so that 0 means: nothing moves it but a person.
+    #: Why it is blocked, and what is shown about it. `retries_left` counts the pending retry too,
+    #: so 0 means that only a person can unblock it.
     blocked_by: str | None = None
     blocked_detail: Mapping[str, Any] = NOTHING
     retries_left: int | None = None
-    #: The last answer given, so that a repeated one is recognised.
+    #: The last answer, to recognise a repeated one.
     answered: Mapping[str, Any] | None = None
     rounds: int = 0
     comment: str | None = None
@@ -59,7 +59,7 @@ class Task(NamedTuple):
 
 
 class Job(NamedTuple):
-    """One durable execution, of a task or alone."""
+    """One durable execution, of a task or without one."""
 
     id: str
     project: str
@@ -74,13 +74,13 @@ class Job(NamedTuple):
     queued_at: int = 0
     not_before: int = 0
     attempt: int = 0
-    #: The next claim goes on with the same attempt (after a wait, a hand-back, a rate limit).
+    #: The next claim continues the same attempt (after a wait, a hand-back, a rate limit).
     resuming: bool = False
-    #: Failed attempts by class since a person last started the counts anew.
+    #: Failed attempts by class since the last retry by a person.
     failures: Mapping[str, int] = NOTHING
     #: Workers lost since the last progress.
     lost: int = 0
-    #: The grant: only the holder of this fence and nonce may report. The fence only ever rises.
+    #: The grant: only a worker with this fence and nonce may report. The fence only increases.
     fence: int = 0
     nonce: str | None = None
     worker: str | None = None
@@ -91,7 +91,7 @@ class Job(NamedTuple):
     replans: int = 0
     #: A new plan version is wanted before any other step starts.
     plan_wanted: bool = False
-    #: It has had a wait or a signal: whoever loads it loads those too.
+    #: It has had a wait or a signal: these are loaded with the job.
     waited: bool = False
     concurrency_key: str | None = None
     queue_deadline: int | None = None
@@ -127,7 +127,7 @@ class Run(NamedTuple):
     tokens_out: int = 0
     progress: float | None = None
     note: str | None = None
-    #: What it may cost in all, out of a budget that others draw on too.
+    #: What it may cost in total, reserved in the budgets above it.
     reserved: int | None = None
     #: What a suspended run waits for.
     reason: str | None = None
@@ -146,7 +146,7 @@ class Step(NamedTuple):
     not_before: int = 0
     run_id: str | None = None
     resource: str | None = None
-    #: The resource that it held last: preferred when it goes on.
+    #: The resource that it held last: preferred when it continues.
     last_resource: str | None = None
     #: Until when a suspended step keeps its resource.
     held_until: int | None = None
@@ -160,14 +160,14 @@ class Step(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """What a suspended job, or a suspended step of it, waits for."""
+    """What a suspended job, or a suspended step of its plan, waits for."""
 
     job_id: str
     name: str
     kind: str
     begun_at: int
     step: str | None = None
-    #: Names of the signals that end it, and how many of them have not come yet.
+    #: The names of the signals that end it, and how many of them are missing.
     needs: tuple[str, ...] = ()
     missing: int = 0
     due_at: int | None = None
@@ -175,7 +175,7 @@ class Wait(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """A named fact sent to a job, kept until a wait takes it; a name is delivered once."""
+    """A named value sent to a job, kept until a wait takes it. A name is delivered once."""
 
     job_id: str
     name: str
@@ -185,7 +185,7 @@ class Signal(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A recorded result inside a job: a finished `run.step`, an effect, or a wait that is over."""
+    """A recorded result inside a job: of a durable step (`run.step`), an effect, or a wait."""
 
     job_id: str
     name: str
@@ -196,7 +196,7 @@ class Checkpoint(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """Something a step must hold while it runs: a device, an account, a browser, a licence."""
+    """Something a plan step must hold while it runs: a device, an account, a licence."""
 
     id: str
     capabilities: tuple[str, ...]
@@ -207,7 +207,7 @@ class Resource(NamedTuple):
 
 
 def _replace(entity: Any, /, **changes: Any) -> Any:
-    """What `_replace` of a named tuple does, four times as fast; it is the kernel's hottest act."""
+    """Replace fields as `_replace` of a named tuple does, but four times as fast."""
     kind = type(entity)
     places = PLACES[kind]
     values = list(entity)
@@ -219,4 +219,4 @@ def _replace(entity: Any, /, **changes: Any) -> Any:
 ENTITIES = (Task, Job, Run, Step, Wait, Signal, Checkpoint, Resource)
 PLACES = {kind: {name: at for at, name in enumerate(kind._fields)} for kind in ENTITIES}
 for _kind in ENTITIES:
-    setattr(_kind, "_replace", _replace)  # noqa: B010 - a type checker must go on seeing its own
+    setattr(_kind, "_replace", _replace)  # noqa: B010 - type checkers must still see the original

@@ -1,4 +1,4 @@
-"""What a file that a run left behind is: its evidence type by name, and question or summary.
+"""The type of an evidence file by its name, and whether a text is a question or a summary.
 
 The table is ordered and its first match wins. Pure: names and texts only, no file is opened here.
 """
@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 
 class EvidenceType(StrEnum):
-    """What a piece of evidence shows."""
+    """The type of an evidence file."""
 
     QA_REPORT = "qa_report"
     AUDIT_REPORT = "audit_report"
@@ -38,7 +38,7 @@ QUESTION_MARKS = ("?", "\uff1f")
 
 
 def type_of(file_name: str) -> EvidenceType:
-    """The type of a file by its own name; the directories before it do not matter."""
+    """Return the type of a file by its name without directories."""
     name = file_name.rpartition("/")[2].lower()
     for pattern, evidence_type in TYPES_BY_NAME:
         if fnmatchcase(name, pattern):
@@ -47,5 +47,5 @@ def type_of(file_name: str) -> EvidenceType:
 
 
 def is_question(text: str, options: Sequence[object] = ()) -> bool:
-    """Whether a question file asks anything; without a mark and without options it is a summary."""
+    """Whether a text is a question: it has options or a question mark. Else it is a summary."""
     return bool(options) or any(mark in text for mark in QUESTION_MARKS)

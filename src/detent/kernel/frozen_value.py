@@ -1,4 +1,4 @@
-"""How commands and events are declared: values that nobody changes once they are made."""
+"""The decorator for commands and events: immutable values."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar, cast, dataclass_transform
@@ -8,9 +8,9 @@ T = TypeVar("T", bound=type)
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: T) -> T:
-    """A dataclass that is frozen in the eyes of the type checker.
+    """Declare a dataclass that is frozen for the type checker only.
 
-    A dataclass that also checks it while the program runs takes three times as long to make, and
-    every job makes nine of them.
+    A dataclass that is frozen at run time takes three times as long to create, and every job
+    creates nine of them.
     """
     return cast(T, dataclass(slots=True, unsafe_hash=True)(cls))

@@ -1,6 +1,6 @@
-"""Whether the whole system is well: the worst of three figures, each with its reason in words.
+"""The health of the installation: the worst of three figures, each with its reason.
 
-Pure: whoever asks has counted. The edges of a range belong to `degraded`.
+Pure: the caller counts. The edges of a range belong to `degraded`.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from detent.errors import Invalid
 
 
 class Verdict(StrEnum):
-    """From best to worst; the order is the order of declaration."""
+    """The health, from best to worst."""
 
     OK = "ok"
     DEGRADED = "degraded"
@@ -22,7 +22,7 @@ WORST_LAST = tuple(Verdict)
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where a figure stops being ok, and where it stops being degraded. Every one is a setting."""
+    """The limits between ok, degraded and unhealthy. Each is a setting."""
 
     success_ok_over_percent: int = 95
     success_degraded_from_percent: int = 80
@@ -49,8 +49,11 @@ DEFAULT_THRESHOLDS = Thresholds()
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was counted. Runs are those that ended in the last 24 h; suspended and cancelled ones
-    are not among them. `blocked` leaves out questions and reviews: those wait for people."""
+    """The counted figures. Runs are those that ended in the last 24 h.
+
+    Suspended and cancelled runs are not counted. `blocked` does not include questions and reviews,
+    which wait for people.
+    """
 
     succeeded: int = 0
     failed: int = 0
@@ -71,7 +74,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One figure with its own verdict, and the sentence that says so."""
+    """One figure with its verdict and a sentence that explains it."""
 
     figure: str
     verdict: Verdict
@@ -80,7 +83,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A figure shown beside the verdict that does not change it. None: nothing to measure."""
+    """A figure that is shown and does not change the verdict. None: nothing was measured."""
 
     figure: str
     value: int | None
@@ -90,7 +93,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The verdict, always with all its reasons."""
+    """The verdict with all its reasons."""
 
     verdict: Verdict
     reasons: tuple[Reason, ...]
@@ -99,7 +102,7 @@ class Health:
 
 
 def judge(figures: Figures, thresholds: Thresholds = DEFAULT_THRESHOLDS) -> Health:
-    """The health of the system: the worst of success rate, queue and blocked tasks."""
+    """Return the health: the worst of success rate, queue and blocked tasks."""
     reasons = (
         _success_rate(figures, thresholds),
         _count(
@@ -128,7 +131,7 @@ def _success_rate(figures: Figures, thresholds: Thresholds) -> Reason:
     )
     if figures.ended == 0:
         return Reason("success_rate", Verdict.OK, "no run ended in the last 24 h")
-    # Compared as whole numbers: 95 % is exactly 95 %, whatever floats make of it.
+    # Compared as whole numbers, because floats would round 95 %.
     scaled = 100 * figures.succeeded
     if scaled > ok_over * figures.ended:
         verdict, range_text = Verdict.OK, f"over {ok_over} %"

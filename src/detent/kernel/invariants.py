@@ -1,8 +1,7 @@
-"""The four invariants of a job's stream: each names the first position that breaks it, or None.
+"""The four invariants of a job's stream: each function returns the first violation, or None.
 
-They hold for any log, legal or foreign, so none of them asks the lifecycle's table. Event names
-are enough; records say more (whose lease, whose retry), and so does the row, which is what the
-store holds after the last event. Pure.
+They hold for any log, legal or foreign, so they do not use the lifecycle's table. Event names are
+enough; records (which lease, whose retry) and the stored row allow more checks. Pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,12 +16,12 @@ Item = str | e.Record
 
 ENDS = frozenset({"job_completed", "job_failed", "job_cancelled"})
 CLAIMS = frozenset({"job_leased", "job_running"})
-#: By the event that lays a job to rest: the state events that may follow.
-RISES: Mapping[str, frozenset[str]] = {
+#: The state events that may follow the event that lets a job wait.
+ENDS_OF_WAIT: Mapping[str, frozenset[str]] = {
     "job_waiting": frozenset({"wait_completed", "job_cancelled", "job_parked"}),
     "job_parked": frozenset({"wait_completed", "job_cancelled"}),
 }
-#: What only a running job does; waiting → parked is the one other way into parked.
+#: The events that only a running job has, by name, and the state events that they may follow.
 DONE_BY_RUNNING: Mapping[str, frozenset[str]] = {
     "job_waiting": CLAIMS,
     "job_parked": CLAIMS | {"job_waiting"},
@@ -41,7 +40,7 @@ STATE_EVENTS = frozenset(
         *ENDS,
     }
 )
-#: By a state that an invariant is about: the last state events that it may follow from.
+#: The last state events that a row in this state may have.
 FOLLOWS: Mapping[str, frozenset[str]] = {
     "waiting": frozenset({"job_waiting"}),
     "parked": frozenset({"job_parked"}),
@@ -50,15 +49,15 @@ FOLLOWS: Mapping[str, frozenset[str]] = {
 
 
 class Offence(NamedTuple):
-    """Which invariant is broken, by the event at which position (from 0), and how."""
+    """A violation: the invariant, the position of the event (from 0), and what is wrong."""
 
     invariant: int
     position: int
     what: str
 
 
-class Place(NamedTuple):
-    """An event in its stream: where it stands, and the last state event before it."""
+class StreamEvent(NamedTuple):
+    """An event of a stream with its position and the last state event before it."""
 
     position: int
     name: str
@@ -70,51 +69,53 @@ Invariant = Callable[[Sequence[Item], Job | None], Offence | None]
 
 
 def offences(stream: Sequence[Item], row: Job | None = None) -> list[Offence]:
-    """The first offence against each invariant, the earliest position first; none when all hold."""
+    """Return the first violation of each invariant, by position; empty if all hold."""
     found = [offence for each in INVARIANTS if (offence := each(stream, row)) is not None]
     return sorted(found, key=lambda offence: (offence.position, offence.invariant))
 
 
 def ended_is_final(stream: Sequence[Item], row: Job | None = None) -> Offence | None:
     """1: after an end no state event follows, but for a person's job_requeued after job_failed."""
-    for place in _places(stream):
-        if place.last in ENDS and place.name in STATE_EVENTS and not _retried(place):
-            return Offence(1, place.position, f"{place.name} follows {place.last}, which is an end")
+    for found in _stream_events(stream):
+        if found.last in ENDS and found.name in STATE_EVENTS and not _retried(found):
+            return Offence(1, found.position, f"{found.name} follows {found.last}, which is an end")
     return None
 
 
 def rest_ends_by_its_wait(stream: Sequence[Item], row: Job | None = None) -> Offence | None:
     """2: waiting and parked come from their own event, and end by wait_completed or a cancel."""
-    for place in _places(stream):
-        allowed = RISES.get(place.last or "")
-        if allowed is not None and place.name in STATE_EVENTS and place.name not in allowed:
-            return Offence(2, place.position, f"{place.name} follows {place.last}")
+    for found in _stream_events(stream):
+        allowed = ENDS_OF_WAIT.get(found.last or "")
+        if allowed is not None and found.name in STATE_EVENTS and found.name not in allowed:
+            return Offence(2, found.position, f"{found.name} follows {found.last}")
     return _row_offence(2, stream, row, ("waiting", "parked"))
 
 
 def running_is_claimed(stream: Sequence[Item], row: Job | None = None) -> Offence | None:
-    """3: a job runs only right after its claim, and only then does what running jobs do."""
-    for place in _places(stream):
-        before = DONE_BY_RUNNING.get(place.name)
-        if before is not None and place.last not in before:
+    """3: a job runs only after its claim, and only a running job waits, retries or ends."""
+    for found in _stream_events(stream):
+        before = DONE_BY_RUNNING.get(found.name)
+        if before is not None and found.last not in before:
             return Offence(
-                3, place.position, f"{place.name} follows {place.last}, which no claim is"
+                3, found.position, f"{found.name} follows {found.last}, which is not a claim"
             )
-        if _begins_a_run(place) and place.last not in CLAIMS:
-            return Offence(3, place.position, f"{place.name} while the last was {place.last}")
+        if _begins_a_run(found) and found.last not in CLAIMS:
+            return Offence(3, found.position, f"{found.name} while the last was {found.last}")
     return _row_offence(3, stream, row, ("running",))
 
 
 def rest_holds_no_lease(stream: Sequence[Item], row: Job | None = None) -> Offence | None:
-    """4: a waiting or parked job holds no lease, and nobody claims or reclaims it."""
+    """4: a waiting or parked job holds no lease and is never claimed or reclaimed."""
     live: set[str | None] = set()
-    for place in _places(stream):
-        if place.last in RISES and _claims_or_reclaims(place):
-            return Offence(4, place.position, f"{place.name} while it rests by {place.last}")
-        _follow_run(live, place)
-        if place.name in RISES and live:
+    for found in _stream_events(stream):
+        if found.last in ENDS_OF_WAIT and _claims_or_reclaims(found):
+            return Offence(
+                4, found.position, f"{found.name} while the job waits after {found.last}"
+            )
+        _follow_run(live, found)
+        if found.name in ENDS_OF_WAIT and live:
             listed = ", ".join(sorted(map(str, live)))
-            return Offence(4, place.position, f"{place.name} while the run {listed} is live")
+            return Offence(4, found.position, f"{found.name} while the run {listed} is live")
     if row is not None and row.state in ("waiting", "parked") and (row.worker or row.nonce):
         return Offence(4, _last(stream)[0], f"the row is {row.state} and held by {row.worker}")
     return None
@@ -128,19 +129,19 @@ INVARIANTS: tuple[Invariant, ...] = (
 )
 
 
-def _places(stream: Sequence[Item]) -> Iterator[Place]:
+def _stream_events(stream: Sequence[Item]) -> Iterator[StreamEvent]:
     last: str | None = None
     for position, item in enumerate(stream):
         name = normalise(item) if isinstance(item, str) else item.event.name
-        yield Place(position, name, item, last)
+        yield StreamEvent(position, name, item, last)
         if name in STATE_EVENTS:
             last = name
 
 
 def _last(stream: Sequence[Item]) -> tuple[int, str | None]:
-    """Where the last state event stands and which it is; 0 and None in a stream without any."""
-    moves = [place for place in _places(stream) if place.name in STATE_EVENTS]
-    return (moves[-1].position, moves[-1].name) if moves else (0, None)
+    """Return the position and name of the last state event; 0 and None if there is none."""
+    state_events = [found for found in _stream_events(stream) if found.name in STATE_EVENTS]
+    return (state_events[-1].position, state_events[-1].name) if state_events else (0, None)
 
 
 def _row_offence(
@@ -154,31 +155,31 @@ def _row_offence(
     return Offence(invariant, position, f"the row is {row.state}, its last state event is {last}")
 
 
-def _retried(place: Place) -> bool:
-    """A person's retry. A bare name cannot say who asked, and is believed."""
-    if place.last != "job_failed" or place.name != "job_requeued":
+def _retried(found: StreamEvent) -> bool:
+    """Whether it is a retry by a person. A name without a record is accepted as one."""
+    if found.last != "job_failed" or found.name != "job_requeued":
         return False
-    event = None if isinstance(place.item, str) else place.item.event
+    event = None if isinstance(found.item, str) else found.item.event
     return event is None or (isinstance(event, e.JobRequeued) and event.reason == "retried")
 
 
-def _begins_a_run(place: Place) -> bool:
-    """Only our own records: what other systems call a run need not be one."""
-    return not isinstance(place.item, str) and place.name in ("run_queued", "run_started")
+def _begins_a_run(found: StreamEvent) -> bool:
+    """Whether it begins a run. Only records count: foreign systems may use the name otherwise."""
+    return not isinstance(found.item, str) and found.name in ("run_queued", "run_started")
 
 
-def _claims_or_reclaims(place: Place) -> bool:
-    if place.name in CLAIMS or place.name == "job_requeued" or _begins_a_run(place):
+def _claims_or_reclaims(found: StreamEvent) -> bool:
+    if found.name in CLAIMS or found.name == "job_requeued" or _begins_a_run(found):
         return True
-    event = None if isinstance(place.item, str) else place.item.event
+    event = None if isinstance(found.item, str) else found.item.event
     return isinstance(event, e.RunCancelled) and event.reason == "worker_lost"
 
 
-def _follow_run(live: set[str | None], place: Place) -> None:
-    """A lease is seen in the log as a run that began and has not ended."""
-    if isinstance(place.item, str):
+def _follow_run(live: set[str | None], found: StreamEvent) -> None:
+    """Track live runs: in the log, a lease is a run that began and has not ended."""
+    if isinstance(found.item, str):
         return
-    if place.name in ("run_queued", "run_started"):
-        live.add(place.item.subject)
-    elif place.name in ("run_succeeded", "run_failed", "run_timed_out", "run_cancelled"):
-        live.discard(place.item.subject)
+    if found.name in ("run_queued", "run_started"):
+        live.add(found.item.subject)
+    elif found.name in ("run_succeeded", "run_failed", "run_timed_out", "run_cancelled"):
+        live.discard(found.item.subject)

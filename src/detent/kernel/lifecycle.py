@@ -1,7 +1,7 @@
-"""A lifecycle as data: states, rows, and one table-driven machine with a strict and a lenient fold.
+"""A lifecycle as data: states, rows, and a table-driven machine with a strict and a lenient fold.
 
-A transition stands in the table or it does not exist. An illegal event changes nothing and says
-what would be legal. `flaws()` lints a table. Pure.
+A transition that is not in the table does not exist. An illegal event changes nothing, and its
+refusal names the legal events. `flaws()` lints a table. Pure.
 """
 
 import re
@@ -42,21 +42,21 @@ class Row:
 def rows_from(
     sources: Iterable[str], event: str, target: str, who: str, why: str, *, extension: bool = False
 ) -> tuple[Row, ...]:
-    """The same row from several states."""
+    """Return the same row for several source states."""
     return tuple(Row(source, event, target, who, why, extension) for source in sources)
 
 
 def normalise(name: str) -> str:
-    """The one spelling of a name: input may use any letter case of ASCII, and nothing else."""
+    """Return the lower-case spelling of a name; input may use any letter case of ASCII."""
     return name.lower() if name.isascii() else name
 
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """A table of transitions and the lookups made from it.
+    """A table of transitions with lookups.
 
-    `move[(state, event)]` is the hot path; `targets[event]` is where an event leads from anywhere.
-    Making one never fails, so that `flaws()` can say what is wrong with it.
+    `move[(state, event)]` is the next state; `targets[event]` is the target from any state.
+    Creating one never fails, so that `flaws()` can report its mistakes.
     """
 
     name: str
@@ -79,11 +79,11 @@ class Lifecycle:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """Every event of the table, in the table's order."""
+        """Return every event of the table, in its order."""
         return tuple(self.targets)
 
     def state(self, name: str) -> State:
-        """The state of that name, in any letter case."""
+        """Return the state of that name, in any letter case."""
         wanted = normalise(name)
         for state in self.states:
             if state.name == wanted:
@@ -94,12 +94,12 @@ class Lifecycle:
         return self.state(state).name in self.terminal
 
     def legal(self, state: str | None) -> tuple[str, ...]:
-        """The events that are legal from a state (None: before creation), in the table's order."""
+        """Return the legal events of a state (None: before creation), in the table's order."""
         source = None if state is None else self.state(state).name
         return tuple(dict.fromkeys(row.event for row in self.rows if row.source == source))
 
     def next(self, state: str | None, event: str) -> str:
-        """The state after one event; refuses an illegal one with the legal ones."""
+        """Return the state after one event; refuse an illegal event with the legal ones."""
         target = self.move.get((state, event))
         if target is not None:
             return target
@@ -113,10 +113,10 @@ class Lifecycle:
         return target
 
     def fold(self, events: Iterable[str]) -> str:
-        """Strict: the state after a stream of events, which must follow the table from creation on.
+        """Return the state after a stream of events, which must follow the table (strict).
 
         An illegal event raises Refused with its position, counted from 0. Events that are not in
-        the table move nothing. Without any state event the answer is the initial state.
+        the table are skipped. Without any state event the result is the initial state.
         """
         move = self.move
         state: str | None = None
@@ -126,7 +126,7 @@ class Lifecycle:
         return state or self.initial
 
     def derive(self, events: Iterable[str]) -> str:
-        """Lenient: the last event of the table decides, legal or not; none is the initial state."""
+        """Return the target of the last event of the table, legal or not (lenient)."""
         targets = self.targets
         state = self.initial
         for event in events:
@@ -134,7 +134,7 @@ class Lifecycle:
         return state
 
     def flaws(self) -> list[str]:
-        """What is wrong with the table, one sentence each; empty when nothing is."""
+        """Return the mistakes in the table, one sentence each."""
         return [sentence for check in _CHECKS for sentence in check(self)]
 
     def _slow_step(self, state: str | None, event: str, position: int) -> str | None:
@@ -148,7 +148,7 @@ class Lifecycle:
         return target
 
     def illegal(self, state: str | None, event: str, position: int | None = None) -> Refused:
-        """The refusal of an event, naming what would be legal."""
+        """Return the refusal of an event, which names the legal events."""
         legal = self.legal(state)
         place = "" if position is None else f" at position {position}"
         origin = "before creation" if state is None else f"from state {state}"
@@ -174,7 +174,7 @@ class Lifecycle:
         )
 
 
-# What `flaws` looks for. Each check yields sentences about one kind of mistake.
+# The checks of `flaws`. Each yields sentences about one kind of mistake.
 
 
 def _names(lifecycle: Lifecycle) -> Iterator[str]:
@@ -258,7 +258,7 @@ def _ways_out_of_the_end(lifecycle: Lifecycle) -> Iterator[str]:
     for row in lifecycle.rows:
         ended = row.source in terminal
         if ended and not row.reopens:
-            yield f"The row {_named(row)} leads out of a terminal state undeclared."
+            yield f"The row {_named(row)} leads out of a terminal state without `reopens`."
         if row.reopens and not ended:
             yield f"The row {_named(row)} is declared to reopen a state that is not terminal."
 
@@ -306,7 +306,7 @@ def _named(row: Row) -> str:
 def _closure(
     start: Iterable[str | None], edges: Mapping[str | None, set[str | None]]
 ) -> set[str | None]:
-    """Everything that can be reached from `start`, itself included."""
+    """Return everything that can be reached from `start`, including itself."""
     reached = set(start)
     open_ends = list(reached)
     while open_ends:

@@ -1,7 +1,7 @@
-"""The plan of a job: a graph of steps, checked as a whole, and what its steps' states allow next.
+"""Plans: a graph of steps, its validation, and which steps can start in the current states.
 
-`validate` reads a document; every other function is a question about a plan and the states of its
-steps (by name; a step without an entry is pending). Pure.
+`validate` reads a document. The other functions take a plan and the states of its steps by name; a
+step without an entry is pending. Pure.
 """
 
 import json
@@ -27,10 +27,10 @@ NOT_STARTED = frozenset({"pending", "waiting_deps"})
 
 
 class When(StrEnum):
-    """What a step asks of the steps that it needs."""
+    """When a step may start, by the states of the steps that it needs."""
 
     ALL_SUCCEEDED = "all_succeeded"
-    # Ended well or badly, or made unreachable by a failure: for reports and cleaning up.
+    # Succeeded, failed, or unreachable after a failure: for reports and cleaning up.
     ALL_DONE = "all_done"
 
 
@@ -43,7 +43,7 @@ class PlanEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One node: what to do (`intent`), after what (`needs`, `when`), with what, and within what."""
+    """One step: its task type (`intent`), the steps before it, its resources and limits."""
 
     name: str
     intent: str
@@ -52,13 +52,13 @@ class PlanStep:
     capabilities_required: tuple[str, ...] = ()
     label_selector: Mapping[str, str] = field(default_factory=dict)
     avoid: tuple[str, ...] = ()
-    #: How often it may be tried again, whatever the class of failure; before its retry policy.
+    #: The maximum number of retries for every class of failure; overrides the retry policy.
     max_retries: int | None = None
-    #: Its retry policy, as an intent's `retry` is written; without one the job's counts.
+    #: Its retry policy, in the form of an intent's `retry`; by default the job's.
     retry: Mapping[str, Any] | None = None
     timeout_ms: int | None = None
     hold_resource_ms: int = 0
-    #: How long it may wait for its resource; after that the job fails and says so.
+    #: How long it may wait for its resource; after that the job fails.
     acquire_timeout_ms: int | None = None
     critic: str | None = None
     input: Any = None
@@ -66,12 +66,12 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in the order of the document, with different names, and without a cycle."""
+    """The steps in the order of the document, with unique names and without a cycle."""
 
     steps: tuple[PlanStep, ...]
 
     def step(self, name: str) -> PlanStep:
-        """The step of that name; the name must be one of the plan's."""
+        """Return the step of that name, which must exist."""
         return next(step for step in self.steps if step.name == name)
 
 
@@ -81,7 +81,7 @@ STEP_FIELDS = tuple(PlanStep.__dataclass_fields__)
 
 
 def validate(document: object, where: str = "plan") -> Plan:
-    """The plan that a document describes: `{"steps": [{"name": …, "needs": […], …}, …]}`."""
+    """Return the plan of a document: `{"steps": [{"name": …, "needs": […], …}, …]}`."""
     rows = document_fields.table(document, where, ("steps",)).get("steps")
     if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MAX_STEPS:
         wanted = f"a list of 1 to {MAX_STEPS} steps"
@@ -103,7 +103,7 @@ def _step(row: object, where: str) -> PlanStep:
     timeout_ms, acquire_ms = given.get("timeout_ms"), given.get("acquire_timeout_ms")
     return PlanStep(
         name=name,
-        # A step that says nothing else does the intent of its own name.
+        # The default intent is the name of the step.
         intent=document_fields.text(given.get("intent", name), f"{where}.intent", LONGEST_NAME),
         needs=document_fields.texts(given.get("needs", ()), f"{where}.needs", LONGEST_NAME),
         when=document_fields.choice(given.get("when", When.ALL_SUCCEEDED), f"{where}.when", When),
@@ -161,7 +161,7 @@ def _json(given: object, where: str) -> object:
 
 
 def _canonical(value: object) -> str:
-    """One text for one JSON value. Python's own == takes true for 1."""
+    """Return one text for equal JSON values. In Python, `True == 1`."""
     return json.dumps(value, sort_keys=True, allow_nan=False)
 
 
@@ -171,7 +171,7 @@ def _check_names(steps: tuple[PlanStep, ...], where: str) -> None:
         if step.name in first:
             field = f"{where}.steps[{index}].name"
             earlier = f"steps[{first[step.name]}]"
-            message = f"{field}: step {step.name!r} stands in the plan twice, first as {earlier}."
+            message = f"{field}: step {step.name!r} is in the plan twice, first as {earlier}."
             raise Invalid(message, field=field, given=step.name)
         first[step.name] = index
 
@@ -202,7 +202,7 @@ def _check_cycles(steps: tuple[PlanStep, ...], where: str) -> None:
 
 
 def levels(plan: Plan) -> tuple[tuple[str, ...], ...]:
-    """The steps in layers: each as early as the steps it needs allow."""
+    """Return the steps in layers: each step is one layer after the steps that it needs."""
     depth: dict[str, int] = {}
     for step in _in_order(plan):
         depth[step.name] = max((depth[need] + 1 for need in step.needs), default=0)
@@ -213,7 +213,7 @@ def levels(plan: Plan) -> tuple[tuple[str, ...], ...]:
 
 
 def frontier(plan: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
-    """The steps that may start now, in the order of the document."""
+    """Return the steps that may start now, in the order of the document."""
     lost = unreachable(plan, states)
     return tuple(
         step.name
@@ -223,7 +223,7 @@ def frontier(plan: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def waiting(plan: Plan, states: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """The steps that may not start yet, each with the steps that it waits for."""
+    """Return the steps that may not start yet, each with the steps that it waits for."""
     lost = unreachable(plan, states)
     return {
         step.name: still
@@ -234,7 +234,7 @@ def waiting(plan: Plan, states: Mapping[str, str]) -> dict[str, tuple[str, ...]]
 
 
 def unreachable(plan: Plan, states: Mapping[str, str]) -> dict[str, str]:
-    """The steps that will never start because a step failed, each with that step."""
+    """Return the steps that will never start because a step failed, each with that step."""
     cause: dict[str, str] = {}
     for step in _in_order(plan):
         if not _not_started(step, states) or step.when is When.ALL_DONE:
@@ -247,7 +247,7 @@ def unreachable(plan: Plan, states: Mapping[str, str]) -> dict[str, str]:
 
 
 def finished(plan: Plan, states: Mapping[str, str]) -> PlanEnd | None:
-    """How the plan ended; None while a step is live or can still start."""
+    """Return how the plan ended; None while a step is live or can still start."""
     lost = unreachable(plan, states)
     if any(step.name not in lost and states.get(step.name) not in ENDED for step in plan.steps):
         return None
@@ -256,7 +256,7 @@ def finished(plan: Plan, states: Mapping[str, str]) -> PlanEnd | None:
 
 
 def carry_over(old: Plan, new: Plan, states: Mapping[str, str]) -> tuple[str, ...]:
-    """The steps of a new plan version whose results are kept: succeeded, same work, same input."""
+    """Return the steps of a new version whose results are kept: same work and same input."""
     done = {
         (step.name, step.intent, _canonical(step.input))
         for step in old.steps
@@ -268,7 +268,7 @@ def carry_over(old: Plan, new: Plan, states: Mapping[str, str]) -> tuple[str, ..
 
 
 def _in_order(plan: Plan) -> Iterator[PlanStep]:
-    """The steps, each after the ones it needs."""
+    """Return the steps, each after those that it needs."""
     by_name = {step.name: step for step in plan.steps}
     order = TopologicalSorter({step.name: step.needs for step in plan.steps})
     return (by_name[name] for name in order.static_order())
@@ -279,5 +279,5 @@ def _not_started(step: PlanStep, states: Mapping[str, str]) -> bool:
 
 
 def _open(step: PlanStep, states: Mapping[str, str], lost: Mapping[str, str]) -> tuple[str, ...]:
-    """What a reachable step still waits for."""
+    """Return what a reachable step still waits for."""
     return tuple(n for n in step.needs if states.get(n) not in ENDED and n not in lost)

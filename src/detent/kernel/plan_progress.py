@@ -1,4 +1,4 @@
-"""The plan of a job as it lives: where it comes from, how it is laid out, when it is over."""
+"""The plan of a job: where it comes from, how its steps are created, and when it has ended."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -9,7 +9,7 @@ from detent.kernel.entities import Job, Step
 from detent.kernel.plan import Plan, PlanEnd, carry_over, finished, validate
 from detent.kernel.plan_steps import fail, states_of, steps_of, unlease
 from detent.kernel.retry import FailureClass
-from detent.kernel.transitions.actions import fail_job
+from detent.kernel.transitions.attempts import fail_job
 
 #: Options that make a job without a plan run as a plan of one step.
 ONE_STEP = (
@@ -23,7 +23,7 @@ ONE_STEP = (
 
 
 def plan_from(options: Mapping[str, Any], intent: str) -> Mapping[str, Any] | None:
-    """The plan that options bring along, or one step if they ask for resources or a critic."""
+    """Return the plan in the options, or a plan of one step if they name resources or a critic."""
     if "plan" in options:
         return cast(Mapping[str, Any], options["plan"])
     if options.get("planner"):
@@ -32,32 +32,32 @@ def plan_from(options: Mapping[str, Any], intent: str) -> Mapping[str, Any] | No
     return {"steps": [{"name": intent, "intent": intent, **asked}]} if asked else None
 
 
-# ---- predicates and consequences of the couplings --------------------------------------------
+# ---- couplings: predicates and consequences --------------------------------------------------
 
 
-def brings_a_plan(draft: Draft, record: e.Record) -> bool:
+def options_have_a_plan(draft: Draft, record: e.Record) -> bool:
     event = cast(e.JobCreated, record.event)
     return bool(event.options) and plan_from(event.options, event.intent) is not None
 
 
-def lay_out_plan(draft: Draft, record: e.Record) -> None:
+def record_first_plan(draft: Draft, record: e.Record) -> None:
     event = cast(e.JobCreated, record.event)
     document = plan_from(event.options, event.intent)
     if document is not None:
-        lay_out(draft, draft.job(record.stream), document)
+        record_plan(draft, draft.job(record.stream), document)
 
 
 def plan_again(draft: Draft, record: e.Record) -> None:
-    """A person's retry of a failed plan: a new version that carries the finished steps over."""
+    """Create a new version of a failed plan that a person retries; finished steps are kept."""
     job = draft.job(record.stream)
-    lay_out(draft, job, document_of(draft.plan(job.id)))
+    record_plan(draft, job, document_of(draft.plan(job.id)))
 
 
 def has_plan(draft: Draft, record: e.Record) -> bool:
     return draft.job(record.stream).plan_version > 0
 
 
-def plan_is_over(draft: Draft, record: e.Record) -> bool:
+def plan_has_ended(draft: Draft, record: e.Record) -> bool:
     job = draft.job(record.stream)
     if job.state != "running" or job.plan_wanted:
         return False
@@ -65,13 +65,13 @@ def plan_is_over(draft: Draft, record: e.Record) -> bool:
     return end is PlanEnd.COMPLETED or (end is PlanEnd.FAILED and job.cancel_reason is None)
 
 
-def nothing_is_left(draft: Draft, record: e.Record) -> bool:
-    """A new plan asks for nothing but what is done already: no step will end, so that it must."""
-    return plan_is_over(draft, record) and draft.job(record.stream).cancel_reason is None
+def all_steps_are_done(draft: Draft, record: e.Record) -> bool:
+    """Whether a new plan has only finished steps: no step will end it."""
+    return plan_has_ended(draft, record) and draft.job(record.stream).cancel_reason is None
 
 
 def end_plan(draft: Draft, record: e.Record) -> None:
-    """The results by step; of a job that is a plan of one step only for its options, just its."""
+    """End the job with the results by step; a one-step plan made from options has one result."""
     job = draft.job(record.stream)
     steps = steps_of(draft, job.id)
     failed = _last_failure(steps, record)
@@ -84,8 +84,8 @@ def end_plan(draft: Draft, record: e.Record) -> None:
     draft.emit(job.id, e.JobCompleted(results if declared else results.get(job.intent)))
 
 
-def end_at_once(draft: Draft, record: e.Record) -> None:
-    """A worker took the job and found nothing left to do: only what was started can be done."""
+def end_empty_plan(draft: Draft, record: e.Record) -> None:
+    """End a job whose new plan has nothing left to do; its task is started first."""
     job = draft.job(record.stream)
     task = draft.task_of(job)
     if task is not None and draft.may(task, e.TaskStarted):
@@ -94,7 +94,7 @@ def end_at_once(draft: Draft, record: e.Record) -> None:
 
 
 def _last_failure(steps: Mapping[str, Step], record: e.Record) -> Step | None:
-    """The failure that the job's end is named after."""
+    """Return the failed step whose error the job gets."""
     if isinstance(record.event, e.StepFailed):
         return steps[record.subject or ""]
     failed = [step for step in steps.values() if step.state == "failed"]
@@ -102,7 +102,7 @@ def _last_failure(steps: Mapping[str, Step], record: e.Record) -> Step | None:
 
 
 def abandon_steps(draft: Draft, record: e.Record) -> None:
-    """A cancelled job: running steps fail, leased ones give their lease back, the rest stay."""
+    """Fail the running steps of a cancelled job, and free the leased ones."""
     for step in steps_of(draft, record.stream).values():
         if step.state == "running":
             fail(draft, step, "cancelled", "its job was cancelled", "cancelled")
@@ -110,18 +110,18 @@ def abandon_steps(draft: Draft, record: e.Record) -> None:
             unlease(draft, step, "cancelled")
 
 
-# ---- laying out ------------------------------------------------------------------------------
+# ---- creating steps --------------------------------------------------------------------------
 
 
-def lay_out(draft: Draft, job: Job, document: Mapping[str, Any]) -> None:
-    """Record a plan version with its steps; finished steps of the last version are carried over."""
-    lay_out_over(draft, job, document, _carried(draft, job, validate(document)))
+def record_plan(draft: Draft, job: Job, document: Mapping[str, Any]) -> None:
+    """Record a plan version with its steps; finished steps of the last version are kept."""
+    record_plan_over(draft, job, document, _carried(draft, job, validate(document)))
 
 
-def lay_out_over(
+def record_plan_over(
     draft: Draft, job: Job, document: Mapping[str, Any], carried: Mapping[str, Any]
 ) -> None:
-    """The same with the results of steps that are finished already."""
+    """Record a plan version with its steps; `carried` has the results of finished steps."""
     plan = validate(document)
     version = job.plan_version + 1
     draft.emit(job.id, e.PlanGenerated(version, document, carried))
@@ -143,6 +143,6 @@ def _carried(draft: Draft, job: Job, plan: Plan) -> dict[str, Any]:
 
 
 def document_of(plan: Plan) -> Mapping[str, Any]:
-    """The document that describes a plan, as `validate` reads it."""
+    """Return the document of a plan, as `validate` reads it."""
     fields = type(plan.steps[0]).__dataclass_fields__
     return {"steps": [{name: getattr(step, name) for name in fields} for step in plan.steps]}

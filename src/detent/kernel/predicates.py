@@ -1,4 +1,4 @@
-"""The named conditions of the couplings: each looks at the draft after an event."""
+"""The predicates of the couplings: each checks the draft after an event."""
 
 from typing import cast
 
@@ -6,7 +6,7 @@ from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Job, Run, Task
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.kernel.retry import Again, FailureClass, RetryPolicy, policy_from, verdict
+from detent.kernel.retry import Again, FailureClass, policy_from, verdict
 from detent.kernel.world import RUNS
 
 ENDED_JOB = frozenset({"completed", "failed", "cancelled"})
@@ -27,21 +27,22 @@ def task_awaits_start(draft: Draft, record: e.Record) -> bool:
     return task is not None and draft.may(task, e.TaskStarted)
 
 
-def suspended_alone(draft: Draft, record: e.Record) -> bool:
-    """The run went to sleep, and a job without a plan has no other."""
-    return cast(e.RunSucceeded, record.event).outcome == "suspended" and goes_on(draft, record)
+def only_run_was_suspended(draft: Draft, record: e.Record) -> bool:
+    """Whether the only run of a job without a plan was suspended."""
+    suspended = cast(e.RunSucceeded, record.event).outcome == "suspended"
+    return suspended and moves_job(draft, record)
 
 
 def attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return goes_on(draft, record) and judged(draft, record) is not None
+    return moves_job(draft, record) and retry_of_run(draft, record) is not None
 
 
 def no_attempt_is_left(draft: Draft, record: e.Record) -> bool:
-    return goes_on(draft, record) and judged(draft, record) is None
+    return moves_job(draft, record) and retry_of_run(draft, record) is None
 
 
-def goes_on(draft: Draft, record: e.Record) -> bool:
-    """The run is its job's only one, and nobody asked to cancel the job."""
+def moves_job(draft: Draft, record: e.Record) -> bool:
+    """Whether the end of the run moves its job: it has no plan, and no cancel was requested."""
     run = cast(Run, draft.part(RUNS, record.stream, record.subject or ""))
     return run.step is None and draft.job(record.stream).cancel_reason is None
 
@@ -52,23 +53,28 @@ def failure_class(event: e.RunFailed | e.RunTimedOut) -> FailureClass:
     return FailureClass(event.error_class)
 
 
-def judged(draft: Draft, record: e.Record) -> Again | None:
-    """What the retry rules say to the failure in this record; None: no attempt is left."""
-    event = cast(e.RunFailed | e.RunTimedOut, record.event)
-    reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
-    return judge_attempt(draft, draft.job(record.stream), failure_class(event), reset_at)
+def retry_of_run(draft: Draft, record: e.Record) -> Again | None:
+    """Return the next attempt after this failed run; None if no attempt is left.
+
+    It is computed once for each run: two couplings and the retry itself use it.
+    """
+    run_id = cast(str, record.subject)
+    if run_id not in draft.retries:
+        event = cast(e.RunFailed | e.RunTimedOut, record.event)
+        reset_at = event.reset_at if isinstance(event, e.RunFailed) else None
+        job = draft.job(record.stream)
+        draft.retries[run_id] = next_attempt(draft, job, failure_class(event), reset_at)
+    return draft.retries[run_id]
 
 
-def judge_attempt(
+def next_attempt(
     draft: Draft, job: Job, kind: FailureClass, reset_at: int | None = None
 ) -> Again | None:
-    policy = policy_of(draft, job)
-    return verdict(policy, kind, job.failures, job.lost, draft.now, reset_at)
-
-
-def policy_of(draft: Draft, job: Job) -> RetryPolicy:
+    """Return the next attempt after a failure of the job; None if no attempt is left."""
     task = draft.task_of(job)
-    return policy_from(job.options.get("retry", {}), "job" if task is None else task.lifecycle)
+    lifecycle = "job" if task is None else task.lifecycle
+    policy = policy_from(job.options.get("retry", {}), lifecycle)
+    return verdict(policy, kind, job.failures, job.lost, draft.now, reset_at)
 
 
 # ---- of a job --------------------------------------------------------------------------------
@@ -94,7 +100,7 @@ def task_waits_for_retry(draft: Draft, record: e.Record) -> bool:
 
 
 def in_work(task: Task) -> bool:
-    """A run of it has started: only then can a failure show on it."""
+    """Whether a run of the task has started: only then can it be blocked by a failure."""
     return task.state in ("doing", "running")
 
 
@@ -115,13 +121,13 @@ def has_subtasks(draft: Draft, record: e.Record) -> bool:
 
 
 def was_the_last_subtask(draft: Draft, record: e.Record) -> bool:
-    """The parent waits for nothing but its subtasks, and all of them are settled."""
+    """Whether the parent waits only for its subtasks, and all of them are settled."""
     task = draft.task(record.stream)
     if task.open_subtasks > 0 or task.job_id is None:
         return False
     if task.state == "blocked":
         return task.blocked_by == "subtasks"
-    # In a log of version 0.1.0 a board task stayed in work meanwhile; it is completed too.
+    # In a log of version 0.1.0 a board task stayed in `doing` meanwhile; it is completed too.
     return task.state == "doing" and draft.job(task.job_id).state == "completed"
 
 
@@ -129,12 +135,12 @@ def has_dependents(draft: Draft, record: e.Record) -> bool:
     return bool(draft.dependents.get(record.stream))
 
 
-def stuck_subtask(draft: Draft, record: e.Record) -> bool:
-    """A board subtask that a failure has blocked until a person acts."""
+def subtask_is_out_of_retries(draft: Draft, record: e.Record) -> bool:
+    """Whether a board subtask is blocked by a failure until a person acts."""
     return _stuck(record) and is_subtask(draft, record)
 
 
-def stuck_with_dependents(draft: Draft, record: e.Record) -> bool:
+def is_out_of_retries_with_dependents(draft: Draft, record: e.Record) -> bool:
     return _stuck(record) and has_dependents(draft, record)
 
 
@@ -143,24 +149,24 @@ def _stuck(record: e.Record) -> bool:
 
 
 def has_ended(task: Task) -> bool:
-    """No event leads on from its state."""
+    """Whether its state is terminal."""
     return task.state in LIFECYCLES[task.lifecycle].terminal
 
 
 def has_failed(task: Task) -> bool:
-    """Ended in failure, as seen by a task that depends on it."""
+    """Whether the task failed, as its dependents see it."""
     if task.lifecycle == "review":
         return task.state in FAILED_TASK
     return task.state == "cancelled" or (task.state == "blocked" and task.retries_left == 0)
 
 
 def was_settled(draft: Draft, subtask: Task) -> bool:
-    """Whether its outcome was handled or it was dismissed: then no task above it counts it."""
+    """Whether its outcome was handled or it was dismissed: no task above it waits for it."""
     return subtask.id in draft.task(subtask.parent_id or "").settled
 
 
 def failed_dependencies(draft: Draft, task: Task) -> list[str]:
-    """Those of its dependencies that have failed and not been taken up again since."""
+    """Return its dependencies that have failed and were not run again since."""
     if task.open_dependencies == 0:
         return []
     found = (draft.find_task(name) for name in task.depends_on)
@@ -168,7 +174,7 @@ def failed_dependencies(draft: Draft, task: Task) -> list[str]:
 
 
 def a_dependency_is_open(draft: Draft, record: e.Record) -> bool:
-    """One is not done yet, and none has failed, of which the row below takes care."""
+    """Whether a dependency is not done yet, and none has failed (another row handles that)."""
     task = draft.task(record.stream)
     waits = task.open_dependencies > 0 and draft.may(task, e.TaskBlocked)
     return waits and not failed_dependencies(draft, task)
@@ -186,9 +192,9 @@ def dependencies_are_done(draft: Draft, record: e.Record) -> bool:
     )
 
 
-def calls_for_a_job(draft: Draft, record: e.Record) -> bool:
+def needs_a_new_job(draft: Draft, record: e.Record) -> bool:
     return cast(e.TaskUnblocked, record.event).job_id is not None
 
 
-def has_its_job_still(draft: Draft, record: e.Record) -> bool:
-    return not calls_for_a_job(draft, record) and draft.task(record.stream).job_id is not None
+def keeps_its_job(draft: Draft, record: e.Record) -> bool:
+    return not needs_a_new_job(draft, record) and draft.task(record.stream).job_id is not None

@@ -1,7 +1,7 @@
-"""Priorities, and the rank under which work is queued: the lowest rank is claimed first.
+"""Priorities, and the rank of queued work: the lowest rank is claimed first.
 
-A rank is the enqueue time plus a head start that the priority lacks. One ordered index thus serves
-first come first served within a priority and ageing across them, so that nothing starves. Pure.
+A rank is the enqueue time plus an offset for the priority. So one ordered index gives first come,
+first served within a priority, and ageing between priorities: no job starves. Pure.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ HOUR_US = 60 * MIN_US
 
 
 class Priority(StrEnum):
-    """P0 is first."""
+    """The priorities; P0 is claimed first."""
 
     P0 = "P0"
     P1 = "P1"
@@ -38,7 +38,7 @@ OFFSETS_US: Mapping[str, int] = MappingProxyType(
 
 
 def priority_from(given: object, where: str = "priority") -> Priority:
-    """The priority named by `given`: P0 to P3 or an alias, in any letter case."""
+    """Return the priority named by `given`: P0 to P3 or an alias, in any letter case."""
     if isinstance(given, str):
         if given.lower() in ALIASES:
             return ALIASES[given.lower()]
@@ -50,5 +50,5 @@ def priority_from(given: object, where: str = "priority") -> Priority:
 
 
 def rank(priority: str, enqueued_at_us: int) -> int:
-    """Where the work stands in the queue; ties are broken by the order of arrival."""
+    """Return the rank in the queue; equal ranks are ordered by arrival."""
     return enqueued_at_us + OFFSETS_US[priority]

@@ -1,36 +1,31 @@
-"""What an event does beside moving its own entity: parts of a job that change along with it."""
+"""The changes of an event beyond its own entity: parts of a job that change with it."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detent.kernel import events as e
 from detent.kernel.derived_ids import jobs_of_task
 from detent.kernel.entities import Checkpoint, Run, Signal, Step, Wait
+from detent.kernel.entity_store import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, EntityStore
 from detent.kernel.plan import validate
 from detent.kernel.wait_kinds import POLLS
 
-if TYPE_CHECKING:
-    from detent.kernel.world import World
+#: States of a step that waits and continues in place afterwards.
+CONTINUES_IN_PLACE = frozenset({"needs_user", "running"})
 
-#: The parts of a job, by the level of the events that move them.
-RUNS, STEPS, WAITS, SIGNALS, CHECKPOINTS = "run", "step", "wait", "signal", "checkpoint"
-
-#: Where a step is that waits for something of its own, and goes on in place afterwards.
-ASLEEP = frozenset({"needs_user", "running"})
-
-Projection = Callable[["World", e.Record, Any], None]
+Projection = Callable[[EntityStore, e.Record, Any], None]
 
 
 def woken(step: Step) -> bool:
-    """Whether it goes on after a wait of its own, and has had no run since."""
-    return step.state in ASLEEP and step.not_before > step.state_at
+    """Whether its own wait has ended and it has had no run since."""
+    return step.state in CONTINUES_IN_PLACE and step.not_before > step.state_at
 
 
 # ---- runs and steps --------------------------------------------------------------------------
 
 
-def _run_queued(world: "World", record: e.Record, event: e.RunQueued) -> None:
-    """A step's run: the step now has it and holds the resource."""
+def _run_queued(world: EntityStore, record: e.Record, event: e.RunQueued) -> None:
+    """Record the run on its step, which now holds the resource."""
     if event.step is None:
         return
     job = world.job(record.stream)
@@ -40,18 +35,18 @@ def _run_queued(world: "World", record: e.Record, event: e.RunQueued) -> None:
     world.put_step(job.id, event.step, held._replace(not_before=0) if woken(step) else held)
 
 
-def _run_succeeded(world: "World", record: e.Record, event: e.RunSucceeded) -> None:
-    """A suspended step has no live run; its resource goes unless it is held for a while."""
+def _run_succeeded(world: EntityStore, record: e.Record, event: e.RunSucceeded) -> None:
+    """A suspended step has no live run; its resource is freed unless it is held for a time."""
     if event.outcome == "suspended":
-        _lay_aside(world, record, event.held_until)
+        _free_step(world, record, event.held_until)
 
 
-def _run_cancelled(world: "World", record: e.Record, event: e.RunCancelled) -> None:
-    """Whatever becomes of the step, this run does not hold its resource any more."""
-    _lay_aside(world, record, None)
+def _run_cancelled(world: EntityStore, record: e.Record, event: e.RunCancelled) -> None:
+    """The run no longer holds the resource of its step."""
+    _free_step(world, record, None)
 
 
-def _lay_aside(world: "World", record: e.Record, held_until: int | None) -> None:
+def _free_step(world: EntityStore, record: e.Record, held_until: int | None) -> None:
     run: Run = world.part(RUNS, record.stream, record.subject or "")
     if run.step is None:
         return
@@ -61,8 +56,8 @@ def _lay_aside(world: "World", record: e.Record, held_until: int | None) -> None
     world.put_step(record.stream, run.step, aside)
 
 
-def _plan_generated(world: "World", record: e.Record, event: e.PlanGenerated) -> None:
-    """A new plan version: the former steps are history, but for the results that are kept."""
+def _plan_generated(world: EntityStore, record: e.Record, event: e.PlanGenerated) -> None:
+    """Replace the steps by those of the new plan version; carried results are kept."""
     world.plans[record.stream] = validate(event.plan)
     for name in world.parts_of(STEPS, record.stream):
         world.put_step(record.stream, name, None)
@@ -74,16 +69,16 @@ def _plan_generated(world: "World", record: e.Record, event: e.PlanGenerated) ->
 # ---- waits and signals -----------------------------------------------------------------------
 
 
-def _note_wait(world: "World", job_id: str) -> None:
+def _mark_waited(world: EntityStore, job_id: str) -> None:
     job = world.job(job_id)
     if not job.waited:
         world.jobs[job_id] = job._replace(waited=True)
 
 
-def _wait_begun(world: "World", record: e.Record, event: e.WaitBegun) -> None:
-    """Signals that came early count at once."""
+def _wait_begun(world: EntityStore, record: e.Record, event: e.WaitBegun) -> None:
+    """Begin a wait; signals that were received before are counted."""
     assert record.subject is not None
-    _note_wait(world, record.stream)
+    _mark_waited(world, record.stream)
     signals = world.parts_of(SIGNALS, record.stream)
     wait = Wait(
         record.stream,
@@ -99,9 +94,9 @@ def _wait_begun(world: "World", record: e.Record, event: e.WaitBegun) -> None:
     world.put_part(WAITS, record.stream, record.subject, wait)
 
 
-def _signal_received(world: "World", record: e.Record, event: e.SignalReceived) -> None:
+def _signal_received(world: EntityStore, record: e.Record, event: e.SignalReceived) -> None:
     assert record.subject is not None
-    _note_wait(world, record.stream)
+    _mark_waited(world, record.stream)
     signal = Signal(record.stream, record.subject, record.at, event.value)
     world.put_part(SIGNALS, record.stream, record.subject, signal)
     for name, wait in world.parts_of(WAITS, record.stream).items():
@@ -109,8 +104,8 @@ def _signal_received(world: "World", record: e.Record, event: e.SignalReceived) 
             world.put_part(WAITS, record.stream, name, wait._replace(missing=wait.missing - 1))
 
 
-def _wait_completed(world: "World", record: e.Record, event: e.WaitCompleted) -> None:
-    """A job that wakes looks at everything again, whatever woke it."""
+def _wait_completed(world: EntityStore, record: e.Record, event: e.WaitCompleted) -> None:
+    """End the wait, and all polls: the job checks everything again."""
     _end_wait(world, record.stream, event.wait, event.outcome, event.value)
     _wake_step(world, record, event.step)
     for name, wait in world.parts_of(WAITS, record.stream).items():
@@ -118,21 +113,21 @@ def _wait_completed(world: "World", record: e.Record, event: e.WaitCompleted) ->
             world.put_part(WAITS, record.stream, name, None)
 
 
-def _wait_ended(world: "World", record: e.Record, event: e.WaitEnded) -> None:
+def _wait_ended(world: EntityStore, record: e.Record, event: e.WaitEnded) -> None:
     assert record.subject is not None
     _end_wait(world, record.stream, record.subject, event.outcome, event.value)
     _wake_step(world, record, event.step)
 
 
-def _wake_step(world: "World", record: e.Record, name: str | None) -> None:
-    """Since when the step that waited wants its resource again."""
+def _wake_step(world: EntityStore, record: e.Record, name: str | None) -> None:
+    """Record since when the step that waited needs its resource again."""
     step: Step | None = world.part(STEPS, record.stream, name) if name else None
-    if step is not None and step.state in ASLEEP:
+    if step is not None and step.state in CONTINUES_IN_PLACE:
         world.put_step(record.stream, step.name, step._replace(not_before=record.at))
 
 
-def _end_wait(world: "World", job_id: str, name: str, outcome: str, value: Any) -> None:
-    """The outcome is kept like a checkpoint, so that the code finds it when it goes on."""
+def _end_wait(world: EntityStore, job_id: str, name: str, outcome: str, value: Any) -> None:
+    """Remove the wait and keep its outcome as a checkpoint, which the handler reads."""
     wait: Wait | None = world.part(WAITS, job_id, name)
     if wait is None:
         return
@@ -143,12 +138,12 @@ def _end_wait(world: "World", job_id: str, name: str, outcome: str, value: Any) 
         signal = world.part(SIGNALS, job_id, need)
         if signal is not None:
             world.put_part(SIGNALS, job_id, need, signal._replace(taken=True))
-    said = {"outcome": outcome, "value": value}
-    done = Checkpoint(job_id, name, "wait", True, said, wait.step)
+    outcome_of_wait = {"outcome": outcome, "value": value}
+    done = Checkpoint(job_id, name, "wait", True, outcome_of_wait, wait.step)
     world.put_part(CHECKPOINTS, job_id, name, done)
 
 
-def _wait_postponed(world: "World", record: e.Record, event: e.WaitPostponed) -> None:
+def _wait_postponed(world: EntityStore, record: e.Record, event: e.WaitPostponed) -> None:
     assert record.subject is not None
     wait: Wait = world.part(WAITS, record.stream, record.subject)
     world.put_part(WAITS, record.stream, record.subject, wait._replace(due_at=event.due_at))
@@ -157,22 +152,22 @@ def _wait_postponed(world: "World", record: e.Record, event: e.WaitPostponed) ->
 # ---- checkpoints and progress ----------------------------------------------------------------
 
 
-def _checkpoint_recorded(world: "World", record: e.Record, event: e.CheckpointRecorded) -> None:
+def _checkpoint_recorded(world: EntityStore, record: e.Record, event: e.CheckpointRecorded) -> None:
     assert record.subject is not None
     done = Checkpoint(record.stream, record.subject, event.kind, True, event.value, event.step)
     world.put_part(CHECKPOINTS, record.stream, record.subject, done)
     _progress(world, record, event)
 
 
-def _effect_begun(world: "World", record: e.Record, event: e.EffectBegun) -> None:
+def _effect_begun(world: EntityStore, record: e.Record, event: e.EffectBegun) -> None:
     assert record.subject is not None
-    said = {"policy": event.policy}
-    begun = Checkpoint(record.stream, record.subject, "effect", False, said, event.step)
+    outcome_of_wait = {"policy": event.policy}
+    begun = Checkpoint(record.stream, record.subject, "effect", False, outcome_of_wait, event.step)
     world.put_part(CHECKPOINTS, record.stream, record.subject, begun)
 
 
-def _progress(world: "World", record: e.Record, event: e.Event) -> None:
-    """Progress between two losses shows that the job does not kill its workers."""
+def _progress(world: EntityStore, record: e.Record, event: e.Event) -> None:
+    """Reset the count of lost workers: the job has made progress since the last loss."""
     job = world.job(record.stream)
     if job.lost:
         world.jobs[job.id] = job._replace(lost=0)
@@ -181,16 +176,16 @@ def _progress(world: "World", record: e.Record, event: e.Event) -> None:
 # ---- beginnings and ends ---------------------------------------------------------------------
 
 
-def _job_running(world: "World", record: e.Record, event: e.JobRunning) -> None:
-    """Reasons to look again are over: the worker that claimed the job looks at everything."""
+def _job_running(world: EntityStore, record: e.Record, event: e.JobRunning) -> None:
+    """End all polls: the worker that claimed the job checks everything."""
     if world.job(record.stream).waited:
         for name, wait in world.parts_of(WAITS, record.stream).items():
             if wait.kind in POLLS:
                 world.put_part(WAITS, record.stream, name, None)
 
 
-def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> None:
-    """Somebody ended the delay: it is over for the steps that it was for."""
+def _job_requeued(world: EntityStore, record: e.Record, event: e.JobRequeued) -> None:
+    """End the delay of retrying steps if a person has ended it."""
     if event.reason != "released":
         return
     for name, step in world.parts_of(STEPS, record.stream).items():
@@ -198,8 +193,8 @@ def _job_requeued(world: "World", record: e.Record, event: e.JobRequeued) -> Non
             world.put_step(record.stream, name, step._replace(not_before=0))
 
 
-def _ended(world: "World", record: e.Record, event: e.Event) -> None:
-    """An ended job waits for nothing and holds nothing."""
+def _ended(world: EntityStore, record: e.Record, event: e.Event) -> None:
+    """Remove the waits, signals and resources of an ended job."""
     job = world.job(record.stream)
     for kind in (WAITS, SIGNALS) if job.waited else ():
         for name in world.parts_of(kind, job.id):
@@ -209,18 +204,18 @@ def _ended(world: "World", record: e.Record, event: e.Event) -> None:
             world.put_step(job.id, name, step._replace(resource=None, held_until=None))
 
 
-def _task_deleted(world: "World", record: e.Record, event: e.TaskDeleted) -> None:
-    """Its jobs go with it."""
+def _task_deleted(world: EntityStore, record: e.Record, event: e.TaskDeleted) -> None:
+    """Remove the task and its jobs."""
     jobs = world.tasks[record.stream].jobs
     world.gone[record.stream] = None
     world.gone.update(dict.fromkeys(jobs_of_task(record.stream, jobs)))
 
 
-def _job_deleted(world: "World", record: e.Record, event: e.JobDeleted) -> None:
+def _job_deleted(world: EntityStore, record: e.Record, event: e.JobDeleted) -> None:
     world.gone[record.stream] = None
 
 
-ALSO: Mapping[type[e.Event], Projection] = {
+PROJECTIONS: Mapping[type[e.Event], Projection] = {
     e.RunQueued: _run_queued,
     e.RunSucceeded: _run_succeeded,
     e.RunCancelled: _run_cancelled,

@@ -1,6 +1,7 @@
-"""How long ended work is kept, by lifecycle and state, counted from entering the state.
+"""Retention: how long ended work is kept, by lifecycle and state, counted from its end.
 
-Pure: the keeper asks what is over and deletes. What has no row here is live and never expires.
+Pure. The keeper (the scheduler and maintenance process) deletes what has expired. Work in a state
+without a row here is live and never expires.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ DAY_US = 24 * 3_600 * 1_000_000
 
 
 class Ending(StrEnum):
-    """The three ways in which work is over."""
+    """The three ways in which work ends."""
 
     DONE = "done"
     CANCELLED = "cancelled"
@@ -23,7 +24,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Days to keep each; every one is a setting."""
+    """How many days ended work is kept; each field is a setting."""
 
     done_days: int = 30
     cancelled_days: int = 7
@@ -40,7 +41,7 @@ class Retention:
                 )
 
     def days(self, ending: Ending) -> int:
-        """How many days work that ended this way is kept."""
+        """Return how many days work that ended this way is kept."""
         return {
             Ending.DONE: self.done_days,
             Ending.CANCELLED: self.cancelled_days,
@@ -66,9 +67,9 @@ ENDINGS: Mapping[tuple[str, str], Ending] = MappingProxyType(
 
 
 def ending(lifecycle: str, state: str, retries_left: int | None = None) -> Ending | None:
-    """How the work ended, or None while it is live.
+    """Return how the work ended, or None while it is live.
 
-    The board has no failed state: blocked with no retry left is its failure.
+    The board lifecycle has no failed state: a task that is blocked without retries has failed.
     """
     if (lifecycle, state) == ("board", "blocked") and retries_left == 0:
         return Ending.FAILED
@@ -76,7 +77,7 @@ def ending(lifecycle: str, state: str, retries_left: int | None = None) -> Endin
 
 
 def is_over(run_ended_at: int | None, kept_days: int, now: int, *, task_live: bool) -> bool:
-    """Whether what a run left behind may go: never before its end, nor while its task is live."""
+    """Whether the files of a run have expired: never before its end or while its task is live."""
     if run_ended_at is None or task_live:
         return False
     return run_ended_at + kept_days * DAY_US <= now

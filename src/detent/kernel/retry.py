@@ -1,7 +1,7 @@
-"""When a failed attempt is tried again, by class of failure: the table of numbers, the verdict.
+"""Retry policies: whether and when a failed attempt is retried, by class of failure.
 
-An intent overrides single numbers by a plain mapping (`policy_from`); the rest of the table stays.
-Pure: the caller brings the counts and the time.
+An intent overrides single numbers of the table with a mapping (`policy_from`). Pure: the caller
+passes the counts and the time.
 """
 
 from collections.abc import Mapping
@@ -16,15 +16,15 @@ MS_US = 1_000
 S_US = 1_000_000
 MIN_US = 60 * S_US
 
-# Bounds on what an intent may ask for, so that a slip of the pen is seen at intake.
+# Bounds of a policy, so that typing errors are refused at submission.
 MAX_RETRIES = 1_000
 LONGEST_DELAY_MS = 30 * 24 * 3_600 * 1_000
-# A rate limit whose stated reset has passed already is no licence to call again in a tight loop.
-LEAST_RATE_LIMIT_WAIT_US = S_US
+# The minimum wait after a rate limit, also if its stated reset time has passed.
+MIN_RATE_LIMIT_WAIT_US = S_US
 
 
 class FailureClass(StrEnum):
-    """Why an attempt failed; decides whether and when there is another."""
+    """Why an attempt failed: decides whether and when it is retried."""
 
     NETWORK = "network"
     TIMEOUT = "timeout"
@@ -34,13 +34,13 @@ class FailureClass(StrEnum):
     LOST = "lost"
     RATE_LIMIT = "rate_limit"
     ERROR = "error"
-    # A critic tells these two from other errors: it switches the resource, or asks a person.
+    # Critics decide these two differently: switch the resource, or ask a person.
     RESOURCE = "resource"
     NEEDS_USER = "needs_user"
 
 
 class Backoff(StrEnum):
-    """How the delay grows with n, the number of retries before this one, counted from 0."""
+    """How the delay grows with the number of earlier retries."""
 
     EXPONENTIAL = "exponential"
     LINEAR = "linear"
@@ -49,7 +49,7 @@ class Backoff(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """One row of the table. `retries` None means without limit."""
+    """One row of the table. `retries` None means unlimited."""
 
     retries: int | None
     backoff: Backoff
@@ -57,7 +57,7 @@ class RetryRule:
     cap_us: int
 
     def delay_us(self, n: int) -> int:
-        """The wait before retry n (from 0): d·2^n, d·(n+1) or d, never over the cap."""
+        """Return the delay before retry n (from 0): d·2^n, d·(n+1) or d, at most the cap."""
         if self.backoff is Backoff.EXPONENTIAL:
             grown = self.first_us << min(n, 62)  # far past any cap; keeps the number small
         elif self.backoff is Backoff.LINEAR:
@@ -79,23 +79,23 @@ CLASS_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
         # 30 s, 60 s, 120 s.
         FailureClass.NETWORK: RetryRule(3, Backoff.EXPONENTIAL, 30 * S_US, 120 * S_US),
         FailureClass.TIMEOUT: _fixed(1, 5 * MIN_US),
-        # Released at once when the dependency changes; this is how often the keeper looks besides.
+        # Released immediately when the dependency changes; the keeper also checks this often.
         FailureClass.DEPENDENCY: _fixed(None, 5 * MIN_US),
         FailureClass.CANCELLED: NEVER,
-        # Whether an exceeded budget stops or asks is the budget's own policy, not a retry.
+        # `on_budget_exceeded` decides whether an exceeded budget stops or asks.
         FailureClass.BUDGET: NEVER,
-        # At once; counted since the last progress, and then quarantined.
+        # Immediately; counted since the last progress, then the job is quarantined.
         FailureClass.LOST: _fixed(3, 0),
         # The stated reset decides; the minute is for services that state none.
         FailureClass.RATE_LIMIT: _fixed(None, 1 * MIN_US),
         FailureClass.ERROR: OTHER_ERROR,
-        # Without a critic that switches, a resource error is an error like any other.
+        # Without a critic that switches the resource, it is an error like others.
         FailureClass.RESOURCE: OTHER_ERROR,
         FailureClass.NEEDS_USER: NEVER,
     }
 )
 
-# A review task is run again by a person, who sees what went wrong, not by the table.
+# A person, who sees what went wrong, retries a review task.
 REVIEW_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
     {
         **CLASS_RULES,
@@ -105,15 +105,15 @@ REVIEW_RULES: Mapping[FailureClass, RetryRule] = MappingProxyType(
     }
 )
 
-# What an intent's own retry policy is about; every other class has its own row and its own number.
+# The classes that the fields of an intent's policy change; others have their own rows.
 INTENT_CLASSES = (FailureClass.ERROR, FailureClass.RESOURCE)
-# Not the work's fault: never counted against `max_attempts`.
+# Never counted against `max_attempts`: the work did not cause them.
 UNCAPPED = frozenset({FailureClass.LOST, FailureClass.RATE_LIMIT, FailureClass.DEPENDENCY})
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The table as one intent has it. `max_attempts` counts the first attempt; None: no cap."""
+    """The rules of one intent. `max_attempts` includes the first attempt; None: no cap."""
 
     rules: Mapping[FailureClass, RetryRule]
     max_attempts: int | None = None
@@ -131,15 +131,19 @@ DEFAULT_POLICIES: Mapping[str, RetryPolicy] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Try again at `not_before`. `counted`: the next claim is a new attempt, not the same one."""
+    """The next attempt: when it is due, and how many retries are left with it (None: unlimited).
+
+    `counted`: the next claim is a new attempt, not the same one.
+    """
 
     not_before: int
     immediate: bool
     counted: bool
+    retries_left: int | None
 
 
 def failure_class_from(given: object, where: str = "error_class") -> FailureClass:
-    """The class named by `given`, in any letter case."""
+    """Return the class named by `given`, in any letter case."""
     return document_fields.choice(given, where, FailureClass)
 
 
@@ -151,24 +155,26 @@ def verdict(
     now: int,
     reset_at: int | None = None,
 ) -> Again | None:
-    """Judge one failure; None: no attempt is left.
+    """Return when a failed attempt is retried; None if no retry is left.
 
-    `failures` by class and `lost` (since progress) do not include it yet.
+    `failures` by class and `lost` (since progress) do not include this failure yet.
     """
     rule = policy.rules[failure_class]
+    left = retries_left(policy, failure_class, failures, lost)
     if failure_class == FailureClass.RATE_LIMIT:
         stated = now + rule.delay_us(0) if reset_at is None else reset_at
-        return Again(max(stated, now + LEAST_RATE_LIMIT_WAIT_US), immediate=False, counted=False)
-    if retries_left(policy, failure_class, failures, lost) == 0:
+        due_at = max(stated, now + MIN_RATE_LIMIT_WAIT_US)
+        return Again(due_at, immediate=False, counted=False, retries_left=left)
+    if left == 0:
         return None
     delay = rule.delay_us(_used(failure_class, failures, lost))
-    return Again(now + delay, immediate=delay == 0, counted=True)
+    return Again(now + delay, immediate=delay == 0, counted=True, retries_left=left)
 
 
 def retries_left(
     policy: RetryPolicy, failure_class: FailureClass, failures: Mapping[str, int], lost: int
 ) -> int | None:
-    """How often this class may still be retried; None means without limit."""
+    """Return how often this class may still be retried; None means unlimited."""
     rule = policy.rules[failure_class]
     if rule.retries is None:
         return None
@@ -187,7 +193,7 @@ def _used(failure_class: FailureClass, failures: Mapping[str, int], lost: int) -
 
 RULE_FIELDS = ("retries", "backoff", "delay_ms", "max_delay_ms")
 # Which numbers an intent may change for which class. Cancelled, budget and needs_user are not
-# retried whatever anybody sets, and `error` is what the fields of the policy itself are about.
+# never retried, and `error` is set by the fields of the policy itself.
 CLASS_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         FailureClass.NETWORK: RULE_FIELDS,
@@ -200,7 +206,7 @@ CLASS_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def policy_from(given: object, lifecycle: str = "board", where: str = "retry") -> RetryPolicy:
-    """The lifecycle's default policy with what `given` overrides.
+    """Return the default policy of the lifecycle with the changes in `given`.
 
     `max_attempts`, `retries`, `backoff`, `delay_ms` and `max_delay_ms` set the intent's own policy
     (class `error`); `classes` holds the same fields for other classes. `max_attempts` alone also
@@ -243,7 +249,7 @@ def _rule_from(changes: Mapping[str, object], rule: RetryRule, where: str) -> Re
         rule = replace(rule, backoff=backoff)
     if "delay_ms" in changes:
         first_us = _delay_us(changes["delay_ms"], f"{where}.delay_ms")
-        # A first delay over the default cap means what it says.
+        # A first delay over the default cap raises the cap.
         rule = replace(rule, first_us=first_us, cap_us=max(rule.cap_us, first_us))
     if "max_delay_ms" in changes:
         field = f"{where}.max_delay_ms"

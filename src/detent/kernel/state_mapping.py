@@ -1,6 +1,6 @@
-"""How a task of either lifecycle looks on the other's board, and as an MCP or A2A task.
+"""Maps the state of a task to the other lifecycle, and to MCP and A2A tasks.
 
-Tables only. A blocked task is told apart by its reason: some reasons pass by themselves, some wait
+Tables only. A blocked task is mapped by its reason: some reasons pass by themselves, some wait
 for a person, and a board task with no retry left has failed. Pure.
 """
 
@@ -24,14 +24,14 @@ class BlockReason(StrEnum):
     ERROR = "error"
 
 
-# Nothing but a person ends these; all others go on by themselves.
+# Only a person ends these; all others end by themselves.
 WAITS_FOR_PERSON = frozenset(
     {BlockReason.QUESTION, BlockReason.BUDGET, BlockReason.NEEDS_USER, BlockReason.ERROR}
 )
 
 
 class McpStatus(StrEnum):
-    """Status of a task in the Model Context Protocol, as on its wire."""
+    """The status of a task in the Model Context Protocol, as on the wire."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -41,7 +41,7 @@ class McpStatus(StrEnum):
 
 
 class A2aState(StrEnum):
-    """State of a task in the Agent2Agent protocol 1.0, as on its wire."""
+    """The state of a task in the Agent2Agent protocol 1.0, as on the wire."""
 
     SUBMITTED = "TASK_STATE_SUBMITTED"
     WORKING = "TASK_STATE_WORKING"
@@ -53,7 +53,7 @@ class A2aState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A task's state seen from elsewhere: `other` is the state on the other lifecycle's board."""
+    """The mapped states of a task; `other` is its state in the other lifecycle."""
 
     other: str
     mcp: McpStatus
@@ -96,7 +96,7 @@ VIEWS: Mapping[tuple[str, str], View] = MappingProxyType(
         ("review", "pending"): _waiting("inbox"),
         ("review", "queued"): _waiting("todo"),
         ("review", "running"): _working("doing"),
-        # Not done before somebody has accepted it.
+        # Not done before a person has accepted it.
         ("review", "ready"): _asking("blocked"),
         ("review", "blocked"): _working("blocked"),
         # The board has no failed state: a failure stays blocked with no retry left.

@@ -1,4 +1,4 @@
-"""How a state is shown: a shape besides its colour, so that nobody has to tell colours apart.
+"""How a state is shown: with a shape besides its colour, for people who see colours differently.
 
 Data only, shared by the terminal, the diagrams and the dashboard.
 """
@@ -9,11 +9,11 @@ from enum import StrEnum
 
 
 class Look(StrEnum):
-    """What a state asks of the person who sees it."""
+    """What a state means for the person who sees it."""
 
-    WAITING = "waiting"  # will go on by itself
-    ACTIVE = "active"  # somebody is working on it
-    ATTENTION = "attention"  # needs a person, or soon might
+    WAITING = "waiting"  # continues by itself
+    ACTIVE = "active"  # a worker is working on it
+    ATTENTION = "attention"  # needs a person, or may soon
     GOOD = "good"  # ended well
     BAD = "bad"  # went wrong
     ENDED = "ended"  # ended, neither well nor badly
@@ -21,7 +21,7 @@ class Look(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Appearance:
-    """The signs of one look: a shape by name, its glyph, a terminal colour, and ink on paper."""
+    """The appearance of a look: shape, glyph, terminal colour, foreground and background."""
 
     shape: str
     glyph: str

@@ -1,13 +1,13 @@
-"""Kinds of waits, as a table: which of them block the task. Pure lookups over a wait."""
+"""The kinds of waits, as a table: which of them block the task. Pure lookups."""
 
 from collections.abc import Mapping
 
 from detent.kernel.entities import Wait
 
-#: A wait that is expected to last longer than this is parked: no scan touches it.
+#: A job whose waits are expected to last longer than this is parked: no scan reads it.
 LONG_US = 60 * 1_000_000
 
-#: By kind, the reason that blocks the task; None for waits during which it goes on being in work.
+#: The reason that blocks the task, by kind; None for waits that do not block it.
 KINDS: Mapping[str, str | None] = {
     "timer": None,
     "signal": None,
@@ -19,20 +19,20 @@ KINDS: Mapping[str, str | None] = {
     "resource": "resource",
     "retry": None,
 }
-#: Reasons of detent itself to look again, not waits that code asked for: any wake-up ends them, and
-#: nothing remembers their outcome. `funds`: no money is left to start with.
+#: Waits of detent itself, not of a handler: any wake-up ends them, and their outcome is not kept.
+#: `funds`: no money is left to start a run.
 POLLS = frozenset({"funds", "resource", "retry"})
-#: Waits that code may ask for.
+#: Waits that a handler may begin.
 ASKED = tuple(kind for kind in KINDS if kind not in POLLS)
 #: Waits that a person's answer ends, and the reasons by which they block a task.
 QUESTIONS = frozenset({"question", "confirmation"})
 PEOPLE = frozenset({"question", "needs_user"})
-#: Those of a job alone that an answer ends: without a task there is no budget to raise.
+#: Waits of a job without a task that an answer ends: it has no budget that could be raised.
 ANSWERED = QUESTIONS | {"budget"}
 
 
 def parks(wait: Wait, now: int) -> bool:
-    """Whether it is expected to last: its end is unknown, or over a minute away."""
+    """Whether the wait is expected to be long: its end is unknown, or over a minute away."""
     return wait.due_at is None or wait.due_at - now > LONG_US
 
 
@@ -41,7 +41,7 @@ def blocks(wait: Wait) -> str | None:
 
 
 def satisfied(wait: Wait) -> bool:
-    """Every signal that it needs has come."""
+    """Whether every signal that it needs was received."""
     return bool(wait.needs) and wait.missing == 0
 
 

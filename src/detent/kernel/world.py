@@ -1,14 +1,13 @@
-"""What a decision may look at and what it changes: entities by id, and how an event moves them.
+"""The world of a decision: the loaded entities by id, and how an event changes them.
 
-A world lies over a base or over nothing. A draft is a world over what was loaded: it takes a
-command's changes and is dropped if the command is refused. The same `apply` folds the log when
-rows are rebuilt.
+A world may have a base, whose entities it overrides. A draft is a world on top of what was loaded:
+it holds the changes of a command and is dropped if the command is refused. The same `apply` folds
+the log when rows are rebuilt.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from detent.errors import NotFound
 from detent.kernel import events as e
 from detent.kernel.entities import NOTHING, Job, Resource, Step, Task
 from detent.kernel.evolve import evolve_job, evolve_limits, evolve_run, evolve_step, evolve_task
@@ -140,7 +139,7 @@ class World:
         self.put_part(STEPS, job_id, name, step)
 
     def apply(self, record: e.Record) -> None:
-        """Project one event onto the entity of its level and onto what hangs together with it."""
+        """Apply one event to the entity of its level and to the parts that change with it."""
         event = record.event
         level = event.level
         stream, subject = record.stream, record.subject
@@ -160,7 +159,7 @@ class World:
             also(self, record, event)
 
     def merge(self, draft: "World", records: Iterable[e.Record]) -> None:
-        """Take over what a draft has decided; the commands after it see its changes."""
+        """Take over the changes of a draft; later commands see them."""
         self.tasks.update(draft.tasks)
         self.jobs.update(draft.jobs)
         self.plans.update(draft.plans)
@@ -179,7 +178,7 @@ class World:
             self.relate(record)
 
     def relate(self, record: e.Record) -> None:
-        """Note who waits for whom and who belongs to whom, once a new task or job is certain."""
+        """Record the parent and the dependencies of a new task or job."""
         event = record.event
         if isinstance(event, e.TaskCreated):
             for dependency in event.depends_on:

@@ -7,7 +7,7 @@ discarded, so the list cannot differ from the rules. Reads only.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.engine.loader import Wanted, load
+from detent.engine.loader import LoadRequest, load
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
@@ -72,7 +72,7 @@ def actions_on(view: ReadTransaction, tasks: Sequence[Task]) -> dict[str, list[s
         for name, verb in VERBS.items()
         if _may_apply(task, name, verb)
     ]
-    world = load(view, Wanted([command for _, _, command in tried])) if tried else World()
+    world = load(view, LoadRequest([command for _, _, command in tried])) if tried else World()
     now = view.now()
     legal: dict[str, list[str]] = {task.id: [] for task in tasks}
     for task, name, command in tried:

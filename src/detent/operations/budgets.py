@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from detent.engine.loader import take_spenders
+from detent.engine.loader import load_spenders
 from detent.kernel import budget_reservation
-from detent.kernel.budget import Purse, Short
+from detent.kernel.budget import Budget, Exhausted
 from detent.kernel.entities import Task
 from detent.kernel.world import RUNS, World
 from detent.store.port import ReadTransaction
@@ -34,8 +34,8 @@ def allowance(view: ReadTransaction, task: Task) -> int | None:
     """
     world = World()
     world.tasks[task.id] = task
-    take_spenders(view, world)
+    load_spenders(view, world)
     for run in view.live_runs([job.id for job in world.jobs.values() if job.state == "running"]):
         world.put_part(RUNS, run.job_id, run.id, run)
     found = budget_reservation.allowance(world, task)
-    return 0 if isinstance(found, Short) else found.amount
+    return 0 if isinstance(found, Exhausted) else found.amount

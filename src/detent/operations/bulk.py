@@ -6,7 +6,7 @@ on a single task.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.errors import DetentError, NotFound
 from detent.kernel import commands as c
 from detent.operations import schemas
@@ -121,8 +121,8 @@ def _act(
     orders = {each: of_task(each) for each in tasks}
     if of_job is not None:
         orders |= {each: of_job(each) for each in jobs}
-    asks = [Ask(orders[each], caller.actor) for each in named if each in orders]
-    answers = core.engine.ask(asks, bulk=True) if asks else []
+    asks = [CommandRequest(orders[each], caller.actor) for each in named if each in orders]
+    answers = core.engine.execute(asks, bulk=True) if asks else []
     results: dict[str, Result] = dict(zip((e for e in named if e in orders), answers, strict=True))
     _unless_unavailable(answers)
     kinds = "task" if of_job is None else "task or job"

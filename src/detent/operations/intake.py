@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from detent.engine import Answer
+from detent.engine import CommandResult
 from detent.errors import DetentError, Invalid, Refused
 from detent.kernel import commands as c
 from detent.operations import schemas
@@ -108,7 +108,7 @@ def submit_tasks(
     asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
     results = core.engine.ask(asks, bulk=True)
     return {
-        "ids": [each.value for each in results if isinstance(each, Answer)],
+        "ids": [each.value for each in results if isinstance(each, CommandResult)],
         "refused": [
             {"index": index, "code": each.code, "detail": each.message}
             for index, each in enumerate(results)
@@ -141,7 +141,7 @@ def one_task(context: Context, given: object) -> Submission:
     return task_from(context, given)
 
 
-def _answer(results: Sequence[Result]) -> Answer:
+def _answer(results: Sequence[Result]) -> CommandResult:
     result = results[0]
     if isinstance(result, DetentError):
         raise result

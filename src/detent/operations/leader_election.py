@@ -38,7 +38,7 @@ class LeaderElection:
     def resign(self) -> None:
         """End the term, so that another process can lead immediately."""
         self._until = 0
-        self.core.engine.within(self._leave)
+        self.core.engine.transaction(self._leave)
 
     def _elect(self, tx: WriteTransaction) -> int | None:
         now = tx.now()

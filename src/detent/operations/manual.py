@@ -50,7 +50,7 @@ def begin_run(
         tx.renew(worker, [(job_id, grant.fence)], until)
         return until
 
-    until = core.engine.within(prolong)
+    until = core.engine.transaction(prolong)
     job, _ = core.job(caller, job_id)
     return {
         "id": str(job.run_id),

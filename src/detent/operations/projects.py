@@ -45,7 +45,7 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
         tx.put_rows("projects", {named: tx.rows_for_update("projects").get(named, {})})
         return True
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return {"name": named, "tasks": sum(show_project(core, caller, name=named)["tasks"].values())}
 
 

@@ -41,7 +41,7 @@ def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> schemas.Delet
         tx.end_intake([int(intake_id)], {})
         return True
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return {"id": intake_id, "outcome": "deleted"}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, get_args,
 
 from msgspec import NODEFAULT, UNSET, Struct, UnsetType, structs
 
-from detent.engine import Answer, Ask
+from detent.engine import CommandRequest, CommandResult
 from detent.errors import DetentError, Forbidden
 from detent.kernel.commands import Actor
 
@@ -61,7 +61,7 @@ OWNER = Caller("owner")
 T = TypeVar("T")
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
-Result = Answer | DetentError
+Result = CommandResult | DetentError
 
 
 class PreparedSubmission(NamedTuple, Generic[T]):

@@ -56,9 +56,8 @@ def put_resource(
         if row.get("drained"):
             row["healthy"] = False
         tx.put_rows("resources", {name: row})
-        return True
 
-    core.engine.within(write)
+    core.engine.transaction(write, notify=True)
     return _one(core, caller, name)
 
 
@@ -90,9 +89,9 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
                 hint="Drain it, wait until no step holds it, then delete it.",
             )
         tx.put_rows("resources", {name: None})
-        return True
 
-    return {"name": name, "removed": core.engine.within(write)}
+    core.engine.transaction(write, notify=True)
+    return {"name": name, "removed": True}
 
 
 def require_all_projects(caller: Caller, what: str) -> None:
@@ -111,9 +110,8 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
     def write(tx: WriteTransaction) -> bool:
         row = _row(tx.rows_for_update("resources"), name)
         tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
-        return True
 
-    core.engine.within(write)
+    core.engine.transaction(write, notify=True)
     return _one(core, caller, name)
 
 

@@ -62,7 +62,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
         rows[digest_of(token)] = row_for(caller, RUN, tx.now(), None)
         tx.put_rows("tokens", rows)
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return token
 
 
@@ -218,7 +218,7 @@ def count_request(core: Core, caller: Caller, what: str, most: int) -> None:
         counts = {**row.get("counts", {}), what: more}
         tx.put_rows("tokens", {key: {**row, "counts": counts}})
 
-    core.engine.within(write)
+    core.engine.transaction(write)
 
 
 def _token_of(tx: WriteTransaction, caller: Caller) -> tuple[str, Row]:

@@ -98,9 +98,9 @@ def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     def write(tx: WriteTransaction) -> bool:
         _one(tx.rows_for_update("schedules"), caller, name)
         tx.put_rows("schedules", {name: None})
-        return True
 
-    return {"name": name, "removed": core.engine.within(write)}
+    core.engine.transaction(write, notify=True)
+    return {"name": name, "removed": True}
 
 
 @operation(Scope.OPERATE, "POST", "/api/schedules/{name}/pause")
@@ -139,7 +139,7 @@ def submit(core: Core, schedule: Schedule, key: str) -> str:
     """Submit the task for one time. The idempotency key makes it one task for all keepers."""
     made = _submission(core, OWNER, schedule)
     once = Idempotency(made.command.project, key, key)
-    return submitted(core.engine.ask([made.ask()._replace(actor=ACTOR, key=once)]))["id"]
+    return submitted(core.engine.execute([made.request()._replace(actor=ACTOR, key=once)]))["id"]
 
 
 def note(core: Core, seen: Schedule, **changes: Any) -> None:
@@ -156,7 +156,7 @@ def note(core: Core, seen: Schedule, **changes: Any) -> None:
         kept = {"next_at": row.get("next_at")} if edited else {}
         tx.put_rows("schedules", {seen.name: {**row, **changes, **kept}})
 
-    core.engine.within(write)
+    core.engine.transaction(write)
 
 
 # ---- parts -----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def create_login_code(core: Core, caller: Caller) -> schemas.LoginCode:
         code = issue(tx, caller, CODE, CODE_LIFETIME_S, token=key)
         return code, tx.now() + CODE_LIFETIME_S * SECOND_US
 
-    code, expires_at = core.engine.within(write)
+    code, expires_at = core.engine.transaction(write)
     return {"code": code, "expires_at": views.utc(expires_at)}
 
 
@@ -95,7 +95,7 @@ def exchange(core: Core, code: str) -> tuple[str, Row, int]:
         secret = issue(tx, caller_from(token), SESSION, lifetime_s, **own)
         return secret, tx.rows("tokens")[digest_of(secret)], lifetime_s
 
-    return core.engine.within(write)
+    return core.engine.transaction(write)
 
 
 def _lifetime_s(token: Row, now: int) -> int:
@@ -113,7 +113,7 @@ def log_out(core: Core, key: str) -> None:
         if tx.rows("tokens").get(key, {}).get("kind") == SESSION:
             tx.put_rows("tokens", {key: None})
 
-    core.engine.within(write)
+    core.engine.transaction(write)
 
 
 # ---- listing and ending ----------------------------------------------------------------------
@@ -140,7 +140,7 @@ def end_session(core: Core, caller: Caller, *, session_id: str) -> schemas.Ended
         tx.put_rows("tokens", dict.fromkeys(found))
         return bool(found)
 
-    if not core.engine.within(write):
+    if not core.engine.transaction(write):
         raise NotFound(f"There is no session {session_id!r}.", code="unknown_session")
     return {"id": session_id, "ended": True}
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from detent import views
-from detent.engine.concurrency_limits import RATE
+from detent.engine.concurrency_limits import RATE_PREFIX
 from detent.errors import Invalid, Refused
 from detent.operations import recent_runs, schemas
 from detent.operations.context import Core
@@ -135,5 +135,5 @@ def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> sc
         tx.put_rows("system_state", {name: value})
         return True
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return {"values": {name: value}}

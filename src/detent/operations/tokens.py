@@ -126,7 +126,7 @@ def create_token(
         token = issue(tx, new, lifetime_s=expires_in_s)
         return token, tx.rows("tokens")[digest_of(token)]
 
-    token, row = core.engine.within(write)
+    token, row = core.engine.transaction(write)
     shown = views.shown(row)
     return {
         "token": token,
@@ -156,7 +156,7 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
         tx.put_rows("tokens", dict.fromkeys(gone))
         return len(gone)
 
-    revoked = core.engine.within(write)
+    revoked = core.engine.transaction(write)
     if not revoked:
         raise NotFound(f"There is no token {name!r}.", code="unknown_token")
     return {"name": name, "revoked": revoked}

@@ -146,7 +146,7 @@ def put_webhook(
         _keep(tx, hook)
         return dict(_to_schema(tx, hook)), key
 
-    shown, key = core.engine.within(write)
+    shown, key = core.engine.transaction(write, notify=True)
     return cast(schemas.NewWebhook, {**shown, "key": key})
 
 
@@ -161,7 +161,7 @@ def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
         tx.put_rows("webhooks", dict.fromkeys(names))
         return True
 
-    core.engine.within(write)
+    core.engine.transaction(write)
     return {"name": name, "removed": True}
 
 
@@ -189,7 +189,7 @@ def rotate_webhook_key(
         _keep(tx, hook._replace(keys=[{"key": key, "until": None}, *old]))
         return until
 
-    until = core.engine.within(write)
+    until = core.engine.transaction(write)
     return {"name": name, "key": key, "old_until": views.utc(until)}
 
 
@@ -208,7 +208,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhoo
         tx.put_outbox([row])
         return message_id(hook, row)
 
-    return {"name": name, "id": core.engine.within(write)}
+    return {"name": name, "id": core.engine.transaction(write, notify=True)}
 
 
 @operation(Scope.ADMIN, "GET", "/api/webhooks/{name}/deliveries")
@@ -244,7 +244,7 @@ def replay_webhook(
             tx.put_rows("webhooks", {cursor_name(name): {"position": cursor}})
         return {"name": name, "position": cursor, "revived": len(revived) if dead else 0}
 
-    return core.engine.within(write)
+    return core.engine.transaction(write, notify=True)
 
 
 # ---- helpers ---------------------------------------------------------------------------------

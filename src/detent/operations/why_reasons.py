@@ -7,7 +7,7 @@ limits, concurrency keys and workers.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.engine.concurrency_limits import RATE
+from detent.engine.concurrency_limits import RATE_PREFIX
 from detent.kernel.budget import is_warned
 from detent.kernel.entities import Job, Task, Wait
 from detent.kernel.lane import needs_of

@@ -135,6 +135,10 @@ class ReadTransaction(LogReader, Protocol):
 class WriteTransaction(ReadTransaction, Protocol):
     """The write transaction: all of its changes are committed, or none."""
 
+    @property
+    def appended(self) -> bool:
+        """Whether this transaction has appended events so far."""
+
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """Lock these, their trees, and the trees that depend on them until the transaction ends."""
 

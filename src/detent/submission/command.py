@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from detent.engine import Ask, Idempotency
+from detent.engine import CommandRequest, Idempotency
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.budget import budget_from

@@ -113,8 +113,8 @@ def submit_own_subtask(
         task,
         new_id(),
         request,
-        most_depth=settings.run_subtask_depth,
-        most_subtasks=settings.run_subtasks,
+        max_depth=settings.run_subtask_depth,
+        max_subtasks=settings.run_subtasks,
     )
     _within(command, task, left)
     _check_dependencies(context, task, command.depends_on)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.engine import Claimed, Engine, due_timers
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.entities import Job
@@ -100,7 +100,7 @@ class Harness:
 
     def resource(self, name: str, **row: Any) -> None:
         """Have a resource: capabilities, labels, capacity, healthy."""
-        self.engine.within(lambda tx: tx.put_rows("resources", {name: row}))
+        self.engine.transaction(lambda tx: tx.put_rows("resources", {name: row}))
 
     def retry(self, handle: Handle[Any]) -> None:
         """As a person would: run it again with new counts."""
@@ -116,9 +116,9 @@ class Harness:
         """
         claims = 0
         for _ in range(MAX_ROUNDS):
-            self.engine.within(lambda tx: due_timers.run(tx, 1_000, self.engine.lifetimes))
+            self.engine.transaction(lambda tx: due_timers.run(tx, 1_000, self.engine.lifetimes))
             claimed = self.engine.claim(
-                ClaimAsk("harness", f"n{claims}", 1, list(self.app.intents))
+                ClaimRequest("harness", f"n{claims}", 1, list(self.app.intents))
             )
             if claimed:
                 claims += 1
@@ -173,7 +173,7 @@ class Harness:
 
     def _advance(self) -> bool:
         """Move the clock to the next due time; False if nothing ever comes by itself."""
-        times = self.engine.within(self._due_times)
+        times = self.engine.transaction(self._due_times)
         if not times:
             return False
         self.clock.set(max(self.clock.now, min(times)))

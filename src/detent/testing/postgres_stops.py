@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from detent.engine import Ask, Engine
-from detent.engine.claims import ClaimAsk
+from detent.engine import CommandRequest, Engine
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError, Unavailable
 from detent.ids import new_id
 from detent.integrity.verify import verify
@@ -108,7 +108,7 @@ def _stop_once(
 
 
 def _is_done(engine: Engine, command: c.Command) -> bool:
-    (result,) = engine.ask([Ask(command, ACTOR)])
+    (result,) = engine.execute([CommandRequest(command, ACTOR)])
     if isinstance(result, DetentError) and not isinstance(result, Unavailable):
         raise result
     return not isinstance(result, Unavailable)
@@ -148,13 +148,18 @@ def write_for_ever(engine: Engine, root: str) -> None:
     """Batches of several sizes that also change one task, claims and their ends."""
     for number in itertools.count():
         jobs = [c.SubmitJob(new_id(), "p", "dig") for _ in range(number % 5 * 8)]
-        engine.ask([*(Ask(each, ACTOR, fresh=True) for each in jobs), Ask(_edit(root), ACTOR)])
+        engine.execute(
+            [
+                *(CommandRequest(each, ACTOR, fresh=True) for each in jobs),
+                CommandRequest(_edit(root), ACTOR),
+            ]
+        )
         try:
-            claimed = engine.claim(ClaimAsk("w", new_id(), 4, intents=["dig"]))
+            claimed = engine.claim(ClaimRequest("w", new_id(), 4, intents=["dig"]))
         except DetentError:
             continue
         ends = [c.CompleteRun(each.grant, each.job.run_id or "") for each in claimed]
-        engine.ask([Ask(each, ACTOR) for each in ends])
+        engine.execute([CommandRequest(each, ACTOR) for each in ends])
 
 
 if __name__ == "__main__":

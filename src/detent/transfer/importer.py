@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from detent.engine import Engine
-from detent.engine.changeset import Ledger
+from detent.engine.changeset import ChangeSet
 from detent.errors import Refused
 from detent.integrity import audit, hash_chain
 from detent.integrity.audit import Folded
@@ -119,13 +119,13 @@ def _append(
     tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
 ) -> bool:
     _must_be_new(tx, archive, events)
-    ledger = Ledger(World(), 0, tx.now())
+    ledger = ChangeSet(World(), 0, tx.now())
     for logged in events:
         ledger.replay(read_record(logged))
     chain = archive.manifest.chain
     mark = e.TaskImported(archive.digest, chain.position, chain.value)
     root = archive.manifest.task
     ledger.replay(e.Record(root, None, mark, tx.now(), actor.name))
-    changes = ledger.changes()
+    changes = ledger.rows()
     tx.save(changes._replace(queue=(), leases=(), unqueued=()))
     return True

@@ -283,7 +283,7 @@ class App:
             task = {"run": True, **given, "lifecycle": lifecycle, "source": source}
             made = submit_task(context, task)
         engine = self.installation().engine
-        (result,) = engine.ask([made.ask()])
+        (result,) = engine.execute([made.request()])
         if isinstance(result, DetentError):
             raise result
         first = result.value

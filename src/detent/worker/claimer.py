@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from detent import failpoints
 from detent.clock import since_boot_s
 from detent.engine import Claimed, Engine, due_timers
-from detent.engine.claims import ClaimAsk, Sessions
+from detent.engine.claims import ClaimRequest, Sessions
 from detent.errors import DetentError
 from detent.worker.active_run import Attempt
 
@@ -161,13 +161,15 @@ class Claimer:
         now_s = time.monotonic()
         if not self.alarms.due(now) and now_s < self._due_s:
             return
-        done = self.engine.within(lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes))
+        done = self.engine.transaction(
+            lambda tx: due_timers.run(tx, MAX_DUE, self.engine.lifetimes)
+        )
         self._due_s = 0.0 if done >= MAX_DUE else now_s + DUE_S
 
     def _claim(self, lane: Lane, places: int) -> bool:
         """True if all the room was used: there may be more."""
         nonce = secrets.token_hex(8)
-        ask = ClaimAsk(self.worker, nonce, places, lane.intents, sessions=self.sessions)
+        ask = ClaimRequest(self.worker, nonce, places, lane.intents, sessions=self.sessions)
         begun_s = since_boot_s()  # the lease lasts from before the claim, by our own clock
         claimed = self.engine.claim(ask)
         self._in_vain = 0 if claimed else self._in_vain + 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from detent.engine import Answer, Ask, Engine
+from detent.engine import CommandRequest, CommandResult, Engine
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.store.port import ReadTransaction
@@ -66,8 +66,8 @@ class Line:
         """Have many commands decided in one transaction; those that are refused, refuse alone."""
         patience = Patience(over)
         while True:
-            asks = [Ask(command, self.actor, grant=under) for command in commands]
-            results = self.engine.ask(asks)
+            asks = [CommandRequest(command, self.actor, grant=under) for command in commands]
+            results = self.engine.execute(asks)
             away = next((each for each in results if isinstance(each, Unavailable)), None)
             if away is None:
                 return results
@@ -122,25 +122,25 @@ class WorkerLine(Line):
     async def tell_async(
         self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
     ) -> Any:
-        ask = Ask(command, self.actor, grant=under)
+        ask = CommandRequest(command, self.actor, grant=under)
         result = await self._brought(ask)
         if isinstance(result, Unavailable):
             result = await self._brought_again(ask, Patience(over))
-        if isinstance(result, Answer):
+        if isinstance(result, CommandResult):
             return result.value
         raise result
 
-    def _brought(self, ask: Ask) -> "asyncio.Future[Result]":
+    def _brought(self, ask: CommandRequest) -> "asyncio.Future[Result]":
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self.reporter.queue.put(Telling(ask, future))
         return future
 
-    async def _brought_again(self, ask: Ask, patience: Patience) -> Result:
+    async def _brought_again(self, ask: CommandRequest, patience: Patience) -> Result:
         """The store was away: patiently, as long as a lease lasts."""
         while True:
             await asyncio.sleep(patience.pause_s())
             result = await self._brought(ask)
             if isinstance(result, Refused) and patience.knows(result):
-                return Answer(None)
+                return CommandResult(None)
             if not isinstance(result, Unavailable) or patience.is_spent():
                 return result

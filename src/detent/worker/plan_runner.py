@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent import failpoints
-from detent.engine.loader import Wanted, load
+from detent.engine.loader import LoadRequest, load
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Step
 from detent.kernel.plan import PlanStep
-from detent.kernel.plan_steps import TAKEN_UP, planner_is_due, startable, steps_of
+from detent.kernel.plan_steps import CONTINUING, planner_is_due, startable, steps_of
 from detent.kernel.world import World
 from detent.submission.plan_steps import completed
 from detent.worker import run_outcome
@@ -108,14 +108,14 @@ class PlanRun:
 
     def _look(self) -> tuple[World, int]:
         with self.line.read() as view:
-            return load(view, Wanted([c.RestPlan(self.hold.grant)])), view.now()
+            return load(view, LoadRequest([c.RestPlan(self.hold.grant)])), view.now()
 
     def _start(self, world: World, job: Job, now: int) -> tuple[list[Attempt], bool]:
         """The runs that were started, and whether something else has changed by trying."""
         steps = steps_of(world, job.id)
         ready = self._own(world, startable(world, job, now))
         self.pending = any(
-            step.state in TAKEN_UP and step.run_id is None for step in steps.values()
+            step.state in CONTINUING and step.run_id is None for step in steps.values()
         )
         room = self.limit - len(self.hold.attempts)
         attempts: list[Attempt] = []

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from detent import failpoints
-from detent.engine import Ask, Engine
+from detent.engine import CommandRequest, Engine
 from detent.errors import DetentError, Unavailable
 
 log = logging.getLogger("detent.worker")
@@ -27,14 +27,14 @@ Result = Any
 class Outcome(NamedTuple):
     """The end of a run; `done` hears how it was taken, once it was."""
 
-    ask: Ask
-    done: Callable[[Ask, Result], None]
+    ask: CommandRequest
+    done: Callable[[CommandRequest, Result], None]
 
 
 class Telling(NamedTuple):
     """A command of a coroutine that waits for the answer."""
 
-    ask: Ask
+    ask: CommandRequest
     future: "asyncio.Future[Result]"
 
 
@@ -93,10 +93,10 @@ class Reporter:
             told[0][0].future.get_loop().call_soon_threadsafe(_resolve, told)
         self._rest()
 
-    def _ask(self, asks: Sequence[Ask]) -> Sequence[Result]:
+    def _ask(self, asks: Sequence[CommandRequest]) -> Sequence[Result]:
         try:
             failpoints.hit("report.before")
-            results = self.engine.ask(asks)
+            results = self.engine.execute(asks)
             failpoints.hit("report.after")
             return results
         except DetentError as error:

@@ -15,12 +15,12 @@ def drained(worker: Worker) -> bool:
 
     What a pause or a limit holds back, or what is due only later, is not waited for.
     """
-    ask = ClaimAsk(worker.name, "", ENOUGH, list(worker.app.intents))
+    ask = ClaimRequest(worker.name, "", ENOUGH, list(worker.app.intents))
 
     def look(tx: WriteTransaction) -> tuple[bool, int]:
         moved = due_timers.run(tx, MAX_DUE, worker.core.engine.lifetimes)
         held = tx.page(Query("queue", {"worker": worker.name}, limit=1))
         return bool(held) or waiting(tx, ask), moved
 
-    left, moved = worker.core.engine.within(look)
+    left, moved = worker.core.engine.transaction(look)
     return not left and not moved and not len(worker.holds)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detent import failpoints
-from detent.engine import Ask, Claimed
+from detent.engine import Claimed, CommandRequest
 from detent.engine.claims import Sessions
 from detent.errors import DetentError
 from detent.kernel import commands as c
@@ -313,10 +313,10 @@ class Worker:
             self.holds.drop(hold)
             return
 
-        def done(ask: Ask, result: Result) -> None:
+        def done(ask: CommandRequest, result: Result) -> None:
             self._reported(hold, ask.command, result)
 
-        self.reporter.queue.put(Outcome(Ask(report, self.line.actor), done))
+        self.reporter.queue.put(Outcome(CommandRequest(report, self.line.actor), done))
 
     def _reported(self, hold: Hold, report: Any, result: Result) -> None:
         if isinstance(result, DetentError):
@@ -407,7 +407,9 @@ class Worker:
         }
 
     def _after_beat(self) -> None:
-        self.core.engine.within(lambda tx: tx.put_rows("workers", {self.name: self._row(tx.now())}))
+        self.core.engine.transaction(
+            lambda tx: tx.put_rows("workers", {self.name: self._row(tx.now())})
+        )
         if any(Records(self.data_dir).orphans()) and not self._ending.locked():
             # They may take their time to end, and leases must not wait for them.
             threading.Thread(target=self._end_orphans, name="detent-orphans", daemon=True).start()

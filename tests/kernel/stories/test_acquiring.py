@@ -27,26 +27,26 @@ def wait_of(s: Story) -> str:
 
 def waited(s: Story) -> list[str]:
     """Let the keeper look until it says something."""
-    told: list[str] = []
+    events: list[str] = []
     for _ in range(100):
         if said := s.wake(wait_of(s)):
-            told.append(said)
+            events.append(said)
         if not s.waits():
-            return told
-    raise AssertionError("it waits for ever")
+            return events
+    raise AssertionError("it waits without end")
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [("review", "task_failed(resource)"), ("board", "task_blocked(error,0)")],
 )
-def test_the_wait_expires_and_the_job_fails(lifecycle: str, told: str) -> None:
+def test_the_wait_expires_and_the_job_fails(lifecycle: str, events: str) -> None:
     s = lacking(lifecycle, acquire_timeout_ms=30_000)
     began = s.now
     assert waited(s) == ["task_unblocked wait_completed(expired)"]
     assert s.now == began + 30 * SECOND  # at its limit, not at the next look after it
     s.claim("T")
-    assert s.rest() == f"job_failed(resource) {told}"
+    assert s.rest() == f"job_failed(resource) {events}"
     assert s.job().error == "step C waited longer for a resource than its limit allows"
 
 
@@ -86,8 +86,8 @@ def test_another_that_is_quicker_each_time_does_not_start_the_wait_anew() -> Non
         s.wake(wait_of(s))
         s.world.resources["r1"] = SICK
         s.claim("T")
-        told = s.rest()
-    assert told == "job_failed(resource) task_failed(resource)"
+        events = s.rest()
+    assert events == "job_failed(resource) task_failed(resource)"
 
 
 def test_a_step_that_only_lost_its_worker_rests_first() -> None:

@@ -111,17 +111,17 @@ def test_a_budget_that_is_raised_while_a_sibling_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "end"), [(True, "task_unblocked wait_completed(raised)"), (False, "")]
+    ("exceeded", "end"), [(True, "task_unblocked wait_completed(raised)"), (False, "")]
 )
-def test_a_budget_that_is_raised_before_the_run_sleeps(told: bool, end: str) -> None:
-    """One that was told goes on; one that stopped by itself would only stop again."""
+def test_a_budget_that_is_raised_before_the_run_sleeps(exceeded: bool, end: str) -> None:
+    """A run that was stopped by detent goes on; one that stopped by itself would stop again."""
     s = running("review", budget=100)
     charge(s, 101)
     s.do(c.RaiseBudget("T", 200))
-    sleeps = c.SuspendRun(s.grant(), s.run_id(), "wait", "budget", detail={"exceeded": told})
+    sleeps = c.SuspendRun(s.grant(), s.run_id(), "wait", "budget", detail={"exceeded": exceeded})
     slept = "run_succeeded(suspended) job_parked(budget) task_blocked(budget)"
     assert s.do(sleeps, WORKER) == f"{slept} {end}".strip()
-    assert s.answer == ("queued" if told else "parked")
+    assert s.answer == ("queued" if exceeded else "parked")
 
 
 def test_no_step_starts_when_another_has_spent_the_budget() -> None:
@@ -229,7 +229,7 @@ def test_a_claim_without_money_ends_before_it_has_begun(lifecycle: str) -> None:
         "job_running run_queued(1) run_started task_started "
         "run_succeeded(suspended) job_parked(funds) task_blocked(budget)"
     )
-    assert s.answer is None  # nobody holds it
+    assert s.answer is None  # no worker holds it
     assert s.refused(c.RetryTask("T")).code == "budget_spent"
     assert s.do(c.RaiseBudget("T", 200)) == "task_unblocked wait_completed(raised)"
     assert s.claim() == "job_running run_queued(1) run_started task_started"
@@ -259,7 +259,7 @@ def test_money_that_a_sibling_has_spent_must_be_raised() -> None:
     s.succeed("C")
     assert s.later(10).wake("funds:1", "E") == "E:job_parked(funds)"
     (wait,) = s.world.parts_of(WAITS, "E-j1").values()
-    assert wait.due_at is None  # nobody looks again in vain
+    assert wait.due_at is None  # nothing checks again in vain
     assert "E:wait_completed(raised)" in s.do(c.RaiseBudget("P", 200))
 
 

@@ -1,4 +1,4 @@
-"""Cancelling in every state: at once where nothing runs, in two steps where something does."""
+"""Cancelling in every state: immediately without a live run, in two steps with one."""
 
 from collections.abc import Callable
 
@@ -76,7 +76,7 @@ def held_back(lifecycle: str, *, failed: bool = False) -> Story:
     return s
 
 
-# ---- at once ---------------------------------------------------------------------------------
+# ---- immediately ----------------------------------------------------------------------------
 
 NOW = "job_cancelled task_cancelled"
 TASK_ALONE = "task_cancelled"
@@ -117,12 +117,12 @@ AT_ONCE: list[tuple[str, Way, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("way", "state", "told"), [row[1:] for row in AT_ONCE], ids=[row[0] for row in AT_ONCE]
+    ("way", "state", "events"), [row[1:] for row in AT_ONCE], ids=[row[0] for row in AT_ONCE]
 )
-def test_what_does_not_run_is_cancelled_at_once(way: Way, state: str, told: str) -> None:
+def test_what_does_not_run_is_cancelled_at_once(way: Way, state: str, events: str) -> None:
     s = way()
     assert s.task().state == state
-    assert s.cancel() == told
+    assert s.cancel() == events
     assert s.answer == "cancelled"
     assert s.task().state == "cancelled"
     assert s.task().job_id is None or s.waits() == []
@@ -214,11 +214,11 @@ RUNS_END: list[tuple[str, Callable[[Story], str], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("end", "told"), [row[1:] for row in RUNS_END], ids=[row[0] for row in RUNS_END]
+    ("end", "events"), [row[1:] for row in RUNS_END], ids=[row[0] for row in RUNS_END]
 )
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
 def test_running_work_is_cancelled_when_it_has_stopped(
-    lifecycle: str, end: Callable[[Story], str], told: str
+    lifecycle: str, end: Callable[[Story], str], events: str
 ) -> None:
     s = running(lifecycle)
     assert s.cancel() == ""
@@ -226,7 +226,7 @@ def test_running_work_is_cancelled_when_it_has_stopped(
     assert s.facts() == ["task_cancel_requested", "job_cancel_requested"]
     assert s.cancel() == ""
     assert (s.answer, s.facts()) == ("requested", [])
-    assert end(s) == told
+    assert end(s) == events
     assert s.waits() == []
 
 
@@ -264,10 +264,10 @@ def test_nobody_confirms_a_cancel_that_nobody_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [("board", "run_cancelled job_cancelled"), ("review", "run_cancelled job_cancelled")],
 )
-def test_a_claim_whose_run_has_not_started(lifecycle: str, told: str) -> None:
+def test_a_claim_whose_run_has_not_started(lifecycle: str, events: str) -> None:
     s = Story()
     s.submit(lifecycle)
     s.happened(
@@ -277,7 +277,7 @@ def test_a_claim_whose_run_has_not_started(lifecycle: str, told: str) -> None:
     )
     s.grants["T-j1"] = c.Grant("T-j1", 1, "n")
     assert s.cancel() == ""
-    assert s.stopped() == f"{told} task_cancelled"
+    assert s.stopped() == f"{events} task_cancelled"
 
 
 @pytest.mark.parametrize("end", [Story.stopped, Story.reclaim, Story.hand_back])
@@ -291,8 +291,8 @@ def test_a_planner_at_work_is_cancelled(end: Callable[[Story], str]) -> None:
 def test_a_planner_that_fails_after_a_cancel() -> None:
     s = running("review", planner="think")
     s.cancel()
-    told = s.do(c.FailPlan(s.grant(), "error", "no idea"), WORKER)
-    assert told == "job_cancelled task_cancelled"
+    events = s.do(c.FailPlan(s.grant(), "error", "no idea"), WORKER)
+    assert events == "job_cancelled task_cancelled"
 
 
 def test_a_running_job_alone() -> None:

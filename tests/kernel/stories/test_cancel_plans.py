@@ -63,8 +63,8 @@ def test_the_last_step_that_succeeds_beats_the_cancel() -> None:
 def test_a_cancel_waits_for_every_run_of_the_plan() -> None:
     s = running_plan("board", "A", "B", plan=plan("A", "B"))
     s.cancel()
-    told = s.fail("network", step="A")
-    assert told == "A:run_failed(network) A:step_failed_retryable(network) A:step_retrying(30s)"
+    events = s.fail("network", step="A")
+    assert events == "A:run_failed(network) A:step_failed_retryable(network) A:step_retrying(30s)"
     assert s.time_out(step="B") == (
         "B:run_timed_out(run) B:step_failed_retryable(timeout) "
         f"B:step_retrying({5 * MINUTE // 1_000_000}s) job_cancelled task_cancelled"

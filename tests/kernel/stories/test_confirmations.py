@@ -26,8 +26,8 @@ def asking(lifecycle: str, **more: object) -> Story:
 def test_confirmed(lifecycle: str) -> None:
     s = asking(lifecycle)
     assert s.task().blocked_detail["options"] == ["confirm", "refuse"]
-    told = WORD[lifecycle].format("answered")
-    assert s.do(c.AnswerTask("T", "confirm")) == f"{told} wait_completed(answered)"
+    events = WORD[lifecycle].format("answered")
+    assert s.do(c.AnswerTask("T", "confirm")) == f"{events} wait_completed(answered)"
     assert s.claim("T", "A") == (
         "job_running A:step_running A:run_queued(1) A:run_started task_started"
     )
@@ -46,8 +46,8 @@ def test_a_run_that_ended_well_may_need_a_person_too() -> None:
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
 def test_refused(lifecycle: str) -> None:
     s = asking(lifecycle)
-    told = WORD[lifecycle].format("answered")
-    assert s.do(c.AnswerTask("T", "refuse")) == f"{told} wait_completed(answered)"
+    events = WORD[lifecycle].format("answered")
+    assert s.do(c.AnswerTask("T", "refuse")) == f"{events} wait_completed(answered)"
     assert s.claim("T", "A") == (
         "job_running A:step_running A:step_failed_fatal(needs_user) A:step_failed(refused) "
         f"job_failed(needs_user) {FAILED[lifecycle]}"
@@ -58,8 +58,8 @@ def test_refused(lifecycle: str) -> None:
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
 def test_expired(lifecycle: str) -> None:
     s = asking(lifecycle, confirm_timeout_ms=3_600_000)
-    told = WORD[lifecycle].format("expired")
-    assert s.wake(s.waits()[0]) == f"{told} wait_completed(expired)"
+    events = WORD[lifecycle].format("expired")
+    assert s.wake(s.waits()[0]) == f"{events} wait_completed(expired)"
     assert s.claim("T", "A") == (
         "job_running A:step_running A:step_failed_fatal(needs_user) A:step_failed(expired) "
         f"job_failed(needs_user) {FAILED[lifecycle]}"
@@ -77,8 +77,8 @@ def test_a_live_sibling_keeps_the_task_in_work_until_it_ends(lifecycle: str) -> 
     assert s.succeed(step="B") == (
         "B:run_succeeded B:step_succeeded job_parked(confirmation) task_blocked(needs_user)"
     )
-    told = WORD[lifecycle].format("answered")
-    assert s.do(c.AnswerTask("T", "confirm")) == f"{told} wait_completed(answered)"
+    events = WORD[lifecycle].format("answered")
+    assert s.do(c.AnswerTask("T", "confirm")) == f"{events} wait_completed(answered)"
     assert s.step("A").state == "needs_user"
 
 
@@ -108,8 +108,8 @@ def test_an_effect_that_a_person_must_decide_about(lifecycle: str) -> None:
     assert s.suspend("confirmation", "pay:decide") == (
         "run_succeeded(suspended) job_parked(confirmation) task_blocked(needs_user)"
     )
-    told = WORD[lifecycle].format("answered")
-    assert s.do(c.AnswerTask("T", "it was paid")) == f"{told} wait_completed(answered)"
+    events = WORD[lifecycle].format("answered")
+    assert s.do(c.AnswerTask("T", "it was paid")) == f"{events} wait_completed(answered)"
     assert s.claim() == "job_running run_queued(2) run_started task_started"
 
 

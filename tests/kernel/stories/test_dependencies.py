@@ -19,8 +19,8 @@ def at_work(lifecycle: str, **more: Any) -> Story:
 
 def test_a_review_task_waits_in_the_queue_until_its_dependency_is_accepted() -> None:
     s = at_work("review")
-    told = s.submit("review", "W", depends_on=("D",))
-    assert told == "W:task_created W:task_queued W:job_created"
+    events = s.submit("review", "W", depends_on=("D",))
+    assert events == "W:task_created W:task_queued W:job_created"
     assert s.refused(c.ClaimJob("W-j1", "w", "n"), WORKER).code == "not_claimable"
     assert s.succeed("D") == "D:run_succeeded D:job_completed D:task_ready"
     assert s.refused(c.ClaimJob("W-j1", "w", "n"), WORKER).code == "not_claimable"
@@ -57,8 +57,8 @@ def test_the_last_of_two_dependencies_releases() -> None:
 def test_a_dependency_that_is_done_already_holds_nothing_up() -> None:
     s = at_work("board")
     s.succeed("D")
-    told = s.submit("board", "W", depends_on=("D",))
-    assert told == "W:task_created W:task_queued W:job_created"
+    events = s.submit("board", "W", depends_on=("D",))
+    assert events == "W:task_created W:task_queued W:job_created"
     assert s.claim("W").startswith("W:job_running")
 
 
@@ -84,7 +84,7 @@ def test_a_failed_dependency_fails_what_depends_on_it_all_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "events"),
     [
         (c.CancelTask("T"), "job_cancelled task_cancelled"),
         (
@@ -93,29 +93,29 @@ def test_a_failed_dependency_fails_what_depends_on_it_all_the_way() -> None:
         ),
     ],
 )
-def test_a_cancelled_dependency_fails_what_depends_on_it(command: c.Command, told: str) -> None:
+def test_a_cancelled_dependency_fails_what_depends_on_it(command: c.Command, events: str) -> None:
     s = Story()
     s.submit("review", queue_timeout_ms=1)
     s.submit("review", "W", depends_on=("T",))
     s.later(1)
     failed = "W:job_cancelled(dependency) W:task_failed(dependency)"
-    assert s.do(command) == f"{told} {failed}"
+    assert s.do(command) == f"{events} {failed}"
 
 
 @pytest.mark.parametrize(
-    ("error_class", "told"),
+    ("error_class", "events"),
     [
         ("timeout", "run_failed(timeout) job_failed(timeout) task_timed_out"),
         ("budget", "run_failed(budget) job_failed(budget) task_budget_exceeded"),
     ],
 )
 def test_every_failure_of_a_dependency_fails_what_depends_on_it(
-    error_class: str, told: str
+    error_class: str, events: str
 ) -> None:
     s = running("review")
     s.submit("review", "W", depends_on=("T",))
     failed = "W:job_cancelled(dependency) W:task_failed(dependency)"
-    assert s.fail(error_class) == f"{told} {failed}"
+    assert s.fail(error_class) == f"{events} {failed}"
 
 
 def test_on_the_board_what_depends_on_a_failure_stays_blocked_until_that_is_done() -> None:
@@ -182,7 +182,7 @@ def test_a_failure_that_was_taken_up_again_does_not_count() -> None:
     assert s.do(c.QueueTask("W")) == "W:task_queued W:job_created"
 
 
-@pytest.mark.parametrize("name", ["W", "nobody"])
+@pytest.mark.parametrize("name", ["W", "missing"])
 def test_a_dependency_must_be_another_task_that_exists(name: str) -> None:
     command = c.SubmitTask("W", "demo", "board", "build", "cli", depends_on=(name,))
     assert Story().refused(command).code == "invalid"
@@ -198,7 +198,7 @@ def test_a_second_dependency_that_fails_finds_the_job_cancelled_already() -> Non
 
 
 def test_the_keeper_releases_what_a_lost_wake_up_left_blocked() -> None:
-    """Another writer's log: the dependency was done, and nobody unblocked the task."""
+    """Another writer's log: the dependency was done, and the task was not unblocked."""
     s = at_work("board")
     s.submit("board", "W", depends_on=("D",))
     s.happened("W", (e.DependencyDone("D"), None))

@@ -3,6 +3,8 @@
 import pytest
 
 from detent.kernel import commands as c
+from detent.kernel import predicates
+from detent.kernel.retry import Again, verdict
 from tests.kernel.stories.world import KEEPER, MINUTE, WORKER, Story, running
 
 
@@ -68,8 +70,8 @@ def test_another_error_of_a_review_task_waits_for_a_person() -> None:
 def test_four_network_errors_of_a_review_task() -> None:
     s = running("review")
     for delay_s in (30, 60, 120):
-        told = s.fail("network")
-        assert told == f"run_failed(network) job_retrying({delay_s}s) task_blocked(retry)"
+        events = s.fail("network")
+        assert events == f"run_failed(network) job_retrying({delay_s}s) task_blocked(retry)"
         assert s.due() == "job_requeued(due) task_unblocked"
         s.claim()
     assert s.fail("network") == "run_failed(network) job_failed(network) task_failed(network)"
@@ -93,12 +95,12 @@ def test_a_job_alone_with_two_attempts_and_a_persons_retry() -> None:
 @pytest.mark.parametrize(("lifecycle", "end"), [("board", "completed"), ("review", "ready")])
 def test_a_rate_limit_is_waited_out_in_the_same_attempt(lifecycle: str, end: str) -> None:
     s = running(lifecycle)
-    told = s.fail("rate_limit", reset_at=s.now + 10 * MINUTE)
-    assert told == "run_failed(rate_limit) job_retrying(600s) task_blocked(rate_limit)"
+    events = s.fail("rate_limit", reset_at=s.now + 10 * MINUTE)
+    assert events == "run_failed(rate_limit) job_retrying(600s) task_blocked(rate_limit)"
     assert s.due() == "job_requeued(due) task_unblocked"
     assert s.claim() == "job_running run_queued(1) run_started task_started"
-    told = s.fail("rate_limit")  # no reset is stated
-    assert told == "run_failed(rate_limit) job_retrying(60s) task_blocked(rate_limit)"
+    events = s.fail("rate_limit")  # no reset is stated
+    assert events == "run_failed(rate_limit) job_retrying(60s) task_blocked(rate_limit)"
     s.due()
     assert s.claim() == "job_running run_queued(1) run_started task_started"
     assert s.job().failures == {}
@@ -107,8 +109,8 @@ def test_a_rate_limit_is_waited_out_in_the_same_attempt(lifecycle: str, end: str
 
 def test_a_rate_limit_of_a_job_alone() -> None:
     s = running("job")
-    told = s.fail("rate_limit", reset_at=s.now + MINUTE)
-    assert told == "run_failed(rate_limit) job_retrying(60s)"
+    events = s.fail("rate_limit", reset_at=s.now + MINUTE)
+    assert events == "run_failed(rate_limit) job_retrying(60s)"
     s.due()
     assert s.claim() == "job_running run_queued(1) run_started"
 
@@ -148,7 +150,9 @@ def test_somebody_does_not_want_to_wait_for_the_retry(
     s.fail("network")
     assert s.do(verb("T")) == "task_unblocked job_requeued(released)"
     assert s.claim() == "job_running run_queued(2) run_started task_started"
-    assert s.job().failures == {"network": 1}  # only what has failed for good is counted anew
+    assert s.job().failures == {
+        "network": 1
+    }  # counts start again only after the last attempt failed
 
 
 def test_the_keeper_finds_a_retry_that_is_due() -> None:
@@ -187,3 +191,19 @@ def test_a_board_task_knows_no_verb_of_review(verb: c.Command) -> None:
     s.submit("board")
     s.cancel()
     assert s.refused(verb).code == "illegal_transition"
+
+
+def test_the_next_attempt_is_computed_once_for_each_failed_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed = []
+
+    def counted(*given: object) -> Again | None:
+        computed.append(given)
+        return verdict(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(predicates, "verdict", counted)
+    for kind in ("network", "budget"):  # one is retried, one is not
+        computed.clear()
+        running("board").fail(kind)
+        assert len(computed) == 1, kind

@@ -46,11 +46,11 @@ def test_a_claim_that_is_lost_before_its_run_began_shows_nothing_on_the_task(
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"), [("board", "task_blocked(error,0)"), ("review", "task_failed(lost)")]
+    ("lifecycle", "events"), [("board", "task_blocked(error,0)"), ("review", "task_failed(lost)")]
 )
-def test_the_fourth_loss_before_a_start_is_quarantine(lifecycle: str, told: str) -> None:
+def test_the_fourth_loss_before_a_start_is_quarantine(lifecycle: str, events: str) -> None:
     s = claimed(lifecycle, losses=3)
-    assert s.reclaim() == f"run_cancelled(worker_lost) job_failed(quarantined) {told}"
+    assert s.reclaim() == f"run_cancelled(worker_lost) job_failed(quarantined) {events}"
 
 
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
@@ -62,11 +62,11 @@ def test_a_planner_whose_worker_is_lost(lifecycle: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"), [("board", "task_blocked(error,0)"), ("review", "task_failed(lost)")]
+    ("lifecycle", "events"), [("board", "task_blocked(error,0)"), ("review", "task_failed(lost)")]
 )
-def test_a_planner_that_kills_its_workers(lifecycle: str, told: str) -> None:
+def test_a_planner_that_kills_its_workers(lifecycle: str, events: str) -> None:
     s = lose(running(lifecycle, planner="think"), 3)
-    assert s.reclaim() == f"job_failed(quarantined) {told}"
+    assert s.reclaim() == f"job_failed(quarantined) {events}"
 
 
 # ---- in mid-run ------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_only_the_claim_that_was_looked_at_is_reclaimed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told", "retry"),
+    ("lifecycle", "events", "retry"),
     [
         ("board", " task_blocked(error,0)", "task_unblocked job_requeued(retried)"),
         ("review", " task_failed(lost)", "task_retried job_requeued(retried)"),
@@ -108,10 +108,10 @@ def test_only_the_claim_that_was_looked_at_is_reclaimed() -> None:
     ],
 )
 def test_the_fourth_loss_is_quarantine_and_a_person_starts_new_counts(
-    lifecycle: str, told: str, retry: str
+    lifecycle: str, events: str, retry: str
 ) -> None:
     s = lose(running(lifecycle), 3)
-    assert s.reclaim() == f"run_cancelled(worker_lost) job_failed(quarantined){told}"
+    assert s.reclaim() == f"run_cancelled(worker_lost) job_failed(quarantined){events}"
     assert s.fact("job_failed").quarantined
     assert s.do(c.RetryJob(s.job_id(""))) == retry
     s.claim()
@@ -175,16 +175,16 @@ def test_a_step_of_a_review_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"), [("board", "task_blocked(error,0)"), ("review", "task_failed(lost)")]
+    ("lifecycle", "events"), [("board", "task_blocked(error,0)"), ("review", "task_failed(lost)")]
 )
-def test_a_step_that_kills_its_workers(lifecycle: str, told: str) -> None:
+def test_a_step_that_kills_its_workers(lifecycle: str, events: str) -> None:
     s = running_plan(lifecycle, "A", plan=plan("A", "B"))
     for _ in range(3):
         s.reclaim()
         s.claim("T", "A")
     assert s.reclaim() == (
         "A:run_cancelled(worker_lost) A:step_failed_fatal(lost) A:step_failed(worker_lost) "
-        f"job_failed(quarantined) {told}"
+        f"job_failed(quarantined) {events}"
     )
     assert s.step("B").state == "pending"
 

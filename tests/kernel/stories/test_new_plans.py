@@ -32,8 +32,8 @@ def test_a_new_plan_of_which_all_is_done_after_the_worker_was_lost() -> None:
     s = replanning("review")
     s.reclaim()
     s.claim()
-    told = s.do(c.RecordPlan(s.grant(), plan("A")), WORKER)
-    assert told == "task_started job_completed task_ready"
+    events = s.do(c.RecordPlan(s.grant(), plan("A")), WORKER)
+    assert events == "task_started job_completed task_ready"
 
 
 def test_a_new_plan_does_not_end_what_somebody_asked_to_cancel() -> None:

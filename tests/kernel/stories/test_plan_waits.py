@@ -21,8 +21,8 @@ def two(lifecycle: str, **more: object) -> Story:
 
 def test_a_short_sleep_with_nothing_else_live() -> None:
     s = running_plan("board", "A", plan=plan("A", "B < A"))
-    told = s.suspend("timer", seconds=20, step="A")
-    assert told == "A:run_succeeded(suspended) job_waiting(timer)"
+    events = s.suspend("timer", seconds=20, step="A")
+    assert events == "A:run_succeeded(suspended) job_waiting(timer)"
     assert s.wake() == "wait_completed(due)"
     assert s.claim("T", "A") == "job_running A:run_queued(1) A:run_started"
     assert s.succeed(step="A") == "A:run_succeeded A:step_succeeded"
@@ -101,8 +101,8 @@ def test_a_step_asks_a_question(lifecycle: str) -> None:
     assert s.suspend("question", step="A") == (
         "A:run_succeeded(suspended) job_parked(question) task_blocked(question)"
     )
-    told = {"board": "task_unblocked", "review": "task_answered(answered)"}[lifecycle]
-    assert s.do(c.AnswerTask("T", "yes")) == f"{told} wait_completed(answered)"
+    events = {"board": "task_unblocked", "review": "task_answered(answered)"}[lifecycle]
+    assert s.do(c.AnswerTask("T", "yes")) == f"{events} wait_completed(answered)"
     assert s.claim("T", "A") == "job_running A:run_queued(1) A:run_started task_started"
 
 
@@ -114,8 +114,8 @@ def test_two_questions_are_answered_one_after_the_other(lifecycle: str) -> None:
     assert s.task().blocked_detail["wait"] == "qa"
     assert s.do(c.AnswerTask("T", "b", "qb")) == "wait_completed(answered)"
     assert s.task().state == "blocked"
-    told = {"board": "task_unblocked", "review": "task_answered(answered)"}[lifecycle]
-    assert s.do(c.AnswerTask("T", "a")) == told
+    events = {"board": "task_unblocked", "review": "task_answered(answered)"}[lifecycle]
+    assert s.do(c.AnswerTask("T", "a")) == events
     assert s.facts() == ["wait_ended"]
     s.claim("T", "A", "B")
     assert s.task().state in ("doing", "running")
@@ -130,8 +130,8 @@ def test_a_wait_that_expires_while_parked() -> None:
 
 def test_a_job_alone_with_a_plan_is_parked_and_woken() -> None:
     s = running_plan("job", "A", plan=plan("A"))
-    told = s.suspend("signal", needs=("go",), step="A")
-    assert told == "A:run_succeeded(suspended) job_parked(signal)"
+    events = s.suspend("signal", needs=("go",), step="A")
+    assert events == "A:run_succeeded(suspended) job_parked(signal)"
     assert s.signal("go") == "wait_completed(signalled)"
     assert s.claim("", "A") == "job_running A:run_queued(1) A:run_started"
     assert s.succeed(step="A") == "A:run_succeeded A:step_succeeded job_completed"
@@ -260,14 +260,14 @@ def test_the_other_step_fails_and_is_due_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "rest", "told", "end"),
+    ("lifecycle", "rest", "events", "end"),
     [
         ("board", " task_blocked(needs_user)", "task_unblocked", "task_blocked(error,0)"),
         ("review", "", "task_answered(answered)", "task_failed(error)"),
     ],
 )
 def test_the_other_step_fails_for_good_and_the_job_waits_for_the_person(
-    lifecycle: str, rest: str, told: str, end: str
+    lifecycle: str, rest: str, events: str, end: str
 ) -> None:
     s = person_and_signal(lifecycle, max_retries=0)
     s.claim("T", "B")
@@ -275,7 +275,7 @@ def test_the_other_step_fails_for_good_and_the_job_waits_for_the_person(
         "B:run_failed(error) B:step_failed_fatal(error) B:step_failed(retry) "
         f"job_parked(confirmation){rest}"
     )
-    assert s.do(c.AnswerTask("T", "confirm")) == f"{told} wait_completed(answered)"
+    assert s.do(c.AnswerTask("T", "confirm")) == f"{events} wait_completed(answered)"
     assert s.claim("T", "A") == (
         "job_running A:step_running A:run_queued(1) A:run_started task_started"
     )
@@ -283,30 +283,31 @@ def test_the_other_step_fails_for_good_and_the_job_waits_for_the_person(
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [
         ("review", "task_unblocked job_failed(quarantined) task_failed(lost)"),
         ("board", "job_failed(quarantined) task_blocked(error,0)"),
     ],
 )
-def test_quarantine_while_the_task_waits_for_a_person(lifecycle: str, told: str) -> None:
+def test_quarantine_while_the_task_waits_for_a_person(lifecycle: str, events: str) -> None:
     s = person_and_signal(lifecycle)
     for _ in range(3):
         s.claim("T", "B")
         s.reclaim()
     s.claim("T", "B")
     assert s.reclaim() == (
-        f"B:run_cancelled(worker_lost) B:step_failed_fatal(lost) B:step_failed(worker_lost) {told}"
+        "B:run_cancelled(worker_lost) B:step_failed_fatal(lost) B:step_failed(worker_lost) "
+        f"{events}"
     )
     assert s.step("A").state == "needs_user"
     assert s.waits() == []
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [("review", "task_failed(resource)"), ("board", "task_blocked(error,0)")],
 )
-def test_no_resource_can_fit_while_the_task_waits_for_a_person(lifecycle: str, told: str) -> None:
+def test_no_resource_can_fit_while_the_task_waits_for_a_person(lifecycle: str, events: str) -> None:
     s = running_plan(
         lifecycle,
         "A",
@@ -320,8 +321,8 @@ def test_no_resource_can_fit_while_the_task_waits_for_a_person(lifecycle: str, t
     s.claim("T", "B")
     s.succeed(step="B")
     s.world.resources.clear()
-    told_before = "task_unblocked " if lifecycle == "review" else ""
-    assert s.rest() == f"{told_before}job_failed(resource) {told}"
+    events_before = "task_unblocked " if lifecycle == "review" else ""
+    assert s.rest() == f"{events_before}job_failed(resource) {events}"
 
 
 def test_a_suspended_step_is_untouched_when_the_worker_is_lost() -> None:

@@ -42,8 +42,8 @@ def test_somebody_does_not_want_to_wait_for_the_step(verb: c.Command) -> None:
 
 def test_a_step_that_fails_beside_a_live_sibling_is_retried_in_place() -> None:
     s = running_plan("review", "A", "B", plan=plan("A", "B"))
-    told = s.fail(step="A")
-    assert told == "A:run_failed(error) A:step_failed_retryable(error) A:step_retrying(1s)"
+    events = s.fail(step="A")
+    assert events == "A:run_failed(error) A:step_failed_retryable(error) A:step_retrying(1s)"
     assert s.refused(c.StartStep(s.grant(), "A"), WORKER).code == "step_not_startable"
     s.later(1)
     assert s.start("A") == "A:step_running A:run_queued(2) A:run_started"
@@ -135,15 +135,15 @@ def test_a_critic_that_judges_a_time_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [("board", "task_unblocked"), ("review", "task_retried"), ("job", "")],
 )
-def test_a_failed_plan_is_taken_up_in_a_new_version(lifecycle: str, told: str) -> None:
+def test_a_failed_plan_is_taken_up_in_a_new_version(lifecycle: str, events: str) -> None:
     s = running_plan(lifecycle, "A", "B", plan=plan("A", "B", "C < A B", max_retries=0))
     s.succeed(step="B", result="b")
     s.fail(step="A")
     assert s.do(c.RetryJob(s.job_id(""))).split() == [
-        *([told] if told else []),
+        *([events] if events else []),
         "job_requeued(retried)",
         *("A:step_pending", "C:step_pending", "C:step_waiting_deps(A)"),
     ]
@@ -221,15 +221,15 @@ def test_a_step_that_asked_for_nothing_has_nothing_to_switch_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [("board", "task_blocked(error,0)"), ("review", "task_failed(resource)")],
 )
-def test_no_resource_can_ever_fit(lifecycle: str, told: str) -> None:
+def test_no_resource_can_ever_fit(lifecycle: str, events: str) -> None:
     s = Story(R1)
     s.submit(lifecycle, plan=plan("A", capabilities_required=["printer"]))
     s.claim()
     assert s.refused(c.StartStep(s.grant(), "A"), WORKER).code == "no_resource"
-    assert s.rest() == f"job_failed(resource) {told}"
+    assert s.rest() == f"job_failed(resource) {events}"
     assert s.step("A").state == "pending"
     assert "step A" in str(s.job().error)
 
@@ -261,8 +261,8 @@ def test_a_retry_prefers_the_resource_that_the_step_had() -> None:
     s = running_plan("board", "A", plan=plan("A", **GPU), resources=(R1, R2), **AT_ONCE)
     s.fail("resource", step="A")
     s.start("A")
-    told = s.fail(step="A")
-    assert told == "A:run_failed(error) A:step_failed_retryable(error) A:step_retrying(0s)"
+    events = s.fail(step="A")
+    assert events == "A:run_failed(error) A:step_failed_retryable(error) A:step_retrying(0s)"
     assert s.start("A") == "A:step_running(r2) A:run_queued(2) A:run_started"
 
 
@@ -311,8 +311,8 @@ def test_a_critic_asks_for_a_new_plan_and_what_is_finished_is_kept() -> None:
     )
     assert s.facts() == ["replan_requested"]
     assert s.refused(c.StartStep(s.grant(), "B"), WORKER).code == "step_not_startable"
-    told = s.do(c.RecordPlan(s.grant(), plan("A", "D < A")), WORKER)
-    assert told == "D:step_pending"
+    events = s.do(c.RecordPlan(s.grant(), plan("A", "D < A")), WORKER)
+    assert events == "D:step_pending"
     assert s.fact("plan_generated").plan_version == 2
     assert s.fact("plan_generated").carried == {"A": "a"}
     assert s.refused(c.RecordPlan(s.grant(), plan("A")), WORKER).code == "plan_not_wanted"
@@ -344,8 +344,8 @@ def test_the_planner_waits_for_what_is_still_going_on() -> None:
     s = planned("review", plan("A", "B", "C < B"), "A", "B")
     s.fail(step="A", decision="replan")
     assert s.refused(c.RecordPlan(s.grant(), plan("A", "B")), WORKER).code == "still_running"
-    told = s.fail(step="B", decision="retry")
-    assert told == (
+    events = s.fail(step="B", decision="retry")
+    assert events == (
         "B:run_failed(error) B:step_failed_retryable(error) B:step_retrying(1s) "
         "job_retrying(1s) task_blocked(retry)"
     )
@@ -380,14 +380,14 @@ def test_the_worker_is_lost_while_the_planner_works() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [("board", "job_retrying(1s)"), ("review", "job_failed(error) task_failed(error)")],
 )
-def test_a_planner_that_fails_at_first(lifecycle: str, told: str) -> None:
+def test_a_planner_that_fails_at_first(lifecycle: str, events: str) -> None:
     s = Story()
     s.submit(lifecycle, planner="think")
     s.claim()
-    assert s.do(c.FailPlan(s.grant(), "error", "no idea"), WORKER) == told
+    assert s.do(c.FailPlan(s.grant(), "error", "no idea"), WORKER) == events
 
 
 def test_a_planner_that_fails_later() -> None:

@@ -1,4 +1,4 @@
-"""Questions and answers: who may answer, what is kept, and what happens when nobody does."""
+"""Questions and answers: who may answer, what is kept, and what happens without an answer."""
 
 import pytest
 
@@ -98,7 +98,7 @@ def test_an_answer_to_the_job_of_a_task_is_an_answer_to_the_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "told"),
+    ("lifecycle", "events"),
     [
         ("board", "task_unblocked wait_completed({})"),
         ("review", "task_answered({0}) wait_completed({0})"),
@@ -109,12 +109,12 @@ def test_an_answer_to_the_job_of_a_task_is_an_answer_to_the_task() -> None:
     ("detail", "outcome"), [(ASKED, "expired"), ({**ASKED, "default": "left"}, "default")]
 )
 def test_a_question_that_nobody_answers(
-    lifecycle: str, told: str, detail: dict[str, object], outcome: str
+    lifecycle: str, events: str, detail: dict[str, object], outcome: str
 ) -> None:
     s = running(lifecycle)
     s.suspend("question", detail=detail, seconds=3600)
     assert s.refused(c.WakeJob(s.job_id(""), "wait")).code == "not_due"
-    assert s.wake() == told.format(outcome)
+    assert s.wake() == events.format(outcome)
     assert s.claim().startswith("job_running run_queued(1) run_started")
 
 
@@ -171,8 +171,8 @@ def test_a_parent_with_an_open_question_is_not_ready() -> None:
         "P:run_succeeded(suspended) P:job_parked(question) P:task_blocked(question)"
     )
     assert s.succeed("C") == "C:run_succeeded C:job_completed C:task_completed"
-    told = s.do(c.AnswerTask("P", "yes"))
-    assert told == "P:task_answered(answered) P:wait_completed(answered)"
+    events = s.do(c.AnswerTask("P", "yes"))
+    assert events == "P:task_answered(answered) P:wait_completed(answered)"
     assert s.claim("P") == "P:job_running P:run_queued(1) P:run_started P:task_started"
     assert s.succeed("P") == (
         "P:run_succeeded P:job_completed P:task_blocked(subtasks) P:task_ready"

@@ -34,8 +34,8 @@ def test_rejected_and_run_in_one_breath_in_the_same_session() -> None:
     s = running("review")
     s.do(c.OpenSession(s.grant(), "session-1"), WORKER)
     s.succeed()
-    told = s.do(c.RejectTask("T", "again", run=True))
-    assert told == "task_rejected(1) task_queued j2:job_created"
+    events = s.do(c.RejectTask("T", "again", run=True))
+    assert events == "task_rejected(1) task_queued j2:job_created"
     assert s.task().session_id == "session-1"
 
 
@@ -252,7 +252,7 @@ def test_a_job_alone_is_deleted_when_it_has_ended() -> None:
 
 
 def test_a_job_is_deleted_with_the_jobs_below_it_and_waits_for_them() -> None:
-    """Else a child could no longer report, and nobody would ever delete it."""
+    """Else a child could no longer report, and it would never be deleted."""
     s = running("job")
     s.submit_job("K", parent="J")
     s.succeed()

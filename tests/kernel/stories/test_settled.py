@@ -84,7 +84,7 @@ def test_a_live_subtask_is_not_dismissed() -> None:
     s = family("review", "C")
     refusal = s.refused(c.DismissSubtask("C"))
     assert (refusal.code, refusal.details["legal"]) == ("not_dismissible", ["cancel"])
-    assert "only one that failed, timed out, was cancelled or exceeded" in str(refusal)
+    assert "Only a subtask that failed, timed out, was cancelled or exceeded" in str(refusal)
     s.claim("C")
     s.suspend("question", at="C")
     assert s.refused(c.DismissSubtask("C")).details["state"] == "blocked"
@@ -104,7 +104,7 @@ def test_a_completed_subtask_is_not_dismissed() -> None:
     s.succeed("C")
     refusal = s.refused(c.DismissSubtask("C"))
     assert (refusal.code, refusal.details["legal"]) == ("not_dismissible", [])
-    assert refusal.hint == "Nothing is to be done: its parent does not wait for it."
+    assert refusal.hint == "There is nothing to do: its parent does not wait for it."
 
 
 def test_only_a_subtask_is_dismissed() -> None:
@@ -112,7 +112,7 @@ def test_only_a_subtask_is_dismissed() -> None:
     refusal = s.refused(c.DismissSubtask("P"))
     assert (refusal.code, str(refusal)) == (
         "not_dismissible",
-        "task P is not a subtask: no task waits for it",
+        "Task P is not a subtask, so no task waits for it.",
     )
 
 
@@ -181,7 +181,7 @@ def test_a_subtask_that_is_retried_after_its_dismissal_stays_settled(lifecycle: 
     s.do(c.RetryTask("C"))
     s.claim("C")
     s.fail(at="C")
-    assert (s.facts(), s.task("P").failed_subtask) == ([], None), "no task above is told"
+    assert (s.facts(), s.task("P").failed_subtask) == ([], None), "no task above is notified"
     s.do(c.RetryTask("C"))
     s.claim("C")
     assert s.succeed("C").endswith("C:task_completed")

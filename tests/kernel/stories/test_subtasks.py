@@ -23,8 +23,8 @@ def test_a_review_parent_that_ends_first_waits_for_its_subtasks() -> None:
     s = Story()
     assert s.submit("review", "P") == "P:task_created P:task_queued P:job_created"
     assert s.claim("P") == "P:job_running P:run_queued(1) P:run_started P:task_started"
-    told = s.submit("review", "C", queue=False, parent_id="P")
-    assert told == "C:task_created C:task_queued C:job_created"
+    events = s.submit("review", "C", queue=False, parent_id="P")
+    assert events == "C:task_created C:task_queued C:job_created"
     assert s.facts() == ["subtask_added"]
     s.submit("review", "D", parent_id="P")
     assert s.succeed("P") == "P:run_succeeded P:job_completed P:task_blocked(subtasks)"
@@ -48,8 +48,8 @@ def test_a_review_subtask_that_ends_before_its_parent() -> None:
 def test_a_review_subtask_completes_over_its_own_subtask_but_the_root_waits_for_both() -> None:
     s = family("review", "C")
     s.claim("C")
-    told = s.submit("review", "G", parent_id="C")
-    assert told == "G:task_created G:task_queued G:job_created"
+    events = s.submit("review", "G", parent_id="C")
+    assert events == "G:task_created G:task_queued G:job_created"
     assert s.facts() == ["subtask_added", "subtask_added"]
     assert s.succeed("P") == "P:run_succeeded P:job_completed P:task_blocked(subtasks)"
     assert s.succeed("C") == "C:run_succeeded C:job_completed C:task_completed"
@@ -143,8 +143,8 @@ def test_a_function_gathers_its_subtasks() -> None:
     assert s.succeed("C", result=5) == (
         "C:run_succeeded C:job_completed C:task_completed P:wait_completed(signalled)"
     )
-    told = s.fact("wait_completed").value
-    assert told == {"task:C": {"state": "completed", "result": 5, "error": None}}
+    events = s.fact("wait_completed").value
+    assert events == {"task:C": {"state": "completed", "result": 5, "error": None}}
     assert s.claim("P") == "P:job_running P:run_queued(1) P:run_started"
     assert s.succeed("P") == (
         "P:run_succeeded P:job_completed P:task_blocked(subtasks) P:task_ready"
@@ -228,7 +228,7 @@ def test_a_job_alone_hears_of_a_job_that_was_cancelled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "events"),
     [
         (lambda s: s.fail(at="C"), "C:run_failed(error) C:job_failed(error) C:task_failed(error)"),
         (
@@ -242,11 +242,11 @@ def test_a_job_alone_hears_of_a_job_that_was_cancelled() -> None:
     ],
     ids=["failed", "timed out", "over its budget"],
 )
-def test_a_parent_hears_of_every_way_to_fail(end: Callable[[Story], str], told: str) -> None:
+def test_a_parent_hears_of_every_way_to_fail(end: Callable[[Story], str], events: str) -> None:
     s = family("review", "C")
     s.suspend("subtasks", needs=("task:C",), at="P")
     s.claim("C")
-    assert end(s) == f"{told} P:wait_completed(signalled)"
+    assert end(s) == f"{events} P:wait_completed(signalled)"
     assert s.task("P").failed_subtask == "C"
 
 

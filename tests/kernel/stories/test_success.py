@@ -5,7 +5,7 @@ from detent.kernel.entities import Resource
 from tests.kernel.stories.world import WORKER, Story, plan
 
 
-def test_a_board_task_by_the_one_call_door() -> None:
+def test_a_board_task_by_the_one_call_gate() -> None:
     s = Story()
     assert s.submit("board") == "task_created task_queued job_created"
     assert s.claim() == "job_running run_queued(1) run_started task_started"
@@ -94,8 +94,8 @@ def test_a_job_that_asks_for_a_resource_runs_as_a_plan_of_one_step() -> None:
         "job_running build:step_leased(r1) build:step_running(r1) "
         "build:run_queued(1) build:run_started"
     )
-    told = s.succeed(step="build", result=42)
-    assert told == "build:run_succeeded build:step_succeeded job_completed"
+    events = s.succeed(step="build", result=42)
+    assert events == "build:run_succeeded build:step_succeeded job_completed"
     assert s.job().result == 42  # as if there were no plan
 
 

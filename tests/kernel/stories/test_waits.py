@@ -47,8 +47,8 @@ def test_a_long_wait_for_a_signal_parks(lifecycle: str) -> None:
 
 def test_a_wait_that_expires_is_told_to_the_code_and_fails_nothing() -> None:
     s = running("job")
-    told = s.suspend("signal", needs=("go",), seconds=30)
-    assert told == "run_succeeded(suspended) job_waiting(signal)"
+    events = s.suspend("signal", needs=("go",), seconds=30)
+    assert events == "run_succeeded(suspended) job_waiting(signal)"
     assert s.refused(c.WakeJob("J", "wait"), KEEPER).code == "not_due"
     assert s.wake() == "wait_completed(expired)"
     assert s.refused(c.WakeJob("J", "wait"), KEEPER).code == "not_due"

@@ -1,9 +1,10 @@
 """The stage for stories: a loop of decide and merge over the real kernel, with a settable clock.
 
 Every command gives back its state events as one line of words, in order, at all four levels:
-`[whose:]event[(what matters about it)]`. Nobody is named where there is only one task `T` or one
-job `J`; `P:` is task P or its first job, `j2:` a second job, `A:` step A and its runs. After every
-command the log is folded from scratch, as it would come back from a store, and must give the state.
+`[whose:]event[(what matters about it)]`. `whose` is left out where there is only one task `T` or
+one job `J`; `P:` is task P or its first job, `j2:` a second job, `A:` step A and its runs. After
+every command the log is folded from scratch, as it would come back from a store, and must give the
+state.
 """
 
 from collections import defaultdict
@@ -153,9 +154,9 @@ class Story:
         """Claim the job, and start steps of its plan under the claim."""
         job_id = self.job_id(at)
         nonce = f"nonce{len(self.log)}"
-        told = [self.do(c.ClaimJob(job_id, "worker", nonce), WORKER)]
+        events = [self.do(c.ClaimJob(job_id, "worker", nonce), WORKER)]
         self.grants[job_id] = self.answer
-        return " ".join(told + [self.start(name, at) for name in starting])
+        return " ".join(events + [self.start(name, at) for name in starting])
 
     def grant(self, at: str = "") -> c.Grant:
         return self.grants[self.job_id(at)]
@@ -220,7 +221,7 @@ class Story:
         return self.do(c.ExpireJob(job.id, limit), KEEPER)
 
     def look(self, at: str = "T") -> str:
-        """The keeper looks at a blocked task."""
+        """The keeper checks a blocked task."""
         return self.do(c.CheckTask(at), KEEPER)
 
     # -- words ---------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
-"""Deciding: `decide(world, command, now, actor)` gives a draft with the events, or refuses.
+"""Decides commands: `decide(world, command, now, actor)` returns a draft with events, or refuses.
 
-Pure. One function for each command, found by its type; everything an event pulls along follows
-from the couplings.
+Pure. There is one function for each command; the couplings add the events that follow from others.
 """
 
 from collections.abc import Callable, Mapping
@@ -84,7 +83,7 @@ def decide(
     actor: c.Actor,
     couplings: Couplings = COUPLINGS,
 ) -> Draft:
-    """What the command does, as a draft with its events. Raises a DetentError if it may not."""
+    """Return a draft with the events of the command. Raises a DetentError if it is refused."""
     draft = Draft(world, couplings, now, actor)
     draft.answer = HANDLERS[type(command)](draft, command)
     return draft

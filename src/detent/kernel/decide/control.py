@@ -1,4 +1,4 @@
-"""What people and programs ask of work that exists: run, retry, resume, unblock, cancel."""
+"""Decides commands that control existing work: run, retry, resume, unblock, dismiss, cancel."""
 
 from detent.errors import Refused
 from detent.kernel import commands as c
@@ -16,7 +16,7 @@ from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Task
 from detent.kernel.predicates import DONE_TASK, has_failed, was_settled
-from detent.kernel.transitions import actions
+from detent.kernel.transitions import cancellation, settlement, task_job
 
 # ---- running ---------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def retry_task(draft: Draft, command: c.RetryTask) -> None:
         task = draft.task(task.id)
     if task.state == "blocked":
         reason_is_gone(draft, task)
-        actions.unblock(draft, task)
+        task_job.unblock(draft, task)
     elif draft.may(task, e.TaskRetried):
         _again(draft, task)
     else:
@@ -48,7 +48,7 @@ def retry_task(draft: Draft, command: c.RetryTask) -> None:
 
 def _again(draft: Draft, task: Task) -> None:
     dependencies_allow(draft, task)
-    draft.emit(task.id, e.TaskRetried(actions.new_job(draft, task)))
+    draft.emit(task.id, e.TaskRetried(task_job.new_job(draft, task)))
 
 
 def resume_task(draft: Draft, command: c.ResumeTask) -> None:
@@ -59,37 +59,37 @@ def resume_task(draft: Draft, command: c.ResumeTask) -> None:
 
 
 def unblock_task(draft: Draft, command: c.UnblockTask) -> None:
-    """A person says that the reason is gone."""
+    """Unblock a task because a person says that the reason is gone."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "unblock it")
     reason_is_gone(draft, task)
-    actions.unblock(draft, task)
+    task_job.unblock(draft, task)
 
 
 def dismiss_subtask(draft: Draft, command: c.DismissSubtask) -> str:
-    """`dismissed`, or `repeated` if nothing waits for it already, which changes nothing."""
+    """Return `dismissed`, or `repeated` if it was settled before, which changes nothing."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "dismiss it")
     if task.parent_id is None:
         raise Refused(
-            f"task {task.id} is not a subtask: no task waits for it", code="not_dismissible"
+            f"Task {task.id} is not a subtask, so no task waits for it.", code="not_dismissible"
         )
     if was_settled(draft, task):
         return "repeated"
     if not has_failed(task):
         raise _not_dismissible(draft, task)
-    actions.dismiss(draft, task, command.reason)
+    settlement.dismiss(draft, task, command.reason)
     return "dismissed"
 
 
 def _not_dismissible(draft: Draft, task: Task) -> Refused:
-    """A live subtask may be cancelled first; a completed one is settled as it is."""
+    """Return the refusal. A live subtask may be cancelled first; a completed one is settled."""
     done = task.state in DONE_TASK
     legal = ("cancel",) if draft.may(task, e.TaskCancelled) else ()
-    hint = "Nothing is to be done: its parent does not wait for it." if done else None
+    hint = "There is nothing to do: its parent does not wait for it." if done else None
     return Refused(
-        f"subtask {task.id} is {task.state}; only one that failed, timed out, was cancelled or "
-        "exceeded its budget can be dismissed",
+        f"Subtask {task.id} is {task.state}. Only a subtask that failed, timed out, was cancelled "
+        "or exceeded its budget can be dismissed.",
         code="not_dismissible",
         legal=legal,
         hint=hint,
@@ -107,7 +107,7 @@ def retry_job(draft: Draft, command: c.RetryJob) -> None:
         draft.emit(job.id, e.JobRequeued("retried"))
     else:
         raise Refused(
-            f"job {job.id} is {job.state}; only a failed one is run again",
+            f"Job {job.id} is {job.state}. Only a failed job can be retried.",
             code="illegal_transition",
         )
 
@@ -116,9 +116,9 @@ def retry_job(draft: Draft, command: c.RetryJob) -> None:
 
 
 def cancel_task(draft: Draft, command: c.CancelTask) -> str:
-    """Cancel now, or ask the worker to stop. Says which: `cancelled` or `requested`."""
+    """Cancel a task: return `cancelled`, or `requested` if its worker must stop first."""
     cancel_reason(command.reason)
-    return actions.cancel(draft, draft.task(command.task_id), command.reason)
+    return cancellation.cancel(draft, draft.task(command.task_id), command.reason)
 
 
 def cancel_job(draft: Draft, command: c.CancelJob) -> str:
@@ -126,5 +126,5 @@ def cancel_job(draft: Draft, command: c.CancelJob) -> str:
     job = draft.job(command.job_id)
     task = draft.task_of(job)
     if task is not None:
-        return actions.cancel(draft, task, command.reason)
-    return actions.cancel_job(draft, job, command.reason)
+        return cancellation.cancel(draft, task, command.reason)
+    return cancellation.cancel_job(draft, job, command.reason)

@@ -1,4 +1,4 @@
-"""What people change about work: its fields, its budget, and whether it is kept at all."""
+"""Decides changes to existing work: edit fields, raise a budget, add evidence, delete."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,7 +14,8 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB, has_ended
 from detent.kernel.priority import priority_from
 from detent.kernel.retention import ending
-from detent.kernel.transitions.actions import complete_wait, unblock
+from detent.kernel.transitions.task_job import unblock
+from detent.kernel.transitions.waits import end_wait
 from detent.kernel.world import RUNS, WAITS
 
 EDITABLE = ("title", "payload", "tags", "priority", "options")
@@ -23,7 +24,7 @@ EDITABLE = ("title", "payload", "tags", "priority", "options")
 
 
 def edit_task(draft: Draft, command: c.EditTask) -> None:
-    """Change what may be changed: all that was named, or nothing."""
+    """Change fields and the budget: all that are named, or none."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "change it")
     _not_ended(task)
@@ -34,7 +35,7 @@ def edit_task(draft: Draft, command: c.EditTask) -> None:
 
 
 def change(draft: Draft, task: Task, given: Mapping[str, Any]) -> None:
-    """Fields of a task; a new priority reaches the job where it stands in the queue."""
+    """Change fields of a task; a new priority also moves its job in the queue."""
     changes = _checked(given)
     draft.emit(task.id, e.TaskEdited(changes))
     job = draft.job_of(task)
@@ -46,7 +47,7 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     changes = dict(given)
     for name in changes:
         if name not in EDITABLE:
-            raise Invalid(f"{name} cannot be changed", field=name, allowed=EDITABLE)
+            raise Invalid(f"The field {name} cannot be changed.", field=name, allowed=EDITABLE)
     if "priority" in changes:
         changes["priority"] = priority_from(changes["priority"]).value
     return changes
@@ -55,7 +56,7 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
 def _not_ended(task: Task) -> None:
     if has_ended(task):
         raise Refused(
-            f"task {task.id} is {task.state} and is not changed any more", code="task_ended"
+            f"Task {task.id} is {task.state} and can no longer be changed.", code="task_ended"
         )
 
 
@@ -63,13 +64,14 @@ def _not_ended(task: Task) -> None:
 
 
 def raise_budget(draft: Draft, command: c.RaiseBudget) -> None:
-    """Everything in its tree that only this budget held up goes on."""
+    """Raise a budget; everything in the tree that only this budget blocked continues."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "raise its budget")
     _not_ended(task)
     if command.budget <= task.spent:
         raise Refused(
-            f"task {task.id} has spent {dollars(task.spent)} dollars already",
+            f"Task {task.id} has spent {dollars(task.spent)} dollars. The budget must be higher, "
+            f"not {dollars(command.budget)}.",
             code="budget_too_small",
         )
     draft.emit(task.id, e.BudgetRaised(command.budget))
@@ -82,8 +84,10 @@ def _let_go_on(draft: Draft, task: Task) -> None:
     waits = draft.parts_of(WAITS, task.job_id or "").values()
     held_up = [wait for wait in waits if wait.kind in ("budget", "funds")]
     for wait in held_up:
-        if draft.part(WAITS, wait.job_id, wait.name) is not None:  # a job that wakes drops `funds`
-            complete_wait(draft, wait, "raised")
+        if (
+            draft.part(WAITS, wait.job_id, wait.name) is not None
+        ):  # a job that continues drops its `funds` waits
+            end_wait(draft, wait, "raised")
     if not held_up and task.state == "blocked" and task.blocked_by == "budget":
         unblock(draft, task, outcome="raised")
 
@@ -92,17 +96,17 @@ def _let_go_on(draft: Draft, task: Task) -> None:
 
 
 def attach_evidence(draft: Draft, command: c.AttachEvidence) -> None:
-    """A worker's run is not interfered with: only its own grant adds to it."""
+    """Add evidence to a run, unless a worker has claimed its job: then only the worker may."""
     job = draft.job(command.job_id)
     not_its_own(draft, job, "add evidence to it")
     if job.state == "running":
         raise Refused(
-            f"job {job.id} is in the hands of worker {job.worker}",
+            f"Worker {job.worker} has claimed job {job.id}. Add the evidence after its run ended.",
             code="held_by_worker",
             details={"worker": job.worker},
         )
     if draft.part(RUNS, job.id, command.run_id) is None:
-        raise NotFound(f"job {job.id} has no run {command.run_id}", code="unknown_run")
+        raise NotFound(f"Job {job.id} has no run {command.run_id}.", code="unknown_run")
     added = e.EvidenceAdded(
         command.file, command.kind, command.sha256, command.size, command.media_type
     )
@@ -113,14 +117,14 @@ def attach_evidence(draft: Draft, command: c.AttachEvidence) -> None:
 
 
 def delete_task(draft: Draft, command: c.DeleteTask) -> None:
-    """The task with everything below it, the lowest first."""
+    """Delete a task with its subtasks, the deepest first."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "delete it")
     tree = list(draft.tree(task))
     reasons = _holding(draft, task, tree)
     if reasons:
         raise Refused(
-            f"task {task.id} cannot be deleted: {'; '.join(reasons)}",
+            f"Task {task.id} cannot be deleted: {'; '.join(reasons)}.",
             code="still_needed",
             details={"reasons": reasons},
         )
@@ -135,7 +139,7 @@ def _runs(draft: Draft, task: Task) -> int:
 
 
 def _holding(draft: Draft, task: Task, tree: list[Task]) -> list[str]:
-    """Everything that keeps a task from being deleted."""
+    """Return all reasons why the task cannot be deleted."""
     reasons = _alive(draft, task)
     reasons += [f"its subtask {each.id} is {each.state}" for each in tree[1:] if _is_live(each)]
     inside = {each.id for each in tree}
@@ -170,15 +174,16 @@ def delete_job(draft: Draft, command: c.DeleteJob) -> None:
     job = draft.job(command.job_id)
     if job.task_id is not None:
         raise Refused(
-            f"job {job.id} belongs to task {job.task_id}: delete that", code="still_needed"
+            f"Job {job.id} belongs to task {job.task_id}. Delete the task instead.",
+            code="still_needed",
         )
     if job.state not in ENDED_JOB:
-        raise Refused(f"job {job.id} is {job.state}: cancel it first", code="still_needed")
+        raise Refused(f"Job {job.id} is {job.state}. Cancel it first.", code="still_needed")
     tree = list(_jobs_below(draft, job))
     live = [f"its child {each.id} is {each.state}" for each in tree if each.state not in ENDED_JOB]
     if live:
         raise Refused(
-            f"job {job.id} cannot be deleted: {'; '.join(live)}",
+            f"Job {job.id} cannot be deleted: {'; '.join(live)}.",
             code="still_needed",
             details={"reasons": live},
         )
@@ -188,7 +193,7 @@ def delete_job(draft: Draft, command: c.DeleteJob) -> None:
 
 
 def _jobs_below(draft: Draft, job: Job) -> Iterator[Job]:
-    """The jobs that it has made, and those that they have, parents first."""
+    """Return its child jobs and their child jobs, parents first."""
     for child_id in draft.children.get(job.id, ()):
         child = draft.find_job(child_id)
         if child is not None:

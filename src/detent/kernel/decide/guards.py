@@ -1,4 +1,4 @@
-"""Guards that decisions share: who holds the job, who may judge, what a command may carry."""
+"""Checks that several decisions share: the grant, who may decide, open questions, dependencies."""
 
 from detent.errors import Forbidden, Invalid, Refused
 from detent.kernel.budget_reservation import used_up
@@ -10,17 +10,17 @@ from detent.kernel.predicates import failed_dependencies
 from detent.kernel.wait_kinds import PEOPLE
 from detent.kernel.world import RUNS
 
-#: Reasons of a cancel that only detent gives: they decide what happens next.
+#: Reasons for a cancel that only detent itself gives: they decide what happens next.
 OWN_REASONS = ("dependency", "handed_back", "job_timeout", "queue_timeout", "worker_lost")
 
 
 def held(draft: Draft, grant: Grant) -> Job:
-    """The job, if this grant is the one that holds it now. Every report of a worker passes here."""
+    """Return the job if the grant is of its latest claim. Every report of a worker is checked."""
     job = draft.job(grant.job_id)
     if job.state != "running" or job.fence != grant.fence or job.nonce != grant.nonce:
         raise Refused(
-            f"the grant with fence {grant.fence} no longer holds job {job.id}, "
-            f"which is {job.state} with fence {job.fence}",
+            f"The grant with fence {grant.fence} of job {job.id} is not valid any more: the job is "
+            f"{job.state} with fence {job.fence}.",
             code="stale_fence",
             details={"job": job.id, "state": job.state, "fence": job.fence},
         )
@@ -28,81 +28,80 @@ def held(draft: Draft, grant: Grant) -> Job:
 
 
 def held_run(draft: Draft, grant: Grant, run_id: str) -> tuple[Job, Run]:
-    """The job and its live run, if the grant holds them."""
+    """Return the job and its live run if the grant is valid."""
     job = held(draft, grant)
     run: Run | None = draft.part(RUNS, job.id, run_id)
     if run is None or run.state != "running" or run.fence != job.fence:
         state = "unknown" if run is None else run.state
-        raise Refused(
-            f"the run {run_id} of job {job.id} is {state}, not running", code="stale_fence"
-        )
+        raise Refused(f"Run {run_id} of job {job.id} is {state}, not running.", code="stale_fence")
     return job, run
 
 
 def not_its_own(draft: Draft, work: Task | Job, what: str) -> None:
-    """A run neither judges its own work, its parents' or its subtasks', nor widens its limits."""
+    """Refuse a run that reviews the work of its own tree or raises its limits."""
     if works_on(draft.actor, work.root_id):
         raise Forbidden(
-            f"{draft.actor.name} works on {work.id} and may not {what}",
+            f"{draft.actor.name} works on {work.id} and may not {what}.",
             code="own_work",
-            hint="A person, or an agent that works on something else, must decide.",
+            hint="A person, or an agent that works on another task, must decide.",
         )
 
 
 def works_on(actor: Actor, root_id: str) -> bool:
-    """Whether the actor is a run of this tree: bound to it, or named as one of its runs."""
+    """Whether the actor is a run of this tree, by its root id or by its name."""
     named = actor.name.startswith("run:") and actor.name.endswith(f"@{root_id}")
     return named or actor.root_id == root_id
 
 
 def only_below_its_own(draft: Draft, parent: Task | Job | None) -> None:
-    """A run adds work to the tree that it works on, and nowhere else."""
+    """Refuse a run that submits work outside its own tree."""
     root_id = draft.actor.root_id
     if root_id is not None and (parent is None or parent.root_id != root_id):
         raise Forbidden(
-            f"{draft.actor.name} works on {root_id} and may add work below it only",
+            f"{draft.actor.name} works on {root_id} and may add work only below it.",
             code="own_work",
-            hint="Submit it as a subtask of the own task.",
+            hint="Submit it as a subtask of the run's own task.",
         )
 
 
 def seen(draft: Draft, task: Task, version: int | None) -> None:
-    """A verdict is bound to what was looked at."""
+    """Refuse a review of an outdated version of the task."""
     now = draft.versions.get(task.id, 0)
     if version is not None and version != now:
         raise Refused(
-            f"task {task.id} has moved on: version {version} was looked at, it is now {now}",
+            f"Task {task.id} has changed: version {version} was reviewed, it is now version {now}.",
             code="version_conflict",
-            hint="Look at the task again and decide anew.",
+            hint="Show the task again and review its current version.",
         )
 
 
 def refusal(task: Task, event: str) -> Refused:
-    """A refusal by the lifecycle's own table, which names what would be legal."""
+    """Return the refusal of the lifecycle's table, which names the legal events."""
     return LIFECYCLES[task.lifecycle].illegal(task.state, event)
 
 
 def cancel_reason(reason: str) -> None:
     if reason in OWN_REASONS:
-        raise Invalid(f"{reason} is a reason that only detent gives", field="reason", given=reason)
+        message = f"The reason {reason!r} is reserved for detent. Give another reason."
+        raise Invalid(message, field="reason", given=reason)
 
 
 def dependencies_allow(draft: Draft, task: Task) -> None:
-    """What depends on something that has failed would only fail again."""
+    """Refuse to run a task with a failed dependency: it would fail again."""
     failed = failed_dependencies(draft, task)
     if failed:
         raise Refused(
-            f"task {task.id} depends on {', '.join(failed)}, which failed",
+            f"Task {task.id} depends on {', '.join(failed)}, which failed.",
             code="dependency_failed",
             details={"failed": failed},
         )
 
 
 def not_over_a_question(task: Task) -> None:
-    """What a person's answer holds up is neither judged nor run again before it is answered."""
+    """Refuse to review or run a task with an open question."""
     if task.blocked_by in PEOPLE:
         raise Refused(
-            f"task {task.id} has an open question",
+            f"Task {task.id} has an open question.",
             code="open_question",
             legal=("answer", "cancel"),
             hint=f"Answer it first: `detent answer {task.id} ANSWER`. Or cancel the task.",
@@ -110,13 +109,16 @@ def not_over_a_question(task: Task) -> None:
 
 
 def reason_is_gone(draft: Draft, task: Task) -> None:
-    """A person may end a block, but not one that would come back at once."""
+    """Refuse to unblock a task that would be blocked again immediately."""
     not_over_a_question(task)
     if task.blocked_by == "dependency" and task.open_dependencies > 0:
         dependencies_allow(draft, task)
         raise Refused(
-            f"task {task.id} waits for {task.open_dependencies} of {', '.join(task.depends_on)}",
+            f"Task {task.id} waits for {task.open_dependencies} of its dependencies: "
+            f"{', '.join(task.depends_on)}.",
             code="dependency_open",
         )
     if task.blocked_by == "budget" and used_up(draft, task):
-        raise Refused(f"task {task.id} has spent its budget", code="budget_spent")
+        raise Refused(
+            f"Task {task.id} has spent its budget. Raise the budget first.", code="budget_spent"
+        )

@@ -1,4 +1,4 @@
-"""What people say to work: accept, reject, answer, signal."""
+"""Decides reviews, answers and signals: accept, reject, answer, send a signal."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from detent.kernel.decide.guards import not_its_own, not_over_a_question, seen
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Task, Wait
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.transitions.actions import complete_wait, signal
+from detent.kernel.transitions.waits import deliver_signal, end_wait
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE, QUESTIONS
 from detent.kernel.world import CHECKPOINTS, SIGNALS, WAITS
 
@@ -40,10 +40,10 @@ def reject_task(draft: Draft, command: c.RejectTask) -> None:
 
 
 def _rounds_left(task: Task) -> None:
-    most = task.options.get("max_rounds")
-    if most is not None and task.rounds >= most:
+    maximum = task.options.get("max_rounds")
+    if maximum is not None and task.rounds >= maximum:
         raise Refused(
-            f"task {task.id} was rejected {task.rounds} times, which is its limit",
+            f"Task {task.id} was rejected {task.rounds} times, which is its limit (max_rounds).",
             code="rounds_used",
         )
 
@@ -52,7 +52,7 @@ def _rounds_left(task: Task) -> None:
 
 
 def answer_task(draft: Draft, command: c.AnswerTask) -> str:
-    """Answer an open question; the same answer again is fine, another one is not."""
+    """Answer an open question. A repeated answer is accepted, a different one is refused."""
     task = draft.task(command.task_id)
     not_its_own(draft, task, "answer its question")
     job = draft.job_of(task)
@@ -73,14 +73,14 @@ def answer_job(draft: Draft, command: c.AnswerJob) -> str:
     if wait is not None:
         return _answer(draft, wait, command.answer)
     if command.wait is None:
-        first = _said_anywhere(draft, job.id, command.answer)
+        first = _any_earlier_answer(draft, job.id, command.answer)
     else:
-        first = _said_before(draft, job.id, command.wait)
+        first = _earlier_answer(draft, job.id, command.wait)
     return _repeated(first, command.answer, job.id)
 
 
 def _open_question(draft: Draft, job: Job, name: str | None, kinds: Collection[str]) -> Wait | None:
-    """The question of that name, or the oldest that is open."""
+    """Return the open question of that name, or the oldest open question."""
     waits: Mapping[str, Wait] = draft.parts_of(WAITS, job.id)
     asked = [wait for wait in waits.values() if wait.kind in kinds]
     if name is not None:
@@ -97,27 +97,29 @@ def _answer(draft: Draft, wait: Wait, answer: Any) -> str:
             code="not_an_option",
             legal=options,
         )
-    complete_wait(draft, wait, "answered", answer)
+    end_wait(draft, wait, "answered", answer)
     return "answered"
 
 
 def _first_answer(draft: Draft, task: Task, wait: str | None) -> Mapping[str, Any] | None:
     if task.answered is not None and wait in (None, task.answered["question"]):
         return task.answered
-    return None if task.job_id is None else _said_before(draft, task.job_id, wait)
+    return None if task.job_id is None else _earlier_answer(draft, task.job_id, wait)
 
 
-def _said_before(draft: Draft, job_id: str, wait: str | None) -> Mapping[str, Any] | None:
-    """What was answered to a question that did not block its task, or of a job alone."""
+def _earlier_answer(draft: Draft, job_id: str, wait: str | None) -> Mapping[str, Any] | None:
+    """Return the answer that is kept in the checkpoint of an ended wait."""
     known: Checkpoint | None = draft.part(CHECKPOINTS, job_id, wait or "")
     if known is None or known.kind != "wait" or known.value["outcome"] == "expired":
         return None
     return {"question": wait, "answer": known.value["value"]}
 
 
-def _said_anywhere(draft: Draft, job_id: str, answer: Any) -> Mapping[str, Any] | None:
-    """An answer to some question of a job alone, the same one if there is: nothing tells which
-    question was its last."""
+def _any_earlier_answer(draft: Draft, job_id: str, answer: Any) -> Mapping[str, Any] | None:
+    """Return an earlier answer of a job without a task: an equal one if there is one.
+
+    Checkpoints have no order, so the last question is unknown.
+    """
     known: Mapping[str, Checkpoint] = draft.parts_of(CHECKPOINTS, job_id)
     said = [
         {"question": each.name, "answer": each.value["value"]}
@@ -129,10 +131,10 @@ def _said_anywhere(draft: Draft, job_id: str, answer: Any) -> Mapping[str, Any] 
 
 def _repeated(first: Mapping[str, Any] | None, answer: Any, asked: str) -> str:
     if first is None:
-        raise Refused(f"{asked} has no open question", code="no_question")
+        raise Refused(f"{asked} has no open question.", code="no_question")
     if first["answer"] != answer:
         raise Refused(
-            f"{asked} was answered before, with {first['answer']!r}",
+            f"{asked} was answered before, with {first['answer']!r}.",
             code="already_answered",
             details={"answer": first["answer"]},
         )
@@ -143,17 +145,18 @@ def _repeated(first: Mapping[str, Any] | None, answer: Any, asked: str) -> str:
 
 
 def send_signal(draft: Draft, command: c.SendSignal) -> str:
-    """`delivered`, `kept` for a wait that has not begun, or `repeated`, which changes nothing."""
+    """Return `delivered`, `kept` for a wait that has not begun, or `repeated` (no change)."""
     job = draft.job(command.job_id)
     known = draft.parts_of(SIGNALS, job.id)
     if command.name in known:
         return "repeated"
     if job.state in ENDED_JOB:
-        raise Refused(f"job {job.id} is {job.state} and hears no more signals", code="job_ended")
+        raise Refused(f"Job {job.id} is {job.state} and receives no signals.", code="job_ended")
     if sum(1 for each in known.values() if not each.taken) >= MAX_EARLY_SIGNALS:
         raise Refused(
-            f"job {job.id} has {MAX_EARLY_SIGNALS} signals that nothing waited for yet",
+            f"Job {job.id} has {MAX_EARLY_SIGNALS} signals that no wait has received yet, which is "
+            "the limit.",
             code="too_many_signals",
         )
-    signal(draft, job.id, command.name, command.value)
+    deliver_signal(draft, job.id, command.name, command.value)
     return "delivered" if draft.part(SIGNALS, job.id, command.name).taken else "kept"

@@ -1,4 +1,4 @@
-"""Taking work in: a task with its place in a tree and among dependencies, or a job alone."""
+"""Decides submissions: a task with its parent and dependencies, a job without a task, a fork."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,12 @@ from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.decide.guards import not_its_own, only_below_its_own
-from detent.kernel.dependency_cycles import circle
+from detent.kernel.dependency_cycles import cycle
 from detent.kernel.derived_ids import job_of_task
 from detent.kernel.draft import Draft
 from detent.kernel.entities import NOT_BEFORE, Task
 from detent.kernel.lifecycles import lifecycle
-from detent.kernel.plan_progress import lay_out_over
+from detent.kernel.plan_progress import record_plan_over
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB, has_ended, has_failed
 from detent.kernel.priority import priority_from
 
@@ -23,16 +23,16 @@ MAX_SUBTASKS = 10_000
 
 def submit_task(draft: Draft, command: c.SubmitTask) -> str:
     if draft.find_task(command.task_id) is not None:
-        raise Refused(f"there is a task {command.task_id} already", code="task_exists")
+        raise Refused(f"Task {command.task_id} exists already.", code="task_exists")
     parent = None if command.parent_id is None else draft.task(command.parent_id)
     only_below_its_own(draft, parent)
     if parent is not None:
-        _room_below(draft, parent, command)
+        _check_parent(draft, parent, command)
     draft.emit(command.task_id, _created(draft, command, parent))
     task = draft.task(command.task_id)
     for ancestor in draft.ancestors(task):
         draft.emit(ancestor.id, e.SubtaskAdded(task.id))
-    _note_failed_dependencies(draft, command)
+    _record_failed_dependencies(draft, command)
     if parent is not None and parent.cancel_reason is not None:
         draft.emit(task.id, e.TaskCancelled(parent.cancel_reason))
     elif command.queue or parent is not None:
@@ -61,7 +61,7 @@ def _created(draft: Draft, command: c.SubmitTask, parent: Task | None) -> e.Task
 
 
 def _options(draft: Draft, command: c.SubmitTask | c.SubmitJob) -> Mapping[str, Any]:
-    """The options, with the time before which the work does not start if that is to come."""
+    """Return the options, with the earliest start time if it is in the future."""
     at = draft.now + command.delay if command.delay else command.not_before
     return {**command.options, NOT_BEFORE: at} if at > draft.now else command.options
 
@@ -70,7 +70,7 @@ def _task_lifecycle(given: str) -> str:
     name = lifecycle(given).name
     if name not in TASK_LIFECYCLES:
         raise Invalid(
-            f"a task has no lifecycle {name}",
+            f"{name} is not a lifecycle of tasks.",
             field="lifecycle",
             given=name,
             allowed=TASK_LIFECYCLES,
@@ -82,58 +82,59 @@ def _open_dependencies(draft: Draft, command: c.SubmitTask) -> int:
     still_open = 0
     for name in command.depends_on:
         if name == command.task_id:
-            raise Invalid(f"task {name} cannot depend on itself", field="depends_on", given=name)
+            raise Invalid(f"Task {name} cannot depend on itself.", field="depends_on", given=name)
         dependency = draft.find_task(name)
         if dependency is None or dependency.project != command.project:
-            raise Invalid(f"there is no task {name} to depend on", field="depends_on", given=name)
+            message = f"There is no task {name} in project {command.project}."
+            raise Invalid(message, field="depends_on", given=name)
         still_open += dependency.state not in DONE_TASK
     depends_on = command.depends_on
-    path = circle(draft, command.task_id, command.parent_id, depends_on) if depends_on else None
+    path = cycle(draft, command.task_id, command.parent_id, depends_on) if depends_on else None
     if path is not None:
         raise Invalid(
-            f"the tasks would wait for each other in a circle: {' -> '.join(path)}",
+            f"These tasks would wait for each other in a cycle: {' -> '.join(path)}.",
             field="depends_on",
             given=path[1],
         )
     return still_open
 
 
-def _note_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
+def _record_failed_dependencies(draft: Draft, command: c.SubmitTask) -> None:
     for name in command.depends_on:
         dependency = draft.task(name)
         if has_failed(dependency):
             draft.emit(command.task_id, e.DependencyFailed(name, dependency.state))
 
 
-def _room_below(draft: Draft, parent: Task, command: c.SubmitTask) -> None:
+def _check_parent(draft: Draft, parent: Task, command: c.SubmitTask) -> None:
     root = draft.task(parent.root_id)
-    deepest = _least(MAX_DEPTH, command.most_depth)
+    deepest = _lower(MAX_DEPTH, command.max_depth)
     if parent.depth >= deepest:
-        raise Refused(f"subtasks may be nested {deepest} deep, not deeper", code="too_deep")
-    for task, most in ((root, MAX_SUBTASKS), (parent, command.most_subtasks)):
-        if most is not None and task.subtasks >= most:
+        raise Refused(f"Subtasks can be nested at most {deepest} deep.", code="too_deep")
+    for task, maximum in ((root, MAX_SUBTASKS), (parent, command.max_subtasks)):
+        if maximum is not None and task.subtasks >= maximum:
             raise Refused(
-                f"task {task.id} has {task.subtasks} subtasks, which is the limit",
+                f"Task {task.id} has {task.subtasks} subtasks, which is the limit.",
                 code="too_many_subtasks",
             )
     if has_ended(parent) or parent.state == "ready":
         raise Refused(
-            f"task {parent.id} is {parent.state} and takes no more subtasks", code="parent_ended"
+            f"Task {parent.id} is {parent.state} and accepts no subtasks.", code="parent_ended"
         )
 
 
-def _least(limit: int, own: int | None) -> int:
+def _lower(limit: int, own: int | None) -> int:
     return limit if own is None else min(limit, own)
 
 
 def submit_job(draft: Draft, command: c.SubmitJob) -> str:
     if draft.find_job(command.job_id) is not None:
-        raise Refused(f"there is a job {command.job_id} already", code="job_exists")
+        raise Refused(f"Job {command.job_id} exists already.", code="job_exists")
     parent = None if command.parent_job_id is None else draft.job(command.parent_job_id)
     only_below_its_own(draft, parent)
     if parent is not None and parent.state in ENDED_JOB:
         raise Refused(
-            f"job {parent.id} is {parent.state} and takes no more jobs", code="parent_ended"
+            f"Job {parent.id} is {parent.state} and accepts no child jobs.", code="parent_ended"
         )
     created = e.JobCreated(
         project=command.project,
@@ -152,9 +153,9 @@ def submit_job(draft: Draft, command: c.SubmitJob) -> str:
 
 
 def fork_job(draft: Draft, command: c.ForkJob) -> str:
-    """A job alone, whatever its source belonged to, with what was kept of it."""
+    """Create a job without a task that starts with the kept results of its source."""
     if draft.find_job(command.job_id) is not None:
-        raise Refused(f"there is a job {command.job_id} already", code="job_exists")
+        raise Refused(f"Job {command.job_id} exists already.", code="job_exists")
     source = draft.job(command.source)
     not_its_own(draft, source, "fork it")
     created = e.JobCreated(
@@ -169,7 +170,7 @@ def fork_job(draft: Draft, command: c.ForkJob) -> str:
     draft.emit(command.job_id, created)
     draft.emit(command.job_id, e.JobForked(source.id, command.until))
     if command.plan is not None:
-        lay_out_over(draft, draft.job(command.job_id), command.plan, command.carried)
+        record_plan_over(draft, draft.job(command.job_id), command.plan, command.carried)
     for kept in command.kept:
         recorded = e.CheckpointRecorded(kept.kind, kept.value, kept.step)
         draft.emit(command.job_id, recorded, kept.name)

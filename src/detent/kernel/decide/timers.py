@@ -1,4 +1,4 @@
-"""What is due: lost leases, retries, waits and limits whose time has come. Safe to ask twice."""
+"""Decides due timers: expired leases, retries, waits, time limits. Safe to repeat."""
 
 from detent.errors import Refused
 from detent.kernel import commands as c
@@ -6,14 +6,16 @@ from detent.kernel import events as e
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Step, Wait
 from detent.kernel.predicates import ENDED_JOB
-from detent.kernel.transitions.actions import cancel, cancel_job, unblock
-from detent.kernel.transitions.between_runs import give_up, wake
+from detent.kernel.transitions.cancellation import cancel, cancel_job
+from detent.kernel.transitions.claim_end import give_up
+from detent.kernel.transitions.due_waits import wake
+from detent.kernel.transitions.task_job import unblock
 from detent.kernel.wait_kinds import is_due
 from detent.kernel.world import STEPS, WAITS
 
 
 def reclaim_job(draft: Draft, command: c.ReclaimJob) -> str:
-    """The worker is lost. Only running work is reclaimed, from the claim that was looked at."""
+    """Take a running job back from a lost worker, if the claim with this fence is the latest."""
     job = draft.job(command.job_id)
     if job.state != "running" or job.fence != command.fence:
         raise _not_due(f"job {job.id} is {job.state} with fence {job.fence}")
@@ -28,7 +30,7 @@ def requeue_job(draft: Draft, command: c.RequeueJob) -> None:
 
 
 def wake_job(draft: Draft, command: c.WakeJob) -> None:
-    """A wait's time has come. A step of a running job goes on in place."""
+    """End a due wait. A plan step of a running job continues in place."""
     job = draft.job(command.job_id)
     wait: Wait | None = draft.part(WAITS, job.id, command.wait)
     if wait is None or not is_due(wait, draft.now):
@@ -37,7 +39,7 @@ def wake_job(draft: Draft, command: c.WakeJob) -> None:
 
 
 def expire_job(draft: Draft, command: c.ExpireJob) -> str:
-    """A limit on the wait for the first claim, or on the whole job, has passed: it is cancelled."""
+    """Cancel a job whose limit on the time until its first claim, or on its whole time, passed."""
     job = draft.job(command.job_id)
     deadline = job.queue_deadline if command.limit == "queue" else job.job_deadline
     if deadline is None or deadline > draft.now or job.state in ENDED_JOB:
@@ -50,12 +52,12 @@ def expire_job(draft: Draft, command: c.ExpireJob) -> str:
 def end_hold(draft: Draft, command: c.EndHold) -> None:
     step: Step | None = draft.part(STEPS, command.job_id, command.step)
     if step is None or step.held_until is None or step.held_until > draft.now:
-        raise _not_due(f"step {command.step} of job {command.job_id} holds nothing too long")
+        raise _not_due(f"step {command.step} of job {command.job_id} has no hold that is over")
     draft.emit(step.job_id, e.StepHoldEnded(), step.name)
 
 
 def check_task(draft: Draft, command: c.CheckTask) -> bool:
-    """The keeper's look at a blocked task: True if its reason was gone and it is queued again."""
+    """Queue a blocked task again if its reason is gone; return whether it is unblocked."""
     task = draft.task(command.task_id)
     job = draft.job_of(task)
     if task.state != "blocked" or job is None:
@@ -69,4 +71,4 @@ def check_task(draft: Draft, command: c.CheckTask) -> bool:
 
 
 def _not_due(what: str) -> Refused:
-    return Refused(f"nothing is due: {what}", code="not_due")
+    return Refused(f"Nothing is due: {what}.", code="not_due")

@@ -1,18 +1,19 @@
-"""What workers report: a claim, and then under its grant everything that happens to the run."""
+"""Decides commands of workers: the claim, and the reports about runs under its grant."""
 
 from detent.errors import Invalid, Refused
 from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import plan_steps
-from detent.kernel.budget import Reserved, Short, is_warned
+from detent.kernel.budget import Exhausted, Reserved, is_warned
 from detent.kernel.budget_reservation import allowance, over_budget, used_up
 from detent.kernel.decide.guards import held, held_run
 from detent.kernel.derived_ids import run_of_job
 from detent.kernel.draft import Draft
 from detent.kernel.entities import Checkpoint, Job, Run, Task, Wait
 from detent.kernel.retry import failure_class_from
-from detent.kernel.transitions.actions import complete_wait, end_wait, hear_ends, signalled
-from detent.kernel.transitions.between_runs import give_up, lacks_funds, settle
+from detent.kernel.transitions.claim_end import give_up, settle
+from detent.kernel.transitions.idle_plan import lacks_funds
+from detent.kernel.transitions.waits import deliver_past_ends, end_satisfied_wait, end_wait
 from detent.kernel.wait_kinds import ASKED, satisfied
 from detent.kernel.world import CHECKPOINTS, WAITS
 
@@ -20,17 +21,17 @@ from detent.kernel.world import CHECKPOINTS, WAITS
 
 
 def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
-    """Take a queued job, or one whose retry is due; the new fence shuts out every earlier claim.
+    """Claim a queued job, or one whose retry is due; the new fence invalidates earlier claims.
 
-    None if there is no money to start with: then it waits for that, and nobody holds it.
+    Returns None if the budget is exhausted: the job waits for money and is not claimed.
     """
     job = draft.job(command.job_id)
     if job.state == "retrying" and job.not_before <= draft.now:
         draft.emit(job.id, e.JobRequeued("due"))
         job = draft.job(job.id)
-    if job.state != "queued" or job.not_before > draft.now or _held_back(draft, job):
+    if job.state != "queued" or job.not_before > draft.now or _waits_for_dependencies(draft, job):
         raise Refused(
-            f"job {job.id} is {job.state} and cannot be claimed now", code="not_claimable"
+            f"Job {job.id} is {job.state} and cannot be claimed now.", code="not_claimable"
         )
     fence = job.fence + 1
     attempt = job.attempt if job.resuming else job.attempt + 1
@@ -45,12 +46,12 @@ def claim_job(draft: Draft, command: c.ClaimJob) -> c.Grant | None:
     return c.Grant(job.id, fence, command.nonce)
 
 
-def _held_back(draft: Draft, job: Job) -> bool:
+def _waits_for_dependencies(draft: Draft, job: Job) -> bool:
     task = draft.task_of(job)
     return task is not None and task.open_dependencies > 0
 
 
-# ---- on the way ------------------------------------------------------------------------------
+# ---- during a run ----------------------------------------------------------------------------
 
 
 def record_checkpoint(draft: Draft, command: c.RecordCheckpoint) -> None:
@@ -71,9 +72,9 @@ def begin_effect(draft: Draft, command: c.BeginEffect) -> None:
 
 def _used_twice(name: str) -> Refused:
     return Refused(
-        f"the name {name!r} was used before in this job",
+        f"The name {name!r} was used before in this job.",
         code="name_used_twice",
-        hint="Give every step, effect and wait a name of its own; a loop puts its index into it.",
+        hint="Give every durable step, effect and wait its own name; in a loop, add the index.",
     )
 
 
@@ -101,18 +102,18 @@ def open_session(draft: Draft, command: c.OpenSession) -> None:
 
 
 def reserve_funds(draft: Draft, command: c.ReserveFunds) -> int | None:
-    """What the run may spend from now on in micro-dollars; it is promised to no other run."""
+    """Reserve what the run may spend from now on, in micro-dollars; None if unlimited."""
     job, run = held_run(draft, command.grant, command.run_id)
     task = draft.task_of(job)
     found = Reserved(None) if task is None else allowance(draft, task)
-    amount = 0 if isinstance(found, Short) else found.amount
+    amount = 0 if isinstance(found, Exhausted) else found.amount
     if amount is not None:
         draft.emit(job.id, e.RunReserved(run.cost + amount), run.id)
     return amount
 
 
 def charge_run(draft: Draft, command: c.ChargeRun) -> str:
-    """Settle what the run has cost so far; `exceeded` if a budget that it draws on is spent."""
+    """Charge the cost of the run so far; return `exceeded` if a budget above it is exceeded."""
     job, run = held_run(draft, command.grant, command.run_id)
     added = max(0, command.cost - run.cost)
     charged = e.RunCharged(
@@ -144,13 +145,13 @@ def _charge(draft: Draft, task: Task, amount: int, run: Run) -> None:
 
 
 def complete_run(draft: Draft, command: c.CompleteRun) -> str:
-    """A success that is being reported beats a cancel that was asked for meanwhile."""
+    """End a run successfully, even if a cancel was requested meanwhile."""
     job, run = held_run(draft, command.grant, command.run_id)
     draft.emit(job.id, e.RunSucceeded(exit_code=command.exit_code), run.id)
     if run.step is None:
         draft.emit(job.id, e.JobCompleted(command.result))
     else:
-        plan_steps.judge(draft, job, run, command.decision, None, command.result)
+        plan_steps.apply_decision(draft, job, run, command.decision, None, command.result)
     return settle(draft, job.id)
 
 
@@ -158,35 +159,38 @@ def fail_run(draft: Draft, command: c.FailRun) -> str:
     job, run = held_run(draft, command.grant, command.run_id)
     kind = failure_class_from(command.error_class).value
     failed = e.RunFailed(kind, command.error, command.exit_code, command.reset_at)
-    return _end_badly(draft, job, run, failed, failed, command.decision)
+    return _end_failed(draft, job, run, failed, failed, command.decision)
 
 
 def time_out_run(draft: Draft, command: c.TimeOutRun) -> str:
     job, run = held_run(draft, command.grant, command.run_id)
     failure = e.RunFailed("timeout", command.error)
     timed_out = e.RunTimedOut(command.limit, command.error)
-    return _end_badly(draft, job, run, timed_out, failure, command.decision)
+    return _end_failed(draft, job, run, timed_out, failure, command.decision)
 
 
-def _end_badly(
+def _end_failed(
     draft: Draft, job: Job, run: Run, event: e.Event, failure: e.RunFailed, decision: str | None
 ) -> str:
     draft.emit(job.id, event, run.id)
     if run.step is not None:
-        plan_steps.judge(draft, job, run, decision, failure, None)
+        plan_steps.apply_decision(draft, job, run, decision, failure, None)
     return settle(draft, job.id)
 
 
 def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
-    """The run sleeps until its wait is over; a signal that came early may end it at once."""
+    """Suspend a run until its wait ends; signals received before may end it immediately."""
     job, run = held_run(draft, command.grant, command.run_id)
     if command.kind not in ASKED:
         raise Invalid(
-            f"a run cannot wait for {command.kind}", field="kind", given=command.kind, allowed=ASKED
+            f"A run cannot wait for {command.kind}.",
+            field="kind",
+            given=command.kind,
+            allowed=ASKED,
         )
     if draft.part(CHECKPOINTS, job.id, command.wait) or draft.part(WAITS, job.id, command.wait):
         raise _used_twice(command.wait)
-    hear_ends(draft, job, command.needs)
+    deliver_past_ends(draft, job, command.needs)
     begun = e.WaitBegun(command.kind, run.step, command.needs, command.due_at, command.detail)
     draft.emit(job.id, begun, command.wait)
     held_until = draft.now + command.hold_resource_us if command.hold_resource_us else None
@@ -194,28 +198,28 @@ def suspend_run(draft: Draft, command: c.SuspendRun) -> str:
     draft.emit(job.id, ended, run.id)
     wait: Wait | None = draft.part(WAITS, job.id, command.wait)
     if wait is not None and run.step is not None and satisfied(wait):
-        end_wait(draft, wait, "signalled", signalled(draft, wait))
+        end_satisfied_wait(draft, wait)
     settle(draft, job.id)
-    _raised_meanwhile(draft, job.id, command)
+    _end_wait_for_raised_budget(draft, job.id, command)
     return draft.job(job.id).state
 
 
-def _raised_meanwhile(draft: Draft, job_id: str, command: c.SuspendRun) -> None:
-    """A run was told that its budget is exceeded, and before it slept somebody had raised it.
+def _end_wait_for_raised_budget(draft: Draft, job_id: str, command: c.SuspendRun) -> None:
+    """End the wait if the budget was raised after the run was stopped for exceeding it.
 
-    Who stops by itself is not told: it would stop again at once.
+    A run that stopped by itself keeps waiting: it would stop again immediately.
     """
     wait: Wait | None = draft.part(WAITS, job_id, command.wait)
     task = draft.task_of(draft.job(job_id))
-    told = command.kind == "budget" and command.detail.get("exceeded") is True
-    if told and wait is not None and task is not None and not used_up(draft, task):
-        complete_wait(draft, wait, "raised")
+    stopped = command.kind == "budget" and command.detail.get("exceeded") is True
+    if stopped and wait is not None and task is not None and not used_up(draft, task):
+        end_wait(draft, wait, "raised")
 
 
 def confirm_cancel(draft: Draft, command: c.ConfirmCancel) -> str:
     job = held(draft, command.grant)
     if job.cancel_reason is None:
-        raise Refused(f"nobody asked to cancel job {job.id}", code="not_cancelling")
+        raise Refused(f"No cancel of job {job.id} was requested.", code="not_cancelling")
     for run in draft.live_runs(job.id):
         draft.emit(job.id, e.RunCancelled(job.cancel_reason), run.id)
     return settle(draft, job.id)

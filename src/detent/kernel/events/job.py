@@ -1,4 +1,4 @@
-"""What happens to a job, to its plan, and to its checkpoints, signals and waits."""
+"""Events of a job, its plan, and its checkpoints, signals and waits."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -22,13 +22,14 @@ class JobCreated(Event):
 
 @event("job")
 class JobQueued(Event):
-    """Known from foreign streams only: our own jobs are queued by their creation."""
+    """Only in foreign streams: detent queues a job when it is created."""
 
 
 @event("job")
 class JobRequeued(Event):
-    """Back in the queue, why: `due` after its delay, `released` from it early, `handed_back`,
-    `lost`, `retried` by a person with new counts, or the class of a failure to retry at once.
+    """The job is queued again. `reason`: `due` after its delay, `released` before its delay was
+    over, `handed_back`, `lost`, `retried` by a person with new counts, or the class of a failure
+    that is retried immediately.
     """
 
     reason: str
@@ -36,12 +37,12 @@ class JobRequeued(Event):
 
 @event("job")
 class JobLeased(Event):
-    """Known from foreign streams only: our claims write `job_running`."""
+    """Only in foreign streams: claims in detent write `job_running`."""
 
 
 @event("job")
 class JobRunning(Event):
-    """A claim: a new fence, and a new run unless the job has a plan, whose steps have the runs."""
+    """A claim, with a new fence. It has a run unless the job has a plan, whose steps have runs."""
 
     worker: str
     nonce: str
@@ -62,8 +63,9 @@ class JobParked(Event):
 
 @event("job")
 class WaitCompleted(Event):
-    """A job at rest wakes. `outcome`: signalled, answered, expired, default, due, raised, available
-    or unblocked.
+    """A waiting or parked job is queued again because its wait ended.
+
+    `outcome`: signalled, answered, expired, default, due, raised, available or unblocked.
     """
 
     wait: str
@@ -105,14 +107,14 @@ class JobCancelRequested(Event):
 
 @event("job")
 class JobReprioritised(Event):
-    """Its task was given another priority: it has another place in the queue."""
+    """The priority of its task was changed, which changes its rank in the queue."""
 
     priority: str
 
 
 @event("job")
 class JobForked(Event):
-    """This job began as a copy of another one, up to a named step."""
+    """The job was created as a copy of another job up to a named checkpoint."""
 
     source: str
     until: str
@@ -120,7 +122,7 @@ class JobForked(Event):
 
 @event("job")
 class JobDeleted(Event):
-    """A tombstone for a job that had no task."""
+    """The tombstone of a deleted job without a task."""
 
     reason: str
     events: int = 0
@@ -170,7 +172,7 @@ class WaitBegun(Event):
 
 @event("wait")
 class WaitEnded(Event):
-    """A wait of one step is over while the job is not at rest: it goes on in place."""
+    """The wait of a plan step ended while its job was queued or running."""
 
     outcome: str
     value: Any = None
@@ -179,6 +181,6 @@ class WaitEnded(Event):
 
 @event("wait")
 class WaitPostponed(Event):
-    """Its time has come and there is still nothing to go on with: when to look again, if ever."""
+    """What the wait is for is still missing: when it is checked again, if ever."""
 
     due_at: int | None

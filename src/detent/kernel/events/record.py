@@ -1,4 +1,4 @@
-"""The envelope of an event, and how an event type is declared. Touches nothing."""
+"""The record of an event, and the decorator that declares an event type. Pure."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from detent.kernel.frozen_value import value
 
 
 class Event:
-    """One thing that happened. `level` says which entity it moves."""
+    """The base class of events. `level` is the kind of the entity that it changes."""
 
     __slots__ = ()
     name: ClassVar[str]
@@ -18,7 +18,7 @@ class Event:
 
 
 class Record(NamedTuple):
-    """An event with its envelope, as decided and not yet in the log."""
+    """An event with its stream, subject, time and actor, before it is in the log."""
 
     stream: str
     subject: str | None
@@ -33,7 +33,7 @@ EVENTS: dict[str, type[Event]] = {}
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def event(level: str, version: int = 1) -> Callable[[E], E]:
-    """Declare an event type: its name is the class's name in snake case."""
+    """Declare an event type; its name is the class name in snake case."""
 
     def declare(cls: E) -> E:
         made = value(cls)

@@ -1,4 +1,4 @@
-"""What happens to a run: its moves, and what it reports on the way."""
+"""Events of a run: its state changes and its reports."""
 
 from detent.kernel.events.record import Event, event
 
@@ -19,7 +19,7 @@ class RunStarted(Event):
 
 @event("run")
 class RunSucceeded(Event):
-    """`outcome` is done or suspended; a suspended run says for which wait."""
+    """`outcome`: done or suspended; a suspended run names its wait."""
 
     outcome: str = "done"
     exit_code: int | None = None
@@ -56,7 +56,7 @@ class RunCancelled(Event):
 
 @event("run")
 class RunJoined(Event):
-    """The agent session that the run begins or goes on with: its runs add up to what it cost."""
+    """The agent session that the run begins or continues."""
 
     session_id: str
 
@@ -70,7 +70,7 @@ class RunCharged(Event):
 
 @event("run")
 class RunReserved(Event):
-    """What the run may cost in all; until it ends, no other run is promised the same money."""
+    """What the run may cost in total; it is reserved until the run ends."""
 
     amount: int
 

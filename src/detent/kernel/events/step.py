@@ -1,4 +1,4 @@
-"""What happens to a step of a plan: its moves, named after where they lead, and its resource."""
+"""Events of a plan step: its state changes, named after the new state, and its resource."""
 
 from typing import Any
 
@@ -76,4 +76,4 @@ class StepLeaseTimeout(Event):
 
 @event("step")
 class StepHoldEnded(Event):
-    """A suspended step has kept its resource as long as it may: the resource is free. No move."""
+    """The resource of a suspended step is freed because its hold time is over."""

@@ -1,4 +1,4 @@
-"""What happens to a task: its moves, and the facts around them that move nothing."""
+"""Events of a task: its state changes, and facts that do not change its state."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -46,7 +46,7 @@ class TaskBlocked(Event):
 
 @event("task")
 class TaskUnblocked(Event):
-    """`reason` is the one that is gone. Names the wait that ends, or the new job it calls for."""
+    """`reason` is the reason that is gone; `wait` is the ended wait, `job_id` the new job."""
 
     reason: str | None = None
     wait: str | None = None
@@ -119,7 +119,7 @@ class TaskAnswered(Event):
 
 @event("task")
 class TaskEdited(Event):
-    """New values of what a person may change: title, payload, tags, priority, options."""
+    """New values of editable fields: title, payload, tags, priority, options."""
 
     changes: Mapping[str, Any]
 
@@ -184,7 +184,7 @@ class SubtaskFailed(Event):
 
 @event("task")
 class SubtaskHandled(Event):
-    """The handler of the subtask's parent has received how it ended (`gather(outcomes=True)`).
+    """The parent's handler has received the outcome of the subtask (`gather(outcomes=True)`).
 
     An event of every task above the subtask: none of them waits for it any more.
     """
@@ -207,10 +207,10 @@ class SubtaskDismissed(Event):
 
 @event("task")
 class TaskImported(Event):
-    """What stands before it was written elsewhere, and brought here in an archive.
+    """The earlier events of the task were imported from an archive of another installation.
 
-    `manifest` is the SHA-256 of the archive's manifest; `position` and `chain` are where the chain
-    of the log that it came from stood.
+    `manifest` is the SHA-256 of the archive's manifest; `position` and `chain` are the end of the
+    hash chain of the exported log.
     """
 
     manifest: str
@@ -220,7 +220,7 @@ class TaskImported(Event):
 
 @event("task")
 class TaskDeleted(Event):
-    """A tombstone: what was removed, counted, so that an audit still closes."""
+    """The tombstone of a deleted task, with the numbers of what was removed, for audits."""
 
     reason: str
     events: int = 0

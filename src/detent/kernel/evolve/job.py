@@ -78,7 +78,7 @@ def _job_requeued(job: Job, event: e.JobRequeued, at: int, state: str) -> Job:
     if event.reason == "lost":
         return queued._replace(lost=job.lost + 1)
     if event.reason == "retried":
-        return _anew(queued, at)
+        return _reset(queued, at)
     if event.reason == "handed_back":
         return queued._replace(resuming=True)
     if event.reason in ("due", "released"):
@@ -86,8 +86,8 @@ def _job_requeued(job: Job, event: e.JobRequeued, at: int, state: str) -> Job:
     return queued._replace(failures=_counted(job.failures, event.reason))
 
 
-def _anew(job: Job, at: int) -> Job:
-    """A person's retry: new counts, and its limits begin again."""
+def _reset(job: Job, at: int) -> Job:
+    """Reset the counts and time limits after a retry by a person."""
     return job._replace(
         attempt=0,
         failures={},
@@ -178,7 +178,7 @@ def _replan_requested(job: Job, event: e.ReplanRequested, at: int, state: str) -
 
 @on(e.JobForked)
 def _job_forked(job: Job, event: e.JobForked, at: int, state: str) -> Job:
-    """It has a past, though no run of its own: whoever runs it looks for what was recorded."""
+    """Count one run, so that the first run of a fork reads the recorded checkpoints."""
     return job._replace(runs=max(job.runs, 1))
 
 

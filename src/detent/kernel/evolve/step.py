@@ -28,7 +28,7 @@ def step_pending(record: e.Record) -> Step:
 
 
 def _let_go(step: Step) -> Step:
-    """A step whose run has ended holds neither run nor resource."""
+    """Remove the run and the resource of a step whose run has ended."""
     return step._replace(run_id=None, resource=None, held_until=None)
 
 

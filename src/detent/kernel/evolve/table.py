@@ -1,4 +1,4 @@
-"""Where an event leads by its lifecycle's table, and which function fills in the rest."""
+"""The next state of an event by its lifecycle's table, and the registry of evolve functions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ MOVES: Mapping[str, frozenset[str]] = {
 
 
 def on(kind: type[e.Event]) -> Callable[[C], C]:
-    """Register what an event of this type does to the entity of its level."""
+    """Register the function that applies an event of this type to its entity."""
 
     def register(change: C) -> C:
         CHANGES[kind] = change
@@ -33,7 +33,7 @@ def on(kind: type[e.Event]) -> Callable[[C], C]:
 
 
 def next_state(lifecycle: Lifecycle, state: str, event: e.Event) -> str:
-    """Where the table leads; an event that is no state event of its level moves nothing."""
+    """Return the next state; an event that is not in the table does not change the state."""
     target = lifecycle.move.get((state, event.name))
     if target is not None:
         return target

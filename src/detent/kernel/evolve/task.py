@@ -44,13 +44,13 @@ def task_created(record: e.Record) -> Task:
 
 
 def _with_job(task: Task, job_id: str | None) -> Task:
-    """A task that its event gave a new job; a cancel was asked of the one before."""
+    """Return the task with its new job; a cancel request was for the job before."""
     if job_id is None:
         return task
     return task._replace(jobs=task.jobs + 1, job_id=job_id, cancel_reason=None)
 
 
-def _freed(task: Task, at: int, state: str) -> Task:
+def _moved(task: Task, at: int, state: str) -> Task:
     return task._replace(
         state=state, state_at=at, blocked_by=None, blocked_detail=NOTHING, retries_left=None
     )
@@ -58,18 +58,18 @@ def _freed(task: Task, at: int, state: str) -> Task:
 
 @on(e.TaskQueued)
 def _task_queued(task: Task, event: e.TaskQueued, at: int, state: str) -> Task:
-    return _with_job(_freed(task, at, state), event.job_id)
+    return _with_job(_moved(task, at, state), event.job_id)
 
 
 @on(e.TaskUnblocked)
 def _task_unblocked(task: Task, event: e.TaskUnblocked, at: int, state: str) -> Task:
-    freed = _with_job(_freed(task, at, state), event.job_id)
-    return _answered(freed, event.wait, event.outcome, event.value)
+    moved = _with_job(_moved(task, at, state), event.job_id)
+    return _with_answer(moved, event.wait, event.outcome, event.value)
 
 
 @on(e.TaskRetried)
 def _task_retried(task: Task, event: e.TaskRetried, at: int, state: str) -> Task:
-    """From the start, in a fresh session."""
+    """Start again in a new session."""
     return _again(task, event.job_id, at, state)._replace(session_id=None)
 
 
@@ -79,7 +79,7 @@ def _task_resumed(task: Task, event: e.TaskResumed, at: int, state: str) -> Task
 
 
 def _again(task: Task, job_id: str | None, at: int, state: str) -> Task:
-    again = _with_job(_freed(task, at, state), job_id)
+    again = _with_job(_moved(task, at, state), job_id)
     return again._replace(failed_dependency=None, cancel_reason=None)
 
 
@@ -90,14 +90,14 @@ def _again(task: Task, job_id: str | None, at: int, state: str) -> Task:
 @on(e.TaskAccepted)
 @on(e.TaskCancelled)
 def _task_moved(task: Task, event: e.Event, at: int, state: str) -> Task:
-    return _freed(task, at, state)
+    return _moved(task, at, state)
 
 
 @on(e.TaskReady)
 @on(e.TaskCompleted)
 def _task_done(task: Task, event: e.Event, at: int, state: str) -> Task:
-    """A cancel that was asked for came too late."""
-    return _freed(task, at, state)._replace(cancel_reason=None)
+    """Remove a cancel request that came too late."""
+    return _moved(task, at, state)._replace(cancel_reason=None)
 
 
 @on(e.TaskBlocked)
@@ -114,11 +114,11 @@ def _task_blocked(task: Task, event: e.TaskBlocked, at: int, state: str) -> Task
 
 @on(e.TaskAnswered)
 def _task_answered(task: Task, event: e.TaskAnswered, at: int, state: str) -> Task:
-    return _answered(_freed(task, at, state), event.question, event.outcome, event.answer)
+    return _with_answer(_moved(task, at, state), event.question, event.outcome, event.answer)
 
 
-def _answered(task: Task, question: str | None, outcome: str, answer: object) -> Task:
-    """Remember an answer, a person's or the default; a question that expired has none."""
+def _with_answer(task: Task, question: str | None, outcome: str, answer: object) -> Task:
+    """Keep an answer of a person or the default; an expired question has none."""
     if outcome not in ("answered", "default"):
         return task
     return task._replace(answered={"question": question, "answer": answer})

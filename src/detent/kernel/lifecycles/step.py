@@ -96,7 +96,7 @@ STEP = Lifecycle(
             "step_failed_fatal",
             "failed_fatal",
             "worker, engine",
-            "no resource is left; added because the step would otherwise switch for ever",
+            "no resource is left; added because the step would otherwise switch without end",
             extension=True,
         ),
         Row(

@@ -36,6 +36,8 @@ OF_A_JOB = ("jobs", "queue", "deadlines", "steps", "plans", "waits", "signals", 
 class MemoryWriter(MemoryReader):
     """Changes a copy of the tables. The lock is held, so everything in sight stays as it is."""
 
+    appended = False
+
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """Nothing to do: there is one writer at a time."""
 
@@ -112,6 +114,7 @@ class MemoryWriter(MemoryReader):
         self._tables.keys.update({(key.project, key.key): stored(key) for key in changes.keys})
         for row in event_rows(changes.entries):
             self._append(row)
+            self.appended = True
         self._forget(changes)
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:

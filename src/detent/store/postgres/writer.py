@@ -61,6 +61,10 @@ class PostgresWriter(PostgresReader):
         #: Rows were written that may be due at some time, and perhaps no event with them.
         self._timed = False
 
+    @property
+    def appended(self) -> bool:
+        return bool(self._entries)
+
     def _ask(self, query: Query) -> Rows:
         return self._run(query)[-1]
 

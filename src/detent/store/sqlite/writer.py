@@ -83,6 +83,7 @@ class SqliteWriter(SqliteReader):
         self._noted = False
         #: Why a save failed. What it had written by then must not be committed.
         self.failed: DetentError | None = None
+        self.appended = False
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """The write lock covers everything."""
@@ -157,6 +158,7 @@ class SqliteWriter(SqliteReader):
             if changes.keys:
                 self._save_keys(changes)
             self._many(EVENTS, event_rows(changes.entries))
+            self.appended = self.appended or bool(changes.entries)
             if changes.deleted_tasks or changes.deleted_jobs:
                 self._forget(changes.deleted_tasks, changes.deleted_jobs)
         except apsw.Error as error:

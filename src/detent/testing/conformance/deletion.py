@@ -1,6 +1,6 @@
 """Checks of deletion: rows go, the log keeps its events without what they said, ids stay taken."""
 
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.store.codec import event_digest
@@ -103,7 +103,7 @@ def what_stands_beside_deleted_work_stays(case: Case) -> None:
 def work_that_lives_for_one_batch_leaves_nothing_either(case: Case) -> None:
     submit = c.SubmitJob("brief", "p", "dig", payload="secret")
     commands = [submit, c.CancelJob("brief"), c.DeleteJob("brief")]
-    results = case.engine.ask([Ask(command, PERSON) for command in commands])
+    results = case.engine.execute([CommandRequest(command, PERSON) for command in commands])
     assert [each for each in results if isinstance(each, DetentError)] == []
     with case.store.read() as view:
         *events, tombstone = view.events(0, 10)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from detent import feed
-from detent.engine import Ask, Engine
+from detent.engine import CommandRequest, Engine
 from detent.kernel import commands as c
 from detent.store.port import Store, WriteTransaction
 from detent.store.types import LoggedEvent
@@ -43,7 +43,7 @@ def write_slowly(store: Store, seed: int) -> None:
     engine = Engine(Slow(store, seed))
     for number in range(BATCHES):
         ids = [f"w{seed}-{number}-{each}" for each in range(3)]
-        engine.ask([Ask(c.SubmitJob(job, "p", "dig"), PERSON) for job in ids])
+        engine.execute([CommandRequest(c.SubmitJob(job, "p", "dig"), PERSON) for job in ids])
 
 
 def tail(store: Store, written: threading.Event) -> list[LoggedEvent]:

@@ -88,7 +88,7 @@ def a_stale_fence_is_refused_for_every_report(case: Case) -> None:
     kinds = {each.__name__ for each in c.Report.__subclasses__()}
     assert {kind.__name__ for kind in REPORTS} == kinds, "a kind of report is not checked"
     phone = {"capabilities": ["phone"], "healthy": False}
-    case.engine.within(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
+    case.engine.transaction(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
     for kind in REPORTS:
         first, second = twice_claimed(case, kind)
         grant, run = second.grant, second.job.run_id

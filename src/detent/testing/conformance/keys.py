@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from detent.engine import Answer, Ask, Idempotency
+from detent.engine import CommandRequest, CommandResult, Idempotency
 from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -11,16 +11,16 @@ from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import PERSON, refusal, together
 
 
-def keyed(key: str = "k", digest: str = "body", project: str = "p") -> Ask:
+def keyed(key: str = "k", digest: str = "body", project: str = "p") -> CommandRequest:
     """A submission with an id of its own under a key."""
     command = c.SubmitJob(new_id(), project, "dig")
-    return Ask(command, PERSON, Idempotency(project, key, digest), fresh=True)
+    return CommandRequest(command, PERSON, Idempotency(project, key, digest), fresh=True)
 
 
-def ask(case: Case, *asks: Ask) -> list[Answer]:
-    results = case.engine.ask(asks)
+def ask(case: Case, *asks: CommandRequest) -> list[CommandResult]:
+    results = case.engine.execute(asks)
     assert not [each for each in results if isinstance(each, DetentError)]
-    return [each for each in results if isinstance(each, Answer)]
+    return [each for each in results if isinstance(each, CommandResult)]
 
 
 @check
@@ -63,9 +63,9 @@ def keys_belong_to_a_project(case: Case) -> None:
 def a_refused_command_does_not_use_its_key_up(case: Case) -> None:
     key = Idempotency("p", "k", "body")
     assert refusal(case.engine, c.CancelJob("later"), key=key) == "unknown_job"
-    ask(case, Ask(c.SubmitJob("later", "p", "dig"), PERSON))
-    (answer,) = ask(case, Ask(c.CancelJob("later"), PERSON, key))
-    assert answer == Answer("cancelled")
+    ask(case, CommandRequest(c.SubmitJob("later", "p", "dig"), PERSON))
+    (answer,) = ask(case, CommandRequest(c.CancelJob("later"), PERSON, key))
+    assert answer == CommandResult("cancelled")
 
 
 @check
@@ -73,8 +73,8 @@ def the_first_key_wins_among_many_at_once(case: Case) -> None:
     engines = case.others(8)
     for number in range(5):
         key = f"k{number}"
-        results = together(*[partial(engine.ask, [keyed(key)]) for engine in engines])
-        answers = [each for result in results for each in result if isinstance(each, Answer)]
+        results = together(*[partial(engine.execute, [keyed(key)]) for engine in engines])
+        answers = [each for result in results for each in result if isinstance(each, CommandResult)]
         assert len(answers) == len(engines), results
         assert len({each.value for each in answers}) == 1
         assert [each.repeated for each in answers].count(False) == 1
@@ -87,13 +87,13 @@ def a_key_lives_as_long_as_it_says(case: Case) -> None:
     (first,) = ask(case, keyed())
     case.clock.advance(us=case.engine.lifetimes.key_lifetime_us - 1)
     (still,) = ask(case, keyed())
-    assert still == Answer(first.value, repeated=True)
+    assert still == CommandResult(first.value, repeated=True)
     case.clock.advance(us=1)
     (new,) = ask(case, keyed(digest="another body"))
     assert not new.repeated
     assert new.value != first.value
     (again,) = ask(case, keyed(digest="another body"))
-    assert again == Answer(new.value, repeated=True)
+    assert again == CommandResult(new.value, repeated=True)
 
 
 @check

@@ -36,7 +36,7 @@ def refused(case: Case, *intents: str) -> bool:
 
 
 def limit(case: Case, rows: dict[str, Any]) -> None:
-    case.engine.within(lambda tx: tx.put_rows("limits", rows))
+    case.engine.transaction(lambda tx: tx.put_rows("limits", rows))
 
 
 @check
@@ -90,7 +90,7 @@ def pauses_and_limits_of_a_plan_are_those_of_its_own_intent(case: Case) -> None:
 def a_step_without_a_free_resource_brings_no_worker_until_there_is_one(case: Case) -> None:
     """Else its worker would claim the job and hand it back again and again."""
     phone = {"capabilities": ["phone"], "healthy": False}
-    case.engine.within(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
+    case.engine.transaction(lambda tx: tx.put_rows("resources", {"phone-1": phone}))
     planned(case, step("call", capabilities_required=["phone"]), step("sow"))
     do(case.engine, c.HandBack(claim_one(case.engine, intents=["call"]).grant))
     assert refused(case, "call")
@@ -98,7 +98,7 @@ def a_step_without_a_free_resource_brings_no_worker_until_there_is_one(case: Cas
     keep(case.engine)
     assert refused(case, "call")
     well = {**phone, "healthy": True}
-    case.engine.within(lambda tx: tx.put_rows("resources", {"phone-1": well}))
+    case.engine.transaction(lambda tx: tx.put_rows("resources", {"phone-1": well}))
     case.clock.advance(seconds=60)
     keep(case.engine)
     finish(case, claim_one(case.engine, intents=["call"]), "call")

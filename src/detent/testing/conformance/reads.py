@@ -36,7 +36,7 @@ def busy(case: Case) -> None:
     """Work of every kind, in every condition."""
     engine = case.engine
     phone = {"capabilities": ["phone"], "labels": {"room": "hall"}, "capacity": 2}
-    engine.within(lambda tx: tx.put_rows("resources", {"phone-1": phone, "van": {}}))
+    engine.transaction(lambda tx: tx.put_rows("resources", {"phone-1": phone, "van": {}}))
     first = submit_task(engine, tags=("red", "blue"), title="First", budget=100, priority="P0")
     submit_task(engine, depends_on=(first,), lifecycle="review")
     submit_task(engine, parent_id=first, options={"concurrency_key": "rope"})
@@ -162,7 +162,7 @@ def trees_are_read_to_the_bottom(case: Case) -> None:
 def a_resource_knows_how_many_hold_it(case: Case) -> None:
     plan = {"steps": [{"name": "call", "capabilities_required": ["phone"]}]}
     phone = {"capabilities": ["phone"], "labels": {"room": "hall"}, "capacity": 2}
-    case.engine.within(lambda tx: tx.put_rows("resources", {"phone-1": phone, "van": {}}))
+    case.engine.transaction(lambda tx: tx.put_rows("resources", {"phone-1": phone, "van": {}}))
     for _ in range(3):
         submit_job(case.engine, options={"plan": plan})
     one, two, three = claim(case.engine, 3)

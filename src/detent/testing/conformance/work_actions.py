@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from detent.engine import Ask, Claimed, Engine, due_timers
-from detent.engine.claims import ClaimAsk
+from detent.engine import Claimed, CommandRequest, Engine, due_timers
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
@@ -41,7 +41,7 @@ def code(work: Callable[[], Any]) -> str:
 
 def outcome(engine: Engine, command: c.Command) -> Any:
     """The answer, or the code of the refusal."""
-    result = engine.ask([Ask(command, PERSON)])[0]
+    result = engine.execute([CommandRequest(command, PERSON)])[0]
     return result.code if isinstance(result, DetentError) else result.value
 
 
@@ -64,7 +64,7 @@ def submit_task(engine: Engine, **fields: Any) -> str:
 
 
 def claim(engine: Engine, limit: int = 1, worker: str = "w1", **abilities: Any) -> list[Claimed]:
-    return engine.claim(ClaimAsk(worker, new_id(), limit, **abilities))
+    return engine.claim(ClaimRequest(worker, new_id(), limit, **abilities))
 
 
 def claim_one(engine: Engine, worker: str = "w1", **abilities: Any) -> Claimed:
@@ -91,7 +91,7 @@ def suspend(engine: Engine, claimed: Claimed, wait: str, kind: str, **fields: An
 
 def keep(engine: Engine) -> int:
     """A keeper's pass: what is due is dealt with where it is found. How much it was."""
-    return engine.within(lambda tx: due_timers.run(tx, 1_000, engine.lifetimes))
+    return engine.transaction(lambda tx: due_timers.run(tx, 1_000, engine.lifetimes))
 
 
 # ---- looking ---------------------------------------------------------------------------------

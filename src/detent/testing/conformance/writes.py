@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from detent.engine import Answer, Ask, batch
-from detent.engine.changeset import Ledger
-from detent.engine.loader import Wanted, load
+from detent.engine import CommandRequest, CommandResult, batch
+from detent.engine.changeset import ChangeSet
+from detent.engine.loader import LoadRequest, load
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
@@ -63,8 +63,10 @@ def a_write_that_fails_leaves_nothing(case: Case) -> None:
     before = picture(case.store)
     try:
         with case.store.write() as tx:
-            asks = [Ask(c.SubmitTask("t", "p", "board", "dig", "cli", queue=True), PERSON)]
-            assert isinstance(batch.run(tx, asks, case.engine.lifetimes)[0], Answer)
+            asks = [
+                CommandRequest(c.SubmitTask("t", "p", "board", "dig", "cli", queue=True), PERSON)
+            ]
+            assert isinstance(batch.run(tx, asks, case.engine.lifetimes)[0], CommandResult)
             tx.put_rows("limits", {"all": {"paused": True}})
             raise Stop
     except Stop:
@@ -76,9 +78,11 @@ def a_write_that_fails_leaves_nothing(case: Case) -> None:
 def decided(case: Case, command: c.Command) -> Changes:
     """What a command would write, decided from what a reader sees now."""
     with case.store.read() as view:
-        ledger = Ledger(load(view, Wanted([command])), case.engine.lifetimes.lease_us, view.now())
-    ledger.take(decide(ledger.world, command, ledger.now, PERSON))
-    return ledger.changes()
+        ledger = ChangeSet(
+            load(view, LoadRequest([command])), case.engine.lifetimes.lease_us, view.now()
+        )
+    ledger.add(decide(ledger.world, command, ledger.now, PERSON))
+    return ledger.rows()
 
 
 def save(store: Store, changes: Changes) -> None:
@@ -109,7 +113,7 @@ def a_refused_command_refuses_alone(case: Case) -> None:
         c.CancelJob("one"),
         c.SubmitJob("two", "p", "dig"),
     ]
-    results = case.engine.ask([Ask(command, PERSON) for command in commands])
+    results = case.engine.execute([CommandRequest(command, PERSON) for command in commands])
     codes = [each.code if isinstance(each, DetentError) else each.value for each in results]
     assert codes == ["one", "job_exists", "unknown_job", "cancelled", "two"]
     assert job_of(case.store, "one").state == "cancelled"
@@ -126,7 +130,9 @@ def what_the_store_refuses_refuses_alone(case: Case) -> None:
         c.SubmitTask("a-task", "p", "board", "dig", "cli"),
         c.SubmitTask("new-task", "p", "board", "dig", "cli"),
     ]
-    results = case.engine.ask([Ask(command, PERSON, fresh=True) for command in commands])
+    results = case.engine.execute(
+        [CommandRequest(command, PERSON, fresh=True) for command in commands]
+    )
     codes = [each.code if isinstance(each, DetentError) else each.value for each in results]
     assert codes == ["new-job", "job_exists", "task_exists", "new-task"]
 
@@ -134,11 +140,13 @@ def what_the_store_refuses_refuses_alone(case: Case) -> None:
 @check
 def a_batch_of_a_thousand(case: Case) -> None:
     ids = [f"job-{number:04}" for number in range(1_000)]
-    asks = [Ask(c.SubmitJob(job_id, "p", "dig", payload=job_id), PERSON) for job_id in ids]
+    asks = [
+        CommandRequest(c.SubmitJob(job_id, "p", "dig", payload=job_id), PERSON) for job_id in ids
+    ]
     assert [result.value for result in _answers(case, asks)] == ids
     claimed = claim(case.engine, 1_000)
     assert sorted(each.payload for each in claimed) == ids
-    reports = [Ask(completion(each, each.payload), PERSON) for each in claimed]
+    reports = [CommandRequest(completion(each, each.payload), PERSON) for each in claimed]
     assert {result.value for result in _answers(case, reports)} == {"completed"}
     with case.store.read() as view:
         assert {job.result for job, _ in view.jobs(ids)} == set(ids)
@@ -146,9 +154,9 @@ def a_batch_of_a_thousand(case: Case) -> None:
     assert claim(case.engine) == []
 
 
-def _answers(case: Case, asks: list[Ask]) -> list[Answer]:
-    results = case.engine.ask(asks, bulk=True)
-    return [result for result in results if isinstance(result, Answer)]
+def _answers(case: Case, asks: list[CommandRequest]) -> list[CommandResult]:
+    results = case.engine.execute(asks, bulk=True)
+    return [result for result in results if isinstance(result, CommandResult)]
 
 
 @check

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from detent.engine import Answer, Ask, Claimed, Engine, Idempotency, due_timers
-from detent.engine.claims import ClaimAsk
+from detent.engine import Claimed, CommandRequest, CommandResult, Engine, Idempotency, due_timers
+from detent.engine.claims import ClaimRequest
 from detent.errors import DetentError
 from detent.ids import new_id
 from detent.integrity import hash_chain
@@ -37,18 +37,18 @@ class Hand:
         self.operation = "submit"
         job_id = new_id()
         given = {"project": "p", "intent": self.intent, **fields}
-        self.engine.ask([Ask(c.SubmitJob(job_id, **given), ACTOR, fresh=True)])
+        self.engine.execute([CommandRequest(c.SubmitJob(job_id, **given), ACTOR, fresh=True)])
         return job_id
 
     def do(self, command: c.Command, key: Idempotency | None = None) -> Any:
         """The answer or the refusal; both are kept."""
         self.operation = type(command).__name__
-        self.answers += self.engine.ask([Ask(command, ACTOR, key)])
+        self.answers += self.engine.execute([CommandRequest(command, ACTOR, key)])
         return self.answers[-1]
 
     def claim(self, limit: int = 1, worker: str = "") -> list[Claimed]:
         self.operation = "claim"
-        ask = ClaimAsk(worker or self.name, new_id(), limit, [self.intent])
+        ask = ClaimRequest(worker or self.name, new_id(), limit, [self.intent])
         self.claimed += self.engine.claim(ask)
         return self.claimed
 
@@ -62,7 +62,7 @@ class Hand:
 
     def keep(self) -> int:
         self.operation = "keep"
-        return self.engine.within(lambda tx: due_timers.run(tx, 100, self.engine.lifetimes))
+        return self.engine.transaction(lambda tx: due_timers.run(tx, 100, self.engine.lifetimes))
 
 
 @dataclass(slots=True)
@@ -96,8 +96,8 @@ def same_key(scene: Scene) -> Script:
 
     def check() -> None:
         answers = [answer for hand in scene.hands for answer in hand.answers]
-        values = {each.value for each in answers if isinstance(each, Answer)}
-        first = [each for each in answers if isinstance(each, Answer) and not each.repeated]
+        values = {each.value for each in answers if isinstance(each, CommandResult)}
+        first = [each for each in answers if isinstance(each, CommandResult) and not each.repeated]
         scene.expect(len(values) == len(first) == 1, f"P2: one key has the answers {answers}")
 
     works = zip(scene.hands, jobs, strict=True)
@@ -137,7 +137,7 @@ def named_rows(scene: Scene) -> Script:
     def work(hand: Hand) -> None:
         for _ in range(2):
             hand.operation = "count"
-            hand.engine.within(add)
+            hand.engine.transaction(add)
 
     def check() -> None:
         with scene.direct.engine.store.read() as view:
@@ -151,14 +151,14 @@ def named_rows(scene: Scene) -> Script:
 def limits(scene: Scene) -> Script:
     """Everybody claims under a limit of one."""
     name = f"intent:{scene.direct.intent}"
-    scene.direct.engine.within(lambda tx: tx.put_rows("limits", {name: {"running": 1}}))
+    scene.direct.engine.transaction(lambda tx: tx.put_rows("limits", {name: {"running": 1}}))
     for _ in scene.hands:
         scene.direct.submit()
 
     def check() -> None:
         running = [each for hand in scene.hands for each in hand.claimed]
         scene.expect(len(running) <= 1, f"{len(running)} run under a limit of one")
-        scene.direct.engine.within(lambda tx: tx.put_rows("limits", {name: None}))
+        scene.direct.engine.transaction(lambda tx: tx.put_rows("limits", {name: None}))
 
     return Script([hand.claim for hand in scene.hands], check)
 

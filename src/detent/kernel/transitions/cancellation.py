@@ -1,0 +1,73 @@
+"""Cancellation of tasks and jobs, immediately or by a request to the worker, and of their trees."""
+
+from typing import cast
+
+from detent.kernel import events as e
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Job, Task
+from detent.kernel.predicates import ENDED_JOB
+from detent.kernel.retry import FailureClass
+from detent.kernel.transitions.task_job import task_of_stream
+
+# ---- shared ----------------------------------------------------------------------------------
+
+
+def cancel(draft: Draft, task: Task, reason: str) -> str:
+    """Cancel a task: return `cancelled`, or `requested` if its worker must stop first."""
+    job = draft.job_of(task)
+    if job is None or job.state in ENDED_JOB:
+        draft.emit(task.id, e.TaskCancelled(reason))
+        return "cancelled"
+    if job.state == "running" and task.cancel_reason is None:
+        draft.emit(task.id, e.TaskCancelRequested(reason))
+    return cancel_job(draft, job, reason)
+
+
+def cancel_job(draft: Draft, job: Job, reason: str) -> str:
+    """Cancel a job: return `cancelled`, or `requested` if its worker must stop first."""
+    if job.state != "running":
+        draft.emit(job.id, e.JobCancelled(reason))
+        return "cancelled"
+    if job.cancel_reason is None:
+        draft.emit(job.id, e.JobCancelRequested(reason))
+    return "requested"
+
+
+# ---- couplings -------------------------------------------------------------------------------
+
+
+def cancel_task(draft: Draft, record: e.Record) -> None:
+    """The job was cancelled: cancel its task, or fail it if a dependency is the reason."""
+    reason = cast(e.JobCancelled, record.event).reason
+    task = task_of_stream(draft, record)
+    if reason != "dependency":
+        draft.emit(task.id, e.TaskCancelled(reason))
+    elif task.lifecycle == "review":
+        error = f"the task {task.failed_dependency} that it depends on has failed"
+        draft.emit(task.id, e.TaskFailed(FailureClass.DEPENDENCY.value, error))
+    elif draft.may(task, e.TaskBlocked):
+        detail = {"on": list(task.depends_on), "failed": task.failed_dependency}
+        draft.emit(task.id, e.TaskBlocked("dependency", detail))
+
+
+def cancel_subtasks(draft: Draft, record: e.Record) -> None:
+    """Cancel all live subtasks, also those below a subtask that has ended."""
+    event = cast(e.TaskCancelled, record.event)
+    for child in draft.subtasks(record.stream):
+        _cancel_tree(draft, child, event.reason)
+
+
+def _cancel_tree(draft: Draft, task: Task, reason: str) -> None:
+    if draft.may(task, e.TaskCancelled):
+        cancel(draft, task, reason)  # its event cancels the subtasks below it
+        return
+    for child in draft.subtasks(task.id):
+        _cancel_tree(draft, child, reason)
+
+
+def cancel_child_jobs(draft: Draft, record: e.Record) -> None:
+    event = cast(e.JobCancelled, record.event)
+    for child_id in draft.children[record.stream]:
+        child = draft.find_job(child_id)
+        if child is not None and child.state not in ENDED_JOB:
+            cancel_job(draft, child, event.reason)

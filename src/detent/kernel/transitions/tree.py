@@ -1,0 +1,101 @@
+"""Parents and dependents: the effect of a task's or job's end on those that wait for it.
+
+All functions are couplings.
+"""
+
+from typing import cast
+
+from detent.kernel import events as e
+from detent.kernel.derived_ids import run_of_job
+from detent.kernel.draft import Draft
+from detent.kernel.entities import Task
+from detent.kernel.predicates import was_settled
+from detent.kernel.transitions.task_job import unblock
+from detent.kernel.transitions.waits import deliver_signal, end_value
+
+# ---- parents ---------------------------------------------------------------------------------
+
+
+def signal_parent_job(draft: Draft, record: e.Record) -> None:
+    job = draft.job(record.stream)
+    value = end_value(job.state, job)
+    deliver_signal(draft, cast(str, job.parent_job_id), f"job:{job.id}", value)
+
+
+def count_done_subtask(draft: Draft, record: e.Record) -> None:
+    task = draft.task(record.stream)
+    for ancestor in _counting_ancestors(draft, task):
+        draft.emit(ancestor.id, e.SubtaskDone(task.id))
+    _signal_job_of_parent(draft, task)
+
+
+def count_failed_subtask(draft: Draft, record: e.Record) -> None:
+    task = draft.task(record.stream)
+    for ancestor in _counting_ancestors(draft, task):
+        draft.emit(ancestor.id, e.SubtaskFailed(task.id, task.state))
+    _signal_job_of_parent(draft, task)
+
+
+def _counting_ancestors(draft: Draft, subtask: Task) -> list[Task]:
+    """Return the tasks above that wait for the subtask: none for one that was settled before."""
+    return [] if was_settled(draft, subtask) else draft.ancestors(subtask)
+
+
+def _signal_job_of_parent(draft: Draft, task: Task) -> None:
+    """Send the end of a subtask to its parent's job, whose handler may gather its subtasks."""
+    parent = draft.task(cast(str, task.parent_id))
+    if parent.job_id is None or task.job_id is None:
+        return
+    value = end_value(task.state, draft.job(task.job_id))
+    deliver_signal(draft, parent.job_id, f"task:{task.id}", value)
+
+
+def finish_parent(draft: Draft, record: e.Record) -> None:
+    """The last subtask is settled: finish the parent, whose completed job is not run again.
+
+    A blocked board task is started first: the board lifecycle has no other way from blocked to
+    done.
+    """
+    task = draft.task(record.stream)
+    job = draft.job(cast(str, task.job_id))
+    if task.lifecycle == "review":
+        draft.emit(task.id, e.TaskReady())
+        return
+    if task.state == "blocked":
+        draft.emit(task.id, e.TaskStarted(run_of_job(job.id, job.runs)))
+    draft.emit(task.id, e.TaskCompleted())
+
+
+# ---- dependents ------------------------------------------------------------------------------
+
+
+def mark_dependency_done(draft: Draft, record: e.Record) -> None:
+    for dependent in _dependents(draft, record):
+        draft.emit(dependent.id, e.DependencyDone(record.stream))
+
+
+def mark_dependency_failed(draft: Draft, record: e.Record) -> None:
+    state = draft.task(record.stream).state
+    for dependent in _dependents(draft, record):
+        draft.emit(dependent.id, e.DependencyFailed(record.stream, state))
+
+
+def _dependents(draft: Draft, record: e.Record) -> list[Task]:
+    found = (draft.find_task(each) for each in draft.dependents[record.stream])
+    return [each for each in found if each is not None]
+
+
+def block_on_dependency(draft: Draft, record: e.Record) -> None:
+    task = draft.task(record.stream)
+    draft.emit(task.id, e.TaskBlocked("dependency", {"on": list(task.depends_on)}))
+
+
+def cancel_dependent_job(draft: Draft, record: e.Record) -> None:
+    """A dependency failed: cancel the queued job of the dependent task."""
+    task = draft.task(record.stream)
+    if task.job_id is not None and draft.job(task.job_id).state == "queued":
+        draft.emit(task.job_id, e.JobCancelled("dependency"))
+
+
+def unblock_dependent(draft: Draft, record: e.Record) -> None:
+    unblock(draft, draft.task(record.stream))
