@@ -66,14 +66,14 @@ def live(engine: Engine, count: int, batch: int) -> None:
 
 def submit(engine: Engine, count: int) -> None:
     jobs = [c.SubmitJob(new_id(), "bench", "nothing", payload=PAYLOAD) for _ in range(count)]
-    engine.ask([Ask(job, PERSON, fresh=True) for job in jobs])
+    engine.execute([CommandRequest(job, PERSON, fresh=True) for job in jobs])
 
 
 def finish(engine: Engine, count: int) -> None:
     held = engine.claim(ClaimRequest("bench", "nonce", count))
     assert len(held) == count, f"{len(held)} jobs of {count} were there to be claimed"
     reports = [c.CompleteRun(each.grant, each.job.run_id or "", {"ok": True}) for each in held]
-    engine.ask([Ask(report, PERSON) for report in reports])
+    engine.execute([CommandRequest(report, PERSON) for report in reports])
 
 
 def written(count: int, batch: int) -> Recording:

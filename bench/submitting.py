@@ -114,7 +114,9 @@ def bulk(kind: str, count: int) -> float:
         begun = time.perf_counter()
         for begin in range(0, count, IN_BULK):
             size = min(IN_BULK, count - begin)
-            core.engine.ask([Ask(job(), PERSON, fresh=True) for _ in range(size)], bulk=True)
+            core.engine.execute(
+                [CommandRequest(job(), PERSON, fresh=True) for _ in range(size)], bulk=True
+            )
         return count / (time.perf_counter() - begun)
 
 

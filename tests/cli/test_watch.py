@@ -16,7 +16,7 @@ from click.testing import Result
 from rich.console import Console
 
 from detent.cli import output, watch
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.errors import Unavailable
 from tests.operations.installation import Place, placed
 
@@ -212,7 +212,7 @@ def test_a_terminal_shows_the_counts_of_one_project_as_they_change(
         )
         with terminal:
             terminal.sees("queue 202   active 202   waiting for people 0")
-            (held,) = place.core.engine.claim(ClaimAsk("w", "n", 1, projects=["ours"]))
+            (held,) = place.core.engine.claim(ClaimRequest("w", "n", 1, projects=["ours"]))
             place.complete(held)
             terminal.sees("queue 201   active 202   waiting for people 1")
             terminal.sees("\a")

@@ -6,7 +6,7 @@ from detent.engine import CommandRequest, Engine, batch
 from detent.errors import Refused
 from detent.kernel import commands as c
 from detent.store.memory import MemoryStore
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 
 ACTOR = c.Actor("person")
 LIMITS = {"intent:dig": {"running": 1}}
@@ -19,9 +19,9 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.notified = 0
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self.notified += 1
-        super().ring()
+        super().notify()
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def store() -> CountingStore:
     return CountingStore()
 
 
-def submit(tx: Writing) -> None:
+def submit(tx: WriteTransaction) -> None:
     request = CommandRequest(c.SubmitJob("job", "here", "dig"), ACTOR)
     batch.run(tx, [request], batch.Lifetimes())
 
 
-def put_limits(tx: Writing) -> bool:
+def put_limits(tx: WriteTransaction) -> bool:
     tx.put_rows("limits", LIMITS)
     return True
 
@@ -57,7 +57,7 @@ def test_rows_without_events_notify_waiters_when_asked_to(store: CountingStore) 
 def test_a_transaction_that_fails_notifies_no_waiter(store: CountingStore) -> None:
     engine = Engine(store)
 
-    def fail(tx: Writing) -> None:
+    def fail(tx: WriteTransaction) -> None:
         submit(tx)
         raise Refused("no", code="stale_fence")
 

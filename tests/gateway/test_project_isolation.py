@@ -29,7 +29,7 @@ def refused_submission(gateway: Installation) -> str:
         tx.end_intake([], {row.id: '{"code": "unknown_intent", "detail": "unknown"}'})
         return row.id
 
-    return str(gateway.core.engine.within(write))
+    return str(gateway.core.engine.transaction(write))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from detent import feed
-from detent.engine import Engine
+from detent.engine import CommandRequest, Engine
 from detent.engine.claims import ClaimRequest
 from detent.errors import Misconfigured
 from detent.gateway.auth import ensure_token
@@ -190,9 +190,8 @@ def test_a_lost_worker_is_a_reclaim_a_retry_and_a_refused_write(
 
 
 def _ask(command: c.Command) -> Any:
-    from detent.engine import CommandRequest
 
-    return Ask(command, PERSON)
+    return CommandRequest(command, PERSON)
 
 
 def test_a_stream_met_in_its_middle_is_known_from_its_beginning(core: Core) -> None:

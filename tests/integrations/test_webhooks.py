@@ -132,7 +132,7 @@ def test_for_people_only_what_needs_a_person(
     core.engine.do(c.FailRun(*claim(core, "c"), "error", "it broke", 1), PERSON)
     for job_id, kind in (("j", "question"), ("k", "signal")):  # jobs without a task
         core.engine.do(c.SubmitJob(job_id, "p", "dig"), PERSON)
-        (held,) = core.engine.claim(ClaimAsk("w", "nonce", 1))
+        (held,) = core.engine.claim(ClaimRequest("w", "nonce", 1))
         core.engine.do(c.SuspendRun(held.grant, f"{job_id}-r1", "w", kind, detail=detail), PERSON)
     dispatcher.run_once()
     assert [json.loads(each.body)["text"] for each in receiver.received] == [

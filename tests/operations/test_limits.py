@@ -84,7 +84,7 @@ def test_a_pause_is_of_one_thing(desk: Desk) -> None:
 
 
 def test_a_drain_is_an_event(desk: Desk) -> None:
-    desk.core.engine.within(lambda tx: tx.put_rows("workers", {"w": {}}))
+    desk.core.engine.transaction(lambda tx: tx.put_rows("workers", {"w": {}}))
     desk.ask("drain_worker", name="w")
     desk.ask("undrain_worker", name="w")
     assert said(desk) == [
@@ -134,7 +134,7 @@ def test_limits_before_a_trim_are_not_known(desk: Desk) -> None:
         tx.put_rows("system_state", {TRIMMED: {"position": 1, "at": tx.now()}})
         return bool(tx.trim(1))
 
-    desk.core.engine.within(cut)
+    desk.core.engine.transaction(cut)
     with pytest.raises(Refused) as refused:
         names(desk, position=2)
     assert refused.value.code == "history_removed"

@@ -169,7 +169,7 @@ def test_a_pause_an_edit_and_an_unknown_first_time_move_no_time(place: Place) ->
     edited = place.call("put_schedule", name="often", intent="review", every_s=60)
     assert (edited["next_at"], edited["anchor_at"]) == (wanted[0], made["anchor_at"])
     row = place.rows("schedules")["often"]
-    place.core.engine.within(
+    place.core.engine.transaction(
         lambda tx: tx.put_rows("schedules", {"often": {**row, "next_at": None}})
     )
     assert duty.run(place.core) == 0

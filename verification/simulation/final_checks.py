@@ -7,7 +7,7 @@ is left then has a reason that `why` can name. No step that sleeps holds anythin
 
 from collections.abc import Sequence
 
-from detent.engine import Ask, Engine
+from detent.engine import CommandRequest, Engine
 from detent.kernel import commands as c
 from detent.kernel.limit_commands import EndLimit, EndPause
 from detent.operations import schedules, why_reasons
@@ -118,7 +118,7 @@ def _end_limits(auditor: Auditor, worker: Worker) -> None:
     process = worker.process
     for name in names:
         for command in (EndPause(name), EndLimit(name)):
-            process.ask(Ask(command, process.actor()))
+            process.ask(CommandRequest(command, process.actor()))
 
 
 def _work_off(

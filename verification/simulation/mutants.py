@@ -12,11 +12,11 @@ from unittest.mock import patch
 from weakref import WeakKeyDictionary
 
 from detent import feed
-from detent.engine import Ask, Claimed, Engine, Lifetimes, batch, claims, due_timers
-from detent.engine.changeset import Ledger
-from detent.engine.claims import ClaimAsk
-from detent.engine.concurrency_limits import Room
-from detent.engine.loader import Wanted, load
+from detent.engine import Claimed, CommandRequest, Engine, Lifetimes, batch, claims, due_timers
+from detent.engine.changeset import ChangeSet
+from detent.engine.claims import ClaimRequest
+from detent.engine.concurrency_limits import ConcurrencyLimits
+from detent.engine.loader import LoadRequest, load
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
 from detent.kernel import events as e
@@ -90,7 +90,7 @@ def claim_without_lock() -> Patches:
 
     def claim(self: Engine, ask: ClaimRequest) -> list[Claimed]:
         with self.store.write() as tx:
-            chosen = claims._choose(tx, ask, Room(tx, ask.worker))
+            chosen = claims._choose(tx, ask, ConcurrencyLimits(tx, ask.worker))
             commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
             world = load(tx, LoadRequest(commands))
         return self.transaction(lambda tx: _claim_seen(tx, ask, commands, world, self.lifetimes))
@@ -100,7 +100,7 @@ def claim_without_lock() -> Patches:
 
 def _claim_seen(
     tx: WriteTransaction,
-    ask: ClaimAsk,
+    ask: ClaimRequest,
     commands: list[c.ClaimJob],
     world: World,
     lifetimes: Lifetimes,

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from detent import schedule_times
 from detent.engine import concurrency_limits
-from detent.engine.concurrency_limits import Room
+from detent.engine.concurrency_limits import ConcurrencyLimits
 from detent.ids import new_id
 from detent.keeper import scheduler as firing
 from detent.operations import schedules as operations
@@ -18,33 +18,33 @@ Patches = Iterator[Any]
 
 def pause_is_ignored_by_claims() -> Patches:
     """A claim looks at how many may run, and not at what is paused."""
-    made = Room.__init__
+    made = ConcurrencyLimits.__init__
 
-    def blind(self: Room, tx: Any, worker: str) -> None:
+    def blind(self: ConcurrencyLimits, tx: Any, worker: str) -> None:
         made(self, tx, worker)
         self.paused = False
         self.rows = {name: {**row, "paused": False} for name, row in self.rows.items()}
 
-    yield patch.object(Room, "__init__", blind)
+    yield patch.object(ConcurrencyLimits, "__init__", blind)
 
 
 def pause_ends_without_an_event() -> Patches:
     """A pause whose time is over holds nothing back, and its end is not written before."""
-    made = Room.__init__
+    made = ConcurrencyLimits.__init__
 
-    def silent(self: Room, tx: Any, worker: str) -> None:
+    def silent(self: ConcurrencyLimits, tx: Any, worker: str) -> None:
         made(self, tx, worker)
         over = concurrency_limits.expired(self.rows, tx.now())
         self.over = False
         self.rows = {name: row for name, row in self.rows.items() if name not in over}
         self.paused = self.paused and "all" not in over
 
-    yield patch.object(Room, "__init__", silent)
+    yield patch.object(ConcurrencyLimits, "__init__", silent)
 
 
 def rate_is_not_kept() -> Patches:
     """How many have started is forgotten after each claim."""
-    yield patch.object(Room, "note", lambda _: None)
+    yield patch.object(ConcurrencyLimits, "note", lambda _: None)
 
 
 def schedule_fires_twice() -> Patches:

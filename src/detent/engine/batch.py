@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from detent import failpoints
-from detent.engine.changeset import Ledger
-from detent.engine.loader import Wanted, load, take_limits
-from detent.engine.types import Answer, Ask
+from detent.engine.changeset import ChangeSet
+from detent.engine.loader import LoadRequest, load, load_limits
+from detent.engine.types import CommandRequest, CommandResult
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
@@ -27,17 +27,19 @@ class Lifetimes:
     key_lifetime_us: int = 7 * 86_400_000_000
 
 
-def run(tx: WriteTransaction, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
-    """Decide the commands in order; each sees what those before it did."""
-    wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
-    wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
+def run(
+    tx: WriteTransaction, requests: Sequence[CommandRequest], lifetimes: Lifetimes
+) -> list[Result]:
+    """Decide the commands in order; each sees the changes of the commands before it."""
+    wanted = LoadRequest([request.command for request in requests], _fresh_ids(requests))
+    wanted.jobs.update(request.grant.job_id for request in requests if request.grant is not None)
     world = World()
     if wanted.limits:
-        take_limits(tx, world)
+        load_limits(tx, world)
     tx.lock(wanted.tasks, wanted.jobs)
     now = tx.now()
-    known = _known_keys(tx, asks, now)
-    ledger = Ledger(load(tx, wanted, world), lifetimes.lease_us, now)
+    known = _known_keys(tx, requests, now)
+    changes = ChangeSet(load(tx, wanted, world), lifetimes.lease_us, now)
     results: list[Result] = []
     for request in requests:
         try:
@@ -50,11 +52,14 @@ def run(tx: WriteTransaction, asks: Sequence[Ask], lifetimes: Lifetimes) -> list
     return results
 
 
-def _one(
-    ask: Ask, ledger: Ledger, known: dict[tuple[str, str], IdempotencyKey], lifetimes: Lifetimes
-) -> Answer:
-    if ask.key is not None:
-        first = known.get((ask.key.project, ask.key.key))
+def _execute(
+    request: CommandRequest,
+    changes: ChangeSet,
+    known: dict[tuple[str, str], IdempotencyKey],
+    lifetimes: Lifetimes,
+) -> CommandResult:
+    if request.key is not None:
+        first = known.get((request.key.project, request.key.key))
         if first is not None:
             return _first_result(request, first)
     if request.grant is not None:
@@ -67,8 +72,8 @@ def _one(
     return CommandResult(draft.answer)
 
 
-def _first_answer(ask: Ask, first: IdempotencyKey) -> Answer:
-    if ask.key is not None and first.digest != ask.key.digest:
+def _first_result(request: CommandRequest, first: IdempotencyKey) -> CommandResult:
+    if request.key is not None and first.digest != request.key.digest:
         raise Refused(
             f"The idempotency key {first.key!r} was used before with another request. Use a new "
             "key, or repeat the first request unchanged.",
@@ -79,9 +84,11 @@ def _first_answer(ask: Ask, first: IdempotencyKey) -> Answer:
 
 
 def _known_keys(
-    tx: WriteTransaction, asks: Sequence[Ask], now: int
+    tx: WriteTransaction, requests: Sequence[CommandRequest], now: int
 ) -> dict[tuple[str, str], IdempotencyKey]:
-    wanted = {(ask.key.project, ask.key.key) for ask in asks if ask.key is not None}
+    wanted = {
+        (request.key.project, request.key.key) for request in requests if request.key is not None
+    }
     return {(key.project, key.key): key for key in tx.keys(wanted, now)} if wanted else {}
 
 

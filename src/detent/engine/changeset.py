@@ -30,7 +30,7 @@ class ChangeSet:
         self.lease_until = now + lease_us
         self.entries: list[NewEvent] = []
         self.keys: list[IdempotencyKey] = []
-        #: Ids in the order in which they were first touched.
+        #: Ids in the order of their first change.
         self.tasks: dict[str, None] = {}
         self.jobs: dict[str, None] = {}
         self.parts: dict[tuple[str, str], dict[str, None]] = {}
@@ -55,9 +55,9 @@ class ChangeSet:
                 self.jobs[stream] = None
             project = self._project(record) if owner is None else owner.project
             self.entries.append(NewEvent(stream, version, project, record))
-            note = NOTES.get(type(record.event))
-            if note is not None:
-                note(self, record)
+            handler = HANDLERS.get(type(record.event))
+            if handler is not None:
+                handler(self, record)
         self.tasks.update(dict.fromkeys(draft.tasks))
         self.limits.update(dict.fromkeys(draft.limits))
         for key, names in draft.parts.items():
@@ -77,9 +77,9 @@ class ChangeSet:
         draft.records.append(record)
         self.add(draft)
 
-    def remember(self, ask: Ask, value: Any, lifetime_us: int) -> None:
-        if ask.key is not None:
-            project, key, digest = ask.key
+    def add_key(self, request: CommandRequest, value: Any, lifetime_us: int) -> None:
+        if request.key is not None:
+            project, key, digest = request.key
             self.keys.append(IdempotencyKey(project, key, digest, value, self.now + lifetime_us))
 
     # -- rows ------------------------------------------------------------------------------

@@ -39,15 +39,15 @@ class ClaimRequest(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: WriteTransaction, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | None:
-    """What was claimed; jobs that others hold or that a limit holds back stay where they are.
+def run(tx: WriteTransaction, request: ClaimRequest, lifetimes: Lifetimes) -> list[Claimed] | None:
+    """Claim jobs; those that another worker has claimed or a limit excludes stay in the queue.
 
-    None if a pause is over: its end must be in the log before anything starts after it.
+    None if a pause has expired: its end must be in the log before a job starts after it.
     """
-    room = Room(tx, ask.worker)
-    if room.over:
+    limits = ConcurrencyLimits(tx, request.worker)
+    if limits.over:
         return None
-    chosen = _choose(tx, ask, room)
+    chosen = _choose(tx, request, limits)
     if not chosen:
         return []
     commands = [c.ClaimJob(candidate.job_id, request.worker, request.nonce) for candidate in chosen]
@@ -59,14 +59,16 @@ def run(tx: WriteTransaction, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claim
     return [_claimed(changes, grant, payloads) for grant in grants]
 
 
-def _choose(tx: WriteTransaction, ask: ClaimAsk, room: Room) -> list[Candidate]:
-    """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
+def _choose(
+    tx: WriteTransaction, request: ClaimRequest, limits: ConcurrencyLimits
+) -> list[Candidate]:
+    """Choose by rank. Skip jobs over a limit and choose the next ones."""
     now = tx.now()
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
-    while not room.paused:
-        claim_filter = ClaimFilter(ask.intents, ask.projects, *room.closed())
-        found = tx.claimable(claim_filter, ask.limit + len(others), now)
+    while not limits.paused:
+        claim_filter = ClaimFilter(request.intents, request.projects, *limits.closed())
+        found = tx.claimable(claim_filter, request.limit + len(others), now)
         new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
         if request.sessions is not None and (
             held := _held_elsewhere(tx, request.sessions, new, now)
@@ -99,16 +101,16 @@ def _held_elsewhere(
     }
 
 
-def waiting(tx: WriteTransaction, ask: ClaimAsk) -> bool:
-    """Whether anything could be claimed now, within every limit; nothing is taken."""
-    room = Room(tx, ask.worker)
-    if room.over:
+def waiting(tx: WriteTransaction, request: ClaimRequest) -> bool:
+    """Whether a job could be claimed now, within every limit. Claims nothing."""
+    limits = ConcurrencyLimits(tx, request.worker)
+    if limits.over:
         return True
-    if room.paused:
+    if limits.paused:
         return False
-    claim_filter = ClaimFilter(ask.intents, ask.projects, *room.closed())
-    found = tx.claimable(claim_filter, ask.limit, tx.now())
-    return bool(room.admit(found))
+    claim_filter = ClaimFilter(request.intents, request.projects, *limits.closed())
+    found = tx.claimable(claim_filter, request.limit, tx.now())
+    return bool(limits.admit(found))
 
 
 def _decide(

@@ -1,9 +1,9 @@
 """Concurrency limits, rate limits and pauses of intents, projects and keys, applied by a claim.
 
-A limit is a row of the table `limits`: `intent:NAME`, `project:NAME` or `key:NAME` to any of
-`{"running": most}`, `{"rate": most, "per_s": seconds}` and `{"paused": true}`. `all` pauses
-everything, `worker:NAME` keeps one worker from claiming. A pause holds until its end is in the log,
-also when its time is over. A job's own concurrency key without a row admits one at a time.
+A limit is a row of the table `limits`: `intent:NAME`, `project:NAME` or `key:NAME` with any of
+`{"running": maximum}`, `{"rate": maximum, "per_s": seconds}` and `{"paused": true}`. `all` pauses
+everything, `worker:NAME` pauses the claims of one worker. A pause holds until its end is in the
+log, also after it has expired. A concurrency key without a row allows one running job.
 """
 
 from collections import Counter
@@ -20,16 +20,16 @@ RATE_PREFIX = "rate:"
 
 
 def expired(rows: Mapping[str, Any], now: int) -> list[str]:
-    """The names of pauses whose time is over."""
+    """The names of expired pauses."""
     return [name for name, row in rows.items() if is_over(row, now)]
 
 
-class Room:
-    """Counts what is let in; without any limit this costs one small read."""
+class ConcurrencyLimits:
+    """Decides which candidates of a claim may start. Without any limit it costs one small read."""
 
     def __init__(self, tx: WriteTransaction, worker: str) -> None:
         self.tx = tx
-        # First of all: over a connection the transaction begins together with what it asks first.
+        # The first read of the claim: on PostgreSQL the transaction begins with it.
         self.rows: Mapping[str, Any] = tx.rows_held("limits")
         now = tx.now()
         #: Whether a pause is over whose end is not in the log yet.
@@ -38,7 +38,7 @@ class Room:
         self.paused = any(row.get("paused") for row in stops)
         self.maximum = {name: row["running"] for name, row in self.rows.items() if "running" in row}
         limited = {name for name, row in self.rows.items() if "running" in row or "rate" in row}
-        # Asking also makes other claimers under the same keys wait for the end of this one.
+        # This read also locks the keys: other claims under them wait for this transaction.
         self.running = Counter(tx.lease_counts(sorted(limited))) if limited else Counter()
         self.rates = _Rates(tx, self.rows, now)
 
@@ -62,8 +62,8 @@ class Room:
 
     def _count_keys(self, candidates: Iterable[Candidate]) -> None:
         own = {f"key:{each.concurrency_key}" for each in candidates if each.concurrency_key}
-        new = [key for key in own if key not in self.most]
-        self.most.update(dict.fromkeys(new, 1))
+        new = [key for key in own if key not in self.maximum]
+        self.maximum.update(dict.fromkeys(new, 1))
         self.running.update(self.tx.lease_counts(new) if new else {})
 
     def _fits(self, candidate: Candidate) -> bool:
@@ -112,7 +112,7 @@ class _Rates:
         maximum: int = self.rates[name]["rate"]
         return self.windows[name]["started"] < maximum
 
-    def keep(self, tx: WriteTransaction) -> None:
+    def save(self, tx: WriteTransaction) -> None:
         if self.used:
             tx.put_rows(
                 "system_state", {RATE_PREFIX + name: self.windows[name] for name in self.used}

@@ -1,7 +1,7 @@
 """Executes due timers in one bounded pass: expired leases, waits, time limits, resource holds.
 
 Workers run it before they claim, and so does the keeper (the scheduler and maintenance process). A
-pass is safe to repeat. Due retries need no pass: a claim takes them from the queue.
+pass is safe to repeat. DueTimers retries need no pass: a claim takes them from the queue.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,10 @@ ACTOR = c.Actor("clock")
 
 
 def run(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
-    """How many jobs were moved. What somebody else has dealt with meanwhile is passed over."""
+    """Execute up to `limit` timers of each kind; return how many changed something.
+
+    Timers that another process has executed meanwhile are skipped.
+    """
     now = tx.now()
     due, holds = tx.due(limit, now), _ended_holds(tx, limit, now)
     if not any(due) and not holds:
@@ -45,8 +48,8 @@ def _commands(due: DueTimers) -> Iterable[c.JobCommand]:
     yield from (c.ExpireJob(job_id, "job") for job_id in due.deadlines)
 
 
-def _held_too_long(tx: WriteTransaction, limit: int, now: int) -> list[c.JobCommand]:
-    """Suspended steps that have kept their resource as long as they may."""
+def _ended_holds(tx: WriteTransaction, limit: int, now: int) -> list[c.JobCommand]:
+    """Return commands for suspended plan steps whose hold on a resource is over."""
     rows = tx.page(Query("steps", {"held_until": ("<=", now)}, "held_until", limit=limit))
     return [c.EndHold(row["job_id"], row["name"]) for row in rows]
 

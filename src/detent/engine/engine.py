@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 from detent import failpoints
 from detent.engine import batch, claims, due_timers
 from detent.engine.batch import Lifetimes
-from detent.engine.claims import ClaimAsk
+from detent.engine.claims import ClaimRequest
 from detent.engine.concurrency_limits import expired
-from detent.engine.types import Answer, Ask, Claimed
+from detent.engine.types import Claimed, CommandRequest, CommandResult
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.kernel.limit_commands import ExpirePause
@@ -77,36 +77,41 @@ class Engine:
         (self._bulk if bulk else self._interactive).append(pending)
         return pending.future
 
-    def claim(self, ask: ClaimAsk) -> list[Claimed]:
-        """Take up to n jobs for a worker."""
-        claimed = self.within(lambda tx: claims.run(tx, ask, self.lifetimes))
+    def claim(self, request: ClaimRequest) -> list[Claimed]:
+        """Claim up to `request.limit` jobs for a worker."""
+        claimed = self.transaction(lambda tx: claims.run(tx, request, self.lifetimes))
         if claimed is None:
             self.expire_pauses()
-            claimed = self.within(lambda tx: claims.run(tx, ask, self.lifetimes))
+            claimed = self.transaction(lambda tx: claims.run(tx, request, self.lifetimes))
         return claimed or []
 
     def expire_pauses(self) -> int:
-        """Write the end of every pause whose time is over; how many there were."""
+        """Write the end of every expired pause, and return their number."""
         with self.store.read() as view:
             names = expired(view.rows("limits"), view.now())
-        asks = [Ask(ExpirePause(name), due_timers.ACTOR) for name in names]
-        results = self.ask(asks) if asks else []
-        return sum(isinstance(each, Answer) and each.value for each in results)
+        requests = [CommandRequest(ExpirePause(name), due_timers.ACTOR) for name in names]
+        results = self.execute(requests) if requests else []
+        return sum(isinstance(each, CommandResult) and each.value for each in results)
 
     def renew(self, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         """Extend these leases (heartbeat); return those that the worker still holds."""
         with self.store.write() as tx:
             return tx.renew(worker, grants, tx.now() + self.lifetimes.lease_us)
 
-    def within(self, work: Callable[[WriteTransaction], T]) -> T:
-        """Run a piece of work in a write transaction of its own, in turn with the batches.
+    def transaction(self, work: Callable[[WriteTransaction], T], *, notify: bool = False) -> T:
+        """Run `work` in its own write transaction, never at the same time as a batch.
 
         Waiting workers and readers of the feed are notified after a commit that appended events.
         `notify` notifies them of other changes too, for example of a limit that was raised.
         """
-        with self._turn(), self.store.write() as tx:
-            result = work(tx)
-        if result:
+        self._begin_writing()
+        try:
+            with self.store.write() as tx:
+                result = work(tx)
+                changed = tx.appended
+        finally:
+            self._end_writing()
+        if changed or notify:
             self.store.notify()
         return result
 
@@ -165,9 +170,9 @@ class Engine:
                 each.future.set_exception(error)
             raise
         at = 0
-        for order in orders:
-            order.future.set_result(results[at : at + len(order.asks)])
-            at += len(order.asks)
+        for each in pending:
+            each.future.set_result(results[at : at + len(each.requests)])
+            at += len(each.requests)
         self.store.notify()
 
     def _results(self, requests: Sequence[CommandRequest]) -> list[batch.Result]:

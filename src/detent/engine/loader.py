@@ -112,18 +112,18 @@ def _changes_budget(command: c.Command) -> bool:
     return isinstance(command, c.EditTask) and command.budget is not None
 
 
-def take_limits(tx: WriteTransaction, world: World) -> None:
-    """All pauses and limits; nobody else changes them until the end of the transaction."""
+def load_limits(tx: WriteTransaction, world: World) -> None:
+    """Load all pauses and limits; no other transaction changes them until this one has ended."""
     world.limits.update(tx.rows_for_update("limits"))
     world.versions[e.SYSTEM] = tx.version_of(e.SYSTEM)
 
 
-def load(tx: ReadTransaction, wanted: Wanted, world: World | None = None) -> World:
-    """The world around the named jobs and tasks, added to one that was begun."""
+def load(tx: ReadTransaction, request: LoadRequest, world: World | None = None) -> World:
+    """Load the named jobs and tasks with their relatives, into a given world or a new one."""
     world = World() if world is None else world
-    _take_jobs(tx, world, wanted.jobs)
-    if wanted.wide:
-        _take_jobs(
+    _load_jobs(tx, world, request.jobs)
+    if request.related:
+        _load_jobs(
             tx, world, {each.parent_job_id for each in world.jobs.values() if each.parent_job_id}
         )
     _load_tasks(
@@ -159,24 +159,24 @@ def _known_tasks(world: World, ids: Iterable[str]) -> list[Task]:
     return [world.tasks[each] for each in ids if each in world.tasks]
 
 
-def _take_jobs(tx: ReadTransaction, world: World, ids: Iterable[str]) -> None:
+def _load_jobs(tx: ReadTransaction, world: World, ids: Iterable[str]) -> None:
     missing = [job_id for job_id in ids if job_id not in world.jobs]
     for job, version in tx.jobs(missing) if missing else ():
         world.jobs[job.id] = job
         world.versions[job.id] = version
 
 
-def _take_tasks(tx: ReadTransaction, world: World, ids: Iterable[str]) -> None:
+def _load_tasks(tx: ReadTransaction, world: World, ids: Iterable[str]) -> None:
     missing = [task_id for task_id in ids if task_id not in world.tasks]
     for task, version in tx.tasks(missing) if missing else ():
         world.tasks[task.id] = task
         world.versions[task.id] = version
 
 
-def _take_below(tx: ReadTransaction, world: World, wanted: Wanted) -> None:
-    """Everything below what is to be cancelled or deleted."""
-    tops = wanted.deep_tasks | {
-        job.task_id for job in world.jobs.values() if job.task_id and job.id in wanted.deep_jobs
+def _load_trees(tx: ReadTransaction, world: World, request: LoadRequest) -> None:
+    """Load the trees below tasks and jobs that are cancelled or deleted."""
+    tops = request.deep_tasks | {
+        job.task_id for job in world.jobs.values() if job.task_id and job.id in request.deep_jobs
     }
     tasks = list(tx.children(tops)) if tops else []
     jobs = list(tx.child_jobs(request.deep_jobs)) if request.deep_jobs else []
@@ -186,8 +186,8 @@ def _take_below(tx: ReadTransaction, world: World, wanted: Wanted) -> None:
     _load_jobs(tx, world, [child for _, child in jobs])
 
 
-def _take_around(tx: ReadTransaction, world: World) -> None:
-    """Ancestors of every task, and whoever waits for one of all these, until nobody new turns up.
+def _load_related(tx: ReadTransaction, world: World) -> None:
+    """Load the ancestors and dependents of every task, and theirs, until there are no more.
 
     The end of a task can change many: the last subtask finishes its parent, which releases its
     dependents; a failure fails all dependents, and their dependents.
@@ -202,9 +202,9 @@ def _take_around(tx: ReadTransaction, world: World) -> None:
         _load_tasks(tx, world, related)
 
 
-def take_spenders(tx: ReadTransaction, world: World) -> None:
-    """The tasks above those that are known, and who else of a tree with a budget is at work."""
-    _take_lines(tx, world)
+def load_spenders(tx: ReadTransaction, world: World) -> None:
+    """Load the ancestors of the loaded tasks, and the running jobs of their trees with a budget."""
+    _load_ancestors(tx, world)
     roots = sorted({task.root_id for task in world.tasks.values() if task.budget is not None})
     if not roots:
         return
@@ -214,7 +214,7 @@ def take_spenders(tx: ReadTransaction, world: World) -> None:
     _load_ancestors(tx, world)
 
 
-def _take_lines(tx: ReadTransaction, world: World) -> None:
+def _load_ancestors(tx: ReadTransaction, world: World) -> None:
     while above := {
         task.parent_id
         for task in world.tasks.values()
@@ -225,8 +225,8 @@ def _take_lines(tx: ReadTransaction, world: World) -> None:
             return  # the root is missing: reading it raises the error
 
 
-def _take_parts(tx: ReadTransaction, world: World, wanted: Wanted) -> None:
-    """Runs, steps, waits, signals and checkpoints, of the jobs that have any."""
+def _load_parts(tx: ReadTransaction, world: World, request: LoadRequest) -> None:
+    """Load the runs, steps, waits, signals and checkpoints of the jobs that have any."""
     jobs = world.jobs.values()
     running = [job.id for job in jobs if job.state == "running"]
     planned = [job.id for job in jobs if job.plan_version > 0]
@@ -247,8 +247,8 @@ def _take_parts(tx: ReadTransaction, world: World, wanted: Wanted) -> None:
         _load_ended_waits(tx, world, request.answered_jobs)
 
 
-def _take_handled(tx: ReadTransaction, world: World) -> None:
-    """Subtasks whose failure a handler is about to receive: they are settled when it does."""
+def _load_failed_subtasks(tx: ReadTransaction, world: World) -> None:
+    """Load failed subtasks whose outcome a handler is about to receive, which settles them."""
     waits = [
         wait
         for (kind, _), parts in world.parts.items()
@@ -269,14 +269,16 @@ def _signals_failure(world: World, wait: Wait, name: str) -> bool:
     )
 
 
-def _take_answers(tx: ReadTransaction, world: World, job_ids: Iterable[str]) -> None:
-    """How the waits of these jobs have ended."""
+def _load_ended_waits(tx: ReadTransaction, world: World, job_ids: Iterable[str]) -> None:
+    """Load the outcomes of the ended waits of these jobs."""
     ended = {"job_id": sorted(job_ids), "kind": "wait"}
     for row in tx.page(Query("checkpoints", ended, limit=MAX_ENDED_WAITS)):
         world.put_part(CHECKPOINTS, row["job_id"], row["name"], Checkpoint(**row))
 
 
-def _take_plans(tx: ReadTransaction, world: World, planned: list[str], wanted: Wanted) -> None:
+def _load_plans(
+    tx: ReadTransaction, world: World, planned: list[str], request: LoadRequest
+) -> None:
     world.plans.update(tx.plans(planned))
     for step in tx.steps(planned):
         world.put_part(STEPS, step.job_id, step.name, step)

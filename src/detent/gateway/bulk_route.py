@@ -78,7 +78,7 @@ class Intake:
     def take(self, chunk: Chunk, request_id: str, *, ids: bool) -> dict[str, Any]:
         """Submit a chunk; each line is taken or refused alone."""
         context = self.core.submission_context(self.caller)
-        asks: dict[int, Ask] = {}
+        asks: dict[int, CommandRequest] = {}
         refused: list[dict[str, Any]] = []
         for number, line in enumerate(chunk.lines, chunk.first):
             if line.strip():

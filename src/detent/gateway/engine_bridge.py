@@ -119,7 +119,7 @@ class Bridge:
             except Exception as error:
                 answers.append((order, error))
             else:
-                begun.append(_Begun(order, prepared, self.core.engine.post(prepared.requests)))
+                begun.append(_Begun(order, prepared, self.core.engine.enqueue(prepared.requests)))
         return begun
 
 

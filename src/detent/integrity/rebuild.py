@@ -42,7 +42,7 @@ def _replay(tx: WriteTransaction, folded: Folded) -> int:
             if logged.stream in kept:
                 ledger.replay(read_record(logged))
             count += logged.stream in kept or logged.stream == SYSTEM
-        changes = ledger.changes()
+        changes = ledger.rows()
         tx.save(changes._replace(entries=(), queue=(), leases=(), unqueued=()))
     return count
 

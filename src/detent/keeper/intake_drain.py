@@ -38,7 +38,7 @@ def run(core: Core) -> int:
 
 def _take(core: Core, tx: WriteTransaction) -> int:
     rows = tx.intake(MAX_ROWS)
-    asks: list[Ask] = []
+    asks: list[CommandRequest] = []
     asked: list[int] = []
     refused: dict[int, DetentError] = {}
     for row in rows:

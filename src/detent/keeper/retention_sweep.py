@@ -105,9 +105,9 @@ def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: in
     for _ in range(rounds):
         with core.store.read() as view:
             rows = view.page(query)
-        asks = [Ask(delete(row["id"], "retention"), ACTOR) for row in rows]
-        results = core.engine.ask(asks, bulk=True) if asks else []
-        gone += sum(1 for each in results if isinstance(each, Answer))
+        asks = [CommandRequest(delete(row["id"], "retention"), ACTOR) for row in rows]
+        results = core.engine.execute(asks, bulk=True) if asks else []
+        gone += sum(1 for each in results if isinstance(each, CommandResult))
         if len(rows) < MAX_ROWS:
             break
         query = query._replace(after=(rows[-1]["state_at"], rows[-1]["id"]))

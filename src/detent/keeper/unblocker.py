@@ -15,6 +15,6 @@ def run(core: Core) -> int:
     with core.store.read() as view:
         where = {"state": "blocked", "blocked_by": PASSING}
         rows = view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
-    asks = [Ask(CheckTask(row["id"]), ACTOR) for row in rows]
-    results = core.engine.ask(asks, bulk=True) if asks else []
-    return sum(1 for each in results if isinstance(each, Answer) and each.value)
+    asks = [CommandRequest(CheckTask(row["id"]), ACTOR) for row in rows]
+    results = core.engine.execute(asks, bulk=True) if asks else []
+    return sum(1 for each in results if isinstance(each, CommandResult) and each.value)

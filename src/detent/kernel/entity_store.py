@@ -1,5 +1,6 @@
 """Entities by id in memory: loaded tasks and jobs, and the parts of jobs."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from detent.errors import NotFound
@@ -28,6 +29,8 @@ class EntityStore:
         self.usage: dict[str, int] = {}
         #: Tasks and jobs that were deleted: lookups do not find them.
         self.gone: dict[str, None] = {}
+        #: Pauses and limits by name; None is one that has ended.
+        self.limits: dict[str, Mapping[str, Any] | None] = {}
         if base is None:
             #: How many events each stream has.
             self.versions: dict[str, int] = {}
@@ -60,6 +63,12 @@ class EntityStore:
         below = {} if self.base is None else self.base.tasks
         found = {**below, **self.tasks}
         return [task for task in found.values() if task.id not in self.gone]
+
+    def known_limits(self) -> dict[str, Mapping[str, Any]]:
+        """Return the pauses and limits that hold, by name."""
+        below = {} if self.base is None else self.base.limits
+        found = {**below, **self.limits}
+        return {name: row for name, row in found.items() if row is not None}
 
     def task(self, task_id: str) -> Task:
         task = self.find_task(task_id)

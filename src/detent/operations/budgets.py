@@ -22,7 +22,7 @@ def with_ancestors(view: ReadTransaction, task: Task) -> list[Task]:
 
 def remaining(tasks: Iterable[Task]) -> int | None:
     """The smallest remaining budget among the tasks, in micro-dollars; None without a budget."""
-    purses = [Purse(task.id, task.budget, task.spent) for task in tasks]
+    purses = [Budget(task.id, task.budget, task.spent) for task in tasks]
     lefts = [rest for purse in purses if (rest := purse.remaining) is not None]
     return min(lefts, default=None)
 

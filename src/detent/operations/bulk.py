@@ -158,7 +158,7 @@ def _unless_unavailable(answers: Sequence[Result]) -> None:
 
 
 def _to_schema(core: Core, caller: Caller, results: Mapping[str, Result]) -> schemas.ActedOn:
-    done = {each: result for each, result in results.items() if isinstance(result, Answer)}
+    done = {each: result for each, result in results.items() if isinstance(result, CommandResult)}
     tasks, jobs = _seen(core, caller, list(done))
     places = {**jobs, **tasks}
     items: list[schemas.Acted] = []

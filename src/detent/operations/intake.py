@@ -37,7 +37,7 @@ def add(core: Core, caller: Caller, /, **given: Any) -> PreparedSubmission[schem
         status = core.task(caller, answer.value)[0].state if answer.repeated else "todo"
         return {"taskId": answer.value, "status": status, "repeated": answer.repeated}
 
-    return PreparedSubmission([made.ask()], finish)
+    return PreparedSubmission([made.request()], finish)
 
 
 @operation(Scope.SUBMIT, "POST", "/enqueue", request=EnqueueRequest)
@@ -90,7 +90,7 @@ def submit_task(
     core: Core, caller: Caller, /, **given: Any
 ) -> PreparedSubmission[schemas.Submitted]:
     """Create a task. It is queued if `run` is true; otherwise it stays pending."""
-    return PreparedSubmission([task_from(core.submission_context(caller), given).ask()], submitted)
+    return PreparedSubmission([task_from(core.submission_context(caller), given).request()], submitted)
 
 
 @operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)
@@ -105,8 +105,8 @@ def submit_tasks(
             given=len(tasks),
         )
     context = core.submission_context(caller)
-    asks = [_one_of_many(context, index, given).ask() for index, given in enumerate(tasks)]
-    results = core.engine.ask(asks, bulk=True)
+    asks = [_one_of_many(context, index, given).request() for index, given in enumerate(tasks)]
+    results = core.engine.execute(asks, bulk=True)
     return {
         "ids": [each.value for each in results if isinstance(each, CommandResult)],
         "refused": [

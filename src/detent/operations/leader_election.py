@@ -32,7 +32,7 @@ class LeaderElection:
             return now
         found: list[int | None] = []
         # The callback returns None, so waiters are not notified.
-        self.core.engine.within(lambda tx: found.append(self._elect(tx)))
+        self.core.engine.transaction(lambda tx: found.append(self._elect(tx)))
         return found[0]
 
     def resign(self) -> None:

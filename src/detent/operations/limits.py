@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from detent import views
-from detent.engine import Ask
+from detent.engine import CommandRequest
 from detent.errors import DetentError, Forbidden, Invalid, Misconfigured, Refused
 from detent.kernel import document_fields
 from detent.kernel import events as e
@@ -194,6 +194,6 @@ def _towards(name: str, wanted: Mapping[str, Any], row: Row) -> Iterator[lc.Limi
 
 def _do_all(core: Core, commands: Sequence[lc.LimitCommand]) -> None:
     if commands:
-        for result in core.engine.ask([Ask(command, FILE) for command in commands]):
+        for result in core.engine.execute([CommandRequest(command, FILE) for command in commands]):
             if isinstance(result, DetentError):
                 raise result

@@ -70,7 +70,7 @@ class PreparedSubmission(NamedTuple, Generic[T]):
     The caller decides how to wait: most wait immediately, the gateway waits for many together.
     """
 
-    requests: Sequence[Ask]
+    requests: Sequence[CommandRequest]
     finish: Callable[[Sequence[Result]], T]
 
 
@@ -137,7 +137,7 @@ def submission(
         def wait(*args: P.args, **kwargs: P.kwargs) -> T:
             core: Any = args[0]
             prepared = function(*args, **kwargs)
-            return prepared.finish(core.engine.ask(prepared.requests))
+            return prepared.finish(core.engine.execute(prepared.requests))
 
         (response,) = get_args(get_type_hints(function)["return"])
         _register(scope, method, path, wait, status, request, prepare=function, response=response)

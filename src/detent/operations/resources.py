@@ -51,7 +51,7 @@ def put_resource(
     _own(name)
     given = _checked(capabilities, labels, capacity, healthy)
 
-    def write(tx: WriteTransaction) -> bool:
+    def write(tx: WriteTransaction) -> None:
         row = {**tx.rows_for_update("resources").get(name, {"capabilities": []}), **given}
         if row.get("drained"):
             row["healthy"] = False
@@ -79,7 +79,7 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     require_all_projects(caller, "resources")
     _own(name)
 
-    def write(tx: WriteTransaction) -> bool:
+    def write(tx: WriteTransaction) -> None:
         _row(tx.rows_for_update("resources"), name)
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
@@ -107,7 +107,7 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
     require_all_projects(caller, "resources")
     _own(name)
 
-    def write(tx: WriteTransaction) -> bool:
+    def write(tx: WriteTransaction) -> None:
         row = _row(tx.rows_for_update("resources"), name)
         tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
 

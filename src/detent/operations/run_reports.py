@@ -43,7 +43,7 @@ def own_subtask(core: Core, caller: Caller, /, **given: Any) -> schemas.Submitte
         rest = remaining(with_ancestors(view, task))
     made = submit_own_subtask(core.submission_context(caller), task, rest, redact_value(given))
     count_request(core, caller, "subtasks", core.settings.run_subtasks_per_minute)
-    return submitted(core.engine.ask([made.ask()._replace(grant=own.grant)]))
+    return submitted(core.engine.execute([made.request()._replace(grant=own.grant)]))
 
 
 def _own_task(own: TokenRun) -> Task:

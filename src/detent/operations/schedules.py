@@ -88,14 +88,14 @@ def put_schedule(
         tx.put_rows("schedules", {name: _row(new)})
         return new
 
-    return _to_schema(core.engine.within(write))
+    return _to_schema(core.engine.transaction(write))
 
 
 @operation(Scope.OPERATE, "DELETE", "/api/schedules/{name}")
 def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Delete a schedule; the tasks that it submitted are kept."""
 
-    def write(tx: WriteTransaction) -> bool:
+    def write(tx: WriteTransaction) -> None:
         _one(tx.rows_for_update("schedules"), caller, name)
         tx.put_rows("schedules", {name: None})
 
@@ -195,7 +195,7 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.S
         tx.put_rows("schedules", {name: row})
         return schedule_from(name, row)
 
-    return _to_schema(core.engine.within(write))
+    return _to_schema(core.engine.transaction(write))
 
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:

@@ -117,7 +117,7 @@ def show_state(core: Core, caller: Caller) -> schemas.StateValues:
 def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> schemas.StateValues:
     """Set a value of the installation's state; null deletes it."""
     require_all_projects(caller, "the whole installation's state")
-    if name in RESERVED_ROWS or name.startswith(RATE):
+    if name in RESERVED_ROWS or name.startswith(RATE_PREFIX):
         raise Refused(
             f"{name!r} is reserved for detent and cannot be set.",
             hint="Choose another name; see `detent state get`.",

@@ -341,7 +341,7 @@ def _full(view: ReadTransaction, job: Job) -> Iterator[Reason]:
         if "running" in row and running >= row["running"]:
             detail = {"limit": name, "most": row["running"], "running": running}
             yield Reason("limit", "the jobs that run under it", "wait", IMMEDIATELY, detail)
-        window = view.rows("system_state").get(RATE + name) if "rate" in row else None
+        window = view.rows("system_state").get(RATE_PREFIX + name) if "rate" in row else None
         ends_at = 0 if window is None else window["from"] + row.get("per_s", 1) * S_US
         if window is not None and window["started"] >= row["rate"] and now < ends_at:
             detail = {"limit": name, "most": row["rate"], "per_s": row.get("per_s", 1)}

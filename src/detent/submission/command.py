@@ -48,9 +48,9 @@ class Submission(NamedTuple):
     key: Idempotency | None = None
     fresh: bool = True
 
-    def ask(self) -> Ask:
+    def request(self) -> CommandRequest:
         """The request to the engine."""
-        return Ask(self.command, self.actor, self.key, self.fresh)
+        return CommandRequest(self.command, self.actor, self.key, self.fresh)
 
 
 def submit_task(

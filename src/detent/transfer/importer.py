@@ -63,7 +63,7 @@ def _with_own_chain_blocks(engine: Engine, append: Callable[[WriteTransaction], 
     hash_chain.extend_chain(engine.store)
     with engine.store.read() as view:
         last = view.last_chain_block()
-    engine.within(append)
+    engine.transaction(append)
     hash_chain.accept(engine.store, after=last.to_position if last else 0)
 
 

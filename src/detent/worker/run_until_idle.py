@@ -1,7 +1,7 @@
 """A worker that does what is there and then is done: when nothing is left that it could claim."""
 
 from detent.engine import due_timers
-from detent.engine.claims import ClaimAsk, waiting
+from detent.engine.claims import ClaimRequest, waiting
 from detent.store.port import WriteTransaction
 from detent.store.types import Query
 from detent.worker.claimer import MAX_DUE

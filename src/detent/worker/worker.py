@@ -143,7 +143,7 @@ class Worker:
         sandbox.check(self.core.settings)
         self._end_orphans()
         self._end_drain()
-        self.core.engine.within(self._register)
+        self.core.engine.transaction(self._register)
         failpoints.hit("worker.registered")
         parts = (self.reporter, self.keeping, self.loop, self.lease_guard, self.heartbeat)
         for part in (*parts, self.watch):
@@ -177,7 +177,7 @@ class Worker:
             part.stop()
         self.threads.stop()
         self.loop.stop()
-        self.core.engine.within(self._sign_off)
+        self.core.engine.transaction(self._sign_off)
         self._end_drain()
 
     def _hurry(self) -> None:
