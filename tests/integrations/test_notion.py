@@ -104,7 +104,7 @@ def test_a_log_that_is_longer_than_a_batch(world: World, monkeypatch: pytest.Mon
     for number in range(10):
         world.submit(f"t{number}")
     sync = world.sync()
-    assert not sync.run(most_batches=2).complete
+    assert not sync.run(max_batches=2).complete
     assert len(world.rows("tasks")) == 6
     assert sync.run().complete
     assert len(world.rows("tasks")) == 10
@@ -151,7 +151,7 @@ def test_a_page_that_is_refused_stops_no_other(world: World, caplog: Any) -> Non
     refusal = {"object": "error", "code": "validation_error", "message": "No."}
     world.server.answers.append(Reply(400, refusal))
     assert world.run() == Synced(updated=1, failed=1)
-    assert "Notion refused: No." in caplog.text
+    assert "Notion refused the request: No." in caplog.text
 
 
 @pytest.mark.parametrize("length", [1_999, 2_000, 2_001, 100_000])

@@ -176,7 +176,7 @@ def test_a_receiver_that_says_nothing_is_not_waited_for(
     monkeypatch.setattr("detent.integrations.outgoing_http.TIMEOUT_S", 0.05)
     over = threading.Event()
     receiver.meanwhile = lambda: over.wait(DEADLINE_S)
-    with pytest.raises(Failed, match=r"no answer: .*Timeout"):
+    with pytest.raises(Failed, match=r"no response: .*Timeout"):
         Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(receiver.url, {}, b"")
     over.set()
 
@@ -223,7 +223,7 @@ def test_headers_that_never_end_are_no_answer(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("detent.integrations.outgoing_http.LONGEST_S", 0.2)
-    with pytest.raises(Failed, match=r"no answer: TimeoutError: not within 0\.2 s"):
+    with pytest.raises(Failed, match=r"no response: TimeoutError: no response within 0\.2 s"):
         Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(trickle(b"HTTP/1.1 "), {}, b"")
 
 
@@ -246,7 +246,7 @@ def test_nobody_there_is_a_failure_like_others(core: Core, dispatcher: Dispatche
     ops.put_webhook(core, OWNER, name="chat", url="http://127.0.0.1:1/")
     submit(core, "t")
     dispatcher.run_once()
-    assert listed(core)["error"].startswith("no answer: ConnectError")
+    assert listed(core)["error"].startswith("no response: ConnectError")
 
 
 def test_the_environment_names_no_proxy(

@@ -158,7 +158,7 @@ def test_a_failure_is_tried_again_later_under_the_same_id(
     assert (waits["state"], waits["attempts"], waits["error"]) == (
         "pending",
         1,
-        "it answered 500: ",
+        "status 500: ",
     )
     dispatcher.run_once()
     assert len(receiver.received) == 1

@@ -65,7 +65,7 @@ def test_it_dies_with_its_fence_though_the_job_runs_again(
 def test_a_claim_that_is_over_gets_none(gateway: Installation, owner: httpx2.Client) -> None:
     agent = at_work(gateway, owner)
     gateway.report(c.HandBack(agent.claimed.grant))
-    with pytest.raises(Refused, match="not held"):
+    with pytest.raises(Refused, match="no longer holds run"):
         issue_run_token(gateway.core, agent.claimed.grant, agent.run_id)
 
 

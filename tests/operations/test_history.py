@@ -181,7 +181,7 @@ def test_what_cannot_be_forked() -> None:
     harness, _ = harness_of(app)
     first = harness.submit("work", {"n": 7})
     harness.drain()
-    with pytest.raises(NotFound, match="It has: a"):
+    with pytest.raises(NotFound, match="Its steps are: a"):
         ask(harness, "fork_job", job_id=first.job_id, step="z")
     with pytest.raises(NotFound):
         ask(harness, "fork_job", job_id="nobody", step="a")

@@ -25,12 +25,17 @@ COMMAND = re.compile(r"`detent (\w+) ([\w-]+)[^`]*`")
 WORD = re.compile(r"\b(" + "|".join(VERBS) + r")\b")
 PLAN = {
     "steps": [
-        {"name": "first"},
-        {"name": "call", "needs": ["first"], "capabilities_required": ["call"]},
+        {"name": "first", "intent": "build"},
+        {
+            "name": "call",
+            "intent": "build",
+            "needs": ["first"],
+            "capabilities_required": ["call"],
+        },
     ]
 }
 #: More states than any cast has: the search ends by itself.
-MOST = 20_000
+MAX_STATES = 20_000
 
 Suggested = tuple[str, str]
 
@@ -201,7 +206,7 @@ def looked_at(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
     for cast in casts:
         for lifecycle in ("board", "review"):
             explorer = Explorer(cast, lifecycle)
-            for place in explorer.places(MOST):
+            for place in explorer.places(MAX_STATES):
                 states += 1
                 for task in [each for each in explorer.tasks() if each.state == "blocked"]:
                     counts[lifecycle, task.blocked_by or ""] += 1
@@ -219,7 +224,7 @@ def test_every_blocked_state_has_a_way_out(capsys: pytest.CaptureFixture[str]) -
         print(f"\n  {states} states; blocked tasks in them by reason (board, review):")  # noqa: T201
         print("\n".join(f"    {name}: {found}" for name, found in by_reason.items()))  # noqa: T201
     assert [name for name, found in by_reason.items() if not any(found)] == []
-    assert states < MOST, "the search was cut off: not every state was seen"
+    assert states < MAX_STATES, "the search was cut off: not every state was seen"
 
 
 def test_a_suggestion_that_would_be_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""The dispatcher of webhooks: from the log into the outbox, and from there to the addresses.
+"""The webhook dispatcher: copies events from the log to the outbox, and sends the outbox.
 
-What is to be sent is put into the outbox in one transaction with the webhook's cursor. It leaves
-the outbox only after its receiver has said yes, so it arrives at least once, under one id.
+A delivery is inserted into the outbox in one transaction with the webhook's cursor. It is deleted
+only after its receiver has confirmed it, so it arrives at least once, always with the same id.
 """
 
 import logging
@@ -17,7 +17,7 @@ from detent.addresses import networks
 from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
 from detent.integrations.leader_service import LeaderService
-from detent.integrations.outgoing_http import Answer, Failed, Outgoing
+from detent.integrations.outgoing_http import Response, Failed, Outgoing
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.operations.webhooks import (
@@ -37,12 +37,12 @@ from detent.store.port import Delivery, Logged, Query, Reading, Writing
 log = logging.getLogger("detent.webhooks")
 
 SECOND_US = 1_000_000
-#: After which delay each further attempt is made; after the last one a delivery is dead.
+#: The delays before the retries of a delivery; after the last one it is dead.
 RETRIES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
-#: How long a receiver is left alone after failures in a row: doubled each time, up to this.
+#: The maximum pause after consecutive failures of a receiver; the pause doubles each time.
 LONGEST_REST_S = 60
 LONGEST_RETRY_AFTER_S = 86_400
-#: Events looked at, and deliveries sent, for one webhook in one pass.
+#: The maximum numbers of events read and deliveries sent for one webhook in one pass.
 MAX_EVENTS = 500
 MAX_SENT = 100
 MAX_AT_ONCE = 8
@@ -52,7 +52,7 @@ GONE = 410
 
 
 class Dispatcher:
-    """Sends what is due. Each webhook is served alone, so that a slow one holds up no other."""
+    """Sends due deliveries, each webhook separately, so that a slow one does not delay others."""
 
     def __init__(self, core: Core, name: str) -> None:
         self.core = core
@@ -64,7 +64,7 @@ class Dispatcher:
         self._pool = ThreadPoolExecutor(MAX_AT_ONCE, "detent-webhook")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
-        #: By webhook, how often it failed in a row, and until when it is left alone.
+        #: By webhook, its number of consecutive failures, and until when sending is paused.
         self._resting: dict[str, tuple[int, int]] = {}
 
     def start(self) -> None:
@@ -74,16 +74,16 @@ class Dispatcher:
         self.service.stop()
         self._pool.shutdown(wait=True)
 
-    # -- a pass ----------------------------------------------------------------------------
+    # -- one pass --------------------------------------------------------------------------
 
     def work(self, now: int) -> None:
-        """Fill the outbox of every webhook, and begin to send where nobody is sending."""
+        """Fill the outbox of every webhook, and start sending where no thread is sending."""
         for hook in self._hooks():
             self.fill(hook)
             self._begin(hook, now)
 
     def run_once(self) -> None:
-        """The same, and wait until all of it is sent; not for a thread that is also started."""
+        """Fill and send all webhooks, and wait for it; must not be used while the service runs."""
         if self.service.election.acquire() is not None:
             for hook in self._hooks():
                 self.fill(hook)
@@ -106,7 +106,7 @@ class Dispatcher:
         except DetentError as error:
             log.warning("webhook %s: %s", hook.name, error)
         except Exception:
-            log.exception("webhook %s: sending failed; it is tried again", hook.name)
+            log.exception("webhook %s: sending failed; it will be retried", hook.name)
         finally:
             with self._lock:
                 self._busy.discard(hook.name)
@@ -114,7 +114,7 @@ class Dispatcher:
     # -- from the log to the outbox --------------------------------------------------------
 
     def fill(self, hook: Webhook) -> int:
-        """Put what comes next in the log into the outbox, as far as there is room."""
+        """Copy the next events of the log to the outbox, up to its maximum; returns the number."""
         with self.core.store.read() as view:
             cursor = view.rows("webhooks").get(cursor_name(hook.name))
             if cursor is None or not view.events(cursor["position"], 1):
@@ -127,7 +127,7 @@ class Dispatcher:
     # -- from the outbox to the receiver ---------------------------------------------------
 
     def send(self, hook: Webhook) -> int:
-        """Send what is due, in order; what belongs to one task waits for what failed before it."""
+        """Send the due deliveries in order. Those of a task wait for its earlier failed ones."""
         with self.core.store.read() as view:
             rows, now = view.outbox(hook.target, MAX_KEPT), view.now()
         waiting: set[str] = set()
@@ -154,14 +154,16 @@ class Dispatcher:
             **bodies.signed(ident, now, text, hook.live_keys(now)),
         }
         try:
-            answer = self.outgoing.post(hook.url, headers, text.encode())
+            response = self.outgoing.post(hook.url, headers, text.encode())
         except Failed as error:
             return self._failed(hook, row, str(error), now, 0)
-        if 200 <= answer.status < 300:
+        if 200 <= response.status < 300:
             failpoints.hit("webhook.sent")
             return self._delivered(hook, row)
-        retry_after_s = _retry_after_s(answer, now)
-        return self._failed(hook, row, _refusal(answer), now, retry_after_s, answer.status == GONE)
+        retry_after_s = _retry_after_s(response, now)
+        return self._failed(
+            hook, row, _refusal(response), now, retry_after_s, response.status == GONE
+        )
 
     def _delivered(self, hook: Webhook, row: Delivery) -> bool:
         self._resting.pop(hook.name, None)
@@ -195,7 +197,7 @@ class Dispatcher:
             error=error[:LONGEST_ERROR],
         )
         if failed.due_at == DEAD:
-            log.warning("webhook %s: a delivery is given up: %s", hook.name, error)
+            log.warning("webhook %s: giving up a delivery: %s", hook.name, error)
 
         def write(tx: Writing) -> None:
             status = tx.changing("webhooks").get(status_name(hook.name), {})
@@ -210,7 +212,7 @@ class Dispatcher:
         return False
 
 
-# ---- what is written ---------------------------------------------------------------------------
+# ---- writes ------------------------------------------------------------------------------------
 
 
 def _fill(tx: Writing, hook: Webhook) -> int:
@@ -240,7 +242,7 @@ def _chosen(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Deliv
 
 
 def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Mapping[str, Any]]:
-    """The tasks and jobs that events are about, by their streams; titles if somebody shows them."""
+    """By stream, the tasks and jobs of events; with their titles if `titled`."""
     found = view.jobs(streams)
     jobs = {job.id: {"intent": job.intent, "alone": job.task_id is None} for job, _ in found}
     if titled:
@@ -250,25 +252,25 @@ def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Map
 
 
 def _note(tx: Writing, hook: Webhook, status: Mapping[str, Any]) -> None:
-    """How sending goes, unless the webhook was deleted meanwhile."""
+    """Update the delivery status, unless the webhook was deleted in the meantime."""
     if hook.name in tx.rows("webhooks"):
         tx.put_rows("webhooks", {status_name(hook.name): status})
 
 
 def _pause(tx: Writing, hook: Webhook) -> None:
-    """A receiver that says it is gone is asked no more until somebody says otherwise."""
+    """Pause a webhook whose receiver responds with 410 Gone; an operator can end the pause."""
     row = tx.rows("webhooks").get(hook.name)
     if row is not None:
         tx.put_rows("webhooks", {hook.name: {**row, "paused": True}})
 
 
 def _bury(tx: Writing, hook: Webhook) -> None:
-    """Keep a bounded number of dead deliveries, the newest."""
+    """Delete the oldest dead deliveries over the maximum."""
     dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
     tx.delete_outbox(dead[:-MAX_DEAD])
 
 
-# ---- when to try again -------------------------------------------------------------------------
+# ---- retries -----------------------------------------------------------------------------------
 
 
 def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
@@ -277,15 +279,15 @@ def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
     return now + max(RETRIES_S[attempts - 1], retry_after_s) * SECOND_US
 
 
-def _refusal(answer: Answer) -> str:
-    if 300 <= answer.status < 400:
-        return f"it answered {answer.status}: redirects are not followed"
-    return f"it answered {answer.status}: {answer.body[:200].decode('utf-8', 'replace')}"
+def _refusal(response: Response) -> str:
+    if 300 <= response.status < 400:
+        return f"status {response.status}: redirects are not followed"
+    return f"status {response.status}: {response.body[:200].decode('utf-8', 'replace')}"
 
 
-def _retry_after_s(answer: Answer, now: int) -> int:
-    """What the receiver asked for: seconds, or a date; bounded."""
-    given = answer.headers.get("retry-after", "")
+def _retry_after_s(response: Response, now: int) -> int:
+    """The Retry-After of a response, which is seconds or a date; bounded."""
+    given = response.headers.get("retry-after", "")
     if given.isascii() and given.isdigit():
         return min(int(given[:9]), LONGEST_RETRY_AFTER_S)
     try:

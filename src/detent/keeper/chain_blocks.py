@@ -1,16 +1,16 @@
-"""Sealing: what was committed since the last pass is closed into the chain."""
+"""Adds the events that were committed since the last pass to the hash chain, in blocks."""
 
 from detent import failpoints
 from detent.integrity import hash_chain
 from detent.operations.context import Core
 from detent.store.port import Seal, Writing
 
-#: Seals in one pass; a log that was never sealed takes several.
+#: The maximum number of blocks in one pass; a log without a chain takes several passes.
 MAX_ROWS = 10
 
 
 def run(core: Core) -> int:
-    """Hash outside the write path, then write one row for each range."""
+    """Hash events outside the write transaction, then write one row for each block."""
     made = 0
     while made < MAX_ROWS:
         with core.store.read() as view:

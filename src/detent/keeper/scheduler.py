@@ -1,4 +1,4 @@
-"""Firing schedules: what is due is submitted, once for each time, however many keepers look."""
+"""The scheduler: submits the tasks of due schedules, exactly once for each time."""
 
 import logging
 
@@ -11,12 +11,12 @@ from detent.store.port import Query
 
 log = logging.getLogger("detent.keeper")
 
-#: States in which a task is over, so that the next time does not overlap it.
+#: States in which the task of the previous time does not overlap the next.
 OVER = ("done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded", "ready")
 
 
 def run(core: Core) -> int:
-    """One pass; the answer is how many tasks were submitted."""
+    """Fire the due schedules; returns the number of submitted tasks."""
     with core.store.read() as view:
         now = view.now()
         rows = dict(view.rows("schedules"))
@@ -24,7 +24,7 @@ def run(core: Core) -> int:
 
 
 def fire(core: Core, schedule: Schedule, now: int) -> int:
-    """Act on every time of one schedule that is due, and note which comes next."""
+    """Fire every due time of one schedule, and store its next time."""
     if schedule.next_at is None and not schedule.paused:
         note(core, schedule, next_at=next(times(schedule, now)))
         return 0
@@ -52,13 +52,13 @@ def fire(core: Core, schedule: Schedule, now: int) -> int:
 
 
 def _submitted(core: Core, schedule: Schedule, at: int) -> str | None:
-    """The task for one time; None if it was refused, so that others are not held up."""
+    """Submit the task for one time; None if it was refused, so that other schedules continue."""
     try:
         return submit(core, schedule, f"schedule:{schedule.name}:{at}")
     except Unavailable:
         raise
     except DetentError as error:
-        log.warning("schedule %s was not fired: %s", schedule.name, error)
+        log.warning("schedule %s could not be fired: %s", schedule.name, error)
         return None
 
 

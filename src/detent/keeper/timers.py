@@ -1,4 +1,4 @@
-"""What time has brought: lost leases, waits that are over, limits that have passed."""
+"""Fires due timers: expired leases, ended waits and exceeded time limits."""
 
 from detent.engine import due_timers
 from detent.operations.context import Core
@@ -7,5 +7,5 @@ MAX_ROWS = 500
 
 
 def run(core: Core) -> int:
-    """One bounded pass; claims do the same for what they find, so this is only a safety net."""
+    """Fire at most `MAX_ROWS` timers. Claims also fire those that they find."""
     return core.engine.within(lambda tx: due_timers.run(tx, MAX_ROWS, core.engine.lifetimes))

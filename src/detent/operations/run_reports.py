@@ -156,7 +156,7 @@ def own_question(
     if first is None:
         command = c.RecordCheckpoint(own.grant, _asked_as(own.run_id), question)
         core.engine.do(command, caller.actor)
-    following = "Exit now with code 0. The task continues in the same session after the answer."
+    following = "End now with exit code 0. The session continues after a person has answered."
     outcome = "asked" if first is None else "repeated"
     return {"run_id": own.run_id, "outcome": outcome, "next": following}
 
