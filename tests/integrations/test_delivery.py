@@ -1,4 +1,4 @@
-"""Readers of the log that tell the outside: a failure between reading and delivery loses nothing.
+"""Integrations that follow the log: a failure between reading and delivery loses nothing.
 
 Each reader is compared with one that nothing has happened to.
 """
@@ -51,7 +51,7 @@ def claim(core: Core) -> tuple[c.Grant, str]:
 
 
 def story(core: Core, name: str) -> None:
-    """A task that fails, is opened again and is done."""
+    """A task that fails, is retried and is completed."""
     fail_twice(core, name)
     core.engine.do(c.RetryTask(name), PERSON)
     core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
@@ -73,7 +73,7 @@ def counted(core: Core, after: int) -> tuple[Metrics, feed.Tail]:
 
 
 def families(metrics: Metrics) -> list[str]:
-    """What was counted from the feed."""
+    """The metrics that were counted from the feed."""
     page = metrics.page().decode().splitlines()
     return [line for line in page if line.startswith(("task_", "job_", "run_", "detent_claims"))]
 
@@ -81,7 +81,7 @@ def families(metrics: Metrics) -> list[str]:
 def test_metrics_count_each_event_once_although_counting_fails(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At any event, of the batch or of the beginning of a stream that the batch goes on with."""
+    """A failure at any event: of the batch, or of the beginning of a stream of the batch."""
     fail_twice(core, "old")
     after = feed.head(core.store)
     core.engine.do(c.RetryTask("old"), PERSON)
@@ -113,11 +113,11 @@ class Kept(SpanExporter):
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """Nothing to let go of."""
+        """There is nothing to release."""
 
     @property
-    def told(self) -> set[str]:
-        """Spans as their receiver sees them; one that comes again is the same."""
+    def spans_seen(self) -> set[str]:
+        """The exported spans as text; a span that is exported twice is the same."""
         return {each.to_json() for each in self.spans}
 
 
@@ -132,11 +132,11 @@ def undisturbed_traces(core: Core, after: int) -> set[str]:
     alone._keep(after)
     while alone.work(0):
         pass
-    return kept.told
+    return kept.spans_seen
 
 
 def export_all(readers: Sequence[Traces]) -> None:
-    """Each exports one batch in its turn; a failure is tried again in the next turn."""
+    """Each exports one batch in turn; a failed export is retried in the next turn."""
     again = True
     while again:
         again = False
@@ -163,7 +163,7 @@ def test_spans_are_the_same_although_an_export_fails(
         where: Any = kept if part == "export" else reader
         monkeypatch.setattr(where, part, Failing(getattr(where, part), at, after=after))
         export_all([reader])
-        assert kept.told == right, f"failed at {at}"
+        assert kept.spans_seen == right, f"failed at {at}"
 
 
 def test_spans_are_the_same_although_two_processes_export_in_turn(
@@ -176,7 +176,7 @@ def test_spans_are_the_same_although_two_processes_export_in_turn(
     readers = [Traces(core, name, kept) for name in ("one", "other")]
     readers[0]._keep(start)
     export_all(readers)
-    assert kept.told == right
+    assert kept.spans_seen == right
 
 
 # ---- Notion ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from detent.integrations.transitions import TransitionTracker
 from tests.operations.desk import Desk
 
 
-def test_what_is_deleted_is_forgotten() -> None:
+def test_deleted_streams_are_removed_from_the_cache() -> None:
     desk = Desk()
     kept, gone = desk.submit(), desk.submit()
     for _ in range(2):
@@ -27,7 +27,7 @@ def test_what_is_deleted_is_forgotten() -> None:
     assert gone not in tracker._streams
 
 
-def test_no_more_is_remembered_than_asked_for() -> None:
+def test_the_cache_is_bounded() -> None:
     desk = Desk()
     for _ in range(3):
         desk.submit()

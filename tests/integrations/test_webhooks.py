@@ -32,7 +32,7 @@ from tests.integrations.receiver import Receiver
 
 
 def test_an_event_arrives_as_a_signed_cloudevent(receiver: Receiver) -> None:
-    store = MemoryStore()  # the referee looks at the real clock
+    store = MemoryStore()  # signature verification uses the real clock
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     submit(core, "before")
     key = put(core, receiver)["key"]
@@ -54,7 +54,7 @@ def test_an_event_arrives_as_a_signed_cloudevent(receiver: Receiver) -> None:
     assert listed(core)["delivered"] == 1
 
 
-def test_a_changed_body_or_a_foreign_key_does_not_pass(receiver: Receiver) -> None:
+def test_a_changed_body_or_a_wrong_key_fails_verification(receiver: Receiver) -> None:
     store = MemoryStore()
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     key = put(core, receiver)["key"]
@@ -66,7 +66,7 @@ def test_a_changed_body_or_a_foreign_key_does_not_pass(receiver: Receiver) -> No
             Referee(wrong).verify(body, came.headers)
 
 
-def test_a_webhook_begins_with_what_happens_next(
+def test_a_webhook_starts_at_the_end_of_the_log(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     submit(core, "old")
@@ -76,7 +76,7 @@ def test_a_webhook_begins_with_what_happens_next(
     assert said(receiver) == ["task_created new"]
 
 
-def test_an_event_that_is_too_long_comes_without_what_it_says(
+def test_an_event_that_is_too_long_is_sent_without_its_data(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -118,7 +118,7 @@ def claim(core: Core, task_id: str) -> tuple[c.Grant, str]:
     return claimed.grant, claimed.job.run_id or ""
 
 
-def test_for_people_only_what_needs_a_person(
+def test_the_filter_people_sends_only_events_that_need_a_person(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver, only="people", shape="slack")
@@ -147,7 +147,7 @@ def test_for_people_only_what_needs_a_person(
 # ---- trying again ----------------------------------------------------------------------------
 
 
-def test_a_failure_is_tried_again_later_under_the_same_id(
+def test_a_failed_delivery_is_retried_with_the_same_id(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -171,7 +171,7 @@ def test_a_failure_is_tried_again_later_under_the_same_id(
     assert listed(core)["delivered"] == 1
 
 
-def test_after_the_last_try_it_is_dead_and_can_be_revived(
+def test_a_delivery_is_dead_after_the_last_retry_and_can_be_replayed(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -192,7 +192,7 @@ def test_after_the_last_try_it_is_dead_and_can_be_revived(
     assert listed(core)["dead"] == 0
 
 
-def test_what_belongs_to_one_task_arrives_in_order(
+def test_events_of_one_task_arrive_in_order(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver, events=["task_created", "task_queued"])
@@ -207,7 +207,7 @@ def test_what_belongs_to_one_task_arrives_in_order(
     assert said(receiver)[3:] == ["task_created a", "task_queued a"]
 
 
-def test_a_receiver_says_when_to_come_again(
+def test_a_receiver_sets_retry_after(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -222,7 +222,7 @@ def test_a_receiver_says_when_to_come_again(
     assert len(receiver.received) == 2
 
 
-def test_a_receiver_that_is_gone_is_asked_no_more(
+def test_a_webhook_is_paused_after_410_gone(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -242,7 +242,7 @@ class Killed(BaseException):
     """The process has ended here."""
 
 
-def test_killed_between_sending_and_noting_it_is_sent_again_under_the_same_id(
+def test_a_crash_after_sending_sends_again_with_the_same_id(
     core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(core, receiver)
@@ -269,9 +269,7 @@ def keeper_of(tmp_path: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(argv, env=allowed, cwd=tmp_path, stderr=subprocess.DEVNULL)
 
 
-def test_a_process_that_is_really_killed_leaves_it_to_the_next(
-    tmp_path: Path, receiver: Receiver
-) -> None:
+def test_another_process_sends_after_a_kill(tmp_path: Path, receiver: Receiver) -> None:
     store = open_store(tmp_path / "detent.db")
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     put(core, receiver)
@@ -291,7 +289,7 @@ def test_a_process_that_is_really_killed_leaves_it_to_the_next(
     store.close()
 
 
-def test_killed_before_the_outbox_is_written_nothing_is_lost_and_nothing_twice(
+def test_a_crash_before_the_outbox_is_written_loses_nothing(
     core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(core, receiver)
@@ -326,7 +324,7 @@ def test_a_replay_sends_again_from_a_position(
     assert receiver.ids[3:] == receiver.ids[1:3]
 
 
-def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -> None:
+def test_two_keys_sign_during_the_overlap(receiver: Receiver) -> None:
     clock = VirtualClock()
     real = MemoryStore()
     with real.read() as view:
@@ -349,7 +347,7 @@ def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -
     assert listed(core)["keys"] == 1
 
 
-def test_the_outbox_is_a_window_and_the_log_keeps_the_rest(
+def test_the_outbox_is_bounded_and_the_rest_waits_in_the_log(
     core: Core, clock: VirtualClock, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "MAX_PENDING", 5)
@@ -381,7 +379,7 @@ def test_one_dispatcher_at_a_time(
     assert said(receiver) == ["task_created t"]
 
 
-def test_a_test_arrives_and_leaves_no_trace(
+def test_a_test_delivery_arrives_and_is_deleted(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -411,9 +409,7 @@ def test_a_deleted_webhook_leaves_nothing(
 # ---- running ---------------------------------------------------------------------------------
 
 
-def test_it_runs_by_itself_and_a_slow_receiver_holds_up_no_other(
-    tmp_path: Path, receiver: Receiver
-) -> None:
+def test_a_slow_receiver_does_not_delay_others(tmp_path: Path, receiver: Receiver) -> None:
     store = open_store(tmp_path / "detent.db")
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     ops.put_webhook(core, OWNER, name="a-dead", url="http://127.0.0.1:1/")

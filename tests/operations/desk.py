@@ -1,4 +1,4 @@
-"""An installation without a gateway: a memory store, a worker by hand, a clock to be set."""
+"""An installation without a gateway: a memory store, a simulated worker and a virtual clock."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ S_US = 1_000_000
 
 
 class Desk:
-    """Ask for operations as the owner, and play the worker."""
+    """Calls operations as the owner, and sends commands as the worker."""
 
     def __init__(self, intents: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self.clock = VirtualClock()
@@ -28,7 +28,7 @@ class Desk:
         return call(operation, self.core, caller, **arguments)
 
     def submit(self, **fields: Any) -> str:
-        """A task that is queued."""
+        """Submit a task and queue it; returns its id."""
         made = self.ask("submit_task", **{"intent": "build", "run": True, **fields})
         return str(made["id"])
 
@@ -81,7 +81,7 @@ class Desk:
         self.tell(c.SuspendRun(held.grant, self.run_id(held), kind, kind, detail=detail, **more))
 
     def reserve(self, claimed: Claimed) -> int | None:
-        """What is set aside for the run, in micro-dollars."""
+        """The amount that is reserved for the run, in micro-dollars."""
         command = c.ReserveFunds(claimed.grant, claimed.job.run_id or "")
         amount: int | None = self.core.engine.do(command, c.Actor("worker:w1"))
         return amount

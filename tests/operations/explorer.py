@@ -1,8 +1,8 @@
-"""Every state that a small cast can reach, on the real engine and the memory store.
+"""Explores every state that a few tasks can reach, on the real engine and the memory store.
 
-Published tables of the memory store never change, so a state is kept by keeping its tables: to go
-back is to put them in place again. Two states are one if their rows differ in nothing but times,
-numbers of attempts and ids of jobs.
+Published tables of the memory store never change, so a state is saved by keeping its tables, and
+restored by putting them back. Two states are equal if their rows differ only in times, numbers of
+attempts and ids of jobs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from detent.store.memory.tables import Tables
 from tests.operations.desk import WORKER, Desk
 
 HOUR_S = 3_600
-#: Failures are final but for those of the network, which are tried once more.
+#: Failures are final, except those of the network, which are retried once.
 ONCE = {"retry": {"retries": 0, "classes": {"network": {"retries": 1}, "timeout": {"retries": 0}}}}
 
 
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Something that somebody may try; refused is as good as done."""
+    """An action that a person or a worker may try; it may be refused."""
 
     name: str
     do: Callable[[], Any]
@@ -38,21 +38,21 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """What is submitted in the beginning, and what may happen to it."""
+    """The tasks that are submitted at the beginning, and what may happen to them."""
 
     name: str
     begin: Callable[[Desk, str], None]
-    #: What a run of a task may report, by the beginning of the task's id.
+    #: By prefix of the task's id, what its run may report.
     reports: Callable[[str], Sequence[str]]
     verbs: Sequence[str] = ("cancel", "retry")
-    #: Which subtask a run of a task may make.
+    #: The subtask that a run of a task may create.
     children: dict[str, str] = field(default_factory=dict)
     #: The steps of its plan, of which the last needs the resource `phone`.
     steps: Sequence[str] = ()
 
 
 class Explorer:
-    """Walks through the states of one cast, nearest first."""
+    """Visits the states of one cast in breadth-first order."""
 
     def __init__(self, cast: Cast, lifecycle: str) -> None:
         self.cast, self.lifecycle = cast, lifecycle
@@ -79,7 +79,7 @@ class Explorer:
         return None if task.job_id is None else self.database.tables.jobs[task.job_id].job
 
     def places(self, most: int) -> Iterator[Place]:
-        """All of them, or as many; where it stands, when one is given out, is that place."""
+        """All states, at most `most`. The explorer is in the state that it yields."""
         first = self.here()
         seen = {self.key()}
         level = [first]
@@ -109,7 +109,7 @@ class Explorer:
         return new
 
     def key(self) -> Any:
-        """What tells one state from another."""
+        """The key that identifies a state."""
         tables = self.database.tables
         rows = []
         for task in self.tasks():
@@ -221,7 +221,7 @@ def _of_job(job: Job | None) -> tuple[Any, ...]:
 
 
 def act(desk: Desk, verb: str, task: Task) -> Any:
-    """A verb as a person would say it."""
+    """Carry out an action as a person would."""
     said: dict[str, Any] = {}
     if verb == "answer":
         options = task.blocked_detail.get("options") or ["yes"]

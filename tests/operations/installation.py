@@ -1,4 +1,4 @@
-"""An installation for operations alone: a store in memory of a test, a clock that it sets."""
+"""An installation for tests of operations: a store in a test's directory, and a virtual clock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ WORKER = c.Actor("worker:w")
 
 
 class Place:
-    """A core with its clock, and the operations by name."""
+    """A core with its clock; calls operations by name."""
 
     def __init__(self, core: Core, clock: VirtualClock) -> None:
         self.core, self.clock = core, clock

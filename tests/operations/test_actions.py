@@ -187,7 +187,7 @@ def test_listed_is_legal_and_unlisted_is_refused(scene: str, lifecycle: str) -> 
 
 
 def allowed(build: Scene, lifecycle: str, verb: str) -> bool:
-    """Whether the verb is taken, tried on a scene of its own."""
+    """Whether the action is accepted, tried on a new scene."""
     desk = Desk()
     task_id = build(desk, lifecycle)
     operation, arguments = VERBS[verb]

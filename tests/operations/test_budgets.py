@@ -1,4 +1,4 @@
-"""Budgets through the operations: limits, trees, money that is held, warnings, raising, costs."""
+"""Budgets in operations: limits, task trees, reservations, warnings, raising and costs."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def by_task(claimed: list[Claimed]) -> dict[str, Claimed]:
 
 
 @pytest.mark.parametrize("given", [0, -1, "0", "-0.5", "much", float("nan"), 10**10])
-def test_a_budget_is_more_than_nothing(desk: Desk, given: Any) -> None:
+def test_a_budget_must_be_positive(desk: Desk, given: Any) -> None:
     before = desk.head()
     with pytest.raises(Invalid) as refused:
         desk.submit(max_budget_usd=given)
@@ -35,7 +35,7 @@ def test_a_budget_is_more_than_nothing(desk: Desk, given: Any) -> None:
     assert (before, desk.head()) == (0, after)
 
 
-def test_an_intent_brings_a_budget_and_a_policy(desk: Desk) -> None:
+def test_an_intent_sets_a_default_budget_and_policy(desk: Desk) -> None:
     task = desk.task(desk.submit(intent="asks"))
     assert (task["budget"], task["options"]) == (2.0, {"on_budget_exceeded": "ask"})
     own = desk.task(
@@ -112,7 +112,7 @@ def test_cost_and_tokens_are_summed_for_task_and_tree(desk: Desk) -> None:
 # ---- before a start --------------------------------------------------------------------------
 
 
-def test_nothing_starts_without_money_and_a_raise_lets_it_go_on(desk: Desk) -> None:
+def test_a_spent_budget_blocks_the_start_until_it_is_raised(desk: Desk) -> None:
     made = desk.submit(max_budget_usd=1)
     held = desk.claim()
     desk.charge(held, 1)
@@ -136,7 +136,7 @@ def test_nothing_starts_without_money_and_a_raise_lets_it_go_on(desk: Desk) -> N
 
 
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
-def test_the_tree_is_out_of_money_for_all_that_has_not_begun(desk: Desk, lifecycle: str) -> None:
+def test_a_spent_budget_blocks_all_queued_tasks_of_the_tree(desk: Desk, lifecycle: str) -> None:
     parent = desk.submit(lifecycle=lifecycle, max_budget_usd=1)
     above = desk.claim()
     first, second = (desk.submit(lifecycle=lifecycle, parent_id=parent) for _ in range(2))
@@ -150,7 +150,7 @@ def test_the_tree_is_out_of_money_for_all_that_has_not_begun(desk: Desk, lifecyc
     assert by_task(desk.claims()).keys() == {first, second}
 
 
-def test_what_runs_on_its_own_budget_holds_it_in_its_parents(desk: Desk) -> None:
+def test_a_subtask_with_a_budget_reserves_it_from_its_parent(desk: Desk) -> None:
     parent = desk.submit(max_budget_usd=5)
     above = desk.claim()
     children = [desk.submit(parent_id=parent, max_budget_usd=2) for _ in range(2)]
@@ -161,7 +161,7 @@ def test_what_runs_on_its_own_budget_holds_it_in_its_parents(desk: Desk) -> None
     held |= by_task(desk.claims())
     with desk.core.store.read() as view:
         lefts = {name: allowance(view, each.task) for name, each in held.items() if each.task}
-    # Each of the two may spend its own two dollars; what has no budget, the one that nobody holds.
+    # Each of the two may spend its own two dollars; a task without a budget, the unreserved one.
     assert lefts == {children[0]: 2_000_000, children[1]: 2_000_000, free: 1_000_000}
     desk.charge(held[free], 1)
     third = desk.submit(parent_id=parent, max_budget_usd=2)
@@ -175,7 +175,7 @@ def test_what_runs_on_its_own_budget_holds_it_in_its_parents(desk: Desk) -> None
     assert by_task(desk.claims()).keys() == {third}
 
 
-def test_without_budgets_of_their_own_subtasks_share_what_is_left(desk: Desk) -> None:
+def test_subtasks_without_budgets_share_the_remaining_budget(desk: Desk) -> None:
     parent = desk.submit(max_budget_usd=7)
     above = desk.claim()
     desk.charge(above, 1)
@@ -193,7 +193,7 @@ def test_without_budgets_of_their_own_subtasks_share_what_is_left(desk: Desk) ->
         ("one", "two", "three"), 2_000_000
     )
     desk.charge(one, 0.5)
-    desk.complete(one)  # what it has not spent is there for the others
+    desk.complete(one)  # the others may use what it has not spent
     assert shares(two=two, three=three) == {"two": 2_750_000, "three": 2_750_000}
     own = desk.submit(parent_id=parent, max_budget_usd=2)
     (four,) = desk.claims()
@@ -233,7 +233,7 @@ def test_a_run_without_a_budget_above_it_reserves_nothing(desk: Desk) -> None:
     assert "run_reserved" not in desk.events(made)
 
 
-def test_a_part_is_never_nothing_of_something(desk: Desk) -> None:
+def test_a_share_of_a_budget_is_never_zero(desk: Desk) -> None:
     parent = desk.submit(max_budget_usd=0.000001)
     above = desk.claim()
     children = {desk.submit(parent_id=parent) for _ in range(3)}
@@ -241,7 +241,7 @@ def test_a_part_is_never_nothing_of_something(desk: Desk) -> None:
     assert by_task(desk.claims()).keys() == children
 
 
-def test_a_plan_waits_for_money_as_well(desk: Desk) -> None:
+def test_a_plan_waits_for_a_budget_too(desk: Desk) -> None:
     plan = {"steps": [{"name": "a", "intent": "build"}]}
     parent = desk.submit(max_budget_usd=1)
     above = desk.claim()
@@ -254,7 +254,7 @@ def test_a_plan_waits_for_money_as_well(desk: Desk) -> None:
     assert desk.claim().job.task_id == child
 
 
-def test_without_any_budget_nothing_is_asked_for(desk: Desk) -> None:
+def test_without_a_budget_nothing_is_reserved(desk: Desk) -> None:
     made = desk.submit()
     held = desk.claim()
     assert desk.charge(held, 1_000) == "ok"
@@ -279,7 +279,7 @@ def test_an_edit_is_one_transaction(desk: Desk) -> None:
     assert desk.events(made)[-3:] == ["task_edited", "job_reprioritised", "budget_raised"]
 
 
-def test_policy_ask_blocks_and_a_raise_goes_on(desk: Desk) -> None:
+def test_the_policy_ask_blocks_until_the_budget_is_raised(desk: Desk) -> None:
     made = desk.submit(intent="asks")
     held = desk.claim()
     assert desk.charge(held, 2.5) == "exceeded"

@@ -1,4 +1,4 @@
-"""Dismissing a failed subtask: through the operations, in the inbox, in the words of refusals."""
+"""Dismissing a failed subtask: by operations, in the inbox, and in the hints of refusals."""
 
 from typing import Any
 
@@ -30,28 +30,30 @@ def family(desk: Desk, lifecycle: str = "review", children: int = 1) -> tuple[st
 
 
 def inbox(desk: Desk) -> dict[str, list[str]]:
-    """What waits, with the verbs that are offered for it."""
+    """By task in the inbox, its actions."""
     items = desk.ask("inbox")["items"]
     return {each["id"]: [action["action"] for action in each["actions"]] for each in items}
 
 
 @pytest.mark.parametrize(("lifecycle", "ended"), [("review", "ready"), ("board", "done")])
-def test_the_parent_goes_on_in_the_same_transaction(desk: Desk, lifecycle: str, ended: str) -> None:
+def test_the_parent_continues_in_the_same_transaction(
+    desk: Desk, lifecycle: str, ended: str
+) -> None:
     parent, (child,) = family(desk, lifecycle)
     desk.fail()
-    moved = desk.ask("dismiss_task", task_id=child, reason="nobody needs it")
+    moved = desk.ask("dismiss_task", task_id=child, reason="it is not needed")
     assert (moved["id"], moved["outcome"]) == (child, "dismissed")
     assert desk.state(parent) == ended
     events = desk.ask("task_events", task_id=parent)["events"]
     (dismissed,) = [each for each in events if each["name"] == "subtask_dismissed"]
     assert (dismissed["stream"], dismissed["actor"]) == (parent, OWNER.actor.name)
     assert dismissed["data"]["task_id"] == child
-    assert dismissed["data"]["reason"] == "nobody needs it"
+    assert dismissed["data"]["reason"] == "it is not needed"
     assert "subtask_dismissed" not in desk.events(child)
     audit(desk.core.store)
 
 
-def test_twice_is_a_success_that_appends_nothing(desk: Desk) -> None:
+def test_a_second_dismissal_succeeds_without_an_event(desk: Desk) -> None:
     _, (child,) = family(desk)
     desk.fail()
     desk.ask("dismiss_task", task_id=child)
@@ -60,7 +62,7 @@ def test_twice_is_a_success_that_appends_nothing(desk: Desk) -> None:
     assert desk.head() == before
 
 
-def test_many_at_once(desk: Desk) -> None:
+def test_many_subtasks_are_dismissed_in_one_request(desk: Desk) -> None:
     parent, children = family(desk, children=3)
     desk.fail()
     desk.fail()
@@ -74,7 +76,7 @@ def test_many_at_once(desk: Desk) -> None:
     assert desk.state(parent) == "ready"
 
 
-def test_it_takes_the_right_to_judge(desk: Desk) -> None:
+def test_a_dismissal_needs_the_scope_review(desk: Desk) -> None:
     parent, (child,) = family(desk)
     desk.fail()
     operator = Caller("operator", frozenset({Scope.READ, Scope.OPERATE}))
@@ -89,7 +91,7 @@ def test_it_takes_the_right_to_judge(desk: Desk) -> None:
 # ---- why and the inbox -----------------------------------------------------------------------
 
 
-def test_why_names_what_helps(desk: Desk) -> None:
+def test_why_names_the_legal_actions(desk: Desk) -> None:
     parent, (failed, cancelled, live) = family(desk, children=3)
     desk.fail()
     desk.ask("cancel_task", task_id=cancelled)
@@ -162,7 +164,7 @@ def refusal(desk: Desk, operation: str, task_id: str, **more: Any) -> Refused:
 
 @pytest.mark.parametrize("lifecycle", ["board", "review"])
 @pytest.mark.parametrize("verb", ["accept", "reject", "run", "resume", "retry"])
-def test_an_open_question_is_named_and_how_it_is_answered(
+def test_a_refusal_names_the_open_question_and_its_command(
     desk: Desk, verb: str, lifecycle: str
 ) -> None:
     made = desk.submit(lifecycle=lifecycle)
@@ -180,7 +182,7 @@ def test_a_live_subtask_may_be_cancelled_instead(desk: Desk) -> None:
     assert found.details["legal"] == ["cancel"]
 
 
-def test_a_dependency_that_can_never_be_done_is_not_to_be_run_again(desk: Desk) -> None:
+def test_a_failed_dependency_that_cannot_run_is_not_suggested(desk: Desk) -> None:
     first = desk.submit()
     second = desk.submit(depends_on=[first])
     desk.ask("cancel_task", task_id=first)
@@ -191,7 +193,7 @@ def test_a_dependency_that_can_never_be_done_is_not_to_be_run_again(desk: Desk) 
     assert reason["how"] == "delete"
 
 
-def test_what_has_ended_says_that_it_can_only_be_deleted(desk: Desk) -> None:
+def test_a_refusal_on_an_ended_task_names_only_delete(desk: Desk) -> None:
     made = desk.submit(lifecycle="board")
     desk.complete()
     found = refusal(desk, "cancel_task", made)
@@ -209,10 +211,10 @@ def test_a_rejection_is_not_offered_when_the_rounds_are_used(desk: Desk) -> None
     assert "`detent reject" not in found.hint
 
 
-# ---- what was ------------------------------------------------------------------------------
+# ---- history -------------------------------------------------------------------------------
 
 
-def test_as_of_an_earlier_moment_it_was_not_dismissed(desk: Desk) -> None:
+def test_an_earlier_time_shows_the_subtask_before_its_dismissal(desk: Desk) -> None:
     parent, (child,) = family(desk)
     desk.fail()
     before = desk.head()
@@ -224,7 +226,7 @@ def test_as_of_an_earlier_moment_it_was_not_dismissed(desk: Desk) -> None:
     assert desk.task(parent)["settled"] == [child]
 
 
-def test_what_never_ran_is_signalled_after_it_was_run_if_that_is_possible(desk: Desk) -> None:
+def test_a_signal_to_a_task_without_a_job_suggests_run(desk: Desk) -> None:
     made = desk.submit(run=False)
     found = refusal(desk, "signal_task", made, name="go")
     assert "`detent run " in found.hint

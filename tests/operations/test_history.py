@@ -1,4 +1,4 @@
-"""What was: a task at any earlier moment, and jobs that are forked from one of their steps."""
+"""History: a task at any earlier time, and jobs that are forked from one of their steps."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from detent.worker.app import App
 from detent.worker.run_context import Run
 from tests.operations.desk import Desk
 
-# ---- as of -----------------------------------------------------------------------------------
+# ---- earlier times ---------------------------------------------------------------------------
 
 
-def test_every_earlier_moment_of_a_task() -> None:
+def test_a_task_at_every_earlier_position() -> None:
     desk = Desk()
     made = desk.submit(title="first", payload=1, run=False)
     desk.later(1)
@@ -44,7 +44,7 @@ def test_every_earlier_moment_of_a_task() -> None:
     assert now["jobs"][0]["state"] == "completed"
 
 
-def test_a_time_is_a_moment_too() -> None:
+def test_a_task_at_an_earlier_time() -> None:
     desk = Desk()
     made = desk.submit(run=False)
     created = desk.task(made)["created_at"]
@@ -74,8 +74,8 @@ def test_a_long_history_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         pages.append([each["position"] for each in events])
         after = page["cursor"]
     assert {len(page) for page in pages[:-1]} == {3}
-    told = [position for page in pages for position in page]
-    assert told == [*range(1, desk.head() + 1)]
+    positions = [position for page in pages for position in page]
+    assert positions == [*range(1, desk.head() + 1)]
     job = desk.ask("show_task", task_id=made)["job_id"]
     first = desk.ask("job_events", job_id=job)
     assert len(first["events"]) == 3
@@ -85,11 +85,11 @@ def test_a_long_history_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-# ---- forking ---------------------------------------------------------------------------------
+# ---- forks -----------------------------------------------------------------------------------
 
 
 def harness_of(app: App) -> tuple[Harness, list[str]]:
-    """A function of three steps and a question, and what it has really done."""
+    """A handler with three steps and a question, and the list of the steps that it executed."""
     done: list[str] = []
 
     def doing(name: str) -> str:
@@ -130,7 +130,7 @@ def test_a_fork_keeps_what_was_done_before_the_step() -> None:
     assert harness.events("again")[:2] == ["job_created", "job_forked"]
 
 
-def test_a_fork_from_an_answer_asks_again() -> None:
+def test_a_fork_from_an_answer_asks_the_question_again() -> None:
     app = App()
     harness, done = harness_of(app)
     first = harness.submit("work", {"n": 7})
@@ -143,7 +143,7 @@ def test_a_fork_from_an_answer_asks_again() -> None:
     assert done == ["a", "b", "c"]
 
 
-def test_a_fork_of_a_plan_keeps_what_does_not_come_after_the_step() -> None:
+def test_a_fork_of_a_plan_keeps_the_steps_not_after_the_step() -> None:
     app = App()
     done: list[str] = []
 
@@ -184,7 +184,7 @@ def test_what_cannot_be_forked() -> None:
     with pytest.raises(NotFound, match="Its steps are: a"):
         ask(harness, "fork_job", job_id=first.job_id, step="z")
     with pytest.raises(NotFound):
-        ask(harness, "fork_job", job_id="nobody", step="a")
+        ask(harness, "fork_job", job_id="missing", step="a")
     bound = Caller("agent", root_id=first.job_id)
     with pytest.raises(Forbidden):
         ask(harness, "fork_job", bound, job_id=first.job_id, step="a")

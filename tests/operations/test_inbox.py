@@ -1,4 +1,4 @@
-"""The inbox: everything that waits for a person, with what tells one matter from another."""
+"""The inbox: everything that waits for a person, with the details that distinguish the items."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LEASE_S = 31
 
 
 def quarantine(desk: Desk, **fields: Any) -> str:
-    """Work that is lost with its worker until no worker is given it any more."""
+    """A task whose workers are lost repeatedly, until it is quarantined."""
     made = desk.submit(**fields)
     while desk.task(made)["error_class"] is None:
         desk.claim()
@@ -21,7 +21,7 @@ def quarantine(desk: Desk, **fields: Any) -> str:
     return made
 
 
-def test_a_quarantine_is_told_from_any_number_of_failures() -> None:
+def test_a_quarantine_differs_from_repeated_failures() -> None:
     desk = Desk()
     poison = quarantine(desk)
     card = quarantine(desk, lifecycle="board")
@@ -34,7 +34,7 @@ def test_a_quarantine_is_told_from_any_number_of_failures() -> None:
     assert {each["error_class"] for each in items} == {"lost", "error"}
 
 
-def test_what_goes_on_has_no_failure() -> None:
+def test_a_continued_task_shows_no_failure() -> None:
     desk = Desk()
     poison = quarantine(desk)
     desk.ask("retry_task", task_id=poison)
@@ -43,17 +43,17 @@ def test_what_goes_on_has_no_failure() -> None:
     assert listed["error_class"] is None
 
 
-# ---- jobs alone --------------------------------------------------------------------------------
+# ---- jobs without a task -----------------------------------------------------------------------
 
 
 def asking(desk: Desk, kind: str = "question", **fields: Any) -> str:
-    """A job without a task that asks something."""
+    """A job without a task that has an open question."""
     made = str(desk.ask("submit_job", intent="build", **fields)["id"])
     desk.suspend(kind, detail={"text": "Which way?", "options": ["left", "right"]})
     return made
 
 
-def test_a_job_alone_asks_in_the_inbox_until_it_is_answered() -> None:
+def test_a_question_of_a_job_is_in_the_inbox_until_it_is_answered() -> None:
     desk = Desk()
     job_id = asking(desk, project="ours")
     (question,) = desk.ask("inbox")["questions"]
@@ -72,7 +72,7 @@ def test_a_job_alone_asks_in_the_inbox_until_it_is_answered() -> None:
     assert desk.ask("inbox") == {"items": [], "questions": [], "refused": []}
 
 
-def test_the_same_answer_again_is_harmless_and_another_one_is_refused() -> None:
+def test_a_repeated_answer_succeeds_and_a_different_one_is_refused() -> None:
     desk = Desk()
     job_id = asking(desk)
     answers = [desk.ask("answer_job", job_id=job_id, answer="left")["outcome"] for _ in range(2)]
@@ -82,7 +82,7 @@ def test_the_same_answer_again_is_harmless_and_another_one_is_refused() -> None:
     assert refused.value.code == "already_answered"
 
 
-def test_questions_of_jobs_alone_are_among_what_waits_for_people() -> None:
+def test_questions_of_jobs_count_as_waiting_for_people() -> None:
     desk = Desk()
     for kind in ("question", "confirmation", "budget", "timer"):
         asking(desk, kind)
@@ -90,10 +90,10 @@ def test_questions_of_jobs_alone_are_among_what_waits_for_people() -> None:
     desk.suspend()
     kinds = [each["kind"] for each in desk.ask("inbox")["questions"]]
     assert sorted(kinds) == ["budget", "confirmation", "question"]
-    assert figures(desk.core).waiting_for_people == 3  # a spent budget is trouble, as a task's is
+    assert figures(desk.core).waiting_for_people == 3  # a spent budget is not counted, as for tasks
 
 
-def test_the_inbox_shows_the_own_project_alone() -> None:
+def test_the_inbox_shows_only_the_callers_project() -> None:
     desk = Desk()
     asking(desk, project="theirs")
     mine = asking(desk, project="ours")

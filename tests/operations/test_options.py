@@ -1,4 +1,4 @@
-"""Options of submissions and limits of the configuration: each is checked, kept and documented."""
+"""Options of submissions and limits of the configuration: checked, stored and documented."""
 
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def test_a_wrong_value_is_named(name: str, value: Any) -> None:
     assert refused.value.field.startswith("options")
 
 
-def test_every_option_was_tried_and_is_documented() -> None:
+def test_every_option_is_tested_and_documented() -> None:
     assert set(WRONG) == set(OPTIONS)
     page = PAGE.read_text("utf-8")
     assert [name for name in OPTIONS if f"`{name}`" not in page] == []
@@ -74,7 +74,7 @@ def test_a_submission_overrides_its_intent() -> None:
     assert task["options"] == {"max_rounds": 3, "run_timeout_ms": 5}
 
 
-def test_a_step_that_nobody_confirms_in_time_is_refused() -> None:
+def test_a_step_without_a_confirmation_in_time_is_refused() -> None:
     desk = Desk()
     plan = {"steps": [{"name": "a", "intent": "build"}]}
     made = desk.submit(options={"plan": plan, "confirm_timeout_ms": 5_000})
@@ -100,14 +100,14 @@ def test_an_intents_key_is_filled_from_the_payload(name: str) -> None:
     assert sorted(str(key) for key in keys) == ["customer-7", "customer-8"]
 
 
-def test_a_key_of_the_submission_is_taken_as_it_stands() -> None:
+def test_a_key_of_the_submission_is_used_unchanged() -> None:
     desk = Desk({"build": {"concurrency_key": "customer-{customer}"}})
     made = desk.submit(options={"concurrency_key": "{plain}"})
     assert desk.task(made)["options"]["concurrency_key"] == "{plain}"
 
 
 @pytest.mark.parametrize("payload", [{}, {"customer": None}, {"customer": [1]}, "x"])
-def test_a_payload_that_the_key_needs(payload: Any) -> None:
+def test_a_payload_must_have_the_fields_of_the_key(payload: Any) -> None:
     desk = Desk({"build": {"concurrency_key": "customer-{customer}"}})
     with pytest.raises(Invalid) as refused:
         desk.submit(payload=payload)
@@ -127,7 +127,7 @@ def limits(desk: Desk) -> dict[str, Any]:
     return {row["name"]: row for row in desk.ask("list_limits")["items"]}
 
 
-def test_the_file_wins_for_the_names_that_it_has() -> None:
+def test_the_file_overrides_the_limits_that_it_names() -> None:
     desk = Desk()
     rows = {"intent:build": {"running": 9, "paused": True}, "project:p": {"running": 1}}
     desk.core.engine.within(lambda tx: tx.put_rows("limits", rows))
@@ -161,7 +161,7 @@ def test_a_pause_by_a_person_outlives_a_start_with_a_file() -> None:
     assert limits(desk) == {}
 
 
-def test_limits_of_the_file_hold_the_claim() -> None:
+def test_limits_of_the_file_apply_to_claims() -> None:
     desk = Desk()
     desk.core.limits = limits_from({"limits": {"intent:build": {"running": 1}}})
     save_limits(desk.core)
@@ -183,7 +183,7 @@ def test_limits_of_the_file_hold_the_claim() -> None:
         {"intent:a": 3},
     ],
 )
-def test_a_limit_that_is_wrong_keeps_detent_from_starting(table: dict[str, Any]) -> None:
+def test_an_invalid_limit_refuses_the_start(table: dict[str, Any]) -> None:
     with pytest.raises(Misconfigured) as refused:
         limits_from({"limits": table})
     assert refused.value.setting.startswith("limits.")

@@ -1,4 +1,4 @@
-"""Resources as operators keep them: put, drained, deleted, and who holds them."""
+"""Resources: created, drained and deleted by operators, and held by steps."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def hold(place: Place) -> c.Grant:
     return claimed.grant
 
 
-def test_the_local_machine_is_one_and_stays_as_it_is(place: Place) -> None:
+def test_the_built_in_resource_cannot_be_changed(place: Place) -> None:
     (local,) = place.call("list_resources")["items"]
     assert (local["id"], local["built_in"], local["healthy"]) == ("local", True, True)
     for name in ("put_resource", "drain_resource", "delete_resource"):
@@ -36,7 +36,7 @@ def test_the_local_machine_is_one_and_stays_as_it_is(place: Place) -> None:
             place.call(name, name="local")
 
 
-def test_what_is_not_named_stays(place: Place) -> None:
+def test_fields_that_are_not_given_are_kept(place: Place) -> None:
     place.call("put_resource", name="phone", capabilities=["call"], labels={"os": "x"}, capacity=3)
     changed = place.call("put_resource", name="phone", capacity=1)
     assert (changed["capabilities"], changed["labels"]) == (["call"], {"os": "x"})
@@ -44,7 +44,7 @@ def test_what_is_not_named_stays(place: Place) -> None:
     assert place.call("put_resource", name="phone", healthy=False)["healthy"] is False
 
 
-def test_it_says_which_step_holds_it(place: Place) -> None:
+def test_a_resource_lists_the_steps_that_hold_it(place: Place) -> None:
     place.call("put_resource", name="phone", capabilities=["call"])
     grant = hold(place)
     phone = place.call("list_resources")["items"][1]
@@ -53,7 +53,7 @@ def test_it_says_which_step_holds_it(place: Place) -> None:
     assert place.call("list_resources", OURS)["items"][1]["holders"] == []
 
 
-def test_a_held_one_is_not_deleted(place: Place) -> None:
+def test_a_held_resource_is_not_deleted(place: Place) -> None:
     place.call("put_resource", name="phone", capabilities=["call"])
     grant = hold(place)
     with pytest.raises(DetentError) as caught:
@@ -66,7 +66,7 @@ def test_a_held_one_is_not_deleted(place: Place) -> None:
     assert caught.value.code == "not_found"
 
 
-def test_a_drained_one_is_given_to_nobody_until_it_is_undrained(place: Place) -> None:
+def test_a_drained_resource_is_given_to_no_step_until_it_is_undrained(place: Place) -> None:
     place.call("put_resource", name="phone", capabilities=["call"])
     assert place.call("drain_resource", name="phone")["drained"] is True
     place.call("put_resource", name="phone", healthy=True)  # this does not end a drain
@@ -78,7 +78,7 @@ def test_a_drained_one_is_given_to_nobody_until_it_is_undrained(place: Place) ->
     hold(place)
 
 
-def test_holding_goes_on_through_a_drain(place: Place) -> None:
+def test_a_step_keeps_a_drained_resource(place: Place) -> None:
     place.call("put_resource", name="phone", capabilities=["call"])
     grant = hold(place)
     assert place.call("drain_resource", name="phone")["in_use"] == 1
@@ -86,7 +86,7 @@ def test_holding_goes_on_through_a_drain(place: Place) -> None:
     assert place.call("list_resources")["items"][1]["in_use"] == 0
 
 
-def test_a_wait_for_one_that_is_too_long_ends_the_job(place: Place) -> None:
+def test_a_wait_for_a_resource_times_out(place: Place) -> None:
     place.call("put_resource", name="phone", capabilities=["call"], healthy=False)
     task_id = place.submit(options={"plan": PLAN, "acquire_timeout_ms": 8_000})
     (claimed,) = place.claim()
@@ -124,7 +124,7 @@ def test_what_is_wrong_is_named(place: Place, fields: dict[str, object], named: 
     assert place.rows("resources") == {}
 
 
-def test_they_are_not_a_projects(place: Place) -> None:
+def test_a_token_of_one_project_may_not_change_resources(place: Place) -> None:
     for name in ("put_resource", "drain_resource", "undrain_resource", "delete_resource"):
         with pytest.raises(DetentError) as caught:
             place.call(name, OURS, name="phone")

@@ -1,4 +1,4 @@
-"""The rules about tasks, each through the operations that people use."""
+"""The rules of tasks, tested through the operations that people use."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_the_highest_priority_is_claimed_first(desk: Desk) -> None:
     assert order == [made["high"], made["normal"], made["low"]]
 
 
-def test_a_new_priority_moves_what_is_queued(desk: Desk) -> None:
+def test_a_new_priority_reorders_the_queue(desk: Desk) -> None:
     desk.submit(priority="P1")
     last = desk.submit(priority="P3")
     desk.ask("edit_task", task_id=last, priority="high")
@@ -48,14 +48,14 @@ def test_tags_and_projects_are_found(desk: Desk) -> None:
 # ---- dependencies ----------------------------------------------------------------------------
 
 
-def test_a_dependency_on_itself_or_on_nothing(desk: Desk) -> None:
-    for name, said in (("me", "itself"), ("nobody", "no task nobody")):
+def test_a_dependency_on_itself_or_on_a_missing_task(desk: Desk) -> None:
+    for name, said in (("me", "itself"), ("missing", "no task missing")):
         with pytest.raises(Invalid, match=said):
             desk.submit(id="me", depends_on=[name])
     assert desk.head() == 0
 
 
-def test_a_circle_is_named_by_its_path(desk: Desk) -> None:
+def test_a_dependency_cycle_is_reported_with_its_path(desk: Desk) -> None:
     desk.submit(id="top")
     desk.submit(id="middle", parent_id="top")
     desk.submit(id="beside", depends_on=["top"])
@@ -73,7 +73,7 @@ def test_a_circle_is_named_by_its_path(desk: Desk) -> None:
     desk.submit(id="sibling", parent_id="top", depends_on=["middle"])
 
 
-def test_a_dependency_is_waited_for_and_named(desk: Desk) -> None:
+def test_a_task_waits_for_its_dependency_and_names_it(desk: Desk) -> None:
     first = desk.submit()
     second = desk.submit(depends_on=[first])
     assert [each.job.task_id for each in desk.claims()] == [first]
@@ -125,7 +125,7 @@ def reasons_in_queue(desk: Desk, task_id: str, **rows: Any) -> dict[str, Any]:
     return desk.reasons(task_id)
 
 
-def test_why_nothing_takes_it(desk: Desk) -> None:
+def test_why_a_queued_task_is_not_claimed(desk: Desk) -> None:
     desk.submit()
     desk.later(1)
     made = desk.submit(options={"concurrency_key": "saw"})
@@ -143,7 +143,7 @@ def test_why_nothing_takes_it(desk: Desk) -> None:
     assert full["limit"]["detail"] == {"limit": "intent:build", "most": 1, "running": 1}
 
 
-def test_why_a_rate_or_a_key_holds_it_back(desk: Desk) -> None:
+def test_why_names_a_rate_limit_or_a_concurrency_key(desk: Desk) -> None:
     worker = {"w": {"intents": ["build"], "seen_at": desk.clock.now}}
     desk.core.engine.within(lambda tx: tx.put_rows("workers", worker))
     desk.submit(options={"concurrency_key": "saw"})
@@ -169,7 +169,7 @@ def test_why_tells_when_the_next_attempt_is_due(desk: Desk) -> None:
     assert reason["detail"]["retries_left"] == 3
 
 
-def test_what_moves_or_has_ended_holds_nothing_up(desk: Desk) -> None:
+def test_running_and_ended_tasks_have_no_reasons(desk: Desk) -> None:
     made = desk.submit(lifecycle="board")
     held = desk.claim()
     assert list(desk.reasons(made)) == ["in_work"]
@@ -222,7 +222,7 @@ def test_only_an_option_is_an_answer(desk: Desk) -> None:
     assert desk.task(made)["blocked_detail"]["options"] == ["a", "b"]
 
 
-def test_a_second_answer_hears_the_first(desk: Desk) -> None:
+def test_a_second_answer_is_refused_with_the_first(desk: Desk) -> None:
     made = ask(desk)
     assert desk.ask("answer_task", task_id=made, answer="a")["outcome"] == "answered"
     assert desk.ask("answer_task", task_id=made, answer="a")["outcome"] == "repeated"
@@ -252,7 +252,7 @@ def test_cancel_and_retry_clear_an_open_question(desk: Desk) -> None:
     assert refused.value.code == "no_question"
 
 
-# ---- again -----------------------------------------------------------------------------------
+# ---- retry and resume ------------------------------------------------------------------------
 
 
 def test_a_retry_may_bring_a_new_payload(desk: Desk) -> None:
@@ -280,7 +280,7 @@ def test_resume_is_for_what_timed_out(desk: Desk) -> None:
     assert desk.claim().job.attempt == 1
 
 
-# ---- deleting --------------------------------------------------------------------------------
+# ---- deletion --------------------------------------------------------------------------------
 
 
 def test_deletion_is_refused_with_every_reason(desk: Desk) -> None:
@@ -305,10 +305,10 @@ def test_a_deleted_task_is_gone_with_its_subtasks(desk: Desk) -> None:
     assert desk.ask("list_tasks")["items"] == []
 
 
-# ---- elsewhere -------------------------------------------------------------------------------
+# ---- other protocols -------------------------------------------------------------------------
 
 
-def test_each_task_says_how_it_looks_elsewhere(desk: Desk) -> None:
+def test_each_task_shows_its_state_in_other_protocols(desk: Desk) -> None:
     made = desk.submit()
     assert desk.task(made)["elsewhere"]["other"] == "todo"
     desk.fail()

@@ -1,4 +1,4 @@
-"""Schedules as operators keep them, and what the keeper makes of them meanwhile."""
+"""Schedules: created and edited by operators while the keeper fires them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,14 +22,14 @@ def titles(place: Place) -> list[str]:
     return [row["title"] for row in place.call("list_tasks")["items"]]
 
 
-def test_a_new_one_knows_its_next_time(place: Place) -> None:
+def test_a_new_schedule_has_its_next_time(place: Place) -> None:
     made = place.call("put_schedule", name="often", intent="runQA", every_s=60)
     assert (made["every_s"], made["overlap"], made["paused"]) == (60, "skip", False)
     assert made["next_at"] == "2027-01-15T08:01:00.000Z"
     assert place.call("list_schedules")["items"] == [made]
 
 
-def test_the_keeper_fires_it(place: Place) -> None:
+def test_the_keeper_fires_a_schedule(place: Place) -> None:
     place.call("put_schedule", name="often", intent="runQA", every_s=60, payload={"a": 1})
     place.clock.advance(seconds=60)
     assert duty.run(place.core) == 1
@@ -48,7 +48,7 @@ def test_the_keeper_fires_it(place: Place) -> None:
         ({"intent": "runQA", "every_s": 60, "options": {"colour": 1}}, "options.colour"),
     ],
 )
-def test_what_could_not_be_submitted_is_refused_now(
+def test_an_invalid_submission_is_refused_when_the_schedule_is_created(
     place: Place, fields: dict[str, object], named: str
 ) -> None:
     with pytest.raises(DetentError) as caught:
@@ -67,7 +67,7 @@ def test_replacing_keeps_the_pause_and_what_it_did_last(place: Place) -> None:
     assert made["last_task"] is not None
 
 
-def test_a_pause_is_not_made_up_for(place: Place) -> None:
+def test_times_during_a_pause_are_skipped(place: Place) -> None:
     place.call("put_schedule", name="often", intent="runQA", every_s=60, missed="all")
     place.call("pause_schedule", name="often")
     place.clock.advance(seconds=600)
@@ -79,14 +79,14 @@ def test_a_pause_is_not_made_up_for(place: Place) -> None:
     assert duty.run(place.core) == 1
 
 
-def test_triggered_it_makes_a_task_besides_its_times_each_time(place: Place) -> None:
+def test_each_trigger_submits_an_additional_task(place: Place) -> None:
     place.call("put_schedule", name="often", intent="runQA", every_s=60)
     first = place.call("trigger_schedule", name="often")["task_id"]
     assert place.call("trigger_schedule", name="often")["task_id"] != first
     assert titles(place) == ["often", "often"]
 
 
-def test_the_next_times_are_told(place: Place) -> None:
+def test_the_next_times_are_listed(place: Place) -> None:
     place.call(
         "put_schedule", name="daily", intent="runQA", cron="0 3 * * *", timezone="Asia/Tokyo"
     )
@@ -105,7 +105,7 @@ def test_an_edit_during_a_firing_is_not_undone(place: Place) -> None:
     assert row["last_task"] == "t"
 
 
-def test_one_that_is_deleted_during_a_firing_stays_deleted(place: Place) -> None:
+def test_a_schedule_that_is_deleted_while_firing_stays_deleted(place: Place) -> None:
     place.call("put_schedule", name="often", intent="runQA", every_s=60)
     seen = schedule_from("often", place.rows("schedules")["often"])
     assert place.call("delete_schedule", name="often")["removed"] is True
@@ -113,7 +113,7 @@ def test_one_that_is_deleted_during_a_firing_stays_deleted(place: Place) -> None
     assert place.rows("schedules") == {}
 
 
-def test_one_whose_intent_is_gone_does_not_hold_up_the_others(place: Place) -> None:
+def test_a_schedule_with_an_unknown_intent_does_not_block_others(place: Place) -> None:
     place.put("schedules", {"a": {"intent": "gone", "every_s": 60, "next_at": 1}})
     place.call("put_schedule", name="b", intent="runQA", every_s=60)
     place.clock.advance(seconds=60)

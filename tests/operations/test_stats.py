@@ -1,4 +1,4 @@
-"""Figures, projects, intents, and the values of the installation's state."""
+"""Statistics, projects, intents, and the values of the installation's state."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def end_one(place: Place, seconds: float, *, well: bool = True, **fields: object
         place.report(c.FailRun(claimed.grant, run_id, "error", "broken", 1))
 
 
-def test_without_runs_there_is_nothing_to_judge(place: Place) -> None:
+def test_without_runs_there_is_no_success_rate(place: Place) -> None:
     found = place.call("stats")
     assert (found["ended"], found["success_rate"], found["cost_per_day"]) == (0, None, [])
     assert found["durations"] == {"p50_s": None, "p95_s": None, "mean_s": None}
@@ -52,7 +52,9 @@ def test_figures_are_those_of_the_window(place: Place) -> None:
     assert place.call("stats", hours=48)["ended"] == 5
 
 
-def test_the_look_is_bounded_and_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_runs_is_bounded_and_reported(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(5):
         end_one(place, 1)
     monkeypatch.setattr("detent.operations.recent_runs.PAGE", 2)
@@ -61,7 +63,7 @@ def test_the_look_is_bounded_and_says_so(place: Place, monkeypatch: pytest.Monke
     assert (found["looked_at"], found["partial"]) == (4, True)
 
 
-def test_a_chart_says_that_there_were_more_also_if_some_only_paused(
+def test_a_chart_is_partial_also_if_some_runs_were_suspended(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):
@@ -105,7 +107,7 @@ def test_values_are_set_read_and_removed(place: Place) -> None:
 @pytest.mark.parametrize(
     "name", [*LEADER_ROLES, *CURSORS, "trimmed", "run_counts", "retention_cursors", "rate:intent:x"]
 )
-def test_detents_own_values_are_not_set_by_hand(place: Place, name: str) -> None:
+def test_reserved_values_cannot_be_set(place: Place, name: str) -> None:
     with pytest.raises(DetentError) as caught:
         place.call("set_state", name=name, value=1)
     assert caught.value.code == "refused"
@@ -122,7 +124,7 @@ def test_an_odd_key_is_refused_and_can_still_be_removed(place: Place, name: str)
     assert name not in place.rows("system_state")
 
 
-def test_the_state_of_all_is_not_a_projects(place: Place) -> None:
+def test_a_token_of_one_project_may_not_use_the_state(place: Place) -> None:
     for name, arguments in (("show_state", {}), ("set_state", {"name": "x", "value": 1})):
         with pytest.raises(DetentError) as caught:
             place.call(name, OURS, **arguments)
@@ -132,7 +134,7 @@ def test_the_state_of_all_is_not_a_projects(place: Place) -> None:
 # ---- projects and intents --------------------------------------------------------------------
 
 
-def test_a_project_is_made_known_once_and_counted(place: Place) -> None:
+def test_a_project_is_created_once_and_counted(place: Place) -> None:
     assert place.call("create_project", name="new") == {"name": "new", "tasks": 0}
     place.submit(project="new")
     place.submit(project="new", run=False)
@@ -142,7 +144,7 @@ def test_a_project_is_made_known_once_and_counted(place: Place) -> None:
     assert (found["jobs"], found["paused"]) == ({"queued": 1}, False)
 
 
-def test_an_unknown_project_is_none_and_a_foreign_one_too(place: Place) -> None:
+def test_unknown_and_foreign_projects_are_not_found(place: Place) -> None:
     place.submit(project="theirs")
     for caller, name in ((OURS, "theirs"), (OURS, "nothing")):
         with pytest.raises(DetentError) as caught:
@@ -153,7 +155,7 @@ def test_an_unknown_project_is_none_and_a_foreign_one_too(place: Place) -> None:
     assert caught.value.code == "forbidden"
 
 
-def test_a_created_project_is_let_in_where_projects_are_locked(tmp_path: Path) -> None:
+def test_a_created_project_is_accepted_while_projects_are_locked(tmp_path: Path) -> None:
     with placed(tmp_path, intake_projects_locked=True) as place:
         with pytest.raises(DetentError):
             place.submit(project="new")
@@ -161,7 +163,7 @@ def test_a_created_project_is_let_in_where_projects_are_locked(tmp_path: Path) -
         assert place.submit(project="new")
 
 
-def test_intents_say_whence_they_are_known(place: Place) -> None:
+def test_intents_show_their_origins(place: Place) -> None:
     place.put("intents", {"runQA": {}, "mine": {"planner": True}})
     row = {"seen_at": place.clock(), "intents": ["runQA", "mine"]}
     place.put("workers", {"w": row, "gone": {**row, "seen_at": 0}})

@@ -1,4 +1,4 @@
-"""Workers as operators see them: what they hold, whether they live, and a drain."""
+"""Workers: their jobs, whether they are alive, and draining them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def test_it_says_what_each_runs_and_when_it_was_heard_of(place: Place) -> None:
+def test_workers_are_listed_with_their_jobs_and_heartbeats(place: Place) -> None:
     task_id = place.submit()
     place.claim()
     (worker,) = place.call("list_workers")["items"]
@@ -30,7 +30,7 @@ def test_it_says_what_each_runs_and_when_it_was_heard_of(place: Place) -> None:
     assert seen_by_others["running"] == []
 
 
-def test_one_that_is_silent_for_a_lease_counts_as_gone(place: Place) -> None:
+def test_a_worker_without_a_heartbeat_for_a_lease_is_not_alive(place: Place) -> None:
     place.clock.advance(seconds=29)
     assert place.call("list_workers")["items"][0]["alive"] is True
     place.clock.advance(seconds=2)
@@ -47,7 +47,7 @@ def test_a_drained_worker_claims_nothing_and_others_do(place: Place) -> None:
     assert len(place.claim("v")) == 1
 
 
-def test_an_undrained_one_claims_again(place: Place) -> None:
+def test_an_undrained_worker_claims_again(place: Place) -> None:
     place.submit()
     place.call("drain_worker", name="w")
     place.call("undrain_worker", name="w")
@@ -67,7 +67,7 @@ def test_a_drain_ends_with_a_new_start_and_leaves_nothing_behind(place: Place) -
 
 def test_only_a_known_worker_is_drained_and_by_no_projects_token(place: Place) -> None:
     with pytest.raises(DetentError) as caught:
-        place.call("drain_worker", name="nobody")
+        place.call("drain_worker", name="missing")
     assert (caught.value.code, caught.value.details["known"]) == ("not_found", ["w"])
     with pytest.raises(DetentError) as caught:
         place.call("drain_worker", OURS, name="w")

@@ -1,4 +1,4 @@
-"""One-off delayed submissions: not started before their time, kept over a restart, said by why."""
+"""Delayed submissions: not started before their time, kept over a restart, explained by `why`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.worker.waiting import done, installation, until
 
 MINUTE_US = 60_000_000
 
-# ---- what a text means -----------------------------------------------------------------------
+# ---- parsing ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_anything_else_is_refused_with_both_forms(given: str) -> None:
     assert (refused.value.field, len(refused.value.allowed)) == ("not_before", 2)
 
 
-# ---- what it does ----------------------------------------------------------------------------
+# ---- behaviour -------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_the_same_key_with_the_same_delay_is_one_task(place: Place) -> None:
         place.submit(not_before="20m", idempotency_key="k")
 
 
-def test_the_time_is_shown_in_words(place: Place) -> None:
+def test_the_time_is_shown_in_the_reasons(place: Place) -> None:
     task_id = place.submit(not_before="2040-01-01T00:00:00Z")
     shown = place.call("show_task", task_id=task_id)
     assert shown["options"]["not_before"] == "2040-01-01T00:00:00.000Z"

@@ -127,7 +127,7 @@ class Spans:
         )
 
     def _whole(self, transition: Transition) -> ReadableSpan:
-        """The span of a task or of a job without a task; after a reopening, a child of the first."""
+        """The span of a task or of a job without one; after a reopening, a child of the first."""
         root = transition.logged.stream
         first = transition.stream.ends == 1
         attributes = {

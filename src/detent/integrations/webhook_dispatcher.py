@@ -17,7 +17,7 @@ from detent.addresses import networks
 from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
 from detent.integrations.leader_service import LeaderService
-from detent.integrations.outgoing_http import Response, Failed, Outgoing
+from detent.integrations.outgoing_http import Failed, Outgoing, Response
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.operations.webhooks import (

@@ -20,7 +20,7 @@ from detent.operations.actions import VERBS
 from tests.operations.desk import Desk
 from tests.operations.explorer import ONCE, Cast, Explorer, Place, act
 
-#: A command in the words of a hint, and a verb in the words of `how`.
+#: A command in a hint, and an action in `how`.
 COMMAND = re.compile(r"`detent (\w+) ([\w-]+)[^`]*`")
 WORD = re.compile(r"\b(" + "|".join(VERBS) + r")\b")
 PLAN = {
@@ -34,7 +34,7 @@ PLAN = {
         },
     ]
 }
-#: More states than any cast has: the search ends by itself.
+#: More states than any cast can reach.
 MAX_STATES = 20_000
 
 Suggested = tuple[str, str]
@@ -109,7 +109,7 @@ CASTS = (
 
 
 class Tried:
-    """One blocked task in one state, and what detent says about it."""
+    """One blocked task in one state, and the suggestions for it."""
 
     def __init__(self, explorer: Explorer, place: Place, task: Task) -> None:
         self.explorer, self.place, self.task = explorer, place, task
@@ -136,7 +136,7 @@ class Tried:
             yield from ((each["action"], each["id"]) for each in item["actions"])
 
     def _by_refusals(self) -> Iterator[Suggested]:
-        """Every verb is tried; what a refusal names, in its list or in its words, is suggested."""
+        """Try every action; what a refusal names, in its list or in its hint, is a suggestion."""
         for verb in VERBS:
             self.explorer.go(self.place)
             refusal = self._refusal(verb, self.task.id)
@@ -161,7 +161,7 @@ class Tried:
     # -- trying ----------------------------------------------------------------------------
 
     def leads_out(self, suggested: Suggested) -> bool:
-        """Take it; a refusal of what was suggested fails."""
+        """Follow a suggestion; a refusal of it fails the test."""
         self.explorer.go(self.place)
         verb, task_id = suggested
         refusal = self._refusal(verb, task_id)
@@ -173,7 +173,7 @@ class Tried:
         return not left or (left[0].state, left[0].blocked_by) != ("blocked", self.task.blocked_by)
 
     def dismissals_lead_out(self, suggested: set[Suggested]) -> bool:
-        """Without giving anything up: settle all that failed. False: something is still live."""
+        """Dismiss all failed subtasks. False: a subtask is still live."""
         self.explorer.go(self.place)
         for verb, task_id in sorted(suggested):
             if verb == "dismiss":
@@ -199,8 +199,8 @@ def _live_below(tried: Tried) -> bool:
     return any(each.state not in ended and not has_failed(each) for each in others)
 
 
-def looked_at(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
-    """Look at every blocked task in every state: how many states, and tasks by their reason."""
+def explored(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
+    """Check every blocked task in every state; returns the number of states, and tasks by reason."""
     counts: Counter[tuple[str, str]] = Counter()
     states = 0
     for cast in casts:
@@ -216,7 +216,7 @@ def looked_at(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
 
 
 def test_every_blocked_state_has_a_way_out(capsys: pytest.CaptureFixture[str]) -> None:
-    states, counts = looked_at(CASTS)
+    states, counts = explored(CASTS)
     by_reason = {
         each.value: (counts["board", each], counts["review", each]) for each in BlockReason
     }
@@ -230,10 +230,10 @@ def test_every_blocked_state_has_a_way_out(capsys: pytest.CaptureFixture[str]) -
 def test_a_suggestion_that_would_be_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actions, "_changes", lambda *_: True)
     with pytest.raises(AssertionError, match="was suggested and refused"):
-        looked_at([each for each in CASTS if each.name == "a dependency"])
+        explored([each for each in CASTS if each.name == "a dependency"])
 
 
 def test_a_state_without_a_way_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actions, "_changes", lambda *_: False)
     with pytest.raises(AssertionError, match="no way out"):
-        looked_at([each for each in CASTS if each.name == "a dependency"])
+        explored([each for each in CASTS if each.name == "a dependency"])

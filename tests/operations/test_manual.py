@@ -1,4 +1,4 @@
-"""Runs and states by hand: through the tables, and never against a worker."""
+"""Manual runs and states: by legal transitions only, and refused while a worker holds the job."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def state(place: Place, task_id: str) -> str:
     return str(place.call("show_task", task_id=task_id)["state"])
 
 
-def test_a_run_by_hand_is_a_claim_and_ends_the_task(place: Place) -> None:
+def test_a_manual_run_is_a_claim_and_ends_the_task(place: Place) -> None:
     task_id = place.submit(lifecycle="board")
     run_id = begin(place, task_id)
     assert state(place, task_id) == "doing"
@@ -40,7 +40,7 @@ def test_a_run_by_hand_is_a_claim_and_ends_the_task(place: Place) -> None:
     assert place.call("task_jobs", task_id=task_id)["items"][0]["result"] == {"ok": 1}
 
 
-def test_it_is_held_longer_than_a_lease_and_not_for_ever(place: Place) -> None:
+def test_a_manual_run_is_held_until_its_hold_ends(place: Place) -> None:
     task_id = place.submit(lifecycle="board")
     begin(place, task_id)
     place.clock.advance(seconds=23 * HOUR_S)
@@ -68,7 +68,7 @@ def due(place: Place) -> None:
         ({"outcome": "cancelled"}, "cancelled", "cancelled"),
     ],
 )
-def test_how_it_ended_is_said(
+def test_a_manual_run_ends_with_the_given_outcome(
     place: Place, said: dict[str, object], run_state: str, task_state: str
 ) -> None:
     task_id = place.submit()
@@ -88,7 +88,7 @@ def test_how_it_ended_is_said(
         ({"exit_code": 1, "error_class": "bad luck"}, "error_class"),
     ],
 )
-def test_what_contradicts_itself_is_refused(
+def test_contradictory_outcomes_are_refused(
     place: Place, said: dict[str, object], named: str
 ) -> None:
     run_id = begin(place, place.submit())
@@ -98,7 +98,7 @@ def test_what_contradicts_itself_is_refused(
     assert place.call("show_run", run_id=run_id)["state"] == "running"
 
 
-def test_what_a_worker_holds_is_refused(place: Place) -> None:
+def test_a_run_of_a_worker_is_refused(place: Place) -> None:
     task_id = place.submit()
     place.claim()
     calls: list[tuple[str, dict[str, object]]] = [
@@ -122,14 +122,14 @@ def test_a_run_ends_once(place: Place) -> None:
     assert caught.value.code == "stale_fence"
 
 
-def test_a_plan_is_not_run_by_hand(place: Place) -> None:
+def test_a_plan_is_not_run_manually(place: Place) -> None:
     task_id = place.submit(options={"plan": {"steps": [{"name": "a", "intent": "runQA"}]}})
     with pytest.raises(DetentError) as caught:
         place.call("begin_run", job_id=f"{task_id}-j1")
     assert caught.value.code == "not_claimable"
 
 
-def test_a_foreign_projects_work_looks_like_none(place: Place) -> None:
+def test_work_of_another_project_is_not_found(place: Place) -> None:
     task_id = place.submit(project="theirs")
     for name, arguments in (
         ("begin_run", {"job_id": f"{task_id}-j1"}),
@@ -144,7 +144,7 @@ def test_a_foreign_projects_work_looks_like_none(place: Place) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["todo", "doing", "blocked", "done", "cancelled"])
-def test_a_board_task_is_brought_into_each_state(place: Place, wanted: str) -> None:
+def test_a_board_task_is_set_to_each_state(place: Place, wanted: str) -> None:
     task_id = place.submit(lifecycle="board", run=False)
     moved = place.call("set_task_state", task_id=task_id, state=wanted, reason="because")
     assert moved["state"] == wanted == state(place, task_id)
@@ -153,12 +153,12 @@ def test_a_board_task_is_brought_into_each_state(place: Place, wanted: str) -> N
 @pytest.mark.parametrize(
     "wanted", ["queued", "running", "blocked", "ready", "failed", "timed_out", "cancelled"]
 )
-def test_a_review_task_is_brought_into_each_state(place: Place, wanted: str) -> None:
+def test_a_review_task_is_set_to_each_state(place: Place, wanted: str) -> None:
     task_id = place.submit(run=False)
     assert place.call("set_task_state", task_id=task_id, state=wanted)["state"] == wanted
 
 
-def test_a_blocked_one_shows_why_and_goes_on(place: Place) -> None:
+def test_a_manually_blocked_task_shows_why_and_continues(place: Place) -> None:
     task_id = place.submit(lifecycle="board")
     place.call("set_task_state", task_id=task_id, state="blocked", reason="waits for a part")
     shown = place.call("show_task", task_id=task_id)
@@ -170,7 +170,7 @@ def test_a_blocked_one_shows_why_and_goes_on(place: Place) -> None:
     assert place.call("set_task_state", task_id=task_id, state="done")["state"] == "done"
 
 
-def test_a_run_in_hand_is_used_and_not_begun_twice(place: Place) -> None:
+def test_the_current_manual_run_is_used_again(place: Place) -> None:
     task_id = place.submit()
     begin(place, task_id)
     place.call("set_task_state", task_id=task_id, state="ready")
@@ -178,7 +178,7 @@ def test_a_run_in_hand_is_used_and_not_begun_twice(place: Place) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["completed", "pending", "perfect"])
-def test_a_reviewers_word_is_not_set_by_hand(place: Place, wanted: str) -> None:
+def test_review_states_are_not_set_manually(place: Place, wanted: str) -> None:
     task_id = place.submit()
     with pytest.raises(DetentError) as caught:
         place.call("set_task_state", task_id=task_id, state=wanted)
@@ -186,7 +186,7 @@ def test_a_reviewers_word_is_not_set_by_hand(place: Place, wanted: str) -> None:
     assert "done" in str(caught.value.details["allowed"])
 
 
-def test_what_has_ended_stays_as_it_is(place: Place) -> None:
+def test_an_ended_task_keeps_its_state(place: Place) -> None:
     task_id = place.submit(lifecycle="board")
     place.call("set_task_state", task_id=task_id, state="done")
     for wanted in ("todo", "doing", "cancelled"):

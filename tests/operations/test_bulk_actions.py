@@ -1,4 +1,4 @@
-"""Many at once: each has its own outcome, none is harmed by another, all are one transaction."""
+"""Bulk actions: each id has its own outcome, independent of the others, in one transaction."""
 
 from typing import Any
 
@@ -32,17 +32,17 @@ def test_each_has_its_own_outcome() -> None:
     desk = Desk()
     first, accepted, second = ready(desk), ready(desk), ready(desk)
     desk.ask("accept_task", task_id=accepted)
-    answer = desk.ask("accept_many", ids=[first, "nobody", accepted, second, first])
+    answer = desk.ask("accept_many", ids=[first, "missing", accepted, second, first])
     assert [(each["id"], each["state"]) for each in answer["items"]] == [
         (first, "completed"),
         (second, "completed"),
     ]
     assert answer["items"][0]["version"] == desk.task(first)["version"]
-    assert codes(answer) == {"nobody": "unknown_task", accepted: "illegal_transition"}
-    assert "There is no task 'nobody'." in [each["detail"] for each in answer["refused"]]
+    assert codes(answer) == {"missing": "unknown_task", accepted: "illegal_transition"}
+    assert "There is no task 'missing'." in [each["detail"] for each in answer["refused"]]
 
 
-def test_asked_again_it_changes_nothing_more() -> None:
+def test_a_repeated_bulk_action_changes_nothing() -> None:
     desk = Desk()
     ids = [desk.submit() for _ in range(3)]
     assert len(desk.ask("cancel_many", ids=ids)["items"]) == 3
@@ -52,7 +52,7 @@ def test_asked_again_it_changes_nothing_more() -> None:
     assert desk.head() == before
 
 
-def test_tasks_and_jobs_may_stand_together() -> None:
+def test_tasks_and_jobs_may_be_mixed() -> None:
     desk = Desk()
     task, of_task, alone = desk.submit(), desk.submit(), job(desk)
     answer = desk.ask("cancel_many", ids=[task, f"{of_task}-j1", alone], reason="not now")
@@ -68,7 +68,7 @@ def test_tasks_and_jobs_may_stand_together() -> None:
     assert codes(refused) == {alone: "unknown_task"}
 
 
-def test_work_that_pulls_on_other_work_of_the_same_list() -> None:
+def test_an_action_that_changes_other_ids_of_the_list() -> None:
     desk = Desk()
     parent = desk.submit()
     child = desk.submit(parent_id=parent)
@@ -118,11 +118,11 @@ def test_all_of_it_is_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
         return run(tx, asks, limits)
 
     monkeypatch.setattr(batch, "run", counted)
-    assert len(desk.ask("cancel_many", ids=[*ids, "nobody"])["items"]) == 50
+    assert len(desk.ask("cancel_many", ids=[*ids, "missing"])["items"]) == 50
     assert sizes == [50]
 
 
-def test_a_store_that_is_away_refuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_fails_the_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
     made = desk.submit()
 
@@ -134,7 +134,7 @@ def test_a_store_that_is_away_refuses_nobody(monkeypatch: pytest.MonkeyPatch) ->
         desk.ask("cancel_many", ids=[made])
 
 
-def test_another_project_is_not_there() -> None:
+def test_ids_of_another_project_are_unknown() -> None:
     desk = Desk()
     theirs, mine = desk.submit(project="theirs"), desk.submit(project="ours")
     ours = Caller("ours", frozenset(Scope), project="ours")
@@ -144,7 +144,7 @@ def test_another_project_is_not_there() -> None:
     assert desk.state(theirs) == "queued"
 
 
-def test_an_agent_judges_none_of_its_own_work_this_way_either() -> None:
+def test_an_agent_cannot_review_its_own_work_in_bulk() -> None:
     desk = Desk()
     own, other = ready(desk), ready(desk)
     agent = Caller("agent", frozenset({Scope.REVIEW}), root_id=own)
@@ -154,16 +154,16 @@ def test_an_agent_judges_none_of_its_own_work_this_way_either() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_scope_is_that_of_the_single_verb(verb: str) -> None:
+def test_the_scope_is_that_of_the_single_action(verb: str) -> None:
     single, many = OPERATIONS[f"{verb}_task"], OPERATIONS[f"{verb}_many"]
     assert many.scope is single.scope
     desk = Desk()
     others = frozenset(Scope) - {many.scope, Scope.ADMIN}
     with pytest.raises(Forbidden):
-        desk.ask(many.name, Caller("somebody", others), ids=["x"])
+        desk.ask(many.name, Caller("someone", others), ids=["x"])
 
 
-def test_as_many_as_the_engine_takes_at_once() -> None:
+def test_the_maximum_is_that_of_an_engine_transaction() -> None:
     from detent.engine.engine import MAX_COMMANDS
 
     assert MAX_TOGETHER == MAX_COMMANDS

@@ -1,4 +1,4 @@
-"""How runs ended, as lists show it: one that waits or lacks money is no ordinary success."""
+"""The outcomes of runs in lists: a run that waits or lacks a budget is not a plain success."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def desk() -> Desk:
 
 
 def ended(desk: Desk, claimed: Claimed, report: type[c.Report], *said: Any) -> dict[str, Any]:
-    """The run after this report, as every list shows it."""
+    """The run after this report, which must be the same in every list."""
     run_id = claimed.job.run_id or ""
     desk.tell(report(claimed.grant, run_id, *said))  # type: ignore[call-arg]
     shown: dict[str, Any] = desk.ask("show_run", run_id=run_id)
@@ -46,7 +46,7 @@ def test_a_run_shows_its_outcome_and_the_reason_of_its_end(
     assert list(cells[2:4]) == [outcome or "", reason or ""]
 
 
-def test_a_run_that_found_no_money_says_so(desk: Desk) -> None:
+def test_a_run_without_a_budget_says_so(desk: Desk) -> None:
     made = desk.submit(max_budget_usd=1)
     first = desk.claim()
     desk.charge(first, 1)
