@@ -12,7 +12,7 @@ export type AcceptTaskBody = {
   seen?: number | null;
 };
 
-/** One of many that a verb was carried out on; state and version are null if it was deleted. */
+/** The result of a bulk action on one id; state and version are null if it was deleted. */
 export type Acted = {
   id: string;
   state: string | null;
@@ -20,7 +20,7 @@ export type Acted = {
   outcome: unknown;
 };
 
-/** Every id that was named, once: among what was done, or among what was refused. */
+/** The result of a bulk action: every given id is in `items` or in `refused`. */
 export type ActedOn = {
   items: Array<Acted>;
   refused: Array<RefusedWork>;
@@ -35,7 +35,7 @@ export type AddBody = {
   idempotency_key?: string | null;
 };
 
-/** A task of the plain door. */
+/** A task that was submitted with `POST /add` or `POST /enqueue`. */
 export type Added = {
   taskId: string;
   status: string;
@@ -51,7 +51,7 @@ export type AnswerTaskBody = {
   answer: unknown;
 };
 
-/** How a look is shown: a shape by name, its glyph, and ink on paper. */
+/** The appearance of a kind of state: its shape, its glyph and its two colours. */
 export type Appearance = {
   shape: string;
   glyph: string;
@@ -64,7 +64,7 @@ export type BeginRunBody = {
   hold_s?: number;
 };
 
-/** A run that a person began by hand, and until when it is theirs. */
+/** A manual run, and until when the caller holds it. */
 export type BegunRun = {
   id: string;
   job_id: string;
@@ -85,7 +85,7 @@ export type CancelTaskBody = {
   reason?: string;
 };
 
-/** `left` is the least that the task or a task above it has left; null: no limit. */
+/** `left` is the smallest remaining budget of the task and its ancestors; null: no limit. */
 export type Costs = {
   id: string;
   budget: number | null;
@@ -97,7 +97,7 @@ export type Costs = {
   runs: Array<RunCost>;
 };
 
-/** By lifecycle, how many stand in each state. */
+/** By lifecycle, the number in each state. */
 export type Counts = {
   lifecycles: Record<string, Record<string, number>>;
 };
@@ -132,7 +132,7 @@ export type Deliveries = {
   items: Array<Delivery>;
 };
 
-/** Something that was not delivered yet: `state` is pending, or dead when it is given up. */
+/** A delivery that has not succeeded: `state` is pending, or dead after it was given up. */
 export type Delivery = {
   id: string;
   state: string;
@@ -143,7 +143,7 @@ export type Delivery = {
   body: string;
 };
 
-/** A lifecycle drawn, as numbers. */
+/** The diagram of a lifecycle, in coordinates. */
 export type Diagram = {
   name: string;
   width: number;
@@ -152,7 +152,7 @@ export type Diagram = {
   arrows: Array<DiagramArrow>;
 };
 
-/** Rows with the same ends as one arrow: an SVG path, and the middle of its label. */
+/** The transitions between two states as one arrow: an SVG path, and the centre of its label. */
 export type DiagramArrow = {
   source: string | null;
   target: string;
@@ -163,7 +163,7 @@ export type DiagramArrow = {
   y: number;
 };
 
-/** A state where it stands; the one without a name is where creation comes from. */
+/** A state in the diagram; the one without a name is the start. */
 export type DiagramBox = {
   state: string;
   x: number;
@@ -182,13 +182,13 @@ export type DismissTaskBody = {
   reason?: string | null;
 };
 
-/** Whether a worker is kept from claiming. */
+/** Whether a worker is draining. */
 export type Drained = {
   name: string;
   draining: boolean;
 };
 
-/** Seconds, over the runs that were looked at; null without any. */
+/** Durations of the runs that were read, in seconds; null without runs. */
 export type Durations = {
   p50_s: number | null;
   p95_s: number | null;
@@ -204,7 +204,7 @@ export type EditTaskBody = {
   max_budget_usd?: number | null;
 };
 
-/** How the task looks on the other lifecycle's board, as an MCP task and as an A2A task. */
+/** The state of the task in the other lifecycle, as an MCP task and as an A2A task. */
 export type Elsewhere = {
   other: string;
   mcp: string;
@@ -246,7 +246,7 @@ export type Event = {
   data: unknown;
 };
 
-/** A file that a run left behind. */
+/** An evidence file of a run. */
 export type Evidence = {
   run_id: string;
   file: string;
@@ -266,7 +266,7 @@ export type ForkJobBody = {
   id?: string | null;
 };
 
-/** The new job, and which results of its source it begins with. */
+/** The new job, and the names of the results that it keeps from its source. */
 export type Forked = {
   id: string;
   source: string;
@@ -274,7 +274,7 @@ export type Forked = {
   kept: Array<string>;
 };
 
-/** The verdict is the worst of its reasons. */
+/** The health. The verdict is that of the worst reason. */
 export type Health = {
   verdict: string;
   reasons: Array<HealthReason>;
@@ -295,7 +295,7 @@ export type HealthReason = {
   text: string;
 };
 
-/** A job in a worker's hands. */
+/** A job that a worker holds. */
 export type Held = {
   job_id: string;
   task_id: string | null;
@@ -310,14 +310,14 @@ export type Holder = {
   since: string;
 };
 
-/** Tasks that wait for a person, what jobs without a task ask, and refused submissions of other programs' transactions; each oldest first. */
+/** Tasks that wait for a person, questions of jobs without a task, and refused submissions; each list is oldest first. */
 export type Inbox = {
   items: Array<InboxTask>;
   questions: Array<JobQuestion>;
   refused: Array<RefusedRow>;
 };
 
-/** A task that waits for a person, with what can be done about it now. */
+/** A task that waits for a person, with the legal actions. */
 export type InboxTask = {
   id: string;
   project: string;
@@ -403,7 +403,7 @@ export type JobPage = {
   cursor: string | null;
 };
 
-/** An open question of a job that has no task: `name` is what `answer_job` calls `question`. */
+/** An open question of a job without a task; `answer_job` takes its `name` as `question`. */
 export type JobQuestion = {
   job_id: string;
   name: string;
@@ -422,7 +422,7 @@ export type Jobs = {
   items: Array<Job>;
 };
 
-/** An intent, how it is carried out, and whence it is known: configuration, worker. */
+/** An intent, its kind, and where it is defined: configuration, worker. */
 export type KnownIntent = {
   name: string;
   kind: string;
@@ -456,13 +456,13 @@ export type LifecycleRow = {
   reopens: boolean;
 };
 
-/** The tables, and by look of a state how it appears. */
+/** The lifecycles, and by kind of state its appearance. */
 export type Lifecycles = {
   lifecycles: Array<Lifecycle>;
   appearances: Record<string, Appearance>;
 };
 
-/** A pause, how many may run at once under a key, or how many may start in `per_s` seconds. */
+/** A pause, a concurrency limit (`running`), or a rate limit (`rate` in `per_s` seconds). */
 export type Limit = {
   name: string;
   paused: boolean;
@@ -479,7 +479,7 @@ export type Limits = {
   items: Array<Limit>;
 };
 
-/** A piece of the log, or of a history; `cursor` is the position after which to go on. */
+/** Events in order; `cursor` is the position to continue after. */
 export type Log = {
   events: Array<Event>;
   cursor: number;
@@ -490,13 +490,13 @@ export type LoginBody = {
   code: string;
 };
 
-/** A single-use code that is exchanged for a cookie. */
+/** A single-use code that is exchanged for a session cookie. */
 export type LoginCode = {
   code: string;
   expires_at: string;
 };
 
-/** A state as it looks elsewhere. `failed`: no retry is left. */
+/** A state and its equivalents in other protocols. `failed`: no retry is left. */
 export type MappedState = {
   lifecycle: string;
   state: string;
@@ -511,14 +511,14 @@ export type Mapping = {
   items: Array<MappedState>;
 };
 
-/** Who asks, as the server's record of the token says; without a project, all of them. */
+/** The caller, from the server's record of its token; a null project means all projects. */
 export type Me = {
   name: string;
   scopes: Array<string>;
   project: string | null;
 };
 
-/** Where a task or job stands after a verb. */
+/** The state of a task or job after an action. */
 export type Moved = {
   id: string;
   state: string;
@@ -526,7 +526,7 @@ export type Moved = {
   outcome: unknown;
 };
 
-/** The only time that the token is shown. */
+/** A new token. The secret is shown only here. */
 export type NewToken = {
   token: string;
   name: string;
@@ -535,7 +535,7 @@ export type NewToken = {
   expires_at: string | null;
 };
 
-/** A webhook as it was put; `key` only if it is new, and only this once. */
+/** A webhook; `key` is its signing key if the webhook is new, shown only here. */
 export type NewWebhook = {
   name: string;
   url: string;
@@ -557,7 +557,7 @@ export type NewWebhook = {
   key: string | null;
 };
 
-/** A piece of what a run has written; `offset` is where the next one begins. */
+/** A part of the output of a run; `offset` is where the next part begins. */
 export type Output = {
   run_id: string | null;
   text: string;
@@ -565,7 +565,7 @@ export type Output = {
   ended: boolean;
 };
 
-/** What was answered to a question; `outcome` is answered, default or expired. */
+/** The answer to a question; `outcome` is answered, default or expired. */
 export type OwnAnswer = {
   question: string | null;
   answer: unknown;
@@ -574,14 +574,14 @@ export type OwnAnswer = {
   at: string;
 };
 
-/** Dollars. `left` is the least that the task or a task above it has left; null: no limit. */
+/** Amounts in dollars. `left` is the smallest remaining budget of the task and the tasks above it; null: no limit. */
 export type OwnBudget = {
   budget: number | null;
   spent: number;
   left: number | null;
 };
 
-/** What a reviewer said when the work was rejected. */
+/** The comment of a reviewer who rejected the work. */
 export type OwnComment = {
   round: number;
   comment: string | null;
@@ -608,7 +608,7 @@ export type OwnProgressBody = {
   note?: string | null;
 };
 
-/** The question counts when the run ends well; `next` says what to do now. */
+/** The question is asked when the run succeeds; `next` says what to do now. */
 export type OwnQuestion = {
   run_id: string;
   outcome: string;
@@ -622,13 +622,13 @@ export type OwnQuestionBody = {
   expires_in_s?: number | null;
 };
 
-/** What was taken down under the run. */
+/** The confirmation of a report of the run. */
 export type OwnReport = {
   run_id: string;
   outcome: string;
 };
 
-/** A run and what it works on. A job alone has no task, and so no title and no subtasks. */
+/** A run and its work. A job without a task has no title and no subtasks. */
 export type OwnRun = {
   run_id: string;
   job_id: string;
@@ -688,13 +688,13 @@ export type Problem = {
   legal?: Array<string>;
 };
 
-/** A project with how many tasks it has. */
+/** A project with its number of tasks. */
 export type Project = {
   name: string;
   tasks: number;
 };
 
-/** A project with its tasks and jobs, counted by state. */
+/** A project with its tasks and jobs counted by state. */
 export type ProjectCounts = {
   name: string;
   paused: boolean;
@@ -743,7 +743,7 @@ export type Queue = {
   byPriority: Record<string, number>;
 };
 
-/** One reason that something is not moving, and when detent looks at it again. */
+/** One reason why a task or job is not running, and when detent checks it again. */
 export type Reason = {
   reason: string;
   cleared_by: string;
@@ -754,7 +754,7 @@ export type Reason = {
   actions: Array<Suggestion>;
 };
 
-/** A submission that another program left in its own transaction, and why it was refused. */
+/** A refused submission from the table `intake`, with the reason. */
 export type RefusedRow = {
   id: string;
   operation: string;
@@ -772,14 +772,14 @@ export type RefusedRows = {
   items: Array<RefusedRow>;
 };
 
-/** One task of many that was refused alone. */
+/** A task of a list that was refused. */
 export type RefusedTask = {
   index: number;
   code: string;
   detail: string;
 };
 
-/** One of many that was refused by itself. */
+/** An id for which a bulk action was refused. */
 export type RefusedWork = {
   id: string;
   code: string;
@@ -799,7 +799,7 @@ export type RejectTaskBody = {
   seen?: number | null;
 };
 
-/** What was removed, by its name. */
+/** The name of what was deleted. */
 export type Removed = {
   name: string;
   removed: boolean;
@@ -810,14 +810,14 @@ export type ReplayWebhookBody = {
   dead?: boolean;
 };
 
-/** From where a webhook goes on, and how many dead deliveries are tried again. */
+/** The position from which a webhook continues, and the number of retried dead deliveries. */
 export type Replayed = {
   name: string;
   position: number;
   revived: number;
 };
 
-/** What steps hold while they run. A drained one is given to nobody any more. */
+/** A resource, which steps hold while they run. A drained one is given to no further step. */
 export type Resource = {
   id: string;
   capabilities: Array<string>;
@@ -901,7 +901,7 @@ export type RunManyBody = {
   ids: Array<string>;
 };
 
-/** A page may hold fewer rows than asked for; it is the last one only without a cursor. */
+/** A page of runs. It may have fewer rows than `limit`; `cursor` is null on the last page. */
 export type RunPage = {
   items: Array<Run>;
   cursor: string | null;
@@ -911,7 +911,7 @@ export type Runs = {
   items: Array<Run>;
 };
 
-/** What is submitted, and when. Exactly one of `cron` and `every_s` is given. */
+/** A schedule. It has exactly one of `cron` and `every_s`. */
 export type Schedule = {
   name: string;
   intent: string;
@@ -936,7 +936,7 @@ export type Schedules = {
   items: Array<Schedule>;
 };
 
-/** The window piece by piece, oldest first. `partial`: older runs were not looked at. */
+/** The intervals of the window, oldest first. `partial`: older runs were not read. */
 export type Series = {
   span_s: number;
   spans: Array<Span>;
@@ -944,7 +944,7 @@ export type Series = {
   partial: boolean;
 };
 
-/** A browser's session; `token` is the name of the token that it belongs to. */
+/** A browser session; `token` is the name of the token that it belongs to. */
 export type Session = {
   id: string;
   token: string;
@@ -976,13 +976,13 @@ export type SignalTaskBody = {
   value?: unknown;
 };
 
-/** `delivered`, `kept` for a wait that has not begun, or `repeated`. */
+/** `outcome` is `delivered`, `kept` for a wait that has not begun, or `repeated`. */
 export type Signalled = {
   id: string;
   outcome: string;
 };
 
-/** A piece of the window: the runs that ended in it. */
+/** One interval of the window, with the runs that ended in it. */
 export type Span = {
   start: string;
   succeeded: number;
@@ -997,7 +997,7 @@ export type Span = {
   cost: number;
 };
 
-/** What some runs have cost together. */
+/** The total cost of some runs. */
 export type Spending = {
   runs: number;
   cost: number;
@@ -1010,7 +1010,7 @@ export type StateValues = {
   values: Record<string, unknown>;
 };
 
-/** Figures over a window. `partial`: there were more runs than are looked at. */
+/** Statistics over a window. `partial`: there were more runs than were read. */
 export type Stats = {
   hours: number;
   ended: number;
@@ -1025,7 +1025,7 @@ export type Stats = {
   partial: boolean;
 };
 
-/** One node of a plan. */
+/** A step of a plan. */
 export type Step = {
   job_id: string;
   plan_version: number;
@@ -1082,26 +1082,26 @@ export type SubmitTaskBody = {
   idempotency_key?: string | null;
 };
 
-/** `repeated`: an earlier submission with this idempotency key made it. */
+/** The id. `repeated`: an earlier submission with this idempotency key created it. */
 export type Submitted = {
   id: string;
   repeated: boolean;
 };
 
-/** The ids of what was taken, in order, and what was refused with the reason. */
+/** The ids of the created tasks, in order, and the refused tasks with their reasons. */
 export type SubmittedMany = {
   ids: Array<string>;
   refused: Array<RefusedTask>;
 };
 
-/** A verb that would be accepted now, the task that it is for, and how it is typed. */
+/** A legal action, the task that it applies to, and the command for it. */
 export type Suggestion = {
   action: string;
   id: string;
   command: string;
 };
 
-/** A task with its payload and where it stands. */
+/** A task with its payload and state. */
 export type Task = {
   id: string;
   project: string;
@@ -1145,7 +1145,7 @@ export type Task = {
   elsewhere: Elsewhere;
 };
 
-/** A task of the tree with what it and everything below it has cost. */
+/** A task of the tree with the cost of the task and everything below it. */
 export type TaskCost = {
   id: string;
   parent_id: string | null;
@@ -1158,13 +1158,13 @@ export type TaskCost = {
   tokens_out: number;
 };
 
-/** `cursor` is null on the last page. */
+/** A page of tasks. `cursor` is null on the last page. */
 export type TaskPage = {
   items: Array<Task>;
   cursor: string | null;
 };
 
-/** A task and its jobs as they stood; `position` and `at` are of the last event before that. */
+/** A task and its jobs at an earlier time; `position` and `at` are those of the last event. */
 export type TaskThen = {
   position: number;
   at: string;
@@ -1176,7 +1176,7 @@ export type Tasks = {
   items: Array<Task>;
 };
 
-/** Where a figure stops being ok, and where it stops being degraded. */
+/** The limit of a figure for ok, and for degraded. */
 export type Threshold = {
   figure: string;
   ok: number;
@@ -1189,7 +1189,7 @@ export type Times = {
   times: Array<string>;
 };
 
-/** What the server knows of a token; never the token itself. */
+/** A token without its secret. */
 export type Token = {
   name: string;
   scopes: Array<string>;
@@ -1202,26 +1202,26 @@ export type Tokens = {
   items: Array<Token>;
 };
 
-/** What was queued to try a webhook; it is gone from its deliveries once it has arrived. */
+/** A test delivery; it is deleted from the deliveries after it has succeeded. */
 export type TriedWebhook = {
   name: string;
   id: string;
 };
 
-/** The task that a schedule made out of its turn. */
+/** The task that a schedule submitted when it was triggered. */
 export type Triggered = {
   name: string;
   task_id: string;
 };
 
-/** Of the task's own runs, and of its whole tree; `warned`: most of its budget is spent. */
+/** The cost of the task's own runs and of its tree; `warned`: most of its budget is spent. */
 export type Usage = {
   own: Spending;
   tree: Spending;
   warned: boolean;
 };
 
-/** Where something is sent, what, and how that goes. Keys are never shown again. */
+/** A webhook with its filters and delivery status, without its keys. */
 export type Webhook = {
   name: string;
   url: string;
@@ -1242,7 +1242,7 @@ export type Webhook = {
   created_at: string;
 };
 
-/** A new key, shown this once; the old ones sign along until then. */
+/** A new signing key, shown only here; the old keys sign as well until `old_until`. */
 export type WebhookKey = {
   name: string;
   key: string;
@@ -1253,7 +1253,7 @@ export type Webhooks = {
   items: Array<Webhook>;
 };
 
-/** Every reason, and the legal next actions. */
+/** The reasons why a task or job is not running, and the legal actions. */
 export type Why = {
   id: string;
   state: string;
@@ -1262,7 +1262,7 @@ export type Why = {
   actions: Array<string>;
 };
 
-/** A worker: what it can do, what it holds, and when it was last heard of. */
+/** A worker: its intents, the jobs that it holds, and the time of its last heartbeat. */
 export type Worker = {
   name: string;
   host: string | null;
