@@ -28,7 +28,7 @@ def submit(core: Core, task_id: str, **more: Any) -> None:
     core.engine.do(c.SubmitTask(task_id, **fields), PERSON)
 
 
-def said(receiver: Receiver) -> list[str]:
+def received_events(receiver: Receiver) -> list[str]:
     """The type and subject of each received CloudEvent."""
     found = [json.loads(each.body) for each in receiver.received]
     return [f"{each['type'].removeprefix('detent.')} {each.get('subject', '-')}" for each in found]

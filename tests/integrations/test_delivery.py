@@ -20,7 +20,7 @@ from detent.integrations.traces import Traces
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from tests.integrations.hooks import PERSON, put, said, submit
+from tests.integrations.hooks import PERSON, put, received_events, submit
 from tests.integrations.notion_world import World
 from tests.integrations.receiver import Receiver
 from verification.notion.notion_server import Reply
@@ -251,7 +251,7 @@ def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
     with pytest.raises(Unavailable):
         dispatcher.run_once()
     dispatcher.run_once()
-    assert said(receiver) == ["task_created t", "task_queued t", "job_created t-j1"]
+    assert received_events(receiver) == ["task_created t", "task_queued t", "job_created t-j1"]
     assert len({*receiver.ids}) == 3
 
 
@@ -264,7 +264,7 @@ def test_a_webhook_sends_again_what_was_not_noted_as_sent(
     with pytest.raises(Unavailable):
         dispatcher.run_once()
     dispatcher.run_once()
-    assert list(dict.fromkeys(said(receiver))) == [
+    assert list(dict.fromkeys(received_events(receiver))) == [
         "task_created t",
         "task_queued t",
         "job_created t-j1",

@@ -238,8 +238,9 @@ def test_output_and_errors_of_a_run_have_no_secrets(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["text", "json"])
 def test_a_traceback_in_the_log_has_no_secrets(kind: str) -> None:
     code = (
-        "import logging; from detent import logs, redaction; from detent.settings import Settings\n"
-        f"redaction.remember(['{SECRET}']); logs.set_up(Settings(log_format='{kind}'))\n"
+        "import logging; from detent import program_log, redaction\n"
+        "from detent.settings import Settings\n"
+        f"redaction.remember(['{SECRET}']); program_log.set_up(Settings(log_format='{kind}'))\n"
         f"try: raise ValueError('{SECRET}')\n"
         f"except ValueError: logging.getLogger().exception('with {SECRET}')\n"
     )

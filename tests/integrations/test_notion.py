@@ -231,7 +231,7 @@ def test_a_page_that_may_exist_is_searched_for_first(world: World) -> None:
 def test_a_wrong_token_is_a_configuration_error(world: World, status: int) -> None:
     world.submit("t1")
     world.server.answers.append(Reply(status, {"code": "unauthorized", "message": "No."}))
-    with pytest.raises(Misconfigured, match="does not let detent in"):
+    with pytest.raises(Misconfigured, match="does not accept the token"):
         world.run()
 
 

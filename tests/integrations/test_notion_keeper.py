@@ -116,7 +116,7 @@ def test_the_command_reports_a_lost_response(
             patched.setattr(Notion, "_send", lost)
             done = CliRunner().invoke(cli, ["notion", "sync", "--once"])
         assert (done.exit_code, type(done.exception)) == (6, SystemExit)
-        assert "POST /v1/pages: no answer [unavailable]" in done.stderr
+        assert "POST /v1/pages: no response [unavailable]" in done.stderr
         assert CliRunner().invoke(cli, ["notion", "sync", "--once"]).exit_code == 0
     assert len(server.rows("detent tasks")) == 1
 
@@ -128,5 +128,5 @@ def test_without_settings_it_says_what_to_set(
     done = CliRunner().invoke(cli, ["notion", "sync", "--once"])
     assert done.exit_code == 7
     assert "env:NAME or file:PATH" in done.output
-    with pytest.raises(Misconfigured, match="No page of Notion"):
+    with pytest.raises(Misconfigured, match=r"notion\.parent is not set"):
         connect(Settings(notion_token="env:X"))

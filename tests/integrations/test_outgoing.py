@@ -293,7 +293,7 @@ def test_unknown_filters_are_refused(core: Core, receiver: Receiver) -> None:
     ):
         with pytest.raises(Invalid):
             put(core, receiver, **wrong)
-    with pytest.raises(Invalid, match="Say after which position"):
+    with pytest.raises(Invalid, match="Give after"):
         ops.replay_webhook(core, OWNER, name="chat")
 
 

@@ -25,7 +25,7 @@ from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from tests.gateway.installation import DEADLINE_S, until
-from tests.integrations.hooks import PERSON, SETTINGS, listed, put, said, submit
+from tests.integrations.hooks import PERSON, SETTINGS, listed, put, received_events, submit
 from tests.integrations.receiver import Receiver
 
 # ---- what arrives ----------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_a_webhook_starts_at_the_end_of_the_log(
     put(core, receiver)
     submit(core, "new")
     dispatcher.run_once()
-    assert said(receiver) == ["task_created new"]
+    assert received_events(receiver) == ["task_created new"]
 
 
 def test_an_event_that_is_too_long_is_sent_without_its_data(
@@ -108,7 +108,7 @@ def test_filters(
     submit(core, "a", queue=True)
     submit(core, "b", queue=True, project="q", intent="cut")
     dispatcher.run_once()
-    assert said(receiver) == expected
+    assert received_events(receiver) == expected
 
 
 def claim(core: Core, task_id: str) -> tuple[c.Grant, str]:
@@ -185,10 +185,10 @@ def test_a_delivery_is_dead_after_the_last_retry_and_can_be_replayed(
     assert (listed(core)["dead"], listed(core)["pending"]) == (1, 0)
     submit(core, "next")
     dispatcher.run_once()
-    assert said(receiver)[-1] == "task_created next"
+    assert received_events(receiver)[-1] == "task_created next"
     assert ops.replay_webhook(core, OWNER, name="chat", dead=True)["revived"] == 1
     dispatcher.run_once()
-    assert said(receiver)[-1] == "task_created t"
+    assert received_events(receiver)[-1] == "task_created t"
     assert listed(core)["dead"] == 0
 
 
@@ -201,10 +201,10 @@ def test_events_of_one_task_arrive_in_order(
     submit(core, "b", queue=True)
     dispatcher.run_once()
     dispatcher.run_once()
-    assert said(receiver) == ["task_created a", "task_created b", "task_queued b"]
+    assert received_events(receiver) == ["task_created a", "task_created b", "task_queued b"]
     clock.advance(seconds=RETRIES_S[0])
     dispatcher.run_once()
-    assert said(receiver)[3:] == ["task_created a", "task_queued a"]
+    assert received_events(receiver)[3:] == ["task_created a", "task_queued a"]
 
 
 def test_a_receiver_sets_retry_after(
@@ -258,7 +258,7 @@ def test_a_crash_after_sending_sends_again_with_the_same_id(
     assert listed(core)["pending"] == 1
     Dispatcher(core, "here").run_once()
     Dispatcher(core, "here").run_once()
-    assert said(receiver) == ["task_created t"] * 2
+    assert received_events(receiver) == ["task_created t"] * 2
     assert len(set(receiver.ids)) == 1
 
 
@@ -284,7 +284,7 @@ def test_another_process_sends_after_a_kill(tmp_path: Path, receiver: Receiver) 
     until(lambda: listed(core)["delivered"] == 1)
     second.terminate()
     second.wait(DEADLINE_S)
-    assert said(receiver) == ["task_created t"] * 2
+    assert received_events(receiver) == ["task_created t"] * 2
     assert len(set(receiver.ids)) == 1
     store.close()
 
@@ -304,7 +304,7 @@ def test_a_crash_before_the_outbox_is_written_loses_nothing(
             Dispatcher(core, "here").run_once()
     assert listed(core)["pending"] == 0
     Dispatcher(core, "here").run_once()
-    assert said(receiver) == ["task_created t"]
+    assert received_events(receiver) == ["task_created t"]
 
 
 # ---- replay, keys, bounds --------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_a_replay_sends_again_from_a_position(
     position = json.loads(receiver.received[0].body)["data"]["position"]
     ops.replay_webhook(core, OWNER, name="chat", after=position)
     dispatcher.run_once()
-    assert said(receiver)[3:] == ["task_created b", "task_created c"]
+    assert received_events(receiver)[3:] == ["task_created b", "task_created c"]
     assert receiver.ids[3:] == receiver.ids[1:3]
 
 
@@ -362,7 +362,9 @@ def test_the_outbox_is_bounded_and_the_rest_waits_in_the_log(
     for _ in range(10):
         dispatcher.run_once()
         clock.advance(seconds=5)
-    assert sorted(set(said(receiver))) == [f"task_created t{number:02}" for number in range(20)]
+    assert sorted(set(received_events(receiver))) == [
+        f"task_created t{number:02}" for number in range(20)
+    ]
 
 
 def test_one_dispatcher_at_a_time(
@@ -376,7 +378,7 @@ def test_one_dispatcher_at_a_time(
     clock.advance(seconds=16)
     Dispatcher(core, "elsewhere").run_once()
     dispatcher.run_once()
-    assert said(receiver) == ["task_created t"]
+    assert received_events(receiver) == ["task_created t"]
 
 
 def test_a_test_delivery_arrives_and_is_deleted(
@@ -385,7 +387,7 @@ def test_a_test_delivery_arrives_and_is_deleted(
     put(core, receiver)
     queued = ops.try_webhook(core, OWNER, name="chat")
     dispatcher.run_once()
-    assert said(receiver) == ["test -"]
+    assert received_events(receiver) == ["test -"]
     assert receiver.ids == [queued["id"]]
     from_json(receiver.received[0].body)
     assert ops.list_deliveries(core, OWNER, name="chat")["items"] == []
@@ -441,6 +443,6 @@ def test_on_postgresql_two_dispatchers_send_each_event_once(
     until(lambda: listed(cores[0])["delivered"] == 10)
     for dispatcher in dispatchers:
         dispatcher.stop()
-    assert sorted(said(receiver)) == [f"task_created t{number}" for number in range(10)]
+    assert sorted(received_events(receiver)) == [f"task_created t{number}" for number in range(10)]
     for store in stores:
         store.close()

@@ -41,20 +41,30 @@ def installation(url: str, data: Path) -> Iterator[Core]:
 
 
 @pytest.fixture
-def core(url: str, tmp_path: Path) -> Iterator[Core]:
+def connections() -> Iterator[list[Any]]:
+    """Connections of other programs. They are closed after the store: closing one to an SQLite file
+    releases the locks that this process holds on the file."""
+    opened: list[Any] = []
+    yield opened
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def core(url: str, tmp_path: Path, connections: list[Any]) -> Iterator[Core]:
     with installation(url, tmp_path) as made:
         yield made
         audit(made.store)
 
 
 @pytest.fixture
-def theirs(core: Core, url: str) -> Iterator[Any]:
+def theirs(core: Core, url: str, connections: list[Any]) -> Any:
     """The connection of the other program, with its own table."""
     opened: Any = psycopg.connect(url) if url.startswith("postgresql:") else sqlite3.connect(url)
     opened.execute("CREATE TABLE orders (number integer)")
     opened.commit()
-    yield opened
-    opened.close()
+    connections.append(opened)
+    return opened
 
 
 @pytest.fixture
@@ -125,7 +135,7 @@ def test_a_key_makes_one_task_of_two_rows(core: Core, theirs: Any, row: Callable
         ("submit_task", '{"intent": "nothing"}', "intent must be one of bill"),
         ("submit_task", '{"intent": "bill", "colour": 1}', "colour is not a known field"),
         ("submit_task", '{"intent": "bill", "depends_on": ["gone"]}', "gone"),
-        ("submit_task", "[1]", "body must be an object"),
+        ("submit_task", "[1]", "body must be a JSON object"),
         ("submit_task", "{", "body is not JSON"),
         ("cancel_task", '{"task_id": "x"}', "operation must be one of"),
     ],

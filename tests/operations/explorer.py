@@ -15,7 +15,7 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
 from detent.operations.actions import is_spent
 from detent.store.memory.tables import Tables
-from tests.operations.desk import WORKER, Desk
+from tests.operations.operations_client import WORKER, OperationsClient
 
 HOUR_S = 3_600
 #: Failures are final, except those of the network, which are retried once.
@@ -41,7 +41,7 @@ class Cast:
     """The tasks that are submitted at the beginning, and what may happen to them."""
 
     name: str
-    begin: Callable[[Desk, str], None]
+    begin: Callable[[OperationsClient, str], None]
     #: By prefix of the task's id, what its run may report.
     reports: Callable[[str], Sequence[str]]
     verbs: Sequence[str] = ("cancel", "retry")
@@ -56,21 +56,21 @@ class Explorer:
 
     def __init__(self, cast: Cast, lifecycle: str) -> None:
         self.cast, self.lifecycle = cast, lifecycle
-        self.desk = Desk()
-        self.cast.begin(self.desk, lifecycle)
+        self.client = OperationsClient()
+        self.cast.begin(self.client, lifecycle)
 
     # -- places ----------------------------------------------------------------------------
 
     @property
     def database(self) -> Any:
-        return self.desk.core.store._database  # type: ignore[attr-defined]
+        return self.client.core.store._database  # type: ignore[attr-defined]
 
     def here(self) -> Place:
-        return Place(self.database.tables, self.desk.clock.now)
+        return Place(self.database.tables, self.client.clock.now)
 
     def go(self, place: Place) -> None:
         self.database.tables = place.tables
-        self.desk.clock.set(place.now)
+        self.client.clock.set(place.now)
 
     def tasks(self) -> list[Task]:
         return [row.task for row in self.database.tables.tasks.values()]
@@ -133,7 +133,7 @@ class Explorer:
     # -- moves -----------------------------------------------------------------------------
 
     def moves(self) -> Iterator[Move]:
-        yield Move("later", lambda: self.desk.later(HOUR_S))
+        yield Move("later", lambda: self.client.later(HOUR_S))
         for task in self.tasks():
             yield from self._of_people(task)
             job = self.job(task)
@@ -150,7 +150,7 @@ class Explorer:
 
     def _of_people(self, task: Task) -> Iterator[Move]:
         for verb in self.cast.verbs:
-            yield Move(f"{verb} {task.id}", lambda verb=verb: act(self.desk, verb, task))  # type: ignore[misc]
+            yield Move(f"{verb} {task.id}", lambda verb=verb: act(self.client, verb, task))  # type: ignore[misc]
 
     def _of_worker(self, task: Task, job: Job) -> Iterator[Move]:
         grant = c.Grant(job.id, job.fence, job.nonce or "")
@@ -173,12 +173,12 @@ class Explorer:
 
     def _make(self, child: str, parent: str) -> None:
         options = {"options": ONCE, "lifecycle": self.lifecycle}
-        self.desk.submit(id=child, parent_id=parent, **options)
+        self.client.submit(id=child, parent_id=parent, **options)
 
     def _reports(self, name: str, grant: c.Grant, run_id: str) -> Iterator[c.Command]:
         kind, _, what = name.partition(" ")
         if kind == "fail":
-            reset = self.desk.clock.now + 60_000_000 if what == "rate_limit" else None
+            reset = self.client.clock.now + 60_000_000 if what == "rate_limit" else None
             yield c.FailRun(grant, run_id, what, "it broke", 1, reset)
         elif kind == "wait":
             yield c.SuspendRun(grant, run_id, f"{what} {grant.fence}", what, detail={"text": "?"})
@@ -195,10 +195,10 @@ class Explorer:
             )
 
     def _reported(self, *reports: c.Command) -> Callable[[], Any]:
-        return lambda: [self.desk.core.engine.do(each, WORKER) for each in reports]
+        return lambda: [self.client.core.engine.do(each, WORKER) for each in reports]
 
     def _set_resource(self, healthy: bool) -> Callable[[], Any]:
-        return lambda: self.desk.ask("put_resource", name="phone", healthy=healthy)
+        return lambda: self.client.call("put_resource", name="phone", healthy=healthy)
 
 
 def _of_task(task: Task) -> tuple[Any, ...]:
@@ -220,7 +220,7 @@ def _of_job(job: Job | None) -> tuple[Any, ...]:
     return (job.state, job.cancel_reason, tuple(sorted(job.failures.items())))
 
 
-def act(desk: Desk, verb: str, task: Task) -> Any:
+def act(client: OperationsClient, verb: str, task: Task) -> Any:
     """Carry out an action as a person would."""
     said: dict[str, Any] = {}
     if verb == "answer":
@@ -228,8 +228,8 @@ def act(desk: Desk, verb: str, task: Task) -> Any:
         said = {"answer": options[0]}
     if verb == "raise":
         dollars = max(task.spent, task.budget or 0) / 1_000_000 + 1
-        return desk.ask("edit_task", task_id=task.id, max_budget_usd=dollars)
-    return desk.ask(f"{verb}_task", task_id=task.id, **said)
+        return client.call("edit_task", task_id=task.id, max_budget_usd=dollars)
+    return client.call(f"{verb}_task", task_id=task.id, **said)
 
 
 def attempted(move: Move) -> DetentError | None:

@@ -1,8 +1,8 @@
-"""Every blocked state that can be reached has a way out, and nothing that is suggested is refused.
+"""Every reachable blocked state has an action that ends it, and no suggested action is refused.
 
-The states of small casts are enumerated on the real engine. In each one, everything is collected
-that detent suggests: by `why`, in the inbox, and in the words of every refusal. Each suggestion is
-then tried on a copy of the state.
+The states of a few tasks are enumerated on the real engine. In each state, the test collects what
+detent suggests: by `why`, in the inbox, and in the hints of refusals. Each suggestion is then tried
+on a copy of the state.
 """
 
 import re
@@ -17,8 +17,8 @@ from detent.kernel.predicates import has_failed
 from detent.kernel.state_mapping import BlockReason
 from detent.operations import actions
 from detent.operations.actions import VERBS
-from tests.operations.desk import Desk
 from tests.operations.explorer import ONCE, Cast, Explorer, Place, act
+from tests.operations.operations_client import OperationsClient
 
 #: A command in a hint, and an action in `how`.
 COMMAND = re.compile(r"`detent (\w+) ([\w-]+)[^`]*`")
@@ -43,26 +43,26 @@ Suggested = tuple[str, str]
 # ---- the casts -------------------------------------------------------------------------------
 
 
-def _alone(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="a", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
+def _alone(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="a", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
 
 
-def _family(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="p", lifecycle=lifecycle, options=ONCE)
+def _family(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="p", lifecycle=lifecycle, options=ONCE)
 
 
-def _behind(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="a", lifecycle=lifecycle, options=ONCE)
-    desk.submit(id="b", lifecycle=lifecycle, depends_on=["a"], options=ONCE)
+def _behind(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="a", lifecycle=lifecycle, options=ONCE)
+    client.submit(id="b", lifecycle=lifecycle, depends_on=["a"], options=ONCE)
 
 
-def _planned(desk: Desk, lifecycle: str) -> None:
-    desk.ask("put_resource", name="phone", capabilities=["call"])
-    desk.submit(id="a", lifecycle=lifecycle, options={**ONCE, "plan": PLAN})
+def _planned(client: OperationsClient, lifecycle: str) -> None:
+    client.call("put_resource", name="phone", capabilities=["call"])
+    client.submit(id="a", lifecycle=lifecycle, options={**ONCE, "plan": PLAN})
 
 
-def _shared_budget(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="p", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
+def _shared_budget(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="p", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
 
 
 ALONE = ("complete", "time_out", "fail error", "fail network", "fail rate_limit", "fail budget")
@@ -113,7 +113,7 @@ class Tried:
 
     def __init__(self, explorer: Explorer, place: Place, task: Task) -> None:
         self.explorer, self.place, self.task = explorer, place, task
-        self.desk = explorer.desk
+        self.client = explorer.client
 
     def suggestions(self) -> set[Suggested]:
         found = {*self._by_why(), *self._by_the_inbox(), *self._by_refusals()}
@@ -121,7 +121,7 @@ class Tried:
         return found
 
     def _by_why(self) -> Iterator[Suggested]:
-        why = self.desk.why(self.task.id)
+        why = self.client.why(self.task.id)
         yield from ((verb, self.task.id) for verb in why["actions"])
         assert why["reasons"], f"{self.task.id} is blocked and nothing says why"
         for reason in why["reasons"]:
@@ -132,7 +132,7 @@ class Tried:
                 assert words == {verb for verb, _ in listed}, reason
 
     def _by_the_inbox(self) -> Iterator[Suggested]:
-        for item in self.desk.ask("inbox")["items"]:
+        for item in self.client.call("inbox")["items"]:
             yield from ((each["action"], each["id"]) for each in item["actions"])
 
     def _by_refusals(self) -> Iterator[Suggested]:
@@ -150,7 +150,7 @@ class Tried:
 
     def _refusal(self, verb: str, task_id: str) -> DetentError | None:
         try:
-            act(self.desk, verb, self.now(task_id))
+            act(self.client, verb, self.now(task_id))
         except DetentError as error:
             return error
         return None
@@ -177,7 +177,7 @@ class Tried:
         self.explorer.go(self.place)
         for verb, task_id in sorted(suggested):
             if verb == "dismiss":
-                act(self.desk, verb, self.now(task_id))
+                act(self.client, verb, self.now(task_id))
         return self._is_out()
 
 
@@ -200,7 +200,7 @@ def _live_below(tried: Tried) -> bool:
 
 
 def explored(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
-    """Check every blocked task in every state; returns the number of states, and tasks by reason."""
+    """Check every blocked task in every state; returns the number of states and tasks by reason."""
     counts: Counter[tuple[str, str]] = Counter()
     states = 0
     for cast in casts:

@@ -8,20 +8,20 @@ from detent.engine import batch
 from detent.errors import Forbidden, Unavailable
 from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.registry import OPERATIONS, Caller, Scope
-from tests.operations.desk import Desk
+from tests.operations.operations_client import OperationsClient
 
 ONCE = {"retry": {"max_attempts": 1}}
 VERBS = ("run", "cancel", "accept", "reject", "resume", "retry", "delete")
 
 
-def ready(desk: Desk, **fields: Any) -> str:
-    made = desk.submit(**fields)
-    desk.complete()
+def ready(client: OperationsClient, **fields: Any) -> str:
+    made = client.submit(**fields)
+    client.complete()
     return made
 
 
-def job(desk: Desk, **fields: Any) -> str:
-    return str(desk.ask("submit_job", intent="build", **fields)["id"])
+def job(client: OperationsClient, **fields: Any) -> str:
+    return str(client.call("submit_job", intent="build", **fields)["id"])
 
 
 def codes(answer: Any) -> dict[str, str]:
@@ -29,53 +29,53 @@ def codes(answer: Any) -> dict[str, str]:
 
 
 def test_each_has_its_own_outcome() -> None:
-    desk = Desk()
-    first, accepted, second = ready(desk), ready(desk), ready(desk)
-    desk.ask("accept_task", task_id=accepted)
-    answer = desk.ask("accept_many", ids=[first, "missing", accepted, second, first])
+    client = OperationsClient()
+    first, accepted, second = ready(client), ready(client), ready(client)
+    client.call("accept_task", task_id=accepted)
+    answer = client.call("accept_many", ids=[first, "missing", accepted, second, first])
     assert [(each["id"], each["state"]) for each in answer["items"]] == [
         (first, "completed"),
         (second, "completed"),
     ]
-    assert answer["items"][0]["version"] == desk.task(first)["version"]
+    assert answer["items"][0]["version"] == client.task(first)["version"]
     assert codes(answer) == {"missing": "unknown_task", accepted: "illegal_transition"}
     assert "There is no task 'missing'." in [each["detail"] for each in answer["refused"]]
 
 
 def test_a_repeated_bulk_action_changes_nothing() -> None:
-    desk = Desk()
-    ids = [desk.submit() for _ in range(3)]
-    assert len(desk.ask("cancel_many", ids=ids)["items"]) == 3
-    before = desk.head()
-    again = desk.ask("cancel_many", ids=ids)
+    client = OperationsClient()
+    ids = [client.submit() for _ in range(3)]
+    assert len(client.call("cancel_many", ids=ids)["items"]) == 3
+    before = client.head()
+    again = client.call("cancel_many", ids=ids)
     assert codes(again) == dict.fromkeys(ids, "illegal_transition")
-    assert desk.head() == before
+    assert client.head() == before
 
 
 def test_tasks_and_jobs_may_be_mixed() -> None:
-    desk = Desk()
-    task, of_task, alone = desk.submit(), desk.submit(), job(desk)
-    answer = desk.ask("cancel_many", ids=[task, f"{of_task}-j1", alone], reason="not now")
+    client = OperationsClient()
+    task, of_task, alone = client.submit(), client.submit(), job(client)
+    answer = client.call("cancel_many", ids=[task, f"{of_task}-j1", alone], reason="not now")
     assert {each["id"]: each["state"] for each in answer["items"]} == {
         task: "cancelled",
         f"{of_task}-j1": "cancelled",
         alone: "cancelled",
     }
-    assert desk.task(of_task)["state"] == "cancelled"  # the job of a task moves with it
-    last = desk.ask("task_events", task_id=task)["events"][-1]
+    assert client.task(of_task)["state"] == "cancelled"  # the job of a task moves with it
+    last = client.call("task_events", task_id=task)["events"][-1]
     assert (last["name"], last["data"]["reason"]) == ("task_cancelled", "not now")
-    refused = desk.ask("accept_many", ids=[alone])
+    refused = client.call("accept_many", ids=[alone])
     assert codes(refused) == {alone: "unknown_task"}
 
 
 def test_an_action_that_changes_other_ids_of_the_list() -> None:
-    desk = Desk()
-    parent = desk.submit()
-    child = desk.submit(parent_id=parent)
-    answer = desk.ask("cancel_many", ids=[parent, child])
+    client = OperationsClient()
+    parent = client.submit()
+    child = client.submit(parent_id=parent)
+    answer = client.call("cancel_many", ids=[parent, child])
     assert [each["id"] for each in answer["items"]] == [parent]
     assert codes(answer) == {child: "illegal_transition"}
-    answer = desk.ask("delete_many", ids=[child, parent])
+    answer = client.call("delete_many", ids=[child, parent])
     assert [each["outcome"] for each in answer["items"]] == ["deleted", "deleted"]
     assert answer["items"][0] == {
         "id": child,
@@ -83,33 +83,33 @@ def test_an_action_that_changes_other_ids_of_the_list() -> None:
         "version": None,
         "outcome": "deleted",
     }
-    assert desk.ask("list_tasks")["items"] == []
+    assert client.call("list_tasks")["items"] == []
 
 
 def test_what_failed_is_retried_together() -> None:
-    desk = Desk()
-    tasks = [desk.submit(options=ONCE) for _ in range(2)]
-    alone = job(desk, options=ONCE)
+    client = OperationsClient()
+    tasks = [client.submit(options=ONCE) for _ in range(2)]
+    alone = job(client, options=ONCE)
     for _ in range(3):
-        desk.fail()
-    answer = desk.ask("retry_many", ids=[*tasks, alone])
+        client.fail()
+    answer = client.call("retry_many", ids=[*tasks, alone])
     assert [each["state"] for each in answer["items"]] == ["queued"] * 3
 
 
 def test_a_verdict_is_bound_to_what_was_seen() -> None:
-    desk = Desk()
-    same, changed = ready(desk), ready(desk)
-    seen = {each: desk.task(each)["version"] for each in (same, changed)}
-    desk.ask("edit_task", task_id=changed, title="Another")
-    answer = desk.ask("reject_many", ids=[same, changed], comment="no", run=True, seen=seen)
+    client = OperationsClient()
+    same, changed = ready(client), ready(client)
+    seen = {each: client.task(each)["version"] for each in (same, changed)}
+    client.call("edit_task", task_id=changed, title="Another")
+    answer = client.call("reject_many", ids=[same, changed], comment="no", run=True, seen=seen)
     assert [(each["id"], each["state"]) for each in answer["items"]] == [(same, "queued")]
     assert list(codes(answer)) == [changed]
-    assert desk.state(changed) == "ready"
+    assert client.state(changed) == "ready"
 
 
 def test_all_of_it_is_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk()
-    ids = [desk.submit() for _ in range(50)]
+    client = OperationsClient()
+    ids = [client.submit() for _ in range(50)]
     sizes: list[int] = []
     run = batch.run
 
@@ -118,49 +118,49 @@ def test_all_of_it_is_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
         return run(tx, asks, limits)
 
     monkeypatch.setattr(batch, "run", counted)
-    assert len(desk.ask("cancel_many", ids=[*ids, "missing"])["items"]) == 50
+    assert len(client.call("cancel_many", ids=[*ids, "missing"])["items"]) == 50
     assert sizes == [50]
 
 
 def test_an_unavailable_store_fails_the_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk()
-    made = desk.submit()
+    client = OperationsClient()
+    made = client.submit()
 
     def away(*_: Any) -> Any:
         raise Unavailable("the database does not answer", retry_after_s=1)
 
     monkeypatch.setattr(batch, "run", away)
     with pytest.raises(Unavailable):
-        desk.ask("cancel_many", ids=[made])
+        client.call("cancel_many", ids=[made])
 
 
 def test_ids_of_another_project_are_unknown() -> None:
-    desk = Desk()
-    theirs, mine = desk.submit(project="theirs"), desk.submit(project="ours")
+    client = OperationsClient()
+    theirs, mine = client.submit(project="theirs"), client.submit(project="ours")
     ours = Caller("ours", frozenset(Scope), project="ours")
-    answer = desk.ask("cancel_many", ours, ids=[theirs, mine])
+    answer = client.call("cancel_many", ours, ids=[theirs, mine])
     assert [each["id"] for each in answer["items"]] == [mine]
     assert codes(answer) == {theirs: "unknown_task"}
-    assert desk.state(theirs) == "queued"
+    assert client.state(theirs) == "queued"
 
 
 def test_an_agent_cannot_review_its_own_work_in_bulk() -> None:
-    desk = Desk()
-    own, other = ready(desk), ready(desk)
+    client = OperationsClient()
+    own, other = ready(client), ready(client)
     agent = Caller("agent", frozenset({Scope.REVIEW}), root_id=own)
-    answer = desk.ask("accept_many", agent, ids=[own, other])
+    answer = client.call("accept_many", agent, ids=[own, other])
     assert codes(answer) == {own: "own_work"}
-    assert desk.state(own) == "ready"
+    assert client.state(own) == "ready"
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_scope_is_that_of_the_single_action(verb: str) -> None:
     single, many = OPERATIONS[f"{verb}_task"], OPERATIONS[f"{verb}_many"]
     assert many.scope is single.scope
-    desk = Desk()
+    client = OperationsClient()
     others = frozenset(Scope) - {many.scope, Scope.ADMIN}
     with pytest.raises(Forbidden):
-        desk.ask(many.name, Caller("someone", others), ids=["x"])
+        client.call(many.name, Caller("someone", others), ids=["x"])
 
 
 def test_the_maximum_is_that_of_an_engine_transaction() -> None:

@@ -11,24 +11,24 @@ from detent.testing.audit import audit
 from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.run_context import Run
-from tests.operations.desk import Desk
+from tests.operations.operations_client import OperationsClient
 
 # ---- earlier times ---------------------------------------------------------------------------
 
 
 def test_a_task_at_every_earlier_position() -> None:
-    desk = Desk()
-    made = desk.submit(title="first", payload=1, run=False)
-    desk.later(1)
-    desk.ask("run_task", task_id=made)
-    desk.later(1)
-    held = desk.claim()
-    desk.ask("edit_task", task_id=made, title="second", payload=2)
-    desk.complete(held)
-    events = desk.ask("task_events", task_id=made)["events"]
+    client = OperationsClient()
+    made = client.submit(title="first", payload=1, run=False)
+    client.later(1)
+    client.call("run_task", task_id=made)
+    client.later(1)
+    held = client.claim()
+    client.call("edit_task", task_id=made, title="second", payload=2)
+    client.complete(held)
+    events = client.call("task_events", task_id=made)["events"]
     states = {}
     for event in events:
-        then = desk.ask("task_at", task_id=made, position=event["position"])
+        then = client.call("task_at", task_id=made, position=event["position"])
         assert then["position"] == event["position"]
         states[event["name"]] = (then["task"]["state"], then["task"]["title"])
     assert states["task_created"] == ("pending", "first")
@@ -36,8 +36,8 @@ def test_a_task_at_every_earlier_position() -> None:
     assert states["task_started"] == ("running", "first")
     assert states["task_edited"] == ("running", "second")
     assert states["task_ready"] == ("ready", "second")
-    now = desk.ask("task_at", task_id=made)
-    shown = desk.task(made)
+    now = client.call("task_at", task_id=made)
+    shown = client.task(made)
     assert {name: shown[name] for name in now["task"] if name in shown} == {
         name: value for name, value in now["task"].items() if name in shown
     }
@@ -45,20 +45,20 @@ def test_a_task_at_every_earlier_position() -> None:
 
 
 def test_a_task_at_an_earlier_time() -> None:
-    desk = Desk()
-    made = desk.submit(run=False)
-    created = desk.task(made)["created_at"]
-    desk.later(60)
-    desk.ask("cancel_task", task_id=made)
-    then = desk.ask("task_at", task_id=made, time=created)
-    assert (then["task"]["state"], desk.state(made)) == ("pending", "cancelled")
+    client = OperationsClient()
+    made = client.submit(run=False)
+    created = client.task(made)["created_at"]
+    client.later(60)
+    client.call("cancel_task", task_id=made)
+    then = client.call("task_at", task_id=made, time=created)
+    assert (then["task"]["state"], client.state(made)) == ("pending", "cancelled")
     with pytest.raises(NotFound, match="did not exist at that time"):
-        desk.ask("task_at", task_id=made, time="2020-01-01T00:00:00Z")
+        client.call("task_at", task_id=made, time="2020-01-01T00:00:00Z")
     for wrong in ("yesterday", "2030-01-01T00:00:00"):
         with pytest.raises(Invalid):
-            desk.ask("task_at", task_id=made, time=wrong)
+            client.call("task_at", task_id=made, time=wrong)
     with pytest.raises(Invalid):
-        desk.ask("task_at", task_id=made, time=created, position=1)
+        client.call("task_at", task_id=made, time=created, position=1)
 
 
 # ---- pages -----------------------------------------------------------------------------------
@@ -66,21 +66,21 @@ def test_a_task_at_an_earlier_time() -> None:
 
 def test_a_long_history_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MAX_EVENTS", 3)
-    desk = Desk()
-    made = desk.submit()
-    desk.complete(desk.claim())
+    client = OperationsClient()
+    made = client.submit()
+    client.complete(client.claim())
     pages, after = [], 0
-    while events := (page := desk.ask("task_events", task_id=made, after=after))["events"]:
+    while events := (page := client.call("task_events", task_id=made, after=after))["events"]:
         pages.append([each["position"] for each in events])
         after = page["cursor"]
     assert {len(page) for page in pages[:-1]} == {3}
     positions = [position for page in pages for position in page]
-    assert positions == [*range(1, desk.head() + 1)]
-    job = desk.ask("show_task", task_id=made)["job_id"]
-    first = desk.ask("job_events", job_id=job)
+    assert positions == [*range(1, client.head() + 1)]
+    job = client.call("show_task", task_id=made)["job_id"]
+    first = client.call("job_events", job_id=job)
     assert len(first["events"]) == 3
     assert (
-        desk.ask("job_events", job_id=job, after=first["cursor"])["events"][0]["position"]
+        client.call("job_events", job_id=job, after=first["cursor"])["events"][0]["position"]
         > (first["cursor"])
     )
 
