@@ -129,7 +129,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def undisturbed_traces(core: Core, after: int) -> set[str]:
     kept = Kept()
     alone = Traces(core, "alone", kept)
-    alone._keep(after)
+    alone._save(after)
     while alone.work(0):
         pass
     return kept.spans_seen
@@ -147,7 +147,7 @@ def export_all(readers: Sequence[Traces]) -> None:
                 again = True
 
 
-@pytest.mark.parametrize("part", ["export", "_keep"])
+@pytest.mark.parametrize("part", ["export", "_save"])
 @pytest.mark.parametrize("after", [False, True])
 def test_spans_are_the_same_although_an_export_fails(
     core: Core, monkeypatch: pytest.MonkeyPatch, in_pieces: None, part: str, after: bool
@@ -159,7 +159,7 @@ def test_spans_are_the_same_although_an_export_fails(
     for at in range(1, 4):
         kept = Kept()
         reader = Traces(core, "here", kept)
-        reader._keep(start)
+        reader._save(start)
         where: Any = kept if part == "export" else reader
         monkeypatch.setattr(where, part, Failing(getattr(where, part), at, after=after))
         export_all([reader])
@@ -174,7 +174,7 @@ def test_spans_are_the_same_although_two_processes_export_in_turn(
     right = undisturbed_traces(core, start)
     kept = Kept()
     readers = [Traces(core, name, kept) for name in ("one", "other")]
-    readers[0]._keep(start)
+    readers[0]._save(start)
     export_all(readers)
     assert kept.spans_seen == right
 
@@ -234,7 +234,7 @@ def test_notions_cursor_moves_after_the_pages_of_its_batch() -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("function", ["_chosen", "_fill"])
+@pytest.mark.parametrize("function", ["_deliveries", "_fill"])
 def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
     core: Core,
     receiver: Receiver,

@@ -300,7 +300,7 @@ def test_a_crash_at_any_write_leaves_no_page_twice(
     for fatal in itertools.count():
         world = World()
         sync = world.sync()
-        keep, writes = sync._keep, itertools.count()
+        keep, writes = sync._save, itertools.count()
 
         def dying(*what: Any, keep: Any = keep, writes: Any = writes, fatal: int = fatal) -> None:
             last = next(writes) == fatal
@@ -310,7 +310,7 @@ def test_a_crash_at_any_write_leaves_no_page_twice(
             if last:
                 raise Killed
 
-        monkeypatch.setattr(sync, "_keep", dying)
+        monkeypatch.setattr(sync, "_save", dying)
         parts = story(world)
         next(parts)
         try:

@@ -7,7 +7,7 @@ import pytest
 
 from detent.errors import DetentError
 from detent.keeper import scheduler as duty
-from detent.operations.schedules import note
+from detent.operations.schedules import record_firing
 from detent.schedule_times import schedule_from
 from tests.operations.installation import OURS, Place, placed
 
@@ -99,7 +99,7 @@ def test_an_edit_during_a_firing_is_not_undone(place: Place) -> None:
     seen = schedule_from("often", place.rows("schedules")["often"])
     place.clock.advance(seconds=61)
     edited = place.call("put_schedule", name="often", intent="review", every_s=3_600)
-    note(place.core, seen, last_at=seen.next_at, last_task="t", next_at=7)
+    record_firing(place.core, seen, last_at=seen.next_at, last_task="t", next_at=7)
     (row,) = place.call("list_schedules")["items"]
     assert (row["intent"], row["every_s"], row["next_at"]) == ("review", 3_600, edited["next_at"])
     assert row["last_task"] == "t"
@@ -109,7 +109,7 @@ def test_a_schedule_that_is_deleted_while_firing_stays_deleted(place: Place) -> 
     place.call("put_schedule", name="often", intent="runQA", every_s=60)
     seen = schedule_from("often", place.rows("schedules")["often"])
     assert place.call("delete_schedule", name="often")["removed"] is True
-    note(place.core, seen, next_at=7)
+    record_firing(place.core, seen, next_at=7)
     assert place.rows("schedules") == {}
 
 

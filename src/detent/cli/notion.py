@@ -25,13 +25,13 @@ def sync(once: bool, as_json: bool) -> None:
     loaded = load()
     with open_core(loaded) as core:
         keeper = NotionKeeper(core, process_name())
-        running = Sync(core, connect(loaded.settings, keeper.rest), keeper.hold)
+        running = Sync(core, connect(loaded.settings, keeper.sleep), keeper.check_leader)
         if keeper.election.acquire() is None:
             raise Refused("Another process is syncing.", hint="Wait for it, or stop it.")
         done = Synced()
         try:
             while True:
-                done = done.and_(running.run())
+                done = done.plus(running.run())
                 if once and done.complete:
                     break
                 if done.complete:

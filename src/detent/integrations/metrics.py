@@ -46,7 +46,7 @@ TASK_OVER = OVER["task"] | {"ready"}
 RUN_OVER = LIFECYCLES["run"].terminal
 
 
-class Names:
+class LabelValues:
     """Bounds the number of values of a label: further values become `other`."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
@@ -136,7 +136,7 @@ class Metrics:
         #: Requests by method, route and status; the gateway counts them here.
         self.requests: Counts[tuple[str, str, str]] = Counts()
         self._counters = EventMetrics(self.registry)
-        self._steps, self._capabilities, self._intents = Names(), Names(), Names()
+        self._steps, self._capabilities, self._intents = LabelValues(), LabelValues(), LabelValues()
         self._tracker = TransitionTracker(core.store)
         self.registry.register(StoreCollector(core, self._counted_here))
         self._duties = {} if duties is None else duties

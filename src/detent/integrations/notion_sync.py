@@ -61,7 +61,7 @@ class Synced(NamedTuple):
     #: Whether the log was read to its end.
     complete: bool = True
 
-    def and_(self, other: "Synced") -> "Synced":
+    def plus(self, other: "Synced") -> "Synced":
         return Synced(
             self.created + other.created,
             self.updated + other.updated,
@@ -97,12 +97,12 @@ class Sync:
     """Updates Notion. Only the process that `LeaderElection` has elected may run it."""
 
     def __init__(
-        self, core: Core, notion: Notion, hold: Callable[[], object] = lambda: None
+        self, core: Core, notion: Notion, check_leader: Callable[[], object] = lambda: None
     ) -> None:
         self.core = core
         self.notion = notion
         #: Called before each page: raises an error if another process leads now.
-        self._hold = hold
+        self._check_leader = check_leader
         #: The table `notion_pages`, read once: only the leader writes it.
         self._pages: dict[str, Json] | None = None
 
@@ -113,10 +113,10 @@ class Sync:
                 self._pages = dict(view.rows("notion_pages"))
         done = self._retry_refused()._replace(complete=False)
         for _ in range(max_batches):
-            done = done.and_(self._batch())
+            done = done.plus(self._batch())
             if done.complete:
                 break
-        done = self._state().and_(done)
+        done = self._state().plus(done)
         self._note_time()
         return done
 
@@ -129,9 +129,9 @@ class Sync:
             changed = list(_changed(view, batch))
         done = Synced()
         for table, ident, row in changed:
-            done = done.and_(self._one(table, ident, row))
+            done = done.plus(self._one(table, ident, row))
         if batch:
-            self._keep("system_state", {CURSOR: batch[-1].position})
+            self._save("system_state", {CURSOR: batch[-1].position})
         return done._replace(complete=len(batch) < MAX_EVENTS)
 
     def _retry_refused(self) -> Synced:
@@ -145,7 +145,7 @@ class Sync:
             rows = list(_present(view, tasks, runs))
         done = Synced()
         for table, ident, row in rows:
-            done = done.and_(self._one(table, ident, row))
+            done = done.plus(self._one(table, ident, row))
         return done
 
     def _state(self) -> Synced:
@@ -154,19 +154,19 @@ class Sync:
         done = Synced()
         for name in SHOWN:
             if name in values:
-                done = done.and_(self._one(STATE, name, {"id": name, "value": values[name]}))
+                done = done.plus(self._one(STATE, name, {"id": name, "value": values[name]}))
         return done
 
     def _note_time(self) -> None:
         with self.core.store.read() as view:
             now = views.utc(view.now())
-        self._keep("system_state", {LAST_SYNC: now})
+        self._save("system_state", {LAST_SYNC: now})
 
     # -- one page --------------------------------------------------------------------------
 
     def _one(self, table: Table, ident: str, row: Row | None) -> Synced:
         """Create, update or trash one page. A refused page does not stop the others."""
-        self._hold()
+        self._check_leader()
         key = f"{table.name}:{ident}"
         known = self._known.get(key)
         try:
@@ -250,7 +250,7 @@ class Sync:
         return self._pages
 
     def _remember(self, key: str, page: Json | None) -> None:
-        self._keep("notion_pages", {key: page})
+        self._save("notion_pages", {key: page})
         if page is None:
             self._known.pop(key, None)
         else:
@@ -261,7 +261,7 @@ class Sync:
         page = self._known.pop(key) if key in self._known else {"page_id": None}
         self._remember(key, {**page, "owed": True})
 
-    def _keep(self, table: str, rows: Mapping[str, Any]) -> None:
+    def _save(self, table: str, rows: Mapping[str, Any]) -> None:
         self.core.engine.within(lambda tx: tx.put_rows(table, rows))
 
 
@@ -335,9 +335,9 @@ class NotionKeeper:
     def work(self, _: int) -> bool:
         """Run one pass; returns whether there is more to do."""
         if self._notion is None:
-            self._notion = connect(self.core.settings, self.rest)
+            self._notion = connect(self.core.settings, self.sleep)
         if self._sync is None or self._term != self.election.term:
-            self._sync = Sync(self.core, self._notion, self.hold)
+            self._sync = Sync(self.core, self._notion, self.check_leader)
             self._term = self.election.term
         try:
             return not self._sync.run().complete
@@ -347,15 +347,15 @@ class NotionKeeper:
             self._sync = None  # the next pass reads the table again
             return False
 
-    def hold(self) -> None:
+    def check_leader(self) -> None:
         held = self.election.acquire() is not None
         other_term = self._sync is not None and self.election.term != self._term
         if self.service.stopping.is_set() or not held or other_term:
             raise LeadershipLost("Another process syncs Notion now, or this process is stopping.")
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Sleep, and renew the term meanwhile."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.service.stopping.wait(min(left, LONGEST_REST_S))
-            self.hold()
+            self.check_leader()

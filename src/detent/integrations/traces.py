@@ -215,7 +215,7 @@ class Traces:
         with self.core.store.read() as view:
             cursor = view.rows("system_state").get(CURSOR)
         if cursor is None:
-            self._keep(feed.head(self.core.store))
+            self._save(feed.head(self.core.store))
             return False
         batch = feed.read(self.core.store, cursor, MAX_EVENTS)
         if batch:
@@ -234,8 +234,8 @@ class Traces:
         spans = list(self._spans.of(self._tracker.transitions(batch)))
         if spans and self._exporter.export(spans) is not SpanExportResult.SUCCESS:
             raise Unavailable("The trace exporter failed to export spans.", retry_after_s=1)
-        self._keep(batch[-1].position)
+        self._save(batch[-1].position)
         self._tracked = batch[-1].position
 
-    def _keep(self, position: int) -> None:
+    def _save(self, position: int) -> None:
         self.core.engine.within(lambda tx: tx.put_rows("system_state", {CURSOR: position}))

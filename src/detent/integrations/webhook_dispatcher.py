@@ -162,7 +162,7 @@ class Dispatcher:
             return self._delivered(hook, row)
         retry_after_s = _retry_after_s(response, now)
         return self._failed(
-            hook, row, _refusal(response), now, retry_after_s, response.status == GONE
+            hook, row, _error_text(response), now, retry_after_s, response.status == GONE
         )
 
     def _delivered(self, hook: Webhook, row: Delivery) -> bool:
@@ -173,7 +173,7 @@ class Dispatcher:
             tx.delete_outbox([row.id])
             count = status.get("delivered", 0) + 1
             well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
-            _note(tx, hook, well)
+            _update_status(tx, hook, well)
 
         self.core.engine.within(write)
         return True
@@ -202,9 +202,9 @@ class Dispatcher:
         def write(tx: Writing) -> None:
             status = tx.changing("webhooks").get(status_name(hook.name), {})
             tx.update_outbox([failed])
-            _note(tx, hook, {**status, "failed_at": now, "error": failed.error})
+            _update_status(tx, hook, {**status, "failed_at": now, "error": failed.error})
             if failed.due_at == DEAD:
-                _bury(tx, hook)
+                _trim_dead(tx, hook)
             if gone:
                 _pause(tx, hook)
 
@@ -223,13 +223,13 @@ def _fill(tx: Writing, hook: Webhook) -> int:
     batch = tx.events(cursor["position"], min(MAX_EVENTS, MAX_PENDING - pending))
     if not batch:
         return 0
-    chosen = _chosen(tx, hook, batch)
+    chosen = _deliveries(tx, hook, batch)
     tx.put_outbox(chosen)
     tx.put_rows("webhooks", {cursor_name(hook.name): {"position": batch[-1].position}})
     return len(chosen)
 
 
-def _chosen(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Delivery]:
+def _deliveries(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Delivery]:
     work = _work(view, {logged.stream for logged in batch}, titled=hook.shape == "slack")
     now = view.now()
     found = []
@@ -251,7 +251,7 @@ def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Map
     return {**jobs, **{task.id: {"intent": task.intent} for task, _ in view.tasks(streams)}}
 
 
-def _note(tx: Writing, hook: Webhook, status: Mapping[str, Any]) -> None:
+def _update_status(tx: Writing, hook: Webhook, status: Mapping[str, Any]) -> None:
     """Update the delivery status, unless the webhook was deleted in the meantime."""
     if hook.name in tx.rows("webhooks"):
         tx.put_rows("webhooks", {status_name(hook.name): status})
@@ -264,7 +264,7 @@ def _pause(tx: Writing, hook: Webhook) -> None:
         tx.put_rows("webhooks", {hook.name: {**row, "paused": True}})
 
 
-def _bury(tx: Writing, hook: Webhook) -> None:
+def _trim_dead(tx: Writing, hook: Webhook) -> None:
     """Delete the oldest dead deliveries over the maximum."""
     dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
     tx.delete_outbox(dead[:-MAX_DEAD])
@@ -279,7 +279,7 @@ def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
     return now + max(RETRIES_S[attempts - 1], retry_after_s) * SECOND_US
 
 
-def _refusal(response: Response) -> str:
+def _error_text(response: Response) -> str:
     if 300 <= response.status < 400:
         return f"status {response.status}: redirects are not followed"
     return f"status {response.status}: {response.body[:200].decode('utf-8', 'replace')}"

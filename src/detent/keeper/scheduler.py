@@ -5,7 +5,7 @@ import logging
 from detent import failpoints
 from detent.errors import DetentError, Unavailable
 from detent.operations.context import Core
-from detent.operations.schedules import note, submit
+from detent.operations.schedules import record_firing, submit
 from detent.schedule_times import Schedule, due_times, schedule_from, times
 from detent.store.port import Query
 
@@ -26,22 +26,22 @@ def run(core: Core) -> int:
 def fire(core: Core, schedule: Schedule, now: int) -> int:
     """Fire every due time of one schedule, and store its next time."""
     if schedule.next_at is None and not schedule.paused:
-        note(core, schedule, next_at=next(times(schedule, now)))
+        record_firing(core, schedule, next_at=next(times(schedule, now)))
         return 0
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return 0
     fired = 0
     last_task = schedule.last_task
     for at in due_times(schedule, now):
-        if schedule.overlap == "skip" and _still_at_work(core, last_task):
+        if schedule.overlap == "skip" and _is_unfinished(core, last_task):
             continue
-        made = _submitted(core, schedule, at)
+        made = _submit(core, schedule, at)
         if made is None:
             continue
         last_task = made
         fired += 1
         failpoints.hit("schedule.submitted")
-    note(
+    record_firing(
         core,
         schedule,
         last_at=schedule.next_at,
@@ -51,7 +51,7 @@ def fire(core: Core, schedule: Schedule, now: int) -> int:
     return fired
 
 
-def _submitted(core: Core, schedule: Schedule, at: int) -> str | None:
+def _submit(core: Core, schedule: Schedule, at: int) -> str | None:
     """Submit the task for one time; None if it was refused, so that other schedules continue."""
     try:
         return submit(core, schedule, f"schedule:{schedule.name}:{at}")
@@ -62,7 +62,7 @@ def _submitted(core: Core, schedule: Schedule, at: int) -> str | None:
         return None
 
 
-def _still_at_work(core: Core, task_id: str | None) -> bool:
+def _is_unfinished(core: Core, task_id: str | None) -> bool:
     if task_id is None:
         return False
     with core.store.read() as view:

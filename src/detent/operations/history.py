@@ -24,7 +24,7 @@ from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
 from detent.store.port import Logged, Reading
-from detent.submission.request import own_id
+from detent.submission.request import checked_id
 
 #: The fields of a task that the kernel does not read.
 DESCRIPTION = ("title", "payload", "tags")
@@ -135,7 +135,7 @@ def fork_job(
     with core.store.read() as view:
         past = _past(view, job_id)
         payload = view.payloads([job_id]).get(job_id)
-    new = new_id() if id is None else own_id(id, "id")
+    new = new_id() if id is None else checked_id(id, "id")
     if past.plan is None:
         kept = _kept(past, step)
         command = c.ForkJob(new, job_id, step, payload, kept)

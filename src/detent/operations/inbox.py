@@ -12,7 +12,7 @@ from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
 from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.why_reasons import raises
+from detent.operations.why_reasons import budget_raises
 from detent.store.port import Query, Reading
 
 Row = Mapping[str, Any]
@@ -72,5 +72,5 @@ def _to_schema(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
 
 def _actions(view: Reading, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:
     own = [Suggestion(each, task.id) for each in legal if each not in NOT_LISTED]
-    above = raises(view, task) if task.blocked_by == "budget" else ()
+    above = budget_raises(view, task) if task.blocked_by == "budget" else ()
     return [each.to_schema() for each in (*above, *own)]

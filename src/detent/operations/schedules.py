@@ -31,7 +31,7 @@ def list_schedules(core: Core, caller: Caller) -> schemas.Schedules:
     """List the schedules that the caller may see."""
     with core.store.read() as view:
         rows = view.rows("schedules")
-    seen = [name for name in sorted(rows) if _sees(caller, rows[name])]
+    seen = [name for name in sorted(rows) if _may_see(caller, rows[name])]
     return {"items": [_to_schema(schedule_from(name, rows[name])) for name in seen]}
 
 
@@ -76,7 +76,7 @@ def put_schedule(
 
     def write(tx: Writing) -> Schedule:
         old = tx.changing("schedules").get(name)
-        if old is not None and not _sees(caller, old):
+        if old is not None and not _may_see(caller, old):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
         new = schedule_from(name, {**_row(schedule), **kept})
@@ -138,7 +138,7 @@ def submit(core: Core, schedule: Schedule, key: str) -> str:
     return submitted(core.engine.ask([made.ask()._replace(actor=ACTOR, key=once)]))["id"]
 
 
-def note(core: Core, seen: Schedule, **changes: Any) -> None:
+def record_firing(core: Core, seen: Schedule, **changes: Any) -> None:
     """Update the current row after firing; the row may have been edited in the meantime.
 
     The next time of an edited schedule is kept.
@@ -188,7 +188,7 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.S
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:
     row = rows.get(name)
-    if row is None or not _sees(caller, row):
+    if row is None or not _may_see(caller, row):
         raise _unknown(name)
     return schedule_from(name, row)
 
@@ -197,7 +197,7 @@ def _unknown(name: str) -> NotFound:
     return NotFound(f"There is no schedule {name!r}.", hint="See `detent schedules`.")
 
 
-def _sees(caller: Caller, row: Mapping[str, Any]) -> bool:
+def _may_see(caller: Caller, row: Mapping[str, Any]) -> bool:
     return caller.project in (None, row.get("project"))
 
 
