@@ -17,7 +17,7 @@ from rich.console import Console
 
 from detent.cli import output, watch
 from detent.errors import Unavailable
-from tests.operations.installation import Place, placed
+from tests.operations.installation import LocalInstallation, local_installation
 
 Run = Callable[..., Result]
 HOSTILE = "\x1b[31mred\u202e\n[bold]markup[/bold] " + "x" * 300
@@ -30,7 +30,7 @@ class Enough(Exception):
 class Here:
     """A connection to a place."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LocalInstallation) -> None:
         self.place = place
 
     def call(self, operation: str, /, **arguments: Any) -> Any:
@@ -38,7 +38,7 @@ class Here:
         return self.place.call(operation, **given)
 
 
-def ready(place: Place, **fields: Any) -> str:
+def ready(place: LocalInstallation, **fields: Any) -> str:
     """A task that waits for a person."""
     task_id = place.submit(**fields)
     place.complete(place.claim()[0])
@@ -46,7 +46,7 @@ def ready(place: Place, **fields: Any) -> str:
 
 
 def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         ready(place, title="Look at me")
         place.submit(title="Later")
         seen = watch.look(Here(place), None)
@@ -57,7 +57,7 @@ def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
 def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
     told: list[str] = []
     shown: list[Any] = []
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         old = ready(place, title="Waited before")
         happens: list[Callable[[], Any]] = [
             lambda: None,
@@ -95,7 +95,7 @@ def test_a_gateway_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> Non
                 raise Unavailable("away", retry_after_s=1)
             return super().call(operation, **arguments)
 
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         shown: list[Any] = []
         connection = Away(place)
 
@@ -111,7 +111,7 @@ def test_a_gateway_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_board_fits_and_shows_data_as_data(tmp_path: Path, width: int) -> None:
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         for _ in range(40):
             ready(place, title=HOSTILE)
         seen = watch.look(Here(place), None)
@@ -165,14 +165,14 @@ def test_the_bell_rings_and_the_desktop_is_told(
 
 
 def test_without_a_terminal_each_change_is_a_line_of_json(run: Run, data: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         ready(place)
     once = json.loads(run("watch", "--once", "--json").stdout)
     assert len(once["waiting"]) == 1
 
 
 def test_on_a_terminal_it_is_drawn_until_ctrl_c(data: Path, tmp_path: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         ready(place, title="On the board")
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200", "LINES": "20"}

@@ -22,14 +22,14 @@ HOUR_S = 3_600
 ONCE = {"retry": {"retries": 0, "classes": {"network": {"retries": 1}, "timeout": {"retries": 0}}}}
 
 
-class Place(NamedTuple):
+class SavedState(NamedTuple):
     """A state: the tables, and the time."""
 
     tables: Tables
     now: int
 
 
-class Move(NamedTuple):
+class Action(NamedTuple):
     """An action that a person or a worker may try; it may be refused."""
 
     name: str
@@ -59,18 +59,18 @@ class Explorer:
         self.client = OperationsClient()
         self.cast.begin(self.client, lifecycle)
 
-    # -- places ----------------------------------------------------------------------------
+    # -- states ----------------------------------------------------------------------------
 
     @property
     def database(self) -> Any:
         return self.client.core.store._database  # type: ignore[attr-defined]
 
-    def here(self) -> Place:
-        return Place(self.database.tables, self.client.clock.now)
+    def save(self) -> SavedState:
+        return SavedState(self.database.tables, self.client.clock.now)
 
-    def go(self, place: Place) -> None:
-        self.database.tables = place.tables
-        self.client.clock.set(place.now)
+    def restore(self, state: SavedState) -> None:
+        self.database.tables = state.tables
+        self.client.clock.set(state.now)
 
     def tasks(self) -> list[Task]:
         return [row.task for row in self.database.tables.tasks.values()]
@@ -78,31 +78,31 @@ class Explorer:
     def job(self, task: Task) -> Job | None:
         return None if task.job_id is None else self.database.tables.jobs[task.job_id].job
 
-    def places(self, most: int) -> Iterator[Place]:
+    def states(self, most: int) -> Iterator[SavedState]:
         """All states, at most `most`. The explorer is in the state that it yields."""
-        first = self.here()
+        first = self.save()
         seen = {self.key()}
         level = [first]
         while level and len(seen) < most:
             below = []
-            for place in level:
-                self.go(place)
-                yield place
-                below += [each for each in self._next(place) if self._is_new(each, seen)]
+            for state in level:
+                self.restore(state)
+                yield state
+                below += [each for each in self._next(state) if self._is_new(each, seen)]
             level = below
-        for place in level:
-            self.go(place)
-            yield place
+        for state in level:
+            self.restore(state)
+            yield state
 
-    def _next(self, place: Place) -> Iterator[Place]:
-        self.go(place)
-        for move in list(self.moves()):
-            self.go(place)
-            if attempted(move) is None and self.database.tables is not place.tables:
-                yield self.here()
+    def _next(self, state: SavedState) -> Iterator[SavedState]:
+        self.restore(state)
+        for action in list(self.actions()):
+            self.restore(state)
+            if attempted(action) is None and self.database.tables is not state.tables:
+                yield self.save()
 
-    def _is_new(self, place: Place, seen: set[Any]) -> bool:
-        self.go(place)
+    def _is_new(self, state: SavedState, seen: set[Any]) -> bool:
+        self.restore(state)
         key = self.key()
         new = key not in seen
         seen.add(key)
@@ -130,10 +130,10 @@ class Explorer:
     def _of(part: Any, task: Task) -> bool:
         return bool(part.job_id == task.job_id)
 
-    # -- moves -----------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------
 
-    def moves(self) -> Iterator[Move]:
-        yield Move("later", lambda: self.client.later(HOUR_S))
+    def actions(self) -> Iterator[Action]:
+        yield Action("later", lambda: self.client.later(HOUR_S))
         for task in self.tasks():
             yield from self._of_people(task)
             job = self.job(task)
@@ -141,23 +141,23 @@ class Explorer:
                 continue
             if job.state in ("queued", "retrying"):
                 claim = c.ClaimJob(job.id, "by-hand", f"nonce {job.fence + 1}")
-                yield Move(f"claim {task.id}", self._reported(claim))
+                yield Action(f"claim {task.id}", self._reported(claim))
             elif job.state == "running":
                 yield from self._of_worker(task, job)
         if self.cast.steps:
             for healthy in (True, False):
-                yield Move("resource", self._set_resource(healthy))
+                yield Action("resource", self._set_resource(healthy))
 
-    def _of_people(self, task: Task) -> Iterator[Move]:
+    def _of_people(self, task: Task) -> Iterator[Action]:
         for verb in self.cast.verbs:
-            yield Move(f"{verb} {task.id}", lambda verb=verb: act(self.client, verb, task))  # type: ignore[misc]
+            yield Action(f"{verb} {task.id}", lambda verb=verb: act(self.client, verb, task))  # type: ignore[misc]
 
-    def _of_worker(self, task: Task, job: Job) -> Iterator[Move]:
+    def _of_worker(self, task: Task, job: Job) -> Iterator[Action]:
         grant = c.Grant(job.id, job.fence, job.nonce or "")
         child = self.cast.children.get(task.id)
         known = {each.id for each in self.tasks()}
         if child is not None and child not in known:
-            yield Move(f"make {child}", lambda: self._make(child, task.id))
+            yield Action(f"make {child}", lambda: self._make(child, task.id))
         runs = [
             run
             for run in self.database.tables.runs.values()
@@ -165,11 +165,13 @@ class Explorer:
         ]
         if not runs:
             for step in self.cast.steps:
-                yield Move(f"start {step}", self._reported(c.StartStep(grant, step)))
-            yield Move("rest", self._reported(c.RestPlan(grant)))
+                yield Action(f"start {step}", self._reported(c.StartStep(grant, step)))
+            yield Action("rest", self._reported(c.RestPlan(grant)))
         for run in runs:
             for name in self.cast.reports(task.id):
-                yield Move(f"{name} {task.id}", self._reported(*self._reports(name, grant, run.id)))
+                yield Action(
+                    f"{name} {task.id}", self._reported(*self._reports(name, grant, run.id))
+                )
 
     def _make(self, child: str, parent: str) -> None:
         options = {"options": ONCE, "lifecycle": self.lifecycle}
@@ -232,9 +234,9 @@ def act(client: OperationsClient, verb: str, task: Task) -> Any:
     return client.call(f"{verb}_task", task_id=task.id, **said)
 
 
-def attempted(move: Move) -> DetentError | None:
+def attempted(action: Action) -> DetentError | None:
     try:
-        move.do()
+        action.do()
     except DetentError as error:
         return error
     return None

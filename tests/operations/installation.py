@@ -21,7 +21,7 @@ OURS = Caller("ours", frozenset(Scope), project="ours")
 WORKER = c.Actor("worker:w")
 
 
-class Place:
+class LocalInstallation:
     """A core with its clock; calls operations by name."""
 
     def __init__(self, core: Core, clock: VirtualClock) -> None:
@@ -52,11 +52,11 @@ class Place:
 
 
 @contextmanager
-def placed(directory: Path, **settings: Any) -> Iterator[Place]:
+def local_installation(directory: Path, **settings: Any) -> Iterator[LocalInstallation]:
     clock = VirtualClock(START_US)
     chosen = Settings(store_data_dir=str(directory), **settings)
     store = SqliteStore(directory / "detent.db", clock=clock)
     try:
-        yield Place(Core(store, Engine(store), chosen, INTENTS), clock)
+        yield LocalInstallation(Core(store, Engine(store), chosen, INTENTS), clock)
     finally:
         store.close()

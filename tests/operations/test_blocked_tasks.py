@@ -17,7 +17,7 @@ from detent.kernel.predicates import has_failed
 from detent.kernel.state_mapping import BlockReason
 from detent.operations import actions
 from detent.operations.actions import VERBS
-from tests.operations.explorer import ONCE, Cast, Explorer, Place, act
+from tests.operations.explorer import ONCE, Cast, Explorer, SavedState, act
 from tests.operations.operations_client import OperationsClient
 
 #: A command in a hint, and an action in `how`.
@@ -111,13 +111,13 @@ CASTS = (
 class Tried:
     """One blocked task in one state, and the suggestions for it."""
 
-    def __init__(self, explorer: Explorer, place: Place, task: Task) -> None:
-        self.explorer, self.place, self.task = explorer, place, task
+    def __init__(self, explorer: Explorer, state: SavedState, task: Task) -> None:
+        self.explorer, self.state, self.task = explorer, state, task
         self.client = explorer.client
 
     def suggestions(self) -> set[Suggested]:
         found = {*self._by_why(), *self._by_the_inbox(), *self._by_refusals()}
-        self.explorer.go(self.place)
+        self.explorer.restore(self.state)
         return found
 
     def _by_why(self) -> Iterator[Suggested]:
@@ -138,7 +138,7 @@ class Tried:
     def _by_refusals(self) -> Iterator[Suggested]:
         """Try every action; what a refusal names, in its list or in its hint, is a suggestion."""
         for verb in VERBS:
-            self.explorer.go(self.place)
+            self.explorer.restore(self.state)
             refusal = self._refusal(verb, self.task.id)
             if refusal is None:
                 continue
@@ -162,7 +162,7 @@ class Tried:
 
     def leads_out(self, suggested: Suggested) -> bool:
         """Follow a suggestion; a refusal of it fails the test."""
-        self.explorer.go(self.place)
+        self.explorer.restore(self.state)
         verb, task_id = suggested
         refusal = self._refusal(verb, task_id)
         assert refusal is None, f"{self.task}: {suggested} was suggested and refused: {refusal}"
@@ -174,7 +174,7 @@ class Tried:
 
     def dismissals_lead_out(self, suggested: set[Suggested]) -> bool:
         """Dismiss all failed subtasks. False: a subtask is still live."""
-        self.explorer.go(self.place)
+        self.explorer.restore(self.state)
         for verb, task_id in sorted(suggested):
             if verb == "dismiss":
                 act(self.client, verb, self.now(task_id))
@@ -193,7 +193,7 @@ def _look(tried: Tried) -> None:
 
 
 def _live_below(tried: Tried) -> bool:
-    tried.explorer.go(tried.place)
+    tried.explorer.restore(tried.state)
     others = [each for each in tried.explorer.tasks() if each.depth > tried.task.depth]
     ended = ("done", "completed")
     return any(each.state not in ended and not has_failed(each) for each in others)
@@ -206,12 +206,12 @@ def explored(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
     for cast in casts:
         for lifecycle in ("board", "review"):
             explorer = Explorer(cast, lifecycle)
-            for place in explorer.places(MAX_STATES):
+            for state in explorer.states(MAX_STATES):
                 states += 1
                 for task in [each for each in explorer.tasks() if each.state == "blocked"]:
                     counts[lifecycle, task.blocked_by or ""] += 1
-                    explorer.go(place)
-                    _look(Tried(explorer, place, task))
+                    explorer.restore(state)
+                    _look(Tried(explorer, state, task))
     return states, counts
 
 

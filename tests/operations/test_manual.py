@@ -7,55 +7,55 @@ import pytest
 
 from detent.errors import DetentError
 from detent.testing.audit import audit
-from tests.operations.installation import OURS, Place, placed
+from tests.operations.installation import OURS, LocalInstallation, local_installation
 
 HOUR_S = 3_600
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with placed(tmp_path) as made:
+def installed(tmp_path: Path) -> Iterator[LocalInstallation]:
+    with local_installation(tmp_path) as made:
         yield made
         audit(made.core.store)
 
 
-def begin(place: Place, task_id: str) -> str:
-    begun = place.call("begin_run", job_id=f"{task_id}-j1")
+def begin(installed: LocalInstallation, task_id: str) -> str:
+    begun = installed.call("begin_run", job_id=f"{task_id}-j1")
     assert (begun["task_id"], begun["job_id"]) == (task_id, f"{task_id}-j1")
     return str(begun["id"])
 
 
-def state(place: Place, task_id: str) -> str:
-    return str(place.call("show_task", task_id=task_id)["state"])
+def state(installed: LocalInstallation, task_id: str) -> str:
+    return str(installed.call("show_task", task_id=task_id)["state"])
 
 
-def test_a_manual_run_is_a_claim_and_ends_the_task(place: Place) -> None:
-    task_id = place.submit(lifecycle="board")
-    run_id = begin(place, task_id)
-    assert state(place, task_id) == "doing"
-    assert place.claim() == []
-    ended = place.call("end_run", run_id=run_id, exit_code=0, result={"ok": 1})
+def test_a_manual_run_is_a_claim_and_ends_the_task(installed: LocalInstallation) -> None:
+    task_id = installed.submit(lifecycle="board")
+    run_id = begin(installed, task_id)
+    assert state(installed, task_id) == "doing"
+    assert installed.claim() == []
+    ended = installed.call("end_run", run_id=run_id, exit_code=0, result={"ok": 1})
     assert (ended["state"], ended["exit_code"], ended["worker"]) == ("succeeded", 0, "hand:owner")
-    assert state(place, task_id) == "done"
-    assert place.call("task_jobs", task_id=task_id)["items"][0]["result"] == {"ok": 1}
+    assert state(installed, task_id) == "done"
+    assert installed.call("task_jobs", task_id=task_id)["items"][0]["result"] == {"ok": 1}
 
 
-def test_a_manual_run_is_held_until_its_hold_ends(place: Place) -> None:
-    task_id = place.submit(lifecycle="board")
-    begin(place, task_id)
-    place.clock.advance(seconds=23 * HOUR_S)
-    due(place)
-    assert state(place, task_id) == "doing"
-    place.clock.advance(seconds=2 * HOUR_S)
-    due(place)
-    assert place.call("task_runs", task_id=task_id)["items"][0]["state"] == "cancelled"
-    assert len(place.claim()) == 1
+def test_a_manual_run_is_held_until_its_hold_ends(installed: LocalInstallation) -> None:
+    task_id = installed.submit(lifecycle="board")
+    begin(installed, task_id)
+    installed.clock.advance(seconds=23 * HOUR_S)
+    due(installed)
+    assert state(installed, task_id) == "doing"
+    installed.clock.advance(seconds=2 * HOUR_S)
+    due(installed)
+    assert installed.call("task_runs", task_id=task_id)["items"][0]["state"] == "cancelled"
+    assert len(installed.claim()) == 1
 
 
-def due(place: Place) -> None:
+def due(installed: LocalInstallation) -> None:
     from detent.keeper import timers as duty
 
-    duty.run(place.core)
+    duty.run(installed.core)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def due(place: Place) -> None:
     ],
 )
 def test_a_manual_run_ends_with_the_given_outcome(
-    place: Place, said: dict[str, object], run_state: str, task_state: str
+    installed: LocalInstallation, said: dict[str, object], run_state: str, task_state: str
 ) -> None:
-    task_id = place.submit()
-    ended = place.call("end_run", run_id=begin(place, task_id), **said)
-    assert (ended["state"], state(place, task_id)) == (run_state, task_state)
+    task_id = installed.submit()
+    ended = installed.call("end_run", run_id=begin(installed, task_id), **said)
+    assert (ended["state"], state(installed, task_id)) == (run_state, task_state)
     if run_state == "failed":
         assert ended["error"] == said.get("error", "exit code 3")
         assert ended["exit_code"] == 3
@@ -89,18 +89,18 @@ def test_a_manual_run_ends_with_the_given_outcome(
     ],
 )
 def test_contradictory_outcomes_are_refused(
-    place: Place, said: dict[str, object], named: str
+    installed: LocalInstallation, said: dict[str, object], named: str
 ) -> None:
-    run_id = begin(place, place.submit())
+    run_id = begin(installed, installed.submit())
     with pytest.raises(DetentError) as caught:
-        place.call("end_run", run_id=run_id, **said)
+        installed.call("end_run", run_id=run_id, **said)
     assert caught.value.details["field"] == named
-    assert place.call("show_run", run_id=run_id)["state"] == "running"
+    assert installed.call("show_run", run_id=run_id)["state"] == "running"
 
 
-def test_a_run_of_a_worker_is_refused(place: Place) -> None:
-    task_id = place.submit()
-    place.claim()
+def test_a_run_of_a_worker_is_refused(installed: LocalInstallation) -> None:
+    task_id = installed.submit()
+    installed.claim()
     calls: list[tuple[str, dict[str, object]]] = [
         ("begin_run", {"job_id": f"{task_id}-j1"}),
         ("end_run", {"run_id": f"{task_id}-j1-r1", "exit_code": 0}),
@@ -109,34 +109,34 @@ def test_a_run_of_a_worker_is_refused(place: Place) -> None:
     ]
     for name, arguments in calls:
         with pytest.raises(DetentError) as caught:
-            place.call(name, **arguments)
+            installed.call(name, **arguments)
         assert (caught.value.code, caught.value.details["worker"]) == ("held_by_worker", "w")
-    assert state(place, task_id) == "running"
+    assert state(installed, task_id) == "running"
 
 
-def test_a_run_ends_once(place: Place) -> None:
-    run_id = begin(place, place.submit())
-    place.call("end_run", run_id=run_id, exit_code=0)
+def test_a_run_ends_once(installed: LocalInstallation) -> None:
+    run_id = begin(installed, installed.submit())
+    installed.call("end_run", run_id=run_id, exit_code=0)
     with pytest.raises(DetentError) as caught:
-        place.call("end_run", run_id=run_id, exit_code=1)
+        installed.call("end_run", run_id=run_id, exit_code=1)
     assert caught.value.code == "stale_fence"
 
 
-def test_a_plan_is_not_run_manually(place: Place) -> None:
-    task_id = place.submit(options={"plan": {"steps": [{"name": "a", "intent": "runQA"}]}})
+def test_a_plan_is_not_run_manually(installed: LocalInstallation) -> None:
+    task_id = installed.submit(options={"plan": {"steps": [{"name": "a", "intent": "runQA"}]}})
     with pytest.raises(DetentError) as caught:
-        place.call("begin_run", job_id=f"{task_id}-j1")
+        installed.call("begin_run", job_id=f"{task_id}-j1")
     assert caught.value.code == "not_claimable"
 
 
-def test_work_of_another_project_is_not_found(place: Place) -> None:
-    task_id = place.submit(project="theirs")
+def test_work_of_another_project_is_not_found(installed: LocalInstallation) -> None:
+    task_id = installed.submit(project="theirs")
     for name, arguments in (
         ("begin_run", {"job_id": f"{task_id}-j1"}),
         ("set_task_state", {"task_id": task_id, "state": "done"}),
     ):
         with pytest.raises(DetentError) as caught:
-            place.call(name, OURS, **arguments)
+            installed.call(name, OURS, **arguments)
         assert caught.value.code.startswith("unknown_")
 
 
@@ -144,52 +144,52 @@ def test_work_of_another_project_is_not_found(place: Place) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["todo", "doing", "blocked", "done", "cancelled"])
-def test_a_board_task_is_set_to_each_state(place: Place, wanted: str) -> None:
-    task_id = place.submit(lifecycle="board", run=False)
-    moved = place.call("set_task_state", task_id=task_id, state=wanted, reason="because")
-    assert moved["state"] == wanted == state(place, task_id)
+def test_a_board_task_is_set_to_each_state(installed: LocalInstallation, wanted: str) -> None:
+    task_id = installed.submit(lifecycle="board", run=False)
+    moved = installed.call("set_task_state", task_id=task_id, state=wanted, reason="because")
+    assert moved["state"] == wanted == state(installed, task_id)
 
 
 @pytest.mark.parametrize(
     "wanted", ["queued", "running", "blocked", "ready", "failed", "timed_out", "cancelled"]
 )
-def test_a_review_task_is_set_to_each_state(place: Place, wanted: str) -> None:
-    task_id = place.submit(run=False)
-    assert place.call("set_task_state", task_id=task_id, state=wanted)["state"] == wanted
+def test_a_review_task_is_set_to_each_state(installed: LocalInstallation, wanted: str) -> None:
+    task_id = installed.submit(run=False)
+    assert installed.call("set_task_state", task_id=task_id, state=wanted)["state"] == wanted
 
 
-def test_a_manually_blocked_task_shows_why_and_continues(place: Place) -> None:
-    task_id = place.submit(lifecycle="board")
-    place.call("set_task_state", task_id=task_id, state="blocked", reason="waits for a part")
-    shown = place.call("show_task", task_id=task_id)
+def test_a_manually_blocked_task_shows_why_and_continues(installed: LocalInstallation) -> None:
+    task_id = installed.submit(lifecycle="board")
+    installed.call("set_task_state", task_id=task_id, state="blocked", reason="waits for a part")
+    shown = installed.call("show_task", task_id=task_id)
     assert (shown["blocked_by"], shown["blocked_detail"]["text"]) == (
         "question",
         "waits for a part",
     )
-    assert place.call("set_task_state", task_id=task_id, state="todo")["state"] == "todo"
-    assert place.call("set_task_state", task_id=task_id, state="done")["state"] == "done"
+    assert installed.call("set_task_state", task_id=task_id, state="todo")["state"] == "todo"
+    assert installed.call("set_task_state", task_id=task_id, state="done")["state"] == "done"
 
 
-def test_the_current_manual_run_is_used_again(place: Place) -> None:
-    task_id = place.submit()
-    begin(place, task_id)
-    place.call("set_task_state", task_id=task_id, state="ready")
-    assert len(place.call("task_runs", task_id=task_id)["items"]) == 1
+def test_the_current_manual_run_is_used_again(installed: LocalInstallation) -> None:
+    task_id = installed.submit()
+    begin(installed, task_id)
+    installed.call("set_task_state", task_id=task_id, state="ready")
+    assert len(installed.call("task_runs", task_id=task_id)["items"]) == 1
 
 
 @pytest.mark.parametrize("wanted", ["completed", "pending", "perfect"])
-def test_review_states_are_not_set_manually(place: Place, wanted: str) -> None:
-    task_id = place.submit()
+def test_review_states_are_not_set_manually(installed: LocalInstallation, wanted: str) -> None:
+    task_id = installed.submit()
     with pytest.raises(DetentError) as caught:
-        place.call("set_task_state", task_id=task_id, state=wanted)
+        installed.call("set_task_state", task_id=task_id, state=wanted)
     assert caught.value.code == "unknown_state"
     assert "done" in str(caught.value.details["allowed"])
 
 
-def test_an_ended_task_keeps_its_state(place: Place) -> None:
-    task_id = place.submit(lifecycle="board")
-    place.call("set_task_state", task_id=task_id, state="done")
+def test_an_ended_task_keeps_its_state(installed: LocalInstallation) -> None:
+    task_id = installed.submit(lifecycle="board")
+    installed.call("set_task_state", task_id=task_id, state="done")
     for wanted in ("todo", "doing", "cancelled"):
         with pytest.raises(DetentError):
-            place.call("set_task_state", task_id=task_id, state=wanted)
-    assert state(place, task_id) == "done"
+            installed.call("set_task_state", task_id=task_id, state=wanted)
+    assert state(installed, task_id) == "done"
