@@ -1,4 +1,4 @@
-"""From what one job costs to what many ask for: the tables of the page about scale."""
+"""From the cost of one job to the cost of many: the tables of the page about scale."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ SERVER, OWN = "server, µs of processor", "detent, µs of processor"
 LOG, KEPT = "bytes of its log", "bytes kept"
 PER_SECOND = 1_000
 DAY_S, HOUR_S = 86_400, 3_600
-#: The example: so many jobs a second, kept for a day, on servers of this size.
+#: The example: jobs per second, stored for a day, on servers of this size.
 EXAMPLE, CORES, DISK_BYTES = (1_000, 10_000, 100_000), 4, 4_000_000_000_000
 
 
@@ -30,16 +30,16 @@ def costs(figures: Figures) -> Iterator[str]:
     found = _costs(figures)
     if not found:
         return
-    yield "| for each job | " + " | ".join(f"{batch} in a transaction" for batch in found) + " |"
+    yield "| per job | " + " | ".join(f"{batch} per transaction" for batch in found) + " |"
     yield "|---" * (len(found) + 1) + "|"
     rows = {
-        "transactions, notifications included": ("transactions",),
+        "transactions, including notifications": ("transactions",),
         "rows inserted / updated / deleted": ROWS,
-        "of the updates, done in place": ("of them in place",),
+        "heap-only (HOT) updates": ("of them in place",),
         "bytes of write-ahead log": (LOG,),
-        "bytes kept": (KEPT,),
-        "µs of the server's processor": (SERVER,),
-        "µs of detent's processor": (OWN,),
+        "bytes stored": (KEPT,),
+        "CPU time of the server, µs": (SERVER,),
+        "CPU time of detent, µs": (OWN,),
     }
     for title, names in rows.items():
         cells = [" / ".join(shown(cost[name]) for name in names) for cost in found.values()]
@@ -50,20 +50,22 @@ def a_thousand_jobs(figures: Figures) -> Iterator[str]:
     found = {batch: cost for batch, cost in _costs(figures).items() if batch > 1}
     if not found:
         return
-    yield "| | " + " | ".join(f"{batch} in a transaction" for batch in found) + " |"
+    yield "| | " + " | ".join(f"{batch} per transaction" for batch in found) + " |"
     yield "|---" * (len(found) + 1) + "|"
 
     def row(title: str, *cells: str) -> str:
         return f"| {title} | {' | '.join(cells)} |"
 
     every = list(found.values())
-    yield row("transactions a second", *(shown(PER_SECOND * c["transactions"]) for c in every))
+    yield row("transactions per second", *(shown(PER_SECOND * c["transactions"]) for c in every))
     rows = [" / ".join(shown(PER_SECOND * c[name]) for name in ROWS) for c in every]
-    yield row("rows inserted / updated / deleted a second", *rows)
-    yield row("write-ahead log", *(_flow(c[LOG], HOUR_S, "GB an hour") for c in every))
-    yield row("kept until retention takes it", *(_flow(c[KEPT], DAY_S, "GB a day") for c in every))
+    yield row("rows inserted / updated / deleted per second", *rows)
+    yield row("write-ahead log", *(_flow(c[LOG], HOUR_S, "GB per hour") for c in every))
+    yield row(
+        "stored until retention deletes it", *(_flow(c[KEPT], DAY_S, "GB per day") for c in every)
+    )
     yield row("server cores", *(shown(PER_SECOND * c[SERVER] / 1e6) for c in every))
-    engines = "cores of detent's engines, handlers not counted"
+    engines = "cores of detent's engines, without handlers"
     yield row(engines, *(shown(PER_SECOND * c[OWN] / 1e6) for c in every))
 
 
@@ -73,13 +75,13 @@ def _flow(bytes_per_job: float, seconds: int, per: str) -> str:
 
 
 def shards(figures: Figures) -> Iterator[str]:
-    """The example worked out, at the batch that a busy database has."""
+    """The example, with the batch size of a busy database."""
     found = _costs(figures).get(BATCHES[-1])
     if found is None:
         return
     yield (
-        f"| jobs a second, kept a day | server cores | shards by processor ({CORES} cores each) | "
-        f"kept | shards by disk ({DISK_BYTES / 1e12:.0f} TB each) | write-ahead log |"
+        f"| jobs per second, stored for a day | server cores | shards by CPU ({CORES} cores each) "
+        f"| stored | shards by disk ({DISK_BYTES / 1e12:.0f} TB each) | write-ahead log |"
     )
     yield "|---|---|---|---|---|---|"
     for rate in EXAMPLE:
@@ -97,15 +99,18 @@ def commits(figures: Figures) -> Iterator[str]:
         bound = 1e6 / found.median
         yield (
             f"On the machine of this page a bare commit took {shown(found.median)} µs "
-            f"({shown(found.least)} – {shown(found.most)}), so at most about {shown(bound)} "
-            "commits a second, each of as many jobs as wait for it."
+            f"({shown(found.least)} – {shown(found.most)}), so the limit is about {shown(bound)} "
+            "commits per second. Each commit contains all jobs that were waiting for it."
         )
 
 
 # ---- beyond one machine ----------------------------------------------------------------------
 
-WAYS = {"direct": "straight to PostgreSQL", "pooler": "through PgBouncer, transaction mode"}
-WORK = {"nothing": "jobs that do nothing", "sleep": "jobs that wait 20 ms for somebody else"}
+WAYS = {
+    "direct": "direct connection to PostgreSQL",
+    "pooler": "through PgBouncer, transaction mode",
+}
+WORK = {"nothing": "jobs that do nothing", "sleep": "jobs that sleep for 20 ms"}
 
 
 def beyond_machine(figures: Figures) -> Iterator[str]:
@@ -115,9 +120,9 @@ def beyond_machine(figures: Figures) -> Iterator[str]:
         yield f"- Machine: {machine}."
         size = document["size"]
         yield (
-            f"- {size['nothing']:,} jobs that do nothing and {size['sleep']:,} that wait for each "
-            f"number of workers; {size['submissions']:,} submissions at {size['rate']} a second "
-            "around each restart and failover. Measured once: no spread."
+            f"- {size['nothing']:,} jobs that do nothing and {size['sleep']:,} that sleep, for "
+            f"each number of workers; {size['submissions']:,} submissions at {size['rate']} per "
+            "second around each restart and failover. Measured once, so without a spread."
         )
         missing = document.get("missing", {})
         yield from (f"- Left out: {WAYS[way]}: {why}." for way, why in missing.items())
@@ -125,16 +130,16 @@ def beyond_machine(figures: Figures) -> Iterator[str]:
 
 def _rates(figures: Figures) -> Iterator[tuple[str, dict[str, Any]]]:
     document = figures.section("beyond") or {}
-    for way, told in WAYS.items():
+    for way, title in WAYS.items():
         for row in document.get(way, {}).get("throughput", ()):
-            yield told, row
+            yield title, row
 
 
 def beyond_throughput(figures: Figures) -> Iterator[str]:
     rows = list(_rates(figures))
     if not rows:
         return
-    yield "| | workers | jobs/s | to one worker |"
+    yield "| | workers | jobs/s | relative to one worker |"
     yield "|---|---|---|---|"
     for way, row in rows:
         one = next(
@@ -151,7 +156,7 @@ def beyond_connections(figures: Figures) -> Iterator[str]:
     rows = list(_rates(figures))
     if not rows:
         return
-    yield "| | workers | connections of the server | to PgBouncer | by machine |"
+    yield "| | workers | server connections | connections to PgBouncer | by machine |"
     yield "|---|---|---|---|---|"
     for way, row in rows:
         if row["work"] == "nothing":
@@ -167,12 +172,12 @@ def beyond_interrupted(figures: Figures) -> Iterator[str]:
     if document is None:
         return
     scenes = {
-        f"restart, {told}": document[way]["restart"]
-        for way, told in WAYS.items()
+        f"restart, {title}": document[way]["restart"]
+        for way, title in WAYS.items()
         if way in document
     }
     scenes["failover to a synchronous standby"] = document["failover"]
-    yield "| | acknowledged | lost | made twice | rows unlike their log | longest silence |"
+    yield "| | acknowledged | lost | duplicated | rows that differ from the log | longest gap |"
     yield "|---|---|---|---|---|---|"
     for name, scene in scenes.items():
         counts = (scene[each] for each in ("acknowledged", "lost", "made_twice", "differences"))

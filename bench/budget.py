@@ -27,8 +27,8 @@ from detent.store.sqlite.reader import SqliteReading
 from detent.store.sqlite.writer import SqliteWriting
 
 BATCH = 100
-REST, SQL, COMMIT, DISK = "rest", "SQL", "commit", "commit on the wall"
-TRIPS, SERVER = "round trips", "round trips on the wall"
+REST, SQL, COMMIT, DISK = "rest", "SQL", "commit", "commit, wall clock"
+TRIPS, SERVER = "round trips", "round trips, wall clock"
 #: The timers themselves take time, so the whole is measured once more without them.
 WITHOUT = "all, without timers"
 
@@ -36,7 +36,7 @@ WITHOUT = "all, without timers"
 Places = dict[str, tuple[tuple[Any, str], ...]]
 ENGINE: Places = {
     "decide": ((batch, "decide"), (claims, "decide")),
-    "ledger": ((Ledger, "take"), (Ledger, "changes")),
+    "change set": ((Ledger, "take"), (Ledger, "changes")),
     "load": ((batch, "load"), (claims, "load")),
     "choose": ((claims, "_choose"),),
 }
@@ -173,7 +173,7 @@ def contestants(kind: str, scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = tuple(
     Benchmark(
         f"budget-{kind}",
-        f"What a bare job costs on {kind} by part, {BATCH} in a transaction.",
+        f"CPU time of a bare job on {kind} by component, {BATCH} per transaction.",
         "µs/job",
         partial(contestants, kind),
         less_is_better=True,

@@ -94,8 +94,8 @@ def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = tuple(
     Benchmark(
         f"cost-postgres-{batch}",
-        f"What PostgreSQL does for one bare job, {batch} in a transaction.",
-        "each job",
+        f"The work of PostgreSQL for one bare job, {batch} per transaction.",
+        "per job",
         partial(contestants, batch),
         less_is_better=True,
         rivals=False,

@@ -270,7 +270,7 @@ def _contestants(scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = (
     Benchmark(
         "feed.load",
-        f"{RATE} submissions/s offered, with {READERS:,} open sockets, {DEAF} of them deaf",
+        f"{RATE} submissions/s with {READERS:,} open WebSockets, {DEAF} of which do not read",
         "tasks/s",
         _contestants,
         aims=(Aim(0.9, over="alone"),),

@@ -164,7 +164,7 @@ BENCHMARKS = (
     *(
         Benchmark(
             f"finished-{kind}",
-            "Whole lives of jobs with finished ones in the store.",
+            "Complete jobs, with finished jobs in the store.",
             "jobs/s",
             partial(finished, kind),
             (Aim(1 / 1.1, "1,000 finished"),),
@@ -174,7 +174,7 @@ BENCHMARKS = (
     *(
         Benchmark(
             f"queued-{kind}",
-            "Whole lives of jobs with queued ones before and behind them.",
+            "Complete jobs, with other jobs queued before and after them.",
             "jobs/s",
             partial(queued, kind),
             (Aim(1 / 1.1, "1,000 queued"),),

@@ -72,7 +72,7 @@ async def _made(line: Line, wanted: bytes) -> None:
 QUERIES = {
     "newest": "",
     "by state": "state=queued",
-    "by state, lately moved": "state=queued&sort=-state_at",
+    "by state, recently changed": "state=queued&sort=-state_at",
     "of a project": "project=bench",
     "of a tag": "tag=rare",
     "of a rare intent": "intent=rare",
@@ -146,7 +146,7 @@ def _sizes(query: str, scale: Scale) -> tuple[Contestant, ...]:
 def _pages(name: str, query: str) -> Benchmark:
     return Benchmark(
         f"http.page {name}",
-        f"a page of 100 tasks, {name}, among {MANY:,} and among {FEW:,}",
+        f"A page of 100 tasks, {name}, among {MANY:,} and among {FEW:,} tasks.",
         "µs",
         partial(_sizes, query),
         aims=(Aim(0.5, over="few tasks"),),
@@ -167,14 +167,14 @@ def _beside(connections: int, scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = (
     Benchmark(
         "http.submit",
-        f"durable submissions by {CONNECTIONS} clients, beside a bare endpoint with one insert",
+        f"Durable submissions by {CONNECTIONS} clients, and a bare endpoint with one insert.",
         "requests/s",
         partial(_beside, CONNECTIONS),
         aims=(Aim(1.0, over="bare FastAPI"),),
     ),
     Benchmark(
         "http.submit-one",
-        "the same by one client that waits for each answer",
+        "The same with one client that waits for each response.",
         "requests/s",
         partial(_beside, 1),
     ),

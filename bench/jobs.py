@@ -150,7 +150,7 @@ def contestants(batch: int, scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = tuple(
     Benchmark(
         f"jobs-sqlite-{batch}",
-        f"Jobs through their whole life on SQLite, {batch} in a transaction.",
+        f"Complete jobs on SQLite, {batch} per transaction.",
         "jobs/s",
         partial(contestants, batch),
         (Aim(0.6, "bare rows"),) if batch == 100 else (),

@@ -147,21 +147,21 @@ def _decide(world: World, commands: tuple[c.Command, ...]) -> None:
 BENCHMARKS = (
     Benchmark(
         "kernel.fold",
-        "how many events does one core fold?",
+        "Events that one core folds.",
         "events/s",
         folding,
         (Aim(1_000_000),),
     ),
     Benchmark(
         "kernel.walk",
-        "the same five-state walk as other state machines, how much faster?",
+        "Transitions through five states, and the same in other state machine libraries.",
         "transitions/s",
         walking,
         tuple(Aim(20, peer, own) for own in OWN for peer in PEERS),
     ),
     Benchmark(
         "kernel.decide",
-        "what does a bare job cost in the kernel alone?",
+        "CPU time of a bare job in the kernel alone.",
         "µs/job",
         deciding,
         less_is_better=True,

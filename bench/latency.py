@@ -101,6 +101,6 @@ BENCHMARKS = tuple(
         less_is_better=True,
         rivals=False,
     )
-    for load, told in (("idle", "nothing else going on"), ("half", "at half of the full load"))
+    for load, told in (("idle", "without other load"), ("half", "at half of the maximum load"))
     for store in STORES
 )

@@ -55,7 +55,7 @@ def size(core: Core) -> int:
 
 
 def finished(store: str, count: int) -> float:
-    """Bytes in the store for each finished job, its whole log included."""
+    """Bytes in the store per finished job, including its log."""
     with installation(store) as core:
         before = size(core)
         live(core.engine, count, BATCH)
@@ -76,7 +76,7 @@ BENCHMARKS = (
     *(
         Benchmark(
             f"waiting-{store}",
-            f"What each of {WAITING:,} jobs that wait for a signal takes.",
+            f"Memory and storage of each of {WAITING:,} jobs that wait for a signal.",
             "bytes",
             partial(_waiting, store),
             less_is_better=True,
@@ -86,7 +86,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "size",
-        "Bytes in the store for each finished job, its whole log included.",
+        "Bytes in the store per finished job, including its log.",
         "bytes",
         _finished,
         less_is_better=True,

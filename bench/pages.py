@@ -1,7 +1,7 @@
 """The figures in the documentation: every table between two markers is written from the document.
 
 A page says `<!-- figures: NAME -->` where a table begins and `<!-- /figures -->` where it ends.
-What stands between is replaced; the rest of the page is left alone. Nobody types a figure by hand.
+The text between the markers is replaced; the rest of the page stays. No figure is typed manually.
 """
 
 import re
@@ -25,7 +25,7 @@ NOT_YET = "Not measured yet: `./dev bench publish` fills this in."
 
 
 def written(text: str, figures: Figures) -> str:
-    """A page with its tables as the figures say."""
+    """A page with its tables written from the figures."""
 
     def region(match: re.Match[str]) -> str:
         begin, name, end = match.groups()
@@ -36,7 +36,7 @@ def written(text: str, figures: Figures) -> str:
 
 
 def write(figures: Figures, docs: Path = DOCS) -> list[Path]:
-    """Write all pages and charts anew; which of them have changed."""
+    """Rewrite all pages and charts; returns the files that have changed."""
     wanted = {docs / page: written((docs / page).read_text("utf-8"), figures) for page in PAGES}
     wanted |= {docs / "images" / name: text for name, text in charts(figures).items()}
     changed = [
@@ -64,7 +64,7 @@ def _picture(name: str) -> str:
 
 
 def took(figures: Figures) -> Iterator[str]:
-    """How long the last run was, section by section."""
+    """The duration of the last run by section."""
     sections = {name: figures.section(name) for name in SECTIONS}
     minutes = [
         f"{name} {section['took_s'] / 60:.0f}"
@@ -72,7 +72,7 @@ def took(figures: Figures) -> Iterator[str]:
         if section is not None and "took_s" in section
     ]
     if minutes:
-        yield f"The runs that these figures are from took, in minutes: {', '.join(minutes)}."
+        yield f"These measurements took, in minutes: {', '.join(minutes)}."
 
 
 # ---- the race --------------------------------------------------------------------------------
@@ -111,16 +111,16 @@ def race_settings(figures: Figures) -> Iterator[str]:
     document = figures.section("race")
     if document is None:
         return
-    yield "| | version | settings | where it says so | jobs in bulk |"
+    yield "| | version | settings | source of the settings | jobs in bulk |"
     yield "|---|---|---|---|---|"
     for each in document["entrants"]:
         cells = (each["name"], each["packages"], each["settings"], each["source"])
         yield f"| {' | '.join(cell or '–' for cell in cells)} | {each['jobs']:,} |"
     yield ""
     missing = document["missing"]
-    yield from (f"Not in the race: {who}: {why}." for who, why in missing.items())
+    yield from (f"Not measured: {who}: {why}." for who, why in missing.items())
     if not missing:
-        yield "Nobody was missing."
+        yield "All of them were measured."
 
 
 # ---- the workloads ---------------------------------------------------------------------------
@@ -131,20 +131,20 @@ def workloads_machine(figures: Figures) -> Iterator[str]:
     if document is not None:
         scale = document["scale"]
         yield f"- Machine: {_machine(document)}."
-        share = "the whole size" if scale == 1 else f"{scale} of the whole size"
+        share = "full size" if scale == 1 else f"{scale} of the full size"
         yield f"- {document['repetitions']} repetitions at {share}."
         failed = document.get("failed", {})
         yield from (f"- `{name}` failed and is missing: {why}." for name, why in failed.items())
 
 
 def workloads(*beginnings: str) -> Callable[[Figures], Iterator[str]]:
-    """A table of the benchmarks whose names begin so."""
+    """A table of the benchmarks whose names have one of these prefixes."""
 
     def table(figures: Figures) -> Iterator[str]:
         document = figures.section("workloads") or {"benchmarks": ()}
         entries = [each for each in document["benchmarks"] if each["name"].startswith(beginnings)]
         if entries:
-            yield "| `./dev bench …` | what | middle (least – most) | goal |"
+            yield "| `./dev bench …` | measures | median (min – max) | goal |"
             yield "|---|---|---|---|"
         for entry in entries:
             lines = "<br>".join(_contestants(entry))
@@ -163,7 +163,7 @@ def _aims(entry: Mapping[str, Any]) -> str:
     first = entry["contestants"][0]["name"]
     return "<br>".join(
         f"{aim['who'] or first}: {shown(aim['bound'])} {_unit(entry, aim)}: "
-        + ("met" if aim["met"] else f"missed with {shown(aim['reached'])}")
+        + ("met" if aim["met"] else f"missed, {shown(aim['reached'])}")
         for aim in entry["aims"]
     )
 
@@ -172,21 +172,21 @@ def _unit(entry: Mapping[str, Any], aim: Mapping[str, Any]) -> str:
     return str(entry["unit"]) if aim["over"] is None else f"× {aim['over']}"
 
 
-#: What each part of the budget is.
+#: The parts of the CPU time of a job.
 PARTS = {
-    "all, without timers": "the whole, measured once more without the timers",
-    "decide": "the kernel: three commands, their events",
-    "ledger": "what was decided, turned into rows",
-    "load": "entities from rows",
-    "choose": "which jobs a claim takes, without its SQL",
-    "save": "rows turned into values",
-    "payloads": "payloads of what was claimed",
-    "SQL": "SQLite at work on the statements",
-    "round trips": "statements made, sent, and their answers read",
-    "commit": "processor time of the commit",
-    "rest": "making ids and commands, gathering, answering",
-    "commit on the wall": "the same commit with the wait for the disk",
-    "round trips on the wall": "the same with the wait for the server and its disk",
+    "all, without timers": "everything, measured again without the timers",
+    "decide": "the kernel: three commands and their events",
+    "change set": "converting decisions to rows",
+    "load": "converting rows to entities",
+    "choose": "selecting the jobs of a claim, without its SQL",
+    "save": "converting rows to SQL parameters",
+    "payloads": "loading the payloads of claimed jobs",
+    "SQL": "executing the statements in SQLite",
+    "round trips": "building and sending statements, and reading their results",
+    "commit": "CPU time of the commit",
+    "rest": "creating ids and commands, batching, returning results",
+    "commit, wall clock": "the commit, including the wait for the disk",
+    "round trips, wall clock": "the round trips, including the wait for the server and its disk",
 }
 
 
@@ -195,7 +195,7 @@ def budget(figures: Figures) -> Iterator[str]:
     results = {store: result for store, result in found.items() if result is not None}
     if not results:
         return
-    yield "| part | " + " | ".join(f"{store}, µs a job" for store in results) + " | what it is |"
+    yield "| part | " + " | ".join(f"{store}, µs per job" for store in results) + " | meaning |"
     yield "|---" * (len(results) + 2) + "|"
     for name, meaning in PARTS.items():
         cells = [_part(result, name) for result in results.values()]

@@ -45,7 +45,7 @@ def _contestants(scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = (
     Benchmark(
         "recovery",
-        f"A worker with {LEASES} leases of {LEASE_MS:,} ms is killed: until all were begun anew.",
+        f"A worker with {LEASES} leases of {LEASE_MS:,} ms is killed: until all jobs run again.",
         "ms",
         _contestants,
         less_is_better=True,

@@ -97,7 +97,7 @@ def _ups(_scale: Scale) -> tuple[Contestant, ...]:
 BENCHMARKS = (
     Benchmark(
         "start-help",
-        "How long `detent --help` takes.",
+        "Duration of `detent --help`.",
         "ms",
         _helps,
         (Aim(150),),
@@ -106,7 +106,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "start-up",
-        "From `detent up` until its gateway answers.",
+        "From `detent up` until its gateway responds.",
         "ms",
         _ups,
         tuple(Aim(1_500, who=f"{store}, first start") for store in STORES),

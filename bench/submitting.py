@@ -131,7 +131,7 @@ BENCHMARKS = (
     *(
         Benchmark(
             f"submit-{kind}",
-            "One durable submit, asked alone, beside one bare synchronous commit.",
+            "One durable submission, and one bare synchronous commit.",
             "µs, median",
             partial(singles, kind),
             (Aim(1 / 1.5, "bare commit"),),
@@ -141,7 +141,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "submit-many",
-        f"Durable submits: {IN_BULK:,} in one call, and {CALLERS} callers that wait for each.",
+        f"Durable submissions: {IN_BULK:,} in one call, and {CALLERS} concurrent callers.",
         "jobs/s",
         many,
         rivals=False,

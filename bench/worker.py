@@ -192,7 +192,7 @@ BENCHMARKS = (
     *(
         Benchmark(
             f"end-to-end-{store}",
-            f"{JOBS:,} jobs, or tasks of a lifecycle, in bulk, then drained by one worker.",
+            f"{JOBS:,} jobs or tasks, submitted in bulk, then executed by one worker.",
             "jobs/s",
             partial(_kinds, store),
             (Aim(0.5, "job", "board"), Aim(0.5, "job", "review")),
@@ -201,21 +201,21 @@ BENCHMARKS = (
     ),
     Benchmark(
         "workflows",
-        f"{WORKFLOWS:,} workflows of five durable steps, 50 at once.",
+        f"{WORKFLOWS:,} workflows of five durable steps, 50 concurrent.",
         "workflows/s",
         partial(_each, workflows, WORKFLOWS),
         rivals=False,
     ),
     Benchmark(
         "signals",
-        f"{WAITING:,} waiting jobs woken by a signal each.",
+        f"{WAITING:,} waiting jobs, each continued by a signal.",
         "jobs/s",
         partial(_each, signals, WAITING),
         rivals=False,
     ),
     Benchmark(
         "fan-out",
-        f"A job with {CHILDREN:,} subtasks that goes on when all are done.",
+        f"A job with {CHILDREN:,} subtasks that continues when all are done.",
         "subtasks/s",
         partial(_each, fan_out, CHILDREN),
         rivals=False,

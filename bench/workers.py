@@ -1,7 +1,7 @@
 """One to four worker processes on one PostgreSQL, for the database's work and for other work.
 
 Jobs that do nothing are the database's work alone. A job that computes keeps a core of its worker;
-one that sleeps stands for a call to somebody else.
+one that sleeps represents a call to another system.
 """
 
 import time
@@ -19,7 +19,7 @@ JOBS = {"nothing": 4_000, "compute": 800, "sleep": 800}
 TOLD = {
     "nothing": "jobs that do nothing",
     "compute": f"jobs that compute for {processes.COMPUTE_S * 1e3:.0f} ms",
-    "sleep": f"jobs that wait {processes.ASLEEP_S * 1e3:.0f} ms for somebody else",
+    "sleep": f"jobs that sleep for {processes.ASLEEP_S * 1e3:.0f} ms",
 }
 
 

@@ -154,7 +154,7 @@ def online_problems(packages: Sequence[Package], unlooked: list[str]) -> Iterato
         yield from _of_page(package, page.decode("utf-8"))
         told = _fetch(WEAKNESSES.format(name=name, version=version))
         if told is None:
-            unlooked.append(f"{name} {version}: known weaknesses")
+            unlooked.append(f"{name} {version}: known vulnerabilities")
             continue
         for each in json.loads(told).get("vulnerabilities", ()):
             if not each.get("withdrawn"):
@@ -204,7 +204,7 @@ def audit(*, online: bool = False) -> Audit:
     unlooked: list[str] = []
     if online:
         problems += online_problems(packages, unlooked)
-        looked.append("the registry's own word on each of them")
+        looked.append("the registry's metadata of each of them")
     else:
         unlooked.append("whether a version was taken back, and known weaknesses")
     return Audit(problems, looked, unlooked)

@@ -73,7 +73,7 @@ class Line:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def row(self, when: str, version: str) -> str:
-        verdict = "well" if not self.problems else f"**failed**: {self.problems[0]}"
+        verdict = "passed" if not self.problems else f"**failed**: {self.problems[0]}"
         cells = (self.part, self.store, self.seed, self.seen, verdict, f"{self.seconds:.0f}")
         return "| " + " | ".join(_cell(each) for each in (*cells, when, version)) + " |"
 
@@ -187,7 +187,7 @@ def _dependencies() -> Line:
     found = dependencies.audit(online=True)
     seen = "; ".join(found.looked)
     if found.unlooked:
-        seen += f"; not looked at: {len(found.unlooked)}, such as {found.unlooked[0]}"
+        seen += f"; not checked: {len(found.unlooked)}, such as {found.unlooked[0]}"
     seconds = time.monotonic() - begun_s
     command = "python -m tools.dependencies --online"
     return Line("dependencies", "-", "-", seen, found.problems, command, seconds)
@@ -204,13 +204,13 @@ OWN: Mapping[str, Job] = {
 # ---- the ledger ------------------------------------------------------------------------------
 
 HEAD = """\
-# What the torture has shown
+# Fault-injection results
 
-`./dev faults` writes this page: for each part the last run of it, with its seed, what it saw and
-how it ended. [How detent is tested](testing.md) says what the parts are. A line stays until its
-part is run again, so each says when that was, and on which machine.
+`./dev faults` writes this page. Each row is the last run of one part: its seed, what it observed
+and its result. [How detent is tested](testing.md) explains the parts. A row stays until its part
+runs again, so each row has its own time and versions.
 
-| part | store | seed | what was seen | result | seconds | when | versions |
+| part | store | seed | observed | result | seconds | time | versions |
 |---|---|---|---|---|---|---|---|
 """
 
@@ -317,7 +317,7 @@ def main(
 
 
 def _tell(line: Line) -> None:
-    verdict = "FAILED" if line.problems else "well"
+    verdict = "FAILED" if line.problems else "passed"
     click.echo(f"{line.part} on {line.store}: {verdict} after {line.seconds:.0f} s: {line.seen}")
     for problem in line.problems[:20]:
         click.echo(f"  {problem}")

@@ -42,7 +42,7 @@ The file is looked for in the working directory and above it.
 def events() -> str:
     """Every event of the log with its fields."""
     sections = [EVENTS_INTRODUCTION]
-    for level in ("task", "job", "run", "step", "wait", "signal", "checkpoint"):
+    for level in ("task", "job", "run", "step", "wait", "signal", "checkpoint", "limit"):
         rows = [_event(each) for each in EVENTS.values() if each.level == level]
         sections += [f"## Of a {level}\n", table(("event", "fields", "meaning"), rows)]
     return "\n".join(sections)
@@ -60,7 +60,8 @@ EVENTS_INTRODUCTION = """\
 
 The log holds these events, and nothing else changes a row. Each stands in a stream, the task's or
 the job's, with its position, version, time and actor; runs, steps, waits, signals and checkpoints
-belong to their job's stream. The events that move a state are those of the
+belong to their job's stream. Pauses and limits belong to the whole installation, whose stream is
+`@system`. The events that move a state are those of the
 [lifecycles](lifecycles.md).
 """
 

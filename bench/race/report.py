@@ -18,25 +18,29 @@ ONCE = "measured once"
 
 #: What is measured, in the order of the report: the figure, what it is, its unit, less is better.
 MEASURED = {
-    "enqueue": ("One job after the other, each durable before the next.", "jobs/s", False),
-    "enqueue together": ("By 50 callers, each waiting for its answers.", "jobs/s", False),
-    "bulk": ("Many jobs in one call, where there is such a call.", "jobs/s", False),
+    "enqueue": ("One job after another, each durable before the next.", "jobs/s", False),
+    "enqueue together": (
+        "By 50 concurrent callers, each waiting for its responses.",
+        "jobs/s",
+        False,
+    ),
+    "bulk": ("Many jobs in one call, if the tool has such a call.", "jobs/s", False),
     "drain": (
-        "One worker process from its start until every job is stored as done.",
+        "One worker process, from its start until every job is stored as done.",
         "jobs/s",
         False,
     ),
     "end-to-end": (
-        "One job's share of enqueuing the quickest way and of draining.",
+        "Enqueuing in the fastest way plus execution, per job.",
         "jobs/s",
         False,
     ),
     "pick-up p50": (
-        "From another process's call until the handler runs; nothing else to do.",
+        "From the call in another process until the handler runs, without other load.",
         "ms",
         True,
     ),
-    "pick-up p99": ("The same, for the slowest of a hundred.", "ms", True),
+    "pick-up p99": ("The same, 99th percentile.", "ms", True),
     "workflows": ("Five durable steps, each stored before the next.", "workflows/s", False),
 }
 

@@ -34,6 +34,7 @@ ROUTES: Mapping[str, tuple[str, str, str | None]] = {
     "end_run": ("POST", "/api/runs/{run_id}/end", None),
     "end_session": ("DELETE", "/api/sessions/{session_id}", None),
     "enqueue": ("POST", "/enqueue", None),
+    "find_ids": ("GET", "/api/ids/{part}", None),
     "fork_job": ("POST", "/api/jobs/{job_id}/fork", None),
     "health": ("GET", "/api/health", None),
     "inbox": ("GET", "/api/inbox", None),

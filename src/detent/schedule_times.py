@@ -3,9 +3,11 @@
 Pure but for the zone database: the caller brings the time. All times are integer microseconds.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from itertools import chain, count, islice, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -43,6 +45,8 @@ class Schedule:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: How long after each time its task starts, as `10m`, or a time before which none starts.
     not_before: str | None = None
+    #: Intervals are counted from here: a time is this plus a whole number of intervals.
+    anchor_at: int | None = None
     #: The time that comes next, the last one that was acted on, and the task that it made.
     next_at: int | None = None
     last_at: int | None = None
@@ -79,12 +83,20 @@ def times(schedule: Schedule, after: int) -> Iterator[int]:
         yield from _cron(schedule, after)
     else:
         step = schedule.every_s * S_US
-        at = after + step if schedule.last_at is None else schedule.last_at + step
-        if at <= after:
-            at += (after - at) // step * step + step
-        while True:
-            yield at
-            at += step
+        anchor = _anchor(schedule)
+        first = anchor + ((after - anchor) // step + 1) * step
+        yield from count(first, step)
+
+
+def _anchor(schedule: Schedule) -> int:
+    """Where its intervals are counted from.
+
+    A schedule of an older version has no anchor; any of its times is as good.
+    """
+    for known in (schedule.anchor_at, schedule.next_at, schedule.last_at):
+        if known is not None:
+            return known
+    return 0
 
 
 def _cron(schedule: Schedule, after: int) -> Iterator[int]:
@@ -106,11 +118,7 @@ def due_times(schedule: Schedule, now: int) -> list[int]:
     """The times to act on now, by the policy for missed ones; empty when none has come."""
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return []
-    passed = [schedule.next_at]
-    for at in times(schedule, schedule.next_at):
-        if at > now or len(passed) >= MAX_MISSED:
-            break
-        passed.append(at)
+    passed = _passed(schedule, schedule.next_at, now)
     late = [at for at in passed if now - at > LATE_US]
     on_time = passed[len(late) :]
     if schedule.missed == "all":
@@ -118,6 +126,20 @@ def due_times(schedule: Schedule, now: int) -> list[int]:
     if schedule.missed == "once" and not on_time:
         return passed[-1:]
     return on_time
+
+
+def _passed(schedule: Schedule, first: int, now: int) -> list[int]:
+    """The times that have come since the first: of too many the oldest, or those that still count.
+
+    Only the policy `all` acts on old ones.
+    """
+    if schedule.missed != "all" and schedule.every_s is not None:
+        step = schedule.every_s * S_US
+        first = max(first, first + ((now - first) // step - MAX_MISSED + 1) * step)
+    following = takewhile(lambda at: at <= now, chain([first], times(schedule, first)))
+    if schedule.missed == "all":
+        return list(islice(following, MAX_MISSED))
+    return list(deque(following, MAX_MISSED))
 
 
 def _wrong(name: str, given: object, allowed: object, why: str = "") -> Invalid:

@@ -3,30 +3,25 @@
 Everything else is handed what it needs from here.
 """
 
-import itertools
 import logging
 import os
 import signal
 import socket
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Protocol
 from zlib import crc32
 
-from detent import private_files, server_file
-from detent.engine import Engine, Lifetimes
-from detent.errors import Misconfigured, NotFound, Unavailable
+from detent import server_file
+from detent.errors import Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
 from detent.gateway.mcp_route import Tools
 from detent.gateway.server import Server
 from detent.integrations.metrics import Metrics
 from detent.integrations.notion_sync import NotionKeeper, configured
 from detent.integrations.webhook_dispatcher import Dispatcher
-from detent.intent_config import agents_from, intents_from
 from detent.keeper import (
     chain_blocks,
     intake_drain,
@@ -40,59 +35,19 @@ from detent.keeper.keeper import Duty, Keeper
 from detent.keeper.run_directories import RunDirectorySweeper
 from detent.operations import OPERATIONS
 from detent.operations.context import Core
-from detent.operations.limits import limits_from, save_limits
-from detent.operations.thresholds import check
-from detent.settings import Loaded, Settings
-from detent.store.marker import mark_store, require_store
-from detent.store.port import Store
-from detent.store.store_url import open_store
+from detent.operations.limits import save_limits
+from detent.operations.opener import open_core as open_core
+from detent.settings import Settings
 from detent.worker.app import App, load_app
 from detent.worker.worker import Worker
 from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")
 
-#: How long a process that starts waits for its database, how often it tries, and after how many
-#: tries it says so again.
-WAIT_FOR_STORE_S, TRY_S, TRIES_PER_LINE = 300.0, 0.5, 20
+#: How long a process that starts waits for its database.
+WAIT_FOR_STORE_S = 300.0
 #: How often a running process looks whether it was asked to stop.
 LOOK_S = 0.2
-
-
-@contextmanager
-def open_core(loaded: Loaded, wait_s: float = 0.0) -> Iterator[Core]:
-    """The store of an installation with the engine on it; `wait_s`: how long it may be missing."""
-    settings = loaded.settings
-    check(settings)
-    private_files.make_directory(settings.data_dir)
-    store = _open(settings, wait_s)
-    lifetimes = Lifetimes(
-        settings.worker_lease_ms * 1_000, settings.engine_key_lifetime_s * 1_000_000
-    )
-    try:
-        intents, agents = intents_from(loaded.tables), agents_from(loaded.tables)
-        kept = limits_from(loaded.tables)
-        yield Core(store, Engine(store, lifetimes), settings, intents, agents, kept)
-    finally:
-        store.close()
-
-
-def _open(settings: Settings, wait_s: float) -> Store:
-    """Open the store. A server that starts or recovers is waited for."""
-    until_s = time.monotonic() + wait_s
-    for tries in itertools.count():
-        try:
-            require_store(settings.data_dir, settings.url)
-            store = open_store(settings.url)
-            break
-        except Unavailable as error:
-            if time.monotonic() >= until_s:
-                raise
-            if tries % TRIES_PER_LINE == 0:
-                log.warning("waiting for the database: %s", error.message)
-            time.sleep(TRY_S)
-    mark_store(settings.data_dir, settings.url)
-    return store
 
 
 class Part(Protocol):

@@ -85,6 +85,16 @@ def test_a_mark_or_options_make_a_question(s: Scene, left: Any) -> None:
         assert s.rests("blocked").blocked_by == "question"
 
 
+def test_an_agent_may_allow_own_words(s: Scene) -> None:
+    s.script([{"ask": {**QUESTION, "other": True}}], [{"finish": {"result": "fine"}}])
+    task_id = s.submit()
+    with s.working():
+        assert s.rests("blocked").blocked_detail["other"] is True
+        s.do(c.AnswerTask(task_id, "neither"))
+        s.rests("ready")
+    assert s.told()[1].endswith("The answer: neither")
+
+
 BAD = {
     "symlink": "cannot be opened",
     "hardlink": "hard link",

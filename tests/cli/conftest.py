@@ -7,6 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from detent.cli.main import cli
+from detent.engine import Engine
+from detent.testing.conformance.work_actions import claim_one, complete, submit_job, submit_task
+from tests.cli.databases import opened
 
 Run = Callable[..., Result]
 
@@ -29,3 +32,14 @@ def run(data: Path) -> Run:
         return result
 
     return invoke
+
+
+@pytest.fixture
+def job(data: Path) -> str:
+    """A database with a job that has ended and a task that waits; the job's id."""
+    with opened(data) as store:
+        engine = Engine(store)
+        made = submit_job(engine, payload={"secret": 1})
+        complete(engine, claim_one(engine))
+        submit_task(engine)
+    return made

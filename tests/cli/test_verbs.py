@@ -174,7 +174,7 @@ def test_pausing_and_its_end(run: Run, data: Path) -> None:
 
 @pytest.mark.parametrize("said", [[], ["--all", "--intent", "x"], ["--project", "p", "--all"]])
 def test_a_pause_says_of_what(run: Run, said: list[str]) -> None:
-    assert "one of --intent, --project and --all" in run("pause", *said, code=2).stderr
+    assert "one of --intent, --project, --key and --all" in run("pause", *said, code=2).stderr
 
 
 # ---- by hand ---------------------------------------------------------------------------------
@@ -354,10 +354,11 @@ def test_a_job_alone_is_answered_in_the_inbox(
     typed = "show\nanswer\nup\nanswer\nleft\ncancel"
     shown = _at_a_terminal(monkeypatch, ["inbox"], typed)
     assert '"to": "x"' in shown.stdout
-    assert "the question allows: left, right" in shown.stderr
+    assert "Its options are" in shown.stderr
     found = json.loads(run("jobs", "--json").stdout)["items"]
     assert {row["id"]: row["state"] for row in found} == {ids[0]: "queued", ids[1]: "cancelled"}
     assert json.loads(run("inbox", "--json").stdout) == {
+        "count": 0,
         "items": [],
         "questions": [],
         "refused": [],

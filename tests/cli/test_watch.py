@@ -16,6 +16,7 @@ from click.testing import Result
 from rich.console import Console
 
 from detent.cli import output, watch
+from detent.engine.claims import ClaimAsk
 from detent.errors import Unavailable
 from tests.operations.installation import LocalInstallation, local_installation
 
@@ -109,6 +110,32 @@ def test_a_gateway_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> Non
     assert len(shown) == 2
 
 
+def test_everything_is_counted_and_only_of_the_project(tmp_path: Path) -> None:
+    """More tasks than are listed, more that waits than is listed, and others' work."""
+    with local_installation(tmp_path) as place:
+        for _ in range(3):
+            place.submit(project="other")
+        for _ in range(105):
+            place.submit(project="ours")
+        while held := place.claim(projects=["ours"]):
+            for claimed in held:
+                place.complete(claimed)
+        for _ in range(110):
+            place.submit(project="ours")
+        seen = watch.look(Here(place), "ours")
+        everything = watch.look(Here(place), None)
+    assert (seen["queue"], seen["active"], seen["people"]) == (110, 215, 105)
+    assert (everything["queue"], everything["active"]) == (113, 218)
+    assert len(seen["tasks"]) == 200
+    written = io.StringIO()
+    console = Console(file=written, width=100, height=24, color_system=None)
+    console.print(watch.board(seen, 100, 24))
+    lines = written.getvalue().rstrip("\n").split("\n")
+    assert "queue 110   active 215   waiting for people 105" in lines[0]
+    named = sum(1 for line in lines if "P2" in line)
+    assert lines[-1] == f"… and {215 - named} more"
+
+
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_board_fits_and_shows_data_as_data(tmp_path: Path, width: int) -> None:
     with local_installation(tmp_path) as place:
@@ -135,6 +162,7 @@ def test_a_notice_brings_no_markup_and_no_options() -> None:
         "blocked_detail": {},
         "error_class": None,
         "blocked_by": None,
+        "actions": [{"action": each} for each in ("accept", "reject")],
     }
     title, text = watch.notice(row)
     assert title == "detent: --help waits for you"
@@ -154,6 +182,7 @@ def test_the_bell_rings_and_the_desktop_is_told(
         "state": "ready",
         "blocked_detail": {},
         "error_class": None,
+        "actions": [{"action": each} for each in ("accept", "reject")],
     }
     watch.tell([])
     assert capsys.readouterr().err == ""
@@ -169,6 +198,51 @@ def test_without_a_terminal_each_change_is_a_line_of_json(run: Run, data: Path) 
         ready(place)
     once = json.loads(run("watch", "--once", "--json").stdout)
     assert len(once["waiting"]) == 1
+
+
+def test_a_terminal_shows_the_counts_of_one_project_as_they_change(
+    data: Path, tmp_path: Path
+) -> None:
+    with local_installation(data) as place:
+        for _ in range(202):
+            place.submit(project="ours")
+        place.submit(project="other")
+        terminal = Terminal(
+            [sys.executable, "-m", "detent", "watch", "--project", "ours"], tmp_path
+        )
+        with terminal:
+            terminal.sees("queue 202   active 202   waiting for people 0")
+            (held,) = place.core.engine.claim(ClaimAsk("w", "n", 1, projects=["ours"]))
+            place.complete(held)
+            terminal.sees("queue 201   active 202   waiting for people 1")
+            terminal.sees("\a")
+
+
+class Terminal:
+    """A program on a real terminal; what it draws is read until it is seen."""
+
+    def __init__(self, command: list[str], cwd: Path) -> None:
+        self.ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "20"}
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=cwd
+        )
+        os.close(theirs)
+        self.drawn = ""
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(2)
+        self.process.wait(60)
+        os.close(self.ours)
+
+    def sees(self, text: str) -> None:
+        while text not in self.drawn:
+            readable, _, _ = select.select([self.ours], [], [], 60)
+            assert readable, self.drawn
+            self.drawn += os.read(self.ours, 65_536).decode("utf-8", "replace")
 
 
 def test_on_a_terminal_it_is_drawn_until_ctrl_c(data: Path, tmp_path: Path) -> None:

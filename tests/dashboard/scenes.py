@@ -43,9 +43,9 @@ DIFF = """diff --git a/app/session.py b/app/session.py
 
 
 @app.intent("ask")
-def ask(run: detent.Run, text: str = "Which database shall it use?", choices: list = ()) -> str:
+def ask(run: detent.Run, text: str = "Which?", choices: list = (), other: bool = False):
     run.log("Looking at the options")
-    return run.ask(text, choices=list(choices))
+    return run.ask(text, choices=list(choices), other=other)
 
 
 @app.intent("change")

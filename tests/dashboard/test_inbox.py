@@ -59,6 +59,20 @@ def test_answer_a_job_that_has_no_task(page: Page, detent: Scene) -> None:
     assert (answer["data"]["value"], answer["actor"]) == ("low", "owner")
 
 
+def test_answer_with_an_option_or_in_own_words_where_both_are_allowed(
+    page: Page, detent: Scene
+) -> None:
+    asked = {"text": "How many?", "choices": [1, 2], "other": True}
+    first, second = (detent.submit("ask", asked, "blocked") for _ in range(2))
+    open_matter(page, detent, first)
+    page.get_by_role("button", name="2", exact=True).click()
+    assert detent.last_event(first, "task_answered")["data"]["answer"] == 2
+    open_matter(page, detent, second)
+    page.get_by_label("Your answer").fill("a dozen")
+    page.get_by_role("button", name="Send the answer").click()
+    assert detent.last_event(second, "task_answered")["data"]["answer"] == "a dozen"
+
+
 def test_answer_in_own_words_with_keys_alone(page: Page, detent: Scene) -> None:
     task_id = detent.submit("ask", {"text": "What is it called?"}, "blocked")
     open_matter(page, detent, task_id)
@@ -247,5 +261,5 @@ def test_a_refusal_says_what_is_allowed(page: Page, detent: Scene) -> None:
     open_matter(page, detent, task_id)
     page.route("**/answer", lambda route: route.continue_(post_data='{"answer": "c"}'))
     page.get_by_role("button", name="a", exact=True).click()
-    expect(page.get_by_role("alert").first).to_contain_text("the question allows: a, b")
+    expect(page.get_by_role("alert").first).to_contain_text("Its options are: a, b.")
     assert detent.task(task_id)["state"] == "blocked"

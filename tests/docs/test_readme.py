@@ -28,7 +28,7 @@ def handler() -> Block:
 
 
 def test_the_first_task_of_the_readme_runs_tests_and_leaves_a_report(tmp_path: Path) -> None:
-    _, first, second = section("Two commands")
+    first, second = section("Run a first task")
     with Reader(tmp_path / "home") as reader:
         reader.start("terminal", "detent up")
         for block in (first, second):

@@ -25,7 +25,7 @@ def test_the_ledger_keeps_what_was_not_run_again(tmp_path: Path) -> None:
     faults.enter([Line("races", "sqlite", "2", "9 races", ["P12: a | b"])], page)
     first, second = page.read_text().removeprefix(faults.HEAD).splitlines()
     assert first.startswith("| races | sqlite | 2 | 9 races | **failed**: P12: a / b |")
-    assert second.startswith("| disk | sqlite | 1 | x | well |")
+    assert second.startswith("| disk | sqlite | 1 | x | passed |")
     assert "SQLite 3." in second
 
 

@@ -14,6 +14,8 @@ from detent.engine import Claimed
 from detent.engine.claims import ClaimAsk
 from detent.ids import new_id
 from detent.kernel import commands as c
+from detent.kernel.limit_commands import EndPause
+from detent.operations.registry import OWNER
 from detent.operations.run_tokens import issue_run_token
 from tests.gateway.installation import WORKER, Installation
 
@@ -91,7 +93,10 @@ def asking(gateway: Installation, owner: httpx2.Client) -> None:
 
 def unpause(gateway: Installation) -> None:
     """What was paused on the way would keep everything else from running."""
-    gateway.core.engine.within(lambda tx: tx.put_rows("limits", dict.fromkeys(tx.rows("limits"))))
+    with gateway.core.store.read() as view:
+        names = list(view.rows("limits"))
+    for name in names:
+        gateway.core.engine.do(EndPause(name), OWNER.actor)
 
 
 def report(

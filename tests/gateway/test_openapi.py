@@ -158,7 +158,8 @@ def busy(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
     owner.post("/api/pause", json={"intent": "review"})
     owner.put("/api/webhooks/board", json={"url": "https://example.org/hook"})
     owner.post("/api/webhooks/board/test")
-    return {"task_id": task_id, "job_id": claimed.job.id, "run_id": run_id, "name": "board"}
+    ids = {"task_id": task_id, "job_id": claimed.job.id, "run_id": run_id}
+    return {**ids, "part": task_id[-8:], "name": "board"}
 
 
 #: A run's own door is tried by a run.

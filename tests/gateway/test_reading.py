@@ -161,6 +161,7 @@ def test_lifecycles_are_served_as_tables(owner: httpx2.Client) -> None:
     [
         ({"intent": "review"}, "intent:review"),
         ({"project": "paused"}, "project:paused"),
+        ({"key": "lathe"}, "key:lathe"),
         ({}, "all"),
     ],
 )
@@ -183,9 +184,11 @@ def test_paused_work_is_not_claimed(
         "per_s": None,
         "in_file": False,
         "paused_by": "owner",
+        "paused_until": None,
         "reason": "maintenance",
     }
-    task_id = submit(owner, project="paused", intent="review", run=True)
+    keyed = {"concurrency_key": name.removeprefix("key:")}
+    task_id = submit(owner, project="paused", intent="review", run=True, options=keyed)
     assert claimed() == []
     reasons = owner.get(f"/api/tasks/{task_id}/why").json()["reasons"]
     reason = next(each for each in reasons if each["reason"] == "paused")

@@ -19,6 +19,7 @@ from detent.integrations.mcp_tools import OFFERED, WAIT
 from detent.kernel import commands as c
 from detent.operations import registry
 from detent.operations.registry import OPERATIONS, Scope
+from detent.operations.run_reports import recorded_question
 from detent.operations.run_tokens import issue_run_token
 from detent.service import mcp_tools
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
@@ -157,7 +158,12 @@ async def test_a_run_token_has_only_its_own_tools(gateway: Installation) -> None
         await call(client, "own_progress", progress=0.5)
         await call(client, "own_evidence", name="notes.log", text="all well")
         child = (await call(client, "own_subtask", intent="runQA"))["id"]
-        await call(client, "own_question", text="Which colour?", options=["red", "blue"])
+        await call(
+            client, "own_question", text="Which colour?", options=["red", "blue"], other=True
+        )
+        with gateway.core.store.read() as view:
+            question = recorded_question(view, claimed.job.id, run_id)
+        assert question == {"text": "Which colour?", "options": ["red", "blue"], "other": True}
         for tool in ("show_task", "accept_task", "answer_task", "cancel_task"):
             problem = await refused(client, tool, task_id=made)
             assert problem["code"] == "forbidden"

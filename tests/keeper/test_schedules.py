@@ -36,9 +36,25 @@ def test_a_cron_expression_follows_its_time_zone_over_a_change_of_the_clock() ->
     assert found[1] in (us("2026-10-25T00:30:00"), us("2026-10-25T01:30:00"))
 
 
-def test_an_interval_counts_from_the_last_time() -> None:
-    every = Schedule("often", "x", every_s=60, last_at=0)
-    assert list(islice(times(every, 150 * S_US), 2)) == [180 * S_US, 240 * S_US]
+def test_an_interval_counts_from_its_anchor() -> None:
+    every = Schedule("often", "x", every_s=60, anchor_at=7 * S_US, last_at=90 * S_US)
+    assert list(islice(times(every, 150 * S_US), 2)) == [187 * S_US, 247 * S_US]
+    assert next(times(every, 187 * S_US)) == 247 * S_US
+
+
+@pytest.mark.parametrize("known", [{"last_at": 7 * S_US}, {"next_at": 127 * S_US}])
+def test_an_interval_without_an_anchor_keeps_its_times(known: dict[str, int]) -> None:
+    """As an older version has stored it."""
+    every = schedule_from("often", {"intent": "x", "every_s": 60, **known})
+    assert list(islice(times(every, 70 * S_US), 2)) == [127 * S_US, 187 * S_US]
+
+
+@pytest.mark.parametrize(("missed", "expected"), [("once", 1_000), ("skip", 1_000), ("all", 100)])
+def test_of_very_many_missed_times_those_that_still_count_are_found(
+    missed: str, expected: int
+) -> None:
+    every = Schedule("often", "x", every_s=1, missed=missed, next_at=S_US, anchor_at=0)
+    assert due_times(every, 1_000 * S_US)[-1] == expected * S_US
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,8 @@ def test_a_question_of_a_job_is_in_the_inbox_until_it_is_answered() -> None:
     assert question["begun_at"].endswith("Z")
     answer = {"job_id": job_id, "question": question["name"], "answer": "left"}
     assert client.call("answer_job", **answer)["outcome"] == "answered"
-    assert client.call("inbox") == {"items": [], "questions": [], "refused": []}
+    empty = {"count": 0, "items": [], "questions": [], "refused": []}
+    assert client.call("inbox") == empty
 
 
 def test_a_repeated_answer_succeeds_and_a_different_one_is_refused() -> None:

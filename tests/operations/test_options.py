@@ -7,8 +7,10 @@ import pytest
 
 from detent.errors import Invalid, Misconfigured
 from detent.kernel import commands as c
+from detent.kernel import limit_commands as lc
 from detent.operations.limits import limits_from, save_limits
 from detent.operations.parameters import INPUTS
+from detent.operations.registry import OWNER
 from detent.submission.options import OPTIONS, checked_options
 from tests.operations.operations_client import OperationsClient
 
@@ -131,8 +133,12 @@ def limits(client: OperationsClient) -> dict[str, Any]:
 
 def test_the_file_overrides_the_limits_that_it_names() -> None:
     client = OperationsClient()
-    rows = {"intent:build": {"running": 9, "paused": True}, "project:p": {"running": 1}}
-    client.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    for command in (
+        lc.SetLimit("intent:build", running=9),
+        lc.SetPause("intent:build", in_file=True),
+        lc.SetLimit("project:p", running=1),
+    ):
+        client.core.engine.do(command, OWNER.actor)
     client.core.limits = limits_from(
         {"limits": {"intent:build": {"running": 2}, "key:k": {"rate": 3}}}
     )

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid, Refused
+from detent.kernel import limit_commands as lc
+from detent.kernel.commands import Actor
+from detent.views import utc
 from tests.operations.operations_client import OperationsClient
 
 
@@ -120,8 +123,11 @@ def test_a_parent_waits_for_its_subtasks_and_names_them(client: OperationsClient
 # ---- why, in the queue -----------------------------------------------------------------------
 
 
-def reasons_in_queue(client: OperationsClient, task_id: str, **rows: Any) -> dict[str, Any]:
-    client.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+def reasons_in_queue(
+    client: OperationsClient, task_id: str, *commands: lc.LimitCommand
+) -> dict[str, Any]:
+    for command in commands:
+        client.core.engine.do(command, Actor("anna"))
     return client.reasons(task_id)
 
 
@@ -133,13 +139,22 @@ def test_why_a_queued_task_is_not_claimed(client: OperationsClient) -> None:
     worker = {"w": {"intents": ["build"], "seen_at": client.clock.now}}
     client.core.engine.within(lambda tx: tx.put_rows("workers", worker))
     assert client.reasons(made)["queued"]["detail"] == {"intent": "build", "ahead": 1}
-    paused = reasons_in_queue(client, made, **{"intent:build": {"paused": True}})
-    assert paused["paused"]["detail"] == {"limit": "intent:build"}
-    paused = reasons_in_queue(client, made, **{"intent:build": None, "all": {"paused": True}})
-    assert paused["paused"]["detail"] == {"limit": "all"}
-    client.core.engine.within(lambda tx: tx.put_rows("limits", {"all": None}))
+    paused = reasons_in_queue(client, made, lc.SetPause("intent:build", "no wood"))
+    said = {"paused_by": "anna", "paused_at": utc(client.clock.now), "reason": "no wood"}
+    assert paused["paused"]["detail"] == {"limit": "intent:build", **said}
+    paused = reasons_in_queue(
+        client, made, lc.EndPause("intent:build"), lc.SetPause("all", for_us=60_000_000)
+    )
+    until = utc(client.clock.now + 60_000_000)
+    assert (paused["paused"]["detail"]["limit"], paused["paused"]["looks_again_at"]) == (
+        "all",
+        until,
+    )
+    paused = reasons_in_queue(client, made, lc.EndPause("all"), lc.SetPause("all", in_file=True))
+    assert paused["paused"]["detail"]["paused_by"] == "config"
+    reasons_in_queue(client, made, lc.EndPause("all"))
     client.claims(1)
-    full = reasons_in_queue(client, made, **{"intent:build": {"running": 1}})
+    full = reasons_in_queue(client, made, lc.SetLimit("intent:build", running=1))
     assert full["limit"]["detail"] == {"limit": "intent:build", "most": 1, "running": 1}
 
 
@@ -151,8 +166,7 @@ def test_why_names_a_rate_limit_or_a_concurrency_key(client: OperationsClient) -
     client.claims()
     assert client.reasons(made)["limit"]["detail"]["limit"] == "key:saw"
     rated = client.submit()
-    rows = {"intent:build": {"rate": 1, "per_s": 60}}
-    client.core.engine.within(lambda tx: tx.put_rows("limits", rows))
+    client.core.engine.do(lc.SetLimit("intent:build", rate=1, per_s=60), Actor("anna"))
     assert len(client.claims()) == 1
     last = client.submit()
     assert client.claims() == []
@@ -219,7 +233,14 @@ def test_only_an_option_is_an_answer(client: OperationsClient) -> None:
     with pytest.raises(Refused) as refused:
         client.call("answer_task", task_id=made, answer="c")
     assert (refused.value.code, refused.value.legal) == ("not_an_option", ("a", "b"))
+    assert "Its options are: a, b." in refused.value.message
     assert client.task(made)["blocked_detail"]["options"] == ["a", "b"]
+
+
+def test_own_words_are_an_answer_where_the_asker_allows_them(client: OperationsClient) -> None:
+    made = ask(client, detail={"other": True})
+    assert client.call("answer_task", task_id=made, answer="neither")["outcome"] == "answered"
+    assert client.task(made)["answered"]["answer"] == "neither"
 
 
 def test_a_second_answer_is_refused_with_the_first(client: OperationsClient) -> None:

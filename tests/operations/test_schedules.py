@@ -1,6 +1,7 @@
 """Schedules: created and edited by operators while the keeper fires them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_the_keeper_fires_a_schedule(installed: LocalInstallation) -> None:
     installed.clock.advance(seconds=60)
     assert duty.run(installed.core) == 1
     (task,) = installed.call("list_tasks")["items"]
-    assert (task["title"], task["payload"], task["source"]) == ("often", {"a": 1}, "heartbeat")
+    assert (task["title"], task["payload"], task["source"]) == ("often", {"a": 1}, "schedule")
     assert installed.call("list_schedules")["items"][0]["last_task"] == task["id"]
 
 
@@ -138,3 +139,64 @@ def test_a_projects_token_keeps_to_its_project(installed: LocalInstallation) -> 
     with pytest.raises(DetentError):
         installed.call("put_schedule", OURS, name="theirs", intent="runQA", every_s=1)
     assert installed.rows("schedules")["theirs"]["every_s"] == 60
+
+
+# ---- times that were predicted ---------------------------------------------------------------
+
+
+def predicted(installed: LocalInstallation, count: int) -> list[str]:
+    return list(installed.call("next_times", name="often", count=count)["times"])
+
+
+def test_an_interval_fires_at_the_times_that_were_predicted(installed: LocalInstallation) -> None:
+    """However late a keeper comes, and whoever asks in between."""
+    installed.call("put_schedule", name="often", intent="runQA", every_s=60, overlap="allow")
+    wanted = predicted(installed, 6)
+    fired: list[str] = []
+    for step_s in (17, 44, 62, 59, 75, 50, 53):  # it looks at 17, 61, 123, 182, 257, 307 and 360
+        assert predicted(installed, 1) == wanted[len(fired) : len(fired) + 1]
+        installed.clock.advance(seconds=step_s)
+        if duty.run(installed.core):
+            fired.append(installed.call("list_schedules")["items"][0]["last_at"])
+    assert fired == wanted
+
+
+def test_a_pause_an_edit_and_an_unknown_first_time_move_no_time(
+    installed: LocalInstallation,
+) -> None:
+    made = installed.call("put_schedule", name="often", intent="runQA", every_s=60)
+    wanted = predicted(installed, 10)
+    assert wanted[0] == made["next_at"]
+    installed.clock.advance(seconds=17)
+    installed.call("pause_schedule", name="often")
+    assert predicted(installed, 10) == wanted
+    installed.clock.advance(seconds=17)
+    assert installed.call("resume_schedule", name="often")["next_at"] == wanted[0]
+    edited = installed.call("put_schedule", name="often", intent="review", every_s=60)
+    assert (edited["next_at"], edited["anchor_at"]) == (wanted[0], made["anchor_at"])
+    row = installed.rows("schedules")["often"]
+    installed.core.engine.within(
+        lambda tx: tx.put_rows("schedules", {"often": {**row, "next_at": None}})
+    )
+    assert duty.run(installed.core) == 0
+    assert installed.call("list_schedules")["items"][0]["next_at"] == wanted[0]
+
+
+def test_a_new_interval_counts_from_now(installed: LocalInstallation) -> None:
+    installed.call("put_schedule", name="often", intent="runQA", every_s=60)
+    installed.clock.advance(seconds=17)
+    made = installed.call("put_schedule", name="often", intent="runQA", every_s=30)
+    assert made["next_at"] == "2027-01-15T08:00:47.000Z"
+
+
+def test_no_caller_says_that_a_schedule_sent_it(installed: LocalInstallation) -> None:
+    with pytest.raises(DetentError) as caught:
+        installed.submit(source="schedule")
+    assert caught.value.details["field"] == "source"
+
+
+def test_a_schedule_needs_no_source_of_the_configuration(installed: LocalInstallation) -> None:
+    installed.core.settings = replace(installed.core.settings, intake_sources=("cli",))
+    installed.call("put_schedule", name="often", intent="runQA", every_s=60)
+    installed.clock.advance(seconds=60)
+    assert duty.run(installed.core) == 1

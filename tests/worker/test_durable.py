@@ -342,11 +342,31 @@ def test_a_question_answered_a_day_later_goes_on_where_it_was(lifecycle: str | N
     h.clock.advance(seconds=DAY_S)
     if lifecycle is not None:
         assert handle.state() == "blocked"
-    with pytest.raises(Refused, match="allows: yes, no"):
+    with pytest.raises(Refused, match="options are: yes, no"):
         handle.answer("maybe")
     handle.answer("yes")
     h.drain()
     assert done(handle) == "yes: image-7"
+
+
+def test_an_answer_in_own_words_is_taken_where_the_asker_allows_it() -> None:
+    app = App()
+
+    @app.intent("name")
+    def name(run: Run) -> str:
+        return str(run.ask("Which name?", choices=["ann", "bob"], other=True))
+
+    @app.intent("name_later")
+    async def name_later(run: AsyncRun) -> str:
+        return str(await run.ask("Which name?", choices=["ann", "bob"], other=True))
+
+    h = Harness(app)
+    handles = [h.submit(intent, lifecycle="board") for intent in ("name", "name_later")]
+    h.drain()
+    for handle in handles:
+        handle.answer("cleo")
+    h.drain()
+    assert [done(handle) for handle in handles] == ["cleo", "cleo"]
 
 
 def test_a_question_takes_its_default_when_its_time_is_over() -> None:

@@ -6,7 +6,7 @@ exhaustive search holds every step against, it holds against every step of the r
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import apsw
@@ -24,12 +24,15 @@ from detent.testing import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused
 from verification.simulation.injected_faults import Violation
+from verification.simulation.limit_books import LimitBooks
 from verification.simulation.money_books import MoneyBooks
 from verification.simulation.plan_books import PlanBooks
 from verification.simulation.planned_work import RESOURCES
 from verification.simulation.run_books import MONEY, ROLE, Books
 
 BATCH = 1_000
+#: Under whose name schedules submit.
+SCHEDULE = "schedule"
 #: Who is told that one of these was done finds it in the log.
 EVENTFUL = (
     *(c.SubmitTask, c.SubmitJob, c.CompleteRun, c.FailRun, c.TimeOutRun, c.SuspendRun),
@@ -63,6 +66,7 @@ class Auditor:
         self.books = Books()
         self.plans = PlanBooks(RESOURCES)
         self.money = MoneyBooks()
+        self.limits = LimitBooks()
         self.witnesses: dict[str, Witness] = {}
         self.world = World()
         self.log: list[Logged] = []
@@ -201,7 +205,10 @@ class Auditor:
             if not events:
                 return
             self.log += events
-            for act in self._acts(events):
+            for event in events:
+                found = self.limits.note(_record(event))
+                _check(found is None, "limits:", found)
+            for act in self._acts([event for event in events if event.stream != e.SYSTEM]):
                 self._take(act)
             self._compare(view, {event.stream for event in events})
 
@@ -212,6 +219,8 @@ class Auditor:
             self.books.heard[name] += len(records)
             if name == "clock":
                 yield from self._of_clock(records)
+            elif name == SCHEDULE:
+                yield from _submissions(records)
             elif name in self._asked:
                 ask, answer = self._asked[name]
                 yield Act(ask.command, ask.actor, records, answer)
@@ -373,6 +382,16 @@ def subjects(command: c.Command) -> Iterator[str]:
         yield command.job_id
     elif isinstance(command, c.TaskCommand):
         yield command.task_id
+
+
+def _submissions(records: list[e.Record]) -> Iterator[Act]:
+    """What schedules have submitted, task by task."""
+    starts = [at for at, each in enumerate(records) if isinstance(each.event, e.TaskCreated)]
+    for start, end in pairwise([*starts, len(records)]):
+        made: Any = records[start].event
+        where = (made.project, made.lifecycle, made.intent, made.source)
+        command = c.SubmitTask(records[start].stream, *where, options=made.options, queue=True)
+        yield Act(command, c.Actor(SCHEDULE), records[start:end], UNKNOWN)
 
 
 def part_of(world: World, ids: Iterable[str]) -> World:

@@ -7,16 +7,20 @@ is left then has a reason that `why` can name. No step that sleeps holds anythin
 
 from collections.abc import Sequence
 
-from detent.engine import Ask
+from detent.engine import Ask, Engine
 from detent.kernel import commands as c
-from detent.operations import why_reasons
+from detent.kernel.limit_commands import EndLimit, EndPause
+from detent.operations import schedules, why_reasons
+from detent.operations.context import Core
+from detent.operations.registry import OWNER
 from detent.store.port import Query
 from detent.testing.clock import VirtualClock
 from detent.testing.settlement import failed
 from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Violation
-from verification.simulation.planned_work import RESOURCES
-from verification.simulation.run_books import LEASE_US, MONEY
+from verification.simulation.limit_books import S_US, Grid
+from verification.simulation.planned_work import INTENT, RESOURCES
+from verification.simulation.run_books import LEASE_US, MONEY, ROLE
 from verification.simulation.virtual_keeper import Reader, VirtualKeeper
 from verification.simulation.virtual_worker import Worker
 
@@ -48,6 +52,8 @@ def end_in_peace(
         each.process.restart()
     with auditor.store.write() as tx:
         tx.put_rows("resources", RESOURCES)  # none is drained any more
+    _end_limits(auditor, workers[0])
+    _end_schedules(auditor, clock, keepers)
     _work_off(auditor, clock, workers, keepers)
     _nothing_runnable(auditor, helped=False)
     _nothing_held(auditor)
@@ -65,6 +71,54 @@ def end_in_peace(
     undone = auditor.books.undone()
     if undone:
         raise Violation(f"P6: recorded as done and never performed: {undone}")
+
+
+#: The one schedule, and how often it fires. Every time is made up for, whatever else is at work.
+SCHEDULE, EVERY_S = "often", 240
+#: How far apart keepers look at it in the end: they are late by another time at each of its times.
+LATE_US, LATE_ROUNDS = 97 * S_US, 20
+
+
+def put_schedule(auditor: Auditor) -> None:
+    """As an operator would, before anything else happens."""
+    core = Core(auditor.store, Engine(auditor.store))
+    schedules.put_schedule(
+        core,
+        OWNER,
+        name=SCHEDULE,
+        intent=INTENT,
+        every_s=EVERY_S,
+        overlap="allow",
+        missed="all",
+        options=dict(ROLE.options),
+    )
+    with auditor.store.read() as view:
+        row = view.rows("schedules")[SCHEDULE]
+    auditor.limits.schedules[SCHEDULE] = Grid(row["anchor_at"], EVERY_S * S_US)
+
+
+def _end_schedules(auditor: Auditor, clock: VirtualClock, keepers: Sequence[VirtualKeeper]) -> None:
+    """A keeper that is left alone has soon acted on every time; then the schedule is deleted."""
+    for _ in range(LATE_ROUNDS):
+        clock.advance(us=LATE_US)
+        for keeper in keepers:
+            next(keeper.life())
+    auditor.look()
+    with auditor.store.read() as view:
+        behind = auditor.limits.behind(view.now())
+    if behind is not None:
+        raise Violation(f"schedules: {behind}")
+    core = Core(auditor.store, Engine(auditor.store))
+    schedules.delete_schedule(core, OWNER, name=SCHEDULE)
+
+
+def _end_limits(auditor: Auditor, worker: Worker) -> None:
+    with auditor.store.read() as view:
+        names = list(view.rows("limits"))
+    process = worker.process
+    for name in names:
+        for command in (EndPause(name), EndLimit(name)):
+            process.ask(Ask(command, process.actor()))
 
 
 def _work_off(

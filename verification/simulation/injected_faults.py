@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import NoReturn
+from typing import Any, NoReturn, Protocol
 
 from detent.errors import Unavailable
 from detent.store.port import Reading, Store, Writing
@@ -42,6 +42,14 @@ def nothing() -> None:
     """Outside of a run nobody acts and no time passes."""
 
 
+class Times(Protocol):
+    """Hears of every write transaction: see `time_books`."""
+
+    def begun(self, now: int, before: Any) -> Any: ...
+
+    def committed(self, now: int) -> None: ...
+
+
 class Faults:
     """Decides what goes wrong; switched off, nothing does."""
 
@@ -50,6 +58,8 @@ class Faults:
         self.on = True
         #: Transactions that anybody has begun.
         self.steps = 0
+        #: What is checked about time; the run puts it here.
+        self.times: Times | None = None
         #: One turn of some other process, and a while longer than a lease; the run puts them here.
         self.others: Callable[[], None] = nothing
         self.sleep: Callable[[], None] = nothing
@@ -84,6 +94,7 @@ class FaultyStore:
         self._first = True
         #: What the store's clock said in the last write transaction.
         self.now = 0
+        self._reading: Any = None
         self.url = store.url
         self.blobs, self.outputs = store.blobs, store.outputs
 
@@ -108,9 +119,15 @@ class FaultyStore:
         fate = self._faults.fate()
         with self._store.write() as tx:
             self.now = tx.now()
+            times, head = self._faults.times, tx.head()
+            if times is not None:
+                self._reading = times.begun(self.now, self._reading)
             yield tx
+            written = tx.head() > head
             if fate in (Fate.DIED_BEFORE, Fate.NO_SPACE):
                 _fail(fate)
+        if times is not None and written:
+            times.committed(self.now)
         if fate is Fate.DIED_AFTER:
             _fail(fate)
 

@@ -15,6 +15,7 @@ from detent import feed
 from detent.engine import Ask, Claimed, Engine, Lifetimes, batch, claims, due_timers
 from detent.engine.changeset import Ledger
 from detent.engine.claims import ClaimAsk
+from detent.engine.concurrency_limits import Room
 from detent.engine.loader import Wanted, load
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
@@ -28,7 +29,9 @@ from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.world import World
 from detent.store.port import Due, Writing
+from verification.simulation.mutants_limits import LIMITS
 from verification.simulation.mutants_plans import PLANS
+from verification.simulation.mutants_time import TIME
 from verification.simulation.mutants_unseen import UNSEEN
 
 Patches = Iterator[Any]
@@ -86,7 +89,7 @@ def claim_without_lock() -> Patches:
 
     def claim(self: Engine, ask: ClaimAsk) -> list[Claimed]:
         with self.store.write() as tx:
-            chosen = claims._choose(tx, ask)
+            chosen = claims._choose(tx, ask, Room(tx, ask.worker))
             commands = [c.ClaimJob(each.job_id, ask.worker, ask.nonce) for each in chosen]
             world = load(tx, Wanted(commands))
         return self.within(lambda tx: _claim_seen(tx, ask, commands, world, self.lifetimes))
@@ -217,6 +220,8 @@ MUTANTS: dict[str, Callable[[], Patches]] = {
         *(acknowledge_before_commit, fold_skips_an_event, attempts_not_counted),
         *UNSEEN,
         *PLANS,
+        *TIME,
+        *LIMITS,
     )
 }
 

@@ -20,6 +20,13 @@ FLOORS = {
     "waits for a resource": 3_000,
     "dismissals": 6_000,
     "outcomes handled": 12_000,
+    "turns with a fast clock": 3_000,
+    "clock went back": 1_000,
+    "clock went forward": 12_000,
+    "pauses": 2_000,
+    "pauses expired": 4_000,
+    "starts under a rate": 4_000,
+    "schedules fired": 1_000,
 }
 
 

@@ -6,23 +6,30 @@ transactions, and others may have turns of their own in between.
 """
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Protocol
+from unittest.mock import patch
 
 from detent.errors import DetentError
 from detent.store.sqlite import SqliteStore
+from detent.submission import command
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
+from detent.worker import active_run
 from verification.memory_directory import directory_in_memory
+from verification.simulation import time_books
 from verification.simulation.auditor import Auditor
-from verification.simulation.final_checks import end_in_peace
+from verification.simulation.final_checks import end_in_peace, put_schedule
 from verification.simulation.injected_faults import Died, Faults, Violation
 from verification.simulation.mutants import mutated
 from verification.simulation.planned_work import ABILITIES, INTENTS, RESOURCES, STEP_INTENTS
 from verification.simulation.report import Outcome
 from verification.simulation.run_books import LEASE_US
+from verification.simulation.time_books import TimeBook
 from verification.simulation.virtual_client import Client
 from verification.simulation.virtual_keeper import Reader, VirtualKeeper
 from verification.simulation.virtual_process import Process
@@ -31,6 +38,8 @@ from verification.simulation.virtual_worker import Worker
 WORKERS, CLIENTS, KEEPERS, READERS = 4, 3, 2, 2
 #: How often a process that may die does so at a pause.
 DEATH = 0.008
+#: How often a turn is taken with a fast clock, and how often the clock is set forward for good.
+FAST, FORWARD = 0.002, 0.0008
 #: Turns of different processes inside one another: no call stack of a real machine is deeper.
 DEEPEST = 3
 
@@ -75,6 +84,9 @@ class Run:
         self.faults = Faults(self.rng)
         self.faults.others = self._others
         self.faults.sleep = self._sleep
+        self.times = self.faults.times = TimeBook(self.clock)
+        #: Its own, so that jumps of the clock do not change whose turn it is.
+        self._jumps = random.Random(f"clock of {seed}")
         self.auditor = Auditor(SqliteStore(path, self.clock))
         self._path = path
         with self.auditor.store.write() as tx:
@@ -87,6 +99,7 @@ class Run:
         self.clients = [Client(self._process(f"c{n}"), self.rng) for n in range(CLIENTS)]
         self.keepers = [VirtualKeeper(self._process(f"k{n}")) for n in range(KEEPERS)]
         self.readers = [Reader(self._process(f"r{n}")) for n in range(READERS)]
+        put_schedule(self.auditor)
         cast: list[Actor] = [*self.workers, *self.workers, *self.clients, *self.clients]
         cast += [*self.keepers, *self.readers]
         players = {id(actor): Player(actor) for actor in cast}
@@ -113,6 +126,7 @@ class Run:
         finally:
             self.auditor.counts["steps"] = self.faults.steps
             self.auditor.counts.update(self.auditor.plans.counts)
+            self.auditor.counts.update(self.auditor.limits.counts)
             outcome.counts.update(self.auditor.counts)
         self.faults.on = False
         end_in_peace(self.auditor, self.clock, self.workers, self.keepers, self.readers)
@@ -126,10 +140,22 @@ class Run:
         try:
             if player.actor.mortal and self.rng.random() < DEATH:
                 player.die()
+            elif self.faults.on and self._jumps.random() < FAST:
+                self._step_with_a_fast_clock(player)
             else:
                 player.step()
         finally:
             self._acting.remove(player)
+
+    def _step_with_a_fast_clock(self, player: Player) -> None:
+        """The host's clock is fast for one turn, and somebody sets it right."""
+        self.auditor.counts["turns with a fast clock"] += 1
+        ahead = self._jumps.randrange(LEASE_US * 3)
+        self.times.jump(ahead)
+        try:
+            player.step()
+        finally:
+            self.times.jump(-ahead)
 
     def _others(self) -> None:
         if len(self._acting) < DEEPEST:
@@ -150,14 +176,31 @@ class Run:
             self.clock.advance(us=self.rng.randrange(LEASE_US * 3 // 2))
         else:
             self.auditor.counts["clock went back"] += 1
-            self.clock.advance(us=-self.rng.randrange(LEASE_US * 2))
+            self.times.jump(-self.rng.randrange(LEASE_US * 2))
+        if self._jumps.random() < FORWARD:
+            self.auditor.counts["clock went forward"] += 1
+            self.times.jump(self._jumps.randrange(LEASE_US * 2))
+
+
+@contextmanager
+def _ids_in_order() -> Iterator[None]:
+    """What schedules submit has ids that follow from the run alone."""
+    serial = count(1)
+    with patch.object(command, "new_id", lambda: f"s-{next(serial)}"):
+        yield
 
 
 def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
     """Run one seed; a broken promise is in the outcome, with what was counted until then."""
     outcome = Outcome(seed, steps, mutant=mutant)
-    with mutated(mutant), directory_in_memory("detent-simulation-") as directory:
+    with (
+        mutated(mutant),
+        _ids_in_order(),
+        directory_in_memory("detent-simulation-") as directory,
+    ):
         run = Run(seed, directory / "simulation.db")
+        own_clock = patch.object(active_run, "since_boot_s", lambda: time_books.own_s(run.clock))
+        own_clock.start()
         try:
             run.go(outcome)
         except (Violation, AssertionError) as found:
@@ -165,6 +208,7 @@ def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
         except DetentError as error:
             outcome.failure = f"something was raised that nobody asked for: {error!r}"
         finally:
+            own_clock.stop()
             outcome.digest = sha256(repr(run.auditor.log).encode()).hexdigest()
             run.close()
     return outcome

@@ -11,6 +11,7 @@ from detent.engine import Answer, Ask, Idempotency
 from detent.engine.batch import Result
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
+from detent.kernel import limit_commands as lc
 from detent.operations import resources
 from detent.operations.registry import Caller, Scope
 from detent.testing import settlement
@@ -21,11 +22,14 @@ from verification.simulation.run_books import ROLE
 from verification.simulation.virtual_process import Process
 
 PROJECT = "simulation"
+KEY = "key:one at a time"
+#: How long a pause with an end lasts at most.
+LONGEST_PAUSE_US = 2_000_000
 OPERATOR = Caller("operator", frozenset(Scope))
 #: What may be said to a question, by its kind.
 ANSWERS = {"question": ("yes", "no"), "confirmation": ("confirm", "confirm", "refuse")}
 #: How much of the work has a plan.
-PLANNED = 0.45
+PLANNED = 0.5
 #: More than this many pieces of live work and nothing is submitted until some have ended.
 MAX_LIVE = 30
 #: People look mostly at what is new.
@@ -55,6 +59,7 @@ class Client:
             self._raise: 8,
             self._drain: 2,
             self._dismiss: 6,
+            self._limit: 3,
         }
 
     def life(self) -> Generator[None]:
@@ -97,7 +102,7 @@ class Client:
         payload = {"seed": name}
         if self.rng.random() < 0.4:
             parent = self._one_of(self.jobs) if self.rng.random() < 0.15 else None
-            key = "one at a time" if self.rng.random() < 0.2 else None
+            key = KEY.removeprefix("key:") if self.rng.random() < 0.2 else None
             return c.SubmitJob(name, PROJECT, INTENT, "P2", payload, parent, key, options)
         lifecycle = self.rng.choice(("board", "review"))
         near = self.rng.random()
@@ -207,6 +212,29 @@ class Client:
         yield
         self._operate(resources.undrain_resource, name)
         yield
+
+    def _limit(self) -> Iterator[None]:
+        """A pause, mostly with an end, or a rate; after a while it is ended, if it still holds."""
+        name = self.rng.choice(("all", f"intent:{INTENT}", f"project:{PROJECT}", KEY))
+        drawn = self.rng.random()
+        if drawn < 0.6:
+            for_us = self.rng.randrange(1, LONGEST_PAUSE_US) if drawn < 0.45 else None
+            self.do(lc.SetPause(name, "by chance", for_us))
+            yield
+            yield
+            if drawn >= 0.3:
+                self._surely(lc.EndPause(name))
+        elif name != "all":
+            self.do(lc.SetLimit(name, rate=1, per_s=self.rng.choice((1, 5, 30))))
+            for _ in range(6):
+                yield
+            self._surely(lc.EndLimit(name))
+        yield
+
+    def _surely(self, command: lc.LimitCommand) -> None:
+        """Until it is known to be done: nothing may start while a pause lasts for ever."""
+        while self.do(command) is None:
+            continue
 
     def _operate(self, operation: Callable[..., Any], name: str) -> None:
         """As an operator would; whether it was done is looked up by whoever wants to know."""

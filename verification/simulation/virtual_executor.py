@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from detent.engine import Ask, Claimed
 from detent.errors import DetentError, Unavailable
@@ -18,6 +19,7 @@ from detent.worker.executor import UNKNOWN_CRITIC
 from detent.worker.plan_runner import NOTHING, PlanRun, Work
 from detent.worker.run_files import RunFiles
 from verification.simulation.planned_work import APPS, script
+from verification.simulation.time_books import Leases
 from verification.simulation.virtual_process import Process
 
 if TYPE_CHECKING:
@@ -41,14 +43,16 @@ BETWEEN = 0.2
 #: How often there is a pause after one thing that a step did: with one after each, hardly a plan
 #: would come to its second step before its lease has run out.
 PAUSE = 0.3
+#: One in so many plans is carried out by a worker that looks at its own clock.
+LOOKING = 3
 
 
 class AuditedLine(Line):
     """Tells the engine what the driver wants to tell; others may act before each time."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, leases: Leases | None) -> None:
         super().__init__(process.engine, process.name)
-        self.process = process
+        self.process, self.leases = process, leases
 
     def read(self) -> AbstractContextManager[Reading]:
         self.process.store.begin()
@@ -57,6 +61,8 @@ class AuditedLine(Line):
     def tell(
         self, command: c.Command, under: c.Grant | None = None, over: Callable[[], bool] = never
     ) -> Any:
+        if isinstance(command, c.StartStep) and self.leases is not None:
+            self.leases.require(command.grant, f"step {command.step} was started, a step")
         while True:
             if self.process.faults.rng.random() < BETWEEN:
                 self.process.faults.between()
@@ -74,11 +80,23 @@ class Carrying:
     def __init__(self, worker: "Worker", claimed: Claimed) -> None:
         self.worker, self.rng, self.process = worker, worker.rng, worker.process
         self.claimed = claimed
-        self.hold = Hold(claimed)
+        #: Some look at their own clock. The others are as one that is stopped between the look and
+        #: what follows, for whom the fence is all there is.
+        looks = crc32(repr(claimed.grant).encode()) % LOOKING == 0
+        self.leases = worker.leases if looks else None
+        self.hold = Hold(claimed, worker.leases.ends_s(claimed.grant) if looks else float("inf"))
         app = APPS[self.process.abilities]
-        self.plan = PlanRun(self.hold, app, AuditedLine(self.process), _files)
+        self.plan = PlanRun(self.hold, app, AuditedLine(self.process, self.leases), _files)
 
     def life(self) -> Iterator[None]:
+        """Until it is over; a worker lets go of what it cannot report before its lease ends."""
+        try:
+            yield from self._life()
+        except Unavailable:
+            if not self.hold.expired():
+                raise
+
+    def _life(self) -> Iterator[None]:
         live: dict[str, tuple[Attempt, Generator[None, None, c.Report | None]]] = {}
         work = self.plan.advance()
         yield
@@ -126,8 +144,12 @@ class Carrying:
         return calm or drawn < 0.985
 
     def _beat(self) -> None:
+        if self.hold.expired():
+            return
         with suppress(Unavailable):
-            kept = self.process.renew(self.worker.hands)
+            kept = self.worker.renew(self.worker.hands)
+            if self.leases is not None:
+                self.hold.ends_s = self.leases.ends_s(self.hold.grant)
             if self.hold.grant[:2] not in kept and self.rng.random() < 0.5:
                 self.hold.stop(Stop.LOST)  # otherwise it has not noticed: its reports are refused
 
@@ -143,6 +165,8 @@ class Carrying:
             if attempt.stopped is not None:
                 return self._stopped(attempt.stopped)
             if act == "effect":
+                if self.leases is not None:
+                    self.leases.require(grant, f"step {step.name} had an effect, a step")
                 self.process.auditor.performed_step(grant, run_id, step.name, attempt.resource)
             elif act == "spend":
                 report = yield from self.worker.spend(self.claimed, run_id)

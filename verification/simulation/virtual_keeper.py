@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from detent import feed
 from detent.errors import Unavailable
-from detent.keeper import timers, unblocker
+from detent.keeper import scheduler, timers, unblocker
 from detent.keeper.keeper import Duty, Keeper
 from detent.store.port import Logged
 from verification.simulation.virtual_process import Process
@@ -14,7 +14,11 @@ from verification.simulation.virtual_process import Process
 # A full disk is part of the play: no keeper needs to complain of it on the terminal.
 logging.getLogger("detent").addHandler(logging.NullHandler())
 
-DUTIES = (Duty("due", 500, timers.run), Duty("unblock", 2_000, unblocker.run))
+DUTIES = (
+    Duty("due", 500, timers.run),
+    Duty("unblock", 2_000, unblocker.run),
+    Duty("schedules", 500, scheduler.run),
+)
 
 
 class VirtualKeeper:

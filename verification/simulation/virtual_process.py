@@ -20,6 +20,7 @@ from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Faults, FaultyStore
 from verification.simulation.planned_work import INTENT, STEP_INTENTS
 from verification.simulation.run_books import LEASE_US
+from verification.simulation.time_books import Leases
 
 MAX_DUE = 20
 
@@ -60,7 +61,11 @@ class Process:
         self._open()
 
     def now(self) -> int:
-        return self._clock.now
+        """The store's time as this process was last told it."""
+        return max(self._clock.now, self.store.now)
+
+    def leases(self) -> Leases:
+        return Leases(self._clock)
 
     def actor(self, root_id: str | None = None) -> c.Actor:
         """A name that stands for one thing asked, so that the log tells which events it made."""

@@ -44,6 +44,7 @@ class Worker:
         self.process = process
         self.rng = rng
         self.hands: list[c.Grant] = []
+        self.leases = process.leases()
 
     @property
     def calm(self) -> bool:
@@ -63,10 +64,12 @@ class Worker:
 
     def _claim(self) -> list[Claimed]:
         try:
+            begun = self.leases.begin()
             claimed = self.process.claim(20 if self.calm else self.rng.randint(1, 2))
         except Unavailable:
             return []
         self.hands = [each.grant for each in claimed]
+        self.leases.given(begun, (grant[:2] for grant in self.hands))
         return claimed
 
     # -- working ---------------------------------------------------------------------------
@@ -114,9 +117,15 @@ class Worker:
             return False
         return drawn >= 0.66  # in between it just forgets the job: its lease runs out
 
+    def renew(self, grants: list[c.Grant]) -> set[tuple[str, int]]:
+        begun = self.leases.begin()
+        kept = self.process.renew(grants)
+        self.leases.given(begun, kept)
+        return kept
+
     def _beat(self, claimed: Claimed) -> Generator[None, None, bool]:
         try:
-            kept = self.process.renew(self.hands)
+            kept = self.renew(self.hands)
         except Unavailable:
             return True
         yield

@@ -123,10 +123,11 @@ describe("matters", () => {
     expect(asked({ text: "Go?" })).toEqual({
       text: "Go?",
       options: [],
+      values: [],
       free: true,
     });
     expect(asked({ text: "Go?", options: ["yes"] }).free).toBe(false);
-    expect(asked({ options: ["yes"], free_text: true }).free).toBe(true);
+    expect(asked({ options: ["yes"], other: true }).free).toBe(true);
   });
   test("tasks, questions of jobs alone and refused submissions are one list, oldest first", () => {
     const question = (job_id: string, kind: string, begun_at: string) =>

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from detent.cli.gateway_client import Gateway, announced, read_token
+from detent.cli.short_ids import ShortIds
 from detent.settings import Loaded, load
 
 
@@ -16,13 +17,13 @@ class Connection(Protocol):
     def call(self, operation: str, /, **arguments: Any) -> Any: ...
 
 
-class Direct:
+class Direct(ShortIds):
     """The operations on the store itself, for the person at the machine."""
 
     def __init__(self, core: Any) -> None:
         self.core = core
 
-    def call(self, operation: str, /, **arguments: Any) -> Any:
+    def _call(self, operation: str, /, **arguments: Any) -> Any:
         from detent.operations.registry import OWNER, call
 
         given = {name: value for name, value in arguments.items() if value is not None}
@@ -41,7 +42,7 @@ def connect(loaded: Loaded | None = None) -> Iterator[Connection]:
     if server is not None and (not named or server.store == crc32(named.encode())):
         yield Gateway(server, read_token(loaded.settings.data_dir))
         return
-    from detent.service import open_core
+    from detent.operations.opener import open_core
 
     with open_core(loaded) as core:
         yield Direct(core)

@@ -256,7 +256,7 @@ def move(url: str, as_json: bool) -> None:
     and the files that runs have left in the data directory.
     """
     from detent.cli.processes_using_data import require_quiet
-    from detent.service import open_core
+    from detent.operations.opener import open_core
     from detent.store.store_url import is_postgres
 
     loaded = load()

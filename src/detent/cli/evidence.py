@@ -70,7 +70,8 @@ def list_(work_id: str, save: Path | None, as_json: bool) -> None:
 def add(run_id: str, file: Path, name: str | None, as_json: bool) -> None:
     """Add FILE to a run; refused while a worker holds its job."""
     with connect() as detent:
-        added = _add(detent, run_id, name or file.name, file)
+        whole = detent.call("show_run", run_id=run_id)["id"]
+        added = _add(detent, whole, name or file.name, file)
     if as_json:
         output.print_json(added)
     else:

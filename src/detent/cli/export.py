@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from detent.cli import output
-from detent.cli.connection import Connection, connect
+from detent.cli.connection import Connection, Direct, connect
 from detent.errors import DetentError, Invalid, Refused
 from detent.settings import load
 
@@ -38,14 +38,15 @@ def export(task_id: str | None, file: Path | None, checked: Path | None, as_json
         return
     if task_id is None or file is None:
         raise click.UsageError("Name a task and a file, or --verify and a file.")
+    from detent.operations.opener import open_core
     from detent.operations.run_output import read_bytes
-    from detent.service import open_core
     from detent.transfer.exporter import export_task
 
     with open_core(load()) as core:
         data_dir = core.settings.data_dir
+        whole = Direct(core).whole("task", task_id)
         made = export_task(
-            core.store, task_id, file, lambda *where: read_bytes(core.store, data_dir, *where)
+            core.store, whole, file, lambda *where: read_bytes(core.store, data_dir, *where)
         )
     if as_json:
         output.print_json({**made._asdict(), "chain": _plain(made.chain)})
@@ -109,8 +110,8 @@ def import_(file: Path, as_json: bool) -> None:
 
 def _import_archive(file: Path, as_json: bool) -> None:
     from detent.kernel.commands import Actor
+    from detent.operations.opener import open_core
     from detent.operations.registry import OWNER
-    from detent.service import open_core
     from detent.transfer.importer import import_archive
 
     with open_core(load()) as core:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from detent.cli.short_ids import ShortIds
 from detent.errors import Invalid, Misconfigured, NotFound, Unavailable
 from detent.http_requests import Request, Route, error_from, request_for
 from detent.server_file import read_live
@@ -43,7 +44,7 @@ def announced(data_dir: Path) -> Announced | None:
         return None
 
 
-class Gateway:
+class Gateway(ShortIds):
     """The operations by name, each request over a connection of its own."""
 
     def __init__(self, server: Announced, token: str) -> None:
@@ -51,8 +52,7 @@ class Gateway:
         self._token = token
         self._host = urlsplit(server.url).netloc
 
-    def call(self, operation: str, /, **arguments: Any) -> Any:
-        """The operation's answer; its refusal is raised as the error that it is."""
+    def _call(self, operation: str, /, **arguments: Any) -> Any:
         content = self._answer(request_for(self._route(operation), arguments))
         return json.loads(content) if content else None
 

@@ -28,7 +28,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
     """
     from detent.keeper.retention_sweep import run_all
     from detent.keeper.run_directories import Sweep
-    from detent.service import open_core
+    from detent.operations.opener import open_core
     from detent.worker.workspaces import forget
 
     with open_core(load()) as core:

@@ -1,8 +1,10 @@
 """What an id names: a task, a job or a run, asked for in that order."""
 
+from itertools import product
 from typing import Any
 
 from detent.cli.connection import Connection
+from detent.cli.short_ids import ShortIds
 from detent.errors import DetentError, NotFound
 
 #: An operation and the parameter that takes the id, for each kind of work that it may name.
@@ -17,10 +19,14 @@ def first_known(detent: Connection, work_id: str, *ways: Way, **arguments: Any) 
 
 
 def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tuple[Way, Any]:
-    """The operation that knows the id, and what it has answered."""
-    for operation, parameter in ways:
+    """The operation that knows the id, and what it has answered.
+
+    An id that is whole for one kind of work counts before one that is short for another.
+    """
+    asks = (detent.exactly, detent.call) if isinstance(detent, ShortIds) else (detent.call,)
+    for ask, (operation, parameter) in product(asks, ways):
         try:
-            answer = detent.call(operation, **{parameter: work_id}, **arguments)
+            answer = ask(operation, **{parameter: work_id}, **arguments)
         except DetentError as error:
             if error.code not in UNKNOWN:
                 raise
@@ -33,3 +39,8 @@ def way_to(detent: Connection, work_id: str, *ways: Way, **arguments: Any) -> tu
         code=f"unknown_{kinds[0]}",
         hint=f"Check the id with {' or '.join(f'`detent {kind}s`' for kind in kinds)}.",
     )
+
+
+def whole_id(detent: Connection, kind: str, part: str) -> str:
+    """The id of the task, job or run that is meant."""
+    return detent.whole(kind, part) if isinstance(detent, ShortIds) else part

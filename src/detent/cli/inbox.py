@@ -93,7 +93,8 @@ def wanted(row: Mapping[str, Any]) -> str:
     detail = row["blocked_detail"]
     text = detail.get("text") or detail.get("error") or ""
     options = detail.get("options")
-    listed = f" ({', '.join(map(str, options))})" if options else ""
+    shown = [*map(str, options or ()), *(["or your own words"] if detail.get("other") else [])]
+    listed = f" ({', '.join(shown)})" if options else ""
     return f"{row['blocked_by']}: {text}{listed}"
 
 

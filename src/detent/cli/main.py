@@ -7,18 +7,19 @@ To add a command, add a line to COMMANDS. Its module is imported only when the c
 import atexit
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from errno import EPIPE
 from importlib import import_module
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.exceptions import NoSuchCommand
 
 from detent.cli import output
-from detent.errors import DetentError, Misconfigured
+from detent.errors import DetentError, Misconfigured, Refused
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -104,12 +105,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "pause": Command(
         "detent.cli.limits:pause",
-        "Let no more work of an intent, of a project or at all be started.",
+        "Let no more work of an intent, a project or a key, or none at all, be started.",
         ACTING,
     ),
     "unpause": Command(
         "detent.cli.limits:unpause",
-        "End a pause of an intent, of a project or of everything.",
+        "End a pause of an intent, of a project, of a key or of everything.",
         ACTING,
     ),
     "tasks": Command(
@@ -206,7 +207,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "limits": Command(
         "detent.cli.limits:limits",
-        "List what is paused, and how many may run at once.",
+        "List what is paused, and how many may run at once; now, or at an earlier moment.",
         INSTALLATION,
     ),
     "tokens": Command(
@@ -321,6 +322,23 @@ class LazyGroup(click.Group):
             rows = [(name, each.help) for name, each in listed.items() if each.section == section]
             with formatter.section(section):
                 formatter.write_dl(rows)
+
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]
+        """Run a command line. With --json everything that goes wrong is said in JSON, on stderr."""
+        given = sys.argv[1:] if args is None else list(args)
+        wanted = "--json" in takewhile(lambda each: each != "--", given)
+        output.json_errors.set(wanted)
+        if not wanted or not extra.get("standalone_mode", True):
+            return super().main(given, **extra)
+        try:
+            code = super().main(given, **{**extra, "standalone_mode": False})
+        except click.ClickException as error:
+            output.complain_of_usage(error)
+            code = error.exit_code
+        except click.Abort:
+            output.complain(Refused("The command was stopped before it did anything."))
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import combining, east_asian_width
 
@@ -90,9 +91,26 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+#: Whether errors are for a program, too: set from the arguments of the command.
+json_errors: ContextVar[bool] = ContextVar("json_errors", default=False)
+
+
 def complain(error: DetentError) -> None:
-    """What went wrong and what to do now, on stderr."""
-    note(f"detent: {error.message} [{error.code}]\n  {error.hint}")
+    """What went wrong and what to do now, on stderr; with --json as one line of JSON."""
+    if not json_errors.get():
+        note(f"detent: {error.message} [{error.code}]\n  {error.hint}")
+        return
+    said = {"code": error.code, "detail": error.message, "hint": error.hint}
+    document = {**error.details, **said, "exit_code": error.exit_code}
+    click.echo(json.dumps(document, default=str), err=True)
+
+
+def complain_of_usage(error: click.ClickException) -> None:
+    """A command line that click refuses, as one line of JSON."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    hint = "" if ctx is None else f"See `{ctx.command_path} --help`."
+    said = {"code": "invalid", "detail": error.format_message(), "hint": hint}
+    click.echo(json.dumps({**said, "exit_code": error.exit_code}), err=True)
 
 
 class Group(click.Group):

@@ -6,7 +6,7 @@ import click
 
 from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
-from detent.cli.id_lookup import way_to
+from detent.cli.id_lookup import way_to, whole_id
 from detent.cli.show import given, page_options, show_page
 from detent.cli.typed_values import value_from
 
@@ -28,6 +28,8 @@ def runs(ctx: click.Context, /, task_id: str | None, as_json: bool, **filters: A
         if task_id is not None:
             page = detent.call("task_runs", task_id=task_id)
         else:
+            if filters["job_id"] is not None:
+                filters["job_id"] = whole_id(detent, "job", filters["job_id"])
             page = detent.call("list_runs", **filters)
     show_page(
         page,

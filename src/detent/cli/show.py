@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from detent.cli import output, table_columns
 from detent.cli.connection import Connection, connect
-from detent.cli.id_lookup import first_known, way_to
+from detent.cli.id_lookup import first_known, way_to, whole_id
 
 #: Of why something waits: how the wait is called in the log, which `--json` has.
 UNTOLD = "wait"
@@ -77,6 +77,8 @@ def _as_given() -> Iterator[str]:
 def jobs(as_json: bool, **filters: Any) -> None:
     """List jobs, newest first."""
     with connect() as detent:
+        if filters["task_id"] is not None:
+            filters["task_id"] = whole_id(detent, "task", filters["task_id"])
         page = detent.call("list_jobs", **filters)
     show_page(
         page,

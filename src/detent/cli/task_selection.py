@@ -11,6 +11,7 @@ import click
 
 from detent.cli import output
 from detent.cli.connection import Connection
+from detent.cli.id_lookup import whole_id
 from detent.cli.progress import bar
 from detent.errors import Refused
 
@@ -58,7 +59,7 @@ def act_on(
     detent: Connection, what: Chosen, verb: str, said: Mapping[str, Any], as_json: bool
 ) -> None:
     """Act on each of many, many at a time; one that refuses does not keep the others back."""
-    ids = what.ids or _found(detent, what.filters)
+    ids = [whole_id(detent, "task", each) for each in what.ids] or _found(detent, what.filters)
     if what.filters and ids and not what.yes:
         _confirm(verb, len(ids), what.filters)
     done, refused = _each(detent, ids, verb, said)

@@ -6,6 +6,7 @@ import click
 
 from detent.cli import output, table_columns
 from detent.cli.connection import connect
+from detent.cli.id_lookup import whole_id
 from detent.cli.show import page_options, show_page
 from detent.cli.task_selection import told
 from detent.cli.typed_values import payload_from, value_from
@@ -27,6 +28,8 @@ def tasks(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
     if ctx.invoked_subcommand is not None:
         return
     with connect() as detent:
+        if filters["parent_id"] is not None:
+            filters["parent_id"] = whole_id(detent, "task", filters["parent_id"])
         page = detent.call("list_tasks", **filters)
     empty = "There are no tasks here. Submit one: detent submit runQA --project demo"
     show_page(page, as_json, table_columns.TASKS, table_columns.task_cells, empty, "detent tasks")

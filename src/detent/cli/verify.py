@@ -50,7 +50,7 @@ def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) ->
     no keeper ran at that time, or the seals were removed.
     """
     from detent.integrity import verify as upkeep
-    from detent.service import open_core
+    from detent.operations.opener import open_core
 
     anchor = _read_anchor(seen) if seen else None
     with open_core(load()) as core, _progress(core) as told:
@@ -68,7 +68,7 @@ def rebuild(as_json: bool) -> None:
     from detent.cli.processes_using_data import require_quiet
     from detent.integrity import rebuild as upkeep
     from detent.integrity.verify import verify
-    from detent.service import open_core
+    from detent.operations.opener import open_core
 
     loaded = load()
     with open_core(loaded) as core:

@@ -50,10 +50,14 @@ def watch(project: str | None, once: bool, quiet: bool, as_json: bool) -> None:
 def look(detent: Connection, project: str | None) -> Snapshot:
     """What the board shows now."""
     tasks = detent.call("list_tasks", active=True, project=project, limit=MAX_TASKS)["items"]
+    states = detent.call("counts", project=project)["lifecycles"]
+    inbox = detent.call("inbox", project=project)
     return {
         "health": detent.call("health")["verdict"],
-        "queue": detent.call("status")["queueLength"],
-        "waiting": matters(detent.call("inbox", project=project)),
+        "queue": detent.call("status", project=project)["queueLength"],
+        "active": sum(states[of].get(state, 0) for of in ("board", "review") for state in ORDER),
+        "people": inbox["count"],
+        "waiting": matters(inbox),
         "tasks": sorted(tasks, key=lambda row: ORDER.index(row["state"])),
     }
 
@@ -102,13 +106,15 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
         return
     output.say(_summary(snapshot))
     output.table(table_columns.TASKS, [table_columns.task_cells(row) for row in snapshot["tasks"]])
+    left_out = snapshot["active"] - len(snapshot["tasks"])
+    if left_out > 0:
+        output.say(f"… and {left_out} more")
 
 
 def _summary(snapshot: Snapshot) -> str:
-    waiting = len(snapshot["waiting"])
     return (
         f"health {snapshot['health']}   queue {snapshot['queue']}   "
-        f"active {len(snapshot['tasks'])}   waiting for people {waiting}"
+        f"active {snapshot['active']}   waiting for people {snapshot['people']}"
     )
 
 
@@ -121,7 +127,8 @@ def _live(
     from rich.live import Live
 
     console = Console()
-    with Live(console=console, auto_refresh=False, screen=True) as live:
+    # What goes to stderr is the bell, which rich would draw as text.
+    with Live(console=console, auto_refresh=False, screen=True, redirect_stderr=False) as live:
 
         def show(snapshot: Snapshot) -> None:
             live.update(board(snapshot, console.width, console.height), refresh=True)
@@ -145,11 +152,17 @@ def board(snapshot: Snapshot, width: int, height: int) -> "Group":
     drawn = output.lines_of(
         table_columns.TASKS, map(table_columns.task_cells, snapshot["tasks"]), width
     )
-    for cells in drawn[: max(1, height - len(lines) - 1)]:
+    space = max(2, height - len(lines) - 1)
+    if snapshot["active"] > space - 1:  # beside the headings there is no place for all of them
+        drawn = drawn[: space - 1]
+    for cells in drawn:
         line = Text(no_wrap=True)
         for number, (text, style) in enumerate(cells):
             line.append((output.GAP if number else "") + text, style=style or None)
         lines.append(line)
+    left_out = snapshot["active"] - (len(drawn) - 1)
+    if left_out > 0:
+        lines.append(Text(output.cut(f"… and {left_out} more", width), style="dim"))
     return Group(*lines)
 
 

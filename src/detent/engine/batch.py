@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from detent import failpoints
 from detent.engine.changeset import Ledger
-from detent.engine.loader import Wanted, load
+from detent.engine.loader import Wanted, load, take_limits
 from detent.engine.types import Answer, Ask
 from detent.errors import DetentError, Refused
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
+from detent.kernel.world import World
 from detent.store.port import Key, Writing
 
 Result = Answer | DetentError
@@ -29,10 +30,13 @@ def run(tx: Writing, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
     """Decide the commands in order; each sees what those before it did."""
     wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
     wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
+    world = World()
+    if wanted.limits:
+        take_limits(tx, world)
     tx.lock(wanted.tasks, wanted.jobs)
     now = tx.now()
     known = _known_keys(tx, asks, now)
-    ledger = Ledger(load(tx, wanted), lifetimes.lease_us, now)
+    ledger = Ledger(load(tx, wanted, world), lifetimes.lease_us, now)
     results: list[Result] = []
     for ask in asks:
         try:

@@ -31,6 +31,7 @@ class Ledger:
         self.plans: dict[str, tuple[int, Any]] = {}
         self.edits: dict[str, dict[str, Any]] = {}
         self.claimed: set[str] = set()
+        self.limits: dict[str, None] = {}
         self.deleted: dict[str, str] = {}
 
     def take(self, draft: Draft) -> None:
@@ -44,14 +45,22 @@ class Ledger:
             if owner is not None:
                 # Also when only a part of the job moved: its row keeps the stream's version.
                 self.jobs[stream] = None
-            project = world.tasks[stream].project if owner is None else owner.project
+            project = self._project(record) if owner is None else owner.project
             self.entries.append(Entry(stream, version, project, record))
             note = NOTES.get(type(record.event))
             if note is not None:
                 note(self, record)
         self.tasks.update(dict.fromkeys(draft.tasks))
+        self.limits.update(dict.fromkeys(draft.limits))
         for key, names in draft.parts.items():
             self.parts.setdefault(key, {}).update(dict.fromkeys(names))
+
+    def _project(self, record: e.Record) -> str:
+        """The project of a task's event, or of a limit on a project; of others there is none."""
+        if record.stream != e.SYSTEM:
+            return self.world.tasks[record.stream].project
+        kind, _, name = (record.subject or "").partition(":")
+        return name if kind == "project" else ""
 
     def replay(self, record: e.Record) -> None:
         """An event that has happened, without what it pulled along: that stands in the log too."""
@@ -94,6 +103,7 @@ class Ledger:
             deadlines=[(job.id, _deadline(job)) for job in jobs if _limited(job)],
             ended_jobs=[job.id for job in jobs if job.waited and job.state in ENDED_JOB],
             keys=self.keys,
+            limits={name: world.limits[name] for name in self.limits},
             plans=self.plans,
             deleted_tasks=[each for each, kind in deleted.items() if kind == "task"],
             deleted_jobs=[each for each, kind in deleted.items() if kind == "job"],

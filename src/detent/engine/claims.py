@@ -35,9 +35,15 @@ class ClaimAsk(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
-    """What was claimed; jobs that others hold or that a limit holds back stay where they are."""
-    chosen = _choose(tx, ask)
+def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | None:
+    """What was claimed; jobs that others hold or that a limit holds back stay where they are.
+
+    None if a pause is over: its end must be in the log before anything starts after it.
+    """
+    room = Room(tx, ask.worker)
+    if room.over:
+        return None
+    chosen = _choose(tx, ask, room)
     if not chosen:
         return []
     commands = [c.ClaimJob(candidate.job_id, ask.worker, ask.nonce) for candidate in chosen]
@@ -49,9 +55,8 @@ def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed]:
     return [_claimed(ledger, grant, payloads) for grant in grants]
 
 
-def _choose(tx: Writing, ask: ClaimAsk) -> list[Candidate]:
+def _choose(tx: Writing, ask: ClaimAsk, room: Room) -> list[Candidate]:
     """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
-    room = Room(tx, ask.worker)
     now = tx.now()
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
@@ -91,6 +96,8 @@ def _held_elsewhere(
 def waiting(tx: Writing, ask: ClaimAsk) -> bool:
     """Whether anything could be claimed now, within every limit; nothing is taken."""
     room = Room(tx, ask.worker)
+    if room.over:
+        return True
     if room.paused:
         return False
     abilities = Abilities(ask.intents, ask.projects, *room.closed())

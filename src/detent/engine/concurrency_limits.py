@@ -2,19 +2,25 @@
 
 A limit is a row of the table `limits`: `intent:NAME`, `project:NAME` or `key:NAME` to any of
 `{"running": most}`, `{"rate": most, "per_s": seconds}` and `{"paused": true}`. `all` pauses
-everything, `worker:NAME` keeps one worker from claiming. A job's own concurrency key without a row
-admits one at a time.
+everything, `worker:NAME` keeps one worker from claiming. A pause holds until its end is in the log,
+also when its time is over. A job's own concurrency key without a row admits one at a time.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from detent.kernel.evolve.limit import is_over
 from detent.store.port import Candidate, Writing
 
 S_US = 1_000_000
 #: How the row of `system_state` begins that keeps the window of a rate; the limit's name follows.
 RATE = "rate:"
+
+
+def expired(rows: Mapping[str, Any], now: int) -> list[str]:
+    """The names of pauses whose time is over."""
+    return [name for name, row in rows.items() if is_over(row, now)]
 
 
 class Room:
@@ -23,8 +29,10 @@ class Room:
     def __init__(self, tx: Writing, worker: str) -> None:
         self.tx = tx
         # First of all: over a connection the transaction begins together with what it asks first.
-        self.rows: Mapping[str, Any] = tx.rows("limits")
+        self.rows: Mapping[str, Any] = tx.holding("limits")
         now = tx.now()
+        #: Whether a pause is over whose end is not in the log yet.
+        self.over = bool(expired(self.rows, now))
         stops = (self.rows.get("all", {}), self.rows.get(f"worker:{worker}", {}))
         self.paused = any(row.get("paused") for row in stops)
         self.most = {name: row["running"] for name, row in self.rows.items() if "running" in row}

@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from detent import failpoints
-from detent.engine import batch, claims
+from detent.engine import batch, claims, due_timers
 from detent.engine.batch import Lifetimes
 from detent.engine.claims import ClaimAsk
-from detent.engine.types import Ask, Claimed
+from detent.engine.concurrency_limits import expired
+from detent.engine.types import Answer, Ask, Claimed
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
+from detent.kernel.limit_commands import ExpirePause
 from detent.store.port import Store, Writing
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
@@ -74,7 +76,19 @@ class Engine:
 
     def claim(self, ask: ClaimAsk) -> list[Claimed]:
         """Take up to n jobs for a worker."""
-        return self.within(lambda tx: claims.run(tx, ask, self.lifetimes))
+        claimed = self.within(lambda tx: claims.run(tx, ask, self.lifetimes))
+        if claimed is None:
+            self.expire_pauses()
+            claimed = self.within(lambda tx: claims.run(tx, ask, self.lifetimes))
+        return claimed or []
+
+    def expire_pauses(self) -> int:
+        """Write the end of every pause whose time is over; how many there were."""
+        with self.store.read() as view:
+            names = expired(view.rows("limits"), view.now())
+        asks = [Ask(ExpirePause(name), due_timers.ACTOR) for name in names]
+        results = self.ask(asks) if asks else []
+        return sum(isinstance(each, Answer) and each.value for each in results)
 
     def renew(self, worker: str, grants: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
         """Heartbeat: prolong these leases; the answer is those that the worker still holds."""

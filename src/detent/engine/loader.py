@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from detent.kernel import commands as c
+from detent.kernel import events as e
 from detent.kernel.entities import Checkpoint, Task, Wait
+from detent.kernel.limit_commands import LimitCommand
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.port import Query, Reading
+from detent.store.port import Query, Reading, Writing
 
 #: Commands that move nothing but their own job and task.
 NARROW = frozenset(
@@ -48,6 +50,8 @@ class Wanted:
         self.answers: dict[str, str] = {}
         #: Jobs that are answered without saying what: any earlier answer may be repeated.
         self.answered_jobs: set[str] = set()
+        #: Whether pauses or limits may change.
+        self.limits = any(issubclass(kind, LimitCommand) for kind in kinds)
         for command in commands:
             self._want(command)
         self.tasks -= fresh
@@ -107,9 +111,15 @@ def _raises(command: c.Command) -> bool:
     return isinstance(command, c.EditTask) and command.budget is not None
 
 
-def load(tx: Reading, wanted: Wanted) -> World:
-    """The world around the named jobs and tasks."""
-    world = World()
+def take_limits(tx: Writing, world: World) -> None:
+    """All pauses and limits; nobody else changes them until the end of the transaction."""
+    world.limits.update(tx.changing("limits"))
+    world.versions[e.SYSTEM] = tx.version_of(e.SYSTEM)
+
+
+def load(tx: Reading, wanted: Wanted, world: World | None = None) -> World:
+    """The world around the named jobs and tasks, added to one that was begun."""
+    world = World() if world is None else world
     _take_jobs(tx, world, wanted.jobs)
     if wanted.wide:
         _take_jobs(

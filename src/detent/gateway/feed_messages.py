@@ -91,7 +91,8 @@ def _messages(each: Seen) -> Iterable[Message]:
     data = event["data"] or {}
     if logged.name == "task_blocked" and data.get("reason") in PEOPLE:
         detail = data.get("detail") or {}
-        asked = {"question": detail.get("text"), "options": detail.get("options")}
+        asked = {name: detail.get(name) for name in ("options", "other")}
+        asked["question"] = detail.get("text")
         yield Message("task_question", note("task_question", **place, **asked))
 
 

@@ -122,6 +122,12 @@ class EventMetrics:
             "Failed subtasks that people dismissed",
             "intent",
         )
+        self.limits = counter(
+            "detent_limit_events_total",
+            "Pauses and limits that were set and ended",
+            "event",
+            "kind",
+        )
         self.cost = counter("detent_cost_usd_total", "Cost of runs in dollars", "intent")
 
 
@@ -230,6 +236,10 @@ class Metrics:
             self._counters.retries["task"].labels(intent).inc()
         self._count_transition(transition, intent, TASK_OVER)
 
+    def _limit(self, transition: Transition) -> None:
+        kind = (transition.logged.subject or "").partition(":")[0]
+        self._counters.limits.labels(transition.logged.name, kind).inc()
+
     def _count_transition(self, transition: Transition, intent: str, over: frozenset[str]) -> None:
         if transition.target is None:
             return
@@ -248,6 +258,7 @@ OBSERVED: Mapping[str, Callable[[Metrics, Transition], None]] = {
     "run": Metrics._run,
     "job": Metrics._job,
     "task": Metrics._task,
+    "limit": Metrics._limit,
 }
 
 
@@ -308,17 +319,24 @@ def queue(core: Core) -> Iterable[Metric]:
         now = view.now()
         oldest = view.page(Query("jobs", {"state": "queued"}, "queued_at", limit=1))
         keeper: Mapping[str, Any] = view.rows("system_state").get("keeper") or {}
+        limits = view.rows("limits")
     age = (now - oldest[0]["queued_at"]) / 1_000_000 if oldest else 0.0
     lengths = {name: float(count) for name, count in status(core, OWNER)["byPriority"].items()}
     return [
         _gauge("detent_queue_length", "Queued tasks and jobs by priority", lengths, "priority"),
         GaugeMetricFamily("detent_queue_age_seconds", "Age of the oldest queued job", value=age),
+        _gauge("detent_paused", "1 for each pause that holds", _paused(limits), "limit"),
         GaugeMetricFamily(
             "detent_keeper_elected",
             "1 while a keeper is the elected leader",
             value=int(keeper.get("until", 0) > now),
         ),
     ]
+
+
+def _paused(limits: Mapping[str, Any]) -> Mapping[str, float]:
+    names = [name for name, row in sorted(limits.items()) if row.get("paused")]
+    return dict.fromkeys(names[:MAX_NAMES], 1.0)
 
 
 def health(core: Core) -> Iterable[Metric]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from detent import views
+from detent.kernel.events import SYSTEM
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE
 from detent.operations.webhooks import KEY_PREFIX, TEST, Webhook, message_id
 from detent.store.codec import to_json
@@ -99,6 +100,9 @@ def line(event: Row, work: Row | None) -> str:
     """One line for a chat, in which user text is escaped."""
     describe = DESCRIPTIONS.get(event["name"])
     words = describe(event["data"] or {}) if describe else event["name"].replace("_", " ")
+    if event["stream"] == SYSTEM:
+        limit = event["subject"] or "limits"
+        return f"*{escaped(limit)}* {escaped(words)} ({escaped(event['actor'])})"
     title = (work or {}).get("title") or event["stream"]
     place = f"{event['stream']}, project {event['project']}"
     return f"*{escaped(title)}* {escaped(words)} ({escaped(place)})"
@@ -126,7 +130,14 @@ def _asks(detail: Row) -> str:
     return f"asks: {detail['text']}" + (f" [{options}]" if options else "")
 
 
+def _paused(data: Row) -> str:
+    until = "" if data.get("until") is None else f" until {views.utc(data['until'])}"
+    return f"is paused{until}: {data.get('reason') or 'no reason given'}"
+
+
 DESCRIPTIONS: Mapping[str, Callable[[Row], str]] = {
+    "pause_set": _paused,
+    "pause_ended": lambda data: f"is no longer paused ({data.get('outcome')})",
     "task_ready": lambda _: "is ready for review",
     "task_blocked": _blocked,
     "wait_begun": _waits,

@@ -74,6 +74,10 @@ class Folded:
         jobs = self.world.jobs.values()
         return (job for job in jobs if self._kept(job.id) and job.task_id not in self.deleted)
 
+    def limits(self) -> Mapping[str, Mapping[str, Any]]:
+        """The pauses and limits that hold."""
+        return self.world.known_limits()
+
     def _kept(self, stream: str) -> bool:
         return stream not in self.deleted and stream not in self.unread
 
@@ -110,6 +114,8 @@ def _fold_event(folded: Folded, logged: Logged) -> None:
     folded.last[stream] = logged.position
     if logged.name in TOMBSTONES:
         folded.deleted.add(stream)
+    if logged.name == e.LimitsNoted.name and stream == e.SYSTEM:
+        folded.unread.discard(stream)  # it says all that the trimmed events before it said
     if not logged.data:
         folded.unread.add(stream)
         if logged.digest is None:
@@ -127,10 +133,13 @@ def _fold_event(folded: Folded, logged: Logged) -> None:
 
 
 def _beheaded(folded: Folded, logged: Logged) -> bool:
-    """Whether a trim took the first events of this stream: only of deleted ones may it do so."""
+    """Whether a trim took the first events of this stream.
+
+    It may do so to deleted ones, and to that of the limits, which it notes anew.
+    """
     if not folded.trimmed or logged.stream in folded.versions:
         return False
-    if logged.data and logged.name not in TOMBSTONES:
+    if logged.stream != e.SYSTEM and logged.data and logged.name not in TOMBSTONES:
         return False
     folded.unread.add(logged.stream)
     return True
@@ -177,6 +186,8 @@ def row_differences(view: Reading, folded: Folded) -> Iterator[Difference]:
         ("evidence", _kept_evidence(folded, jobs), _found_evidence(view, owners)),
         ("resource", _expected_use(view, folded), _found_use(view)),
     ]
+    if e.SYSTEM not in folded.unread:
+        pairs.append(("limit", _limits(folded.limits()), _limits(view.rows("limits"))))
     for kind, expected, found in pairs:
         yield from _compare(folded, kind, expected, found)
 
@@ -299,6 +310,11 @@ def _expected_use(view: Reading, folded: Folded) -> Rows:
 
 def _found_use(view: Reading) -> Rows:
     return {(each.id,): {"in_use": each.in_use} for each in view.resources()}
+
+
+def _limits(rows: Mapping[str, Any]) -> Rows:
+    """Pauses and limits: each row is compared as a whole."""
+    return {(e.SYSTEM, name): {"limit": row} for name, row in rows.items()}
 
 
 # ---- invariants ------------------------------------------------------------------------------

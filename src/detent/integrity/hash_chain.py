@@ -6,11 +6,12 @@ or not at all. A writer of the whole database can also rewrite the chain, and a 
 off is seen only with an anchor that is kept elsewhere.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from detent.errors import Broken, Refused
+from detent.kernel.events import SYSTEM, LimitsNoted, Record
 from detent.store.codec import event_digest
 from detent.store.log_walk import BATCH, batches
 from detent.store.port import (
@@ -18,6 +19,8 @@ from detent.store.port import (
     SEALED,
     TOMBSTONES,
     TRIMMED,
+    Changes,
+    Entry,
     Logged,
     Reading,
     Seal,
@@ -291,16 +294,35 @@ def _first_live(view: Reading) -> int:
     head = view.head()
     for events in batches(view):
         for event in events:
-            if event.position == head or (event.data and event.name not in TOMBSTONES):
+            if event.position == head or _is_live(event):
                 return event.position
     return 0
+
+
+def _is_live(event: Logged) -> bool:
+    """Whether the log needs it. What events of pauses and limits say is noted again by a trim."""
+    return bool(event.data) and event.name not in TOMBSTONES and event.stream != SYSTEM
 
 
 def trim(store: Store) -> int:
     """Remove what `can_trim` finds, and say so in the database. How many events went."""
     with store.write() as tx:
+        limits = tx.changing("limits")
         upto = can_trim(tx)
-        if not upto:
+        if not upto or not _holds_others(tx, upto):
             return 0
+        if tx.events(0, 1, stream=SYSTEM, upto=upto):
+            _note_limits(tx, limits)
         tx.put_rows("system_state", {TRIMMED: {"position": upto, "at": tx.now()}})
         return tx.trim(upto)
+
+
+def _holds_others(view: Reading, upto: int) -> bool:
+    """Whether there is more in it than events of limits, which would only be noted again."""
+    return any(event.stream != SYSTEM for events in batches(view, upto=upto) for event in events)
+
+
+def _note_limits(tx: Writing, limits: Mapping[str, Any]) -> None:
+    """The pauses and limits that hold, as an event at the end of the log."""
+    record = Record(SYSTEM, None, LimitsNoted(limits), tx.now(), "detent")
+    tx.save(Changes([Entry(SYSTEM, tx.version_of(SYSTEM) + 1, "", record)]))

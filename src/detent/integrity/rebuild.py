@@ -7,6 +7,7 @@ from detent.engine.changeset import Ledger, queue_row
 from detent.errors import Broken
 from detent.integrity import audit
 from detent.integrity.audit import Folded
+from detent.kernel.events import SYSTEM
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.log_walk import batches
@@ -23,6 +24,7 @@ def rebuild(store: Store, lease_us: int) -> int:
                 hint="Restore a backup. `detent verify` lists everything that is wrong.",
             )
         tx.clear_rows()
+        tx.put_rows("limits", {**dict.fromkeys(tx.changing("limits")), **folded.limits()})
         count = _replay(tx, folded)
         _queue(tx, folded, tx.now() + lease_us)
     store.ring()
@@ -38,7 +40,7 @@ def _replay(tx: Writing, folded: Folded) -> int:
         for logged in events:
             if logged.stream in kept:
                 ledger.replay(read_record(logged))
-                count += 1
+            count += logged.stream in kept or logged.stream == SYSTEM
         changes = ledger.changes()
         tx.save(changes._replace(entries=(), queue=(), leases=(), unqueued=()))
     return count

@@ -31,20 +31,20 @@ def fire(core: Core, schedule: Schedule, now: int) -> int:
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return 0
     fired = 0
-    last_task = schedule.last_task
+    last_at, last_task = schedule.last_at, schedule.last_task
     for at in due_times(schedule, now):
         if schedule.overlap == "skip" and _is_unfinished(core, last_task):
             continue
         made = _submit(core, schedule, at)
         if made is None:
             continue
-        last_task = made
+        last_at, last_task = at, made
         fired += 1
         failpoints.hit("schedule.submitted")
     record_firing(
         core,
         schedule,
-        last_at=schedule.next_at,
+        last_at=last_at,
         last_task=last_task,
         next_at=next(times(schedule, now)),
     )

@@ -1,4 +1,4 @@
-"""Fires due timers: expired leases, ended waits and exceeded time limits."""
+"""Fires due timers: expired leases, ended waits and pauses, and exceeded time limits."""
 
 from detent.engine import due_timers
 from detent.operations.context import Core
@@ -8,4 +8,5 @@ MAX_ROWS = 500
 
 def run(core: Core) -> int:
     """Fire at most `MAX_ROWS` timers. Claims also fire those that they find."""
-    return core.engine.within(lambda tx: due_timers.run(tx, MAX_ROWS, core.engine.lifetimes))
+    moved = core.engine.within(lambda tx: due_timers.run(tx, MAX_ROWS, core.engine.lifetimes))
+    return moved + core.engine.expire_pauses()

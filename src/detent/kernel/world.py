@@ -5,13 +5,13 @@ command's changes and is dropped if the command is refused. The same `apply` fol
 rows are rebuilt.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from detent.errors import NotFound
 from detent.kernel import events as e
 from detent.kernel.entities import NOTHING, Job, Resource, Step, Task
-from detent.kernel.evolve import evolve_job, evolve_run, evolve_step, evolve_task
+from detent.kernel.evolve import evolve_job, evolve_limits, evolve_run, evolve_step, evolve_task
 from detent.kernel.plan import Plan
 from detent.kernel.projections import ALSO, CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
 
@@ -35,6 +35,8 @@ class World:
         self.usage: dict[str, int] = {}
         #: Tasks and jobs that were deleted: nobody finds them any more.
         self.gone: dict[str, None] = {}
+        #: Pauses and limits by name; None is one that has ended.
+        self.limits: dict[str, Mapping[str, Any] | None] = {}
         if base is None:
             #: How many events each stream has.
             self.versions: dict[str, int] = {}
@@ -113,6 +115,12 @@ class World:
         below = 0 if self.base is None else self.base.usage.get(resource, 0)
         return below + self.usage.get(resource, 0)
 
+    def known_limits(self) -> dict[str, Mapping[str, Any]]:
+        """The pauses and limits that hold, by name."""
+        below = {} if self.base is None else self.base.limits
+        found = {**below, **self.limits}
+        return {name: row for name, row in found.items() if row is not None}
+
     # -- changing ------------------------------------------------------------------------------
 
     def put_part(self, kind: str, job_id: str, name: str, entity: Any) -> None:
@@ -145,6 +153,8 @@ class World:
             self.put_part(RUNS, stream, subject, run)
         elif level == STEPS and subject is not None:
             self.put_step(stream, subject, evolve_step(self.part(STEPS, stream, subject), record))
+        elif level == "limit":
+            self.limits.update(evolve_limits(self.known_limits(), record))
         also = ALSO.get(type(event))
         if also is not None:
             also(self, record, event)
@@ -155,6 +165,7 @@ class World:
         self.jobs.update(draft.jobs)
         self.plans.update(draft.plans)
         self.gone.update(draft.gone)
+        self.limits.update(draft.limits)
         for key, changes in draft.parts.items():
             own = self.parts.get(key)
             merged = changes if own is None else {**own, **changes}

@@ -54,12 +54,14 @@ def task_at(
 ) -> schemas.TaskThen:
     """Show a task and its jobs as they were after a position of the log or at a time."""
     if position is not None and time is not None:
-        raise Invalid("Give position or time, not both.", field="position", given=position)
-    until_us = None if time is None else _time(time)
+        raise Invalid("Name a position or a time, not both.", field="position", given=position)
+    until_us = None if time is None else moment_from(time)
     task, _ = core.task(caller, task_id)
     streams = [task_id, *jobs_of_task(task_id, task.jobs)]
     with core.store.read() as view:
-        found = sorted(pair for name in streams for pair in _before(view, name, position, until_us))
+        found = sorted(
+            pair for name in streams for pair in events_before(view, name, position, until_us)
+        )
     if not found:
         raise NotFound(f"Task {task_id} did not exist at that time.", code="unknown_task")
     world, described = World(), dict.fromkeys(DESCRIPTION)
@@ -80,9 +82,10 @@ def _to_schema(entity: Task | Job) -> dict[str, Any]:
     return {name: list(each) if isinstance(each, tuple) else each for name, each in shown.items()}
 
 
-def _before(
+def events_before(
     view: Reading, stream: str, position: int | None, until_us: int | None
 ) -> Iterator[tuple[Logged, e.Record]]:
+    """A stream's events up to a position or a time."""
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
             return
@@ -99,7 +102,8 @@ def _description(event: e.Event) -> Mapping[str, Any]:
     return {}
 
 
-def _time(given: str) -> int:
+def moment_from(given: str) -> int:
+    """The time that a caller names, in microseconds."""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:

@@ -19,7 +19,8 @@ Row = Mapping[str, Any]
 
 ASKING = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
 FAILED = {"state": ["failed", "timed_out"], "lifecycle": "review"}
-#: Final states that are in the inbox only while a task above waits for the subtask.
+KINDS: tuple[dict[str, Any], ...] = (ASKING, FAILED, {"state": "ready"})
+#: Ends that wait for a person only while a task above waits for the subtask.
 ENDED_BADLY = ["budget_exceeded", "cancelled"]
 #: Actions that the inbox does not list.
 NOT_LISTED = ("run",)
@@ -30,15 +31,21 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.
     """List what waits for a person, oldest first: questions, reviews, failures, refusals."""
     with core.store.read() as view:
         rows: list[Row] = []
-        for where in (ASKING, FAILED, {"state": "ready"}):
+        for where in KINDS:
             rows += _rows(view, of_project(caller, where, project))
         rows += _left_behind(view, of_project(caller, {}, project))
         items = _to_schema(view, _unsettled(view, rows))
         refused = list(refused_rows(view, caller, project))
-    alone = Query("questions", of_project(caller, {}, project), "begun_at")
+        alone = Query("questions", of_project(caller, {}, project), "begun_at")
+        waiting = [Query("tasks", of_project(caller, each, project)) for each in KINDS]
+        counts = [view.count_by(query, "state") for query in (*waiting, alone)]
+    questions = listed(core, alone)
+    total = sum(sum(each.values()) for each in counts) + len(refused)
+    shown = len(items) + len(questions) + len(refused)
     return {
+        "count": total if len(items) >= MAX_ROWS else shown,
         "items": sorted(items, key=lambda row: row["state_at"]),
-        "questions": listed(core, alone),
+        "questions": questions,
         "refused": refused,
     }
 

@@ -1,54 +1,82 @@
-"""Limits and pauses: rows of the table `limits`, which every claim reads.
+"""Pausing, resuming, and limits of the configuration: rows of `limits`, which every claim reads.
 
-A pause records who began it, when and why; its begin and its end are written to the program's log.
-At every start, `[limits]` of detent.toml is written to the table: the numbers of the file replace
-those in the table, and a row that came from the file is deleted when the file no longer has it. A
-pause that a person began lasts until a person ends it.
+Whatever is set, changed or ended is an event of the installation's own stream, by whom, when and
+why. `[limits]` of detent.toml is compared with the table at every start: for a name that stands in
+the file the file's numbers win, and what the file no longer names is ended if it came from there. A
+pause that a caller began lasts until its time is over or a caller ends it.
 """
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from detent.errors import Forbidden, Invalid, Misconfigured
+from detent import views
+from detent.engine import Ask
+from detent.errors import DetentError, Forbidden, Invalid, Misconfigured, Refused
 from detent.kernel import document_fields
+from detent.kernel import events as e
+from detent.kernel import limit_commands as lc
+from detent.kernel.commands import Actor
+from detent.kernel.evolve.limit import IN_FILE, Row, paused
+from detent.kernel.world import World
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
+from detent.operations.history import events_before, moment_from
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
-from detent.store.port import Writing
-from detent.views import utc
-
-log = logging.getLogger("detent.limits")
+from detent.store.port import Reading
 
 EVERYTHING = "all"
 KINDS = ("intent:", "project:", "key:")
-#: By field of a limit, its minimum and its maximum.
+#: By field of a limit, the least and the most that it may be.
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "running": (0, 1_000_000),
     "rate": (1, 1_000_000),
     "per_s": (1, 86_400),
 }
-#: Marks a row that came from the configuration file.
-IN_FILE = "in_file"
-#: The fields of a pause; a pause of the configuration file has no `paused_by`.
-PAUSE = ("paused", "paused_by", "paused_at", "reason")
+#: What is said of a pause.
+SAID = ("paused_by", "paused_at", "paused_until", "reason")
+#: The longest pause with an end, in seconds.
+MAX_PAUSE_S = 366 * 86_400
+S_US = 1_000_000
+#: Who sets and ends what the configuration file says.
+FILE = Actor("config")
 
 
 @operation(Scope.READ, "GET", "/api/limits")
-def list_limits(core: Core, caller: Caller) -> schemas.Limits:
-    """List the pauses, the concurrency limits and the rate limits."""
+def list_limits(
+    core: Core, caller: Caller, *, position: int | None = None, time: str | None = None
+) -> schemas.Limits:
+    """What is paused, how many may run at once under each key, and how many may start in a time.
+
+    With a position of the log, or a time, as it was then.
+    """
+    if position is not None and time is not None:
+        raise Invalid("Name a position or a time, not both.", field="position", given=position)
     with core.store.read() as view:
-        rows = view.rows("limits")
-    return {"items": [_to_schema(name, rows[name]) for name in sorted(rows)]}
+        then = position is not None or time is not None
+        until_us = None if time is None else moment_from(time)
+        rows = _rows_at(view, position, until_us) if then else view.rows("limits")
+    return {"items": [_shown(name, rows[name]) for name in sorted(rows)]}
 
 
-def _to_schema(name: str, row: Mapping[str, Any]) -> schemas.Limit:
+def _rows_at(view: Reading, position: int | None, until_us: int | None) -> Mapping[str, Row]:
+    """The rows as the events up to a moment make them."""
+    world, begun = World(), False
+    for logged, record in events_before(view, e.SYSTEM, position, until_us):
+        begun = begun or logged.version == 1 or isinstance(record.event, e.LimitsNoted)
+        if begun:
+            world.apply(record)
+    first = view.events(0, 1, stream=e.SYSTEM)
+    if not begun and first and first[0].version > 1:
+        raise Refused("The history of the limits was removed up to then.", code="history_removed")
+    return world.known_limits()
+
+
+def _shown(name: str, row: Row) -> schemas.Limit:
     shown = {field: row.get(field) for field in NUMBERS}
     flags = {field: bool(row.get(field)) for field in ("paused", IN_FILE)}
-    since = utc(row["paused_at"]) if "paused_at" in row else None
-    pause = {"paused_by": row.get("paused_by"), "paused_at": since, "reason": row.get("reason")}
-    return cast(schemas.Limit, {"name": name, **flags, **shown, **pause})
+    said = views.shown({field: row.get(field) for field in SAID})
+    return cast(schemas.Limit, {"name": name, **flags, **shown, **said})
 
 
 @operation(Scope.OPERATE, "POST", "/api/pause")
@@ -58,64 +86,53 @@ def pause(
     *,
     intent: str | None = None,
     project: str | None = None,
+    key: str | None = None,
+    for_s: int | None = None,
     reason: str | None = None,
 ) -> schemas.Limit:
-    """Pause an intent, a project, or everything: workers claim no more of its jobs."""
-    name = _key(caller, intent, project)
+    """Claim no more work of an intent, a project or a concurrency key, or none at all.
+
+    With `for_s` the pause ends by itself after so many seconds.
+    """
+    name = _name(caller, intent, project, key)
     if intent is not None:
         check_choice(intent, core.known_intents(), "intent", "unknown_intent")
-
-    def write(tx: Writing) -> dict[str, Any]:
-        pause = {"paused": True, "paused_by": caller.name, "paused_at": tx.now(), "reason": reason}
-        row = {**_unpaused(tx.changing("limits").get(name, {})), **pause}
-        tx.put_rows("limits", {name: row})
-        return row
-
-    row = core.engine.within(write)
-    log.info("%s paused by %s: %s", name, caller.name, reason or "no reason given")
-    return _to_schema(name, row)
+    for_us = None if for_s is None else for_s * S_US
+    row = core.engine.do(lc.SetPause(name, reason, for_us), caller.actor)
+    return _shown(name, row)
 
 
 @operation(Scope.OPERATE, "POST", "/api/resume")
 def resume(
-    core: Core, caller: Caller, *, intent: str | None = None, project: str | None = None
+    core: Core,
+    caller: Caller,
+    *,
+    intent: str | None = None,
+    project: str | None = None,
+    key: str | None = None,
 ) -> schemas.Limit:
-    """End the pause of an intent, a project, or everything."""
-    name = _key(caller, intent, project)
-
-    def write(tx: Writing) -> dict[str, Any]:
-        row = _unpaused(tx.changing("limits").get(name, {}))
-        tx.put_rows("limits", {name: row or None})
-        return row
-
-    row = core.engine.within(write)
-    log.info("%s resumed by %s", name, caller.name)
-    return _to_schema(name, row)
+    """End the pause of an intent, of a project, of a concurrency key, or of everything."""
+    name = _name(caller, intent, project, key)
+    row = core.engine.do(lc.EndPause(name), caller.actor)
+    return _shown(name, row)
 
 
-def _unpaused(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in row.items() if field not in PAUSE}
-
-
-def _pause_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The pause of a row, if a person began it."""
-    return {field: row[field] for field in PAUSE if field in row} if "paused_by" in row else {}
-
-
-def _key(caller: Caller, intent: str | None, project: str | None) -> str:
-    """The name of the row. A token of one project may pause that project only."""
-    if caller.project is not None and (intent is not None or project != caller.project):
-        raise Forbidden(f"{caller.name} may pause and resume only project {caller.project!r}.")
-    if project is not None and intent is None:
-        return "project:" + text({"project": project}, "project")
-    if intent is not None and project is None:
-        return "intent:" + text({"intent": intent}, "intent")
-    if intent is None:
+def _name(caller: Caller, intent: str | None, project: str | None, key: str | None) -> str:
+    """The limit's name. A token of one project may stop that project and nothing else."""
+    named = {"intent": intent, "project": project, "key": key}
+    given = {kind: value for kind, value in named.items() if value is not None}
+    if caller.project is not None and given != {"project": caller.project}:
+        raise Forbidden(f"{caller.name} may pause and resume project {caller.project!r} alone")
+    if not given:
         return EVERYTHING
-    raise Invalid("Give an intent or a project, not both.", field="project", given=project)
+    if len(given) > 1:
+        *_, (field, value) = given.items()
+        raise Invalid("Name one of intent, project and key.", field=field, given=value)
+    ((kind, value),) = given.items()
+    return f"{kind}:" + text({kind: value}, kind)
 
 
-# ---- the configuration file ------------------------------------------------------------------
+# ---- from the file ---------------------------------------------------------------------------
 
 
 def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -147,22 +164,34 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
 
 
 def save_limits(core: Core) -> None:
-    """Write the limits of the file to the table, and delete those that the file no longer has."""
+    """Bring the table to what the file says; what the file has dropped is ended."""
+    with core.store.read() as view:
+        rows = view.rows("limits")
+    names = sorted({*core.limits, *(name for name, row in rows.items() if row.get(IN_FILE))})
+    commands = [
+        command
+        for name in names
+        for command in _towards(name, core.limits.get(name, {}), rows.get(name, {}))
+    ]
+    _do_all(core, commands)
 
-    def write(tx: Writing) -> bool:
-        rows = tx.changing("limits")
-        wanted: dict[str, Any] = {
-            name: {**_pause_of(rows.get(name, {})), **row, IN_FILE: True}
-            for name, row in core.limits.items()
-        }
-        dropped = {
-            name: _pause_of(row) or None
-            for name, row in rows.items()
-            if row.get(IN_FILE) and name not in wanted
-        }
-        new = {name: row for name, row in wanted.items() if rows.get(name) != row}
-        if new or dropped:
-            tx.put_rows("limits", {**new, **dropped})
-        return bool(new or dropped)
 
-    core.engine.within(write)
+def _towards(name: str, wanted: Mapping[str, Any], row: Row) -> Iterator[lc.LimitCommand]:
+    """What makes of a row what the file wants. A pause that a caller began stays."""
+    numbers = {field: wanted[field] for field in NUMBERS if field in wanted}
+    if numbers:
+        yield lc.SetLimit(name, **numbers, in_file=True)
+    elif row.get(IN_FILE) and any(field in row for field in NUMBERS):
+        yield lc.EndLimit(name)
+    if wanted.get("paused"):
+        if not paused(row):
+            yield lc.SetPause(name, in_file=True)
+    elif paused(row) and "paused_by" not in row:
+        yield lc.EndPause(name)
+
+
+def _do_all(core: Core, commands: Sequence[lc.LimitCommand]) -> None:
+    if commands:
+        for result in core.engine.ask([Ask(command, FILE) for command in commands]):
+            if isinstance(result, DetentError):
+                raise result

@@ -12,6 +12,7 @@ from detent.kernel.priority import ALIASES, Priority
 from detent.operations.bulk import MAX_TOGETHER
 from detent.operations.cursor_pages import MAX_ROWS, SORTS, STATES
 from detent.operations.intake import MAX_AT_ONCE
+from detent.operations.limits import MAX_PAUSE_S
 from detent.operations.manual import CLASSES, ENDS, MAX_HOLD_S, STATE_SETTERS
 from detent.operations.registry import Scope
 from detent.operations.resources import MAX_CAPACITY, MAX_NAMES
@@ -127,24 +128,29 @@ INPUTS: Mapping[str, Input] = {
         shortest=1,
         longest=MAX_TOGETHER,
     ),
-    "task_id": _name("The id of the task", "019a8b7cz4f8h2m5n9q1r3t6vw"),
-    "job_id": _name("The id of the job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
-    "session_id": _name("The id of the browser session", "019a8b7cz4f8h2m5n9q1r3t6vw"),
-    "run_id": _name("The id of the run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
-    "reason": _name("The reason, for the record", "no longer wanted"),
+    "task_id": _name("The task", "019a8b7cz4f8h2m5n9q1r3t6vw"),
+    "job_id": _name("The job", "019a8b7cz4f8h2m5n9q1r3t6vw-j1"),
+    "session_id": _name("The browser session", "019a8b7cz4f8h2m5n9q1r3t6vw"),
+    "run_id": _name("The run", "019a8b7cz4f8h2m5n9q1r3t6vw-j1-r1"),
+    "part": _name("A beginning or an end of an id", "r3t6vw"),
+    "kind": Input("What it is the id of", "task", choices=("task", "job", "run")),
+    "other": Input("Whether an answer in own words is allowed beside the options", False),
+    "key": _name("A concurrency key", "device-7"),
+    "for_s": Input("How long, in seconds", 3_600, least=1, most=MAX_PAUSE_S),
+    "reason": _name("Why", "no longer wanted"),
     "comment": Input("The review comment; the next run gets it", "Looks good", longest=10_000),
     "seen": Input(
-        "The version of the task that the reviewer saw; refused if it has changed",
+        "The version that was read; if the task has changed since, the request is refused",
         7,
         least=1,
         most=MAX_INTEGER,
     ),
     "answer": Input("The answer; one of the options, if the question has options", "yes"),
-    "intake_id": Input("The id of the refused submission", "7", pattern=r"^[0-9]{1,18}$"),
-    "question": _name("The name of the question; needed if several are open", "ask"),
-    "name": _name("The name", "approved"),
-    "value": Input("The value of the signal: any JSON value", {"by": "ops"}),
-    # lists
+    "intake_id": Input("The refused submission", "7", pattern=r"^[0-9]{1,18}$"),
+    "question": _name("Which question, if several are open: the name of its wait", "ask"),
+    "name": _name("Its name", "approved"),
+    "value": Input("What the signal carries: any JSON value", {"by": "ops"}),
+    # looking
     "state": Input("Only these states, separated by commas", "failed"),
     "tag": _name("Only tasks with this tag", "release"),
     "worker": _name("Only runs of this worker", "host:4711"),

@@ -143,11 +143,16 @@ def own_question(
     *,
     text: str,
     options: Sequence[Any] = (),
+    other: bool = False,
     default: Any = None,
     expires_in_s: int | None = None,
 ) -> schemas.OwnQuestion:
-    """Ask a person. The question is asked when the run's process ends with exit code 0."""
-    question = redact_value(_question(text, options, default, expires_in_s))
+    """Ask a person. The question counts when the run's process ends with exit code 0.
+
+    With `options` only one of them is an answer, unless `other` allows own words.
+    """
+    question = _question(text, options, default, expires_in_s)
+    question = redact_value({**question, "other": True} if other else question)
     own = run_for_write(core, caller)
     with core.store.read() as view:
         first = recorded_question(view, own.job.id, own.run_id)
@@ -164,7 +169,7 @@ def own_question(
 def recorded_question(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The question that a run has recorded with its token; it is asked when the run succeeds.
 
-    Its fields are `text`, `options` and, if they were given, `default` and `expires_in_s`.
+    `text`, `options`, and where they were given `other`, `default` and `expires_in_s`.
     """
     for found in view.checkpoints([(job_id, _asked_as(run_id))]):
         return cast(Mapping[str, Any], found.value)

@@ -24,6 +24,8 @@ MAX_TIMES = 100
 NO_PAYLOAD: Mapping[str, Any] = {}
 #: The fields that are kept when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
+#: Where tasks of schedules come from. No caller may say so of its own.
+SOURCE = "schedule"
 
 
 @operation(Scope.READ, "GET", "/api/schedules")
@@ -79,8 +81,10 @@ def put_schedule(
         if old is not None and not _may_see(caller, old):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
-        new = schedule_from(name, {**_row(schedule), **kept})
-        new = schedule_from(name, {**_row(new), "next_at": next(times(new, tx.now()))})
+        now = tx.now()
+        anchor = _kept_anchor(schedule, old or {}, now)
+        new = schedule_from(name, {**_row(schedule), **kept, "anchor_at": anchor})
+        new = schedule_from(name, {**_row(new), "next_at": next(times(new, now))})
         tx.put_rows("schedules", {name: _row(new)})
         return new
 
@@ -162,7 +166,6 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
     body = {
         "intent": schedule.intent,
         "lifecycle": schedule.lifecycle,
-        "source": "heartbeat",
         "project": schedule.project,
         "priority": schedule.priority,
         "payload": schedule.payload,
@@ -172,7 +175,16 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
         "run": True,
     }
     given = {name: value for name, value in body.items() if value is not None}
-    return submit_task(core.submission_context(caller), given)
+    return submit_task(core.submission_context(caller), given, source=SOURCE)
+
+
+def _kept_anchor(new: Schedule, old: Mapping[str, Any], now: int) -> int | None:
+    """Where intervals are counted from: an unchanged interval keeps its times."""
+    if new.every_s is None:
+        return None
+    same = old.get("every_s") == new.every_s
+    anchors = (old.get(name) for name in ("anchor_at", "next_at", "last_at")) if same else ()
+    return next((each for each in anchors if each is not None), now)
 
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.Schedule:

@@ -1,7 +1,7 @@
 """Workers: a list of them with the jobs that they hold, and draining one.
 
-A drain is the row `worker:NAME` of the table `limits`, which every claim reads. It ends with an
-undrain, or when the worker is started again.
+A drain is a pause of the name `worker:NAME`, which every claim reads. It ends with an undrain, or
+when the worker is started again.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,12 @@ from typing import Any
 
 from detent import views
 from detent.errors import NotFound
+from detent.kernel.limit_commands import EndPause, SetPause
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import require_all_projects
-from detent.store.port import Query, Writing
+from detent.store.port import Query
 
 MAX_HELD = 1_000
 
@@ -55,16 +56,14 @@ def undrain_worker(core: Core, caller: Caller, *, name: str) -> schemas.Drained:
 def _drain(core: Core, caller: Caller, name: str, *, draining: bool) -> schemas.Drained:
     require_all_projects(caller, "workers")
 
-    def write(tx: Writing) -> bool:
-        known = tx.rows("workers")
-        if name not in known:
-            raise NotFound(
-                f"There is no worker {name!r}.", known=sorted(known), hint="See `detent workers`."
-            )
-        tx.put_rows("limits", {f"worker:{name}": {"paused": True} if draining else None})
-        return True
-
-    core.engine.within(write)
+    with core.store.read() as view:
+        known = view.rows("workers")
+    if name not in known:
+        raise NotFound(
+            f"There is no worker {name!r}.", known=sorted(known), hint="See `detent workers`."
+        )
+    limit = f"worker:{name}"
+    core.engine.do(SetPause(limit) if draining else EndPause(limit), caller.actor)
     return {"name": name, "draining": draining}
 
 

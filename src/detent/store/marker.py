@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
+from detent import private_files
 from detent.errors import Misconfigured
 from detent.store.schema_status import schema_status
 from detent.store.store_url import is_postgres, sqlite_path
@@ -33,7 +34,7 @@ def mark_store(data_dir: Path, url: str) -> None:
     number = crc32(url.encode())
     if url != MEMORY and _marked(data_dir) != number:
         beside = data_dir / f"{FILE}.new"
-        beside.write_text(json.dumps({"store": number}), "utf-8")
+        private_files.write_text(beside, json.dumps({"store": number}))
         beside.replace(data_dir / FILE)
 
 

@@ -16,7 +16,7 @@ from detent.store.blobs import Blobs, Outputs
 from detent.store.intake import Intake as Intake
 from detent.store.intake import RefusedIntake as RefusedIntake
 
-#: Small tables of named JSON values: what operators and integrations keep, outside the log.
+#: Small tables of named JSON values, outside the log; only `limits` follows from it.
 TABLES = (
     "projects",
     "intents",
@@ -142,6 +142,7 @@ class Changes(NamedTuple):
     unqueued: Sequence[str] = ()
     deadlines: Sequence[tuple[str, int | None]] = ()
     keys: Sequence[Key] = ()
+    limits: Mapping[str, Any] = {}
     deleted_tasks: Sequence[str] = ()
     deleted_jobs: Sequence[str] = ()
 
@@ -331,6 +332,9 @@ class Reading(LogReading, Protocol):
     def head(self) -> int:
         """The position of the last event that the log shows; 0 for an empty log."""
 
+    def version_of(self, stream: str) -> int:
+        """The version of a stream's last event; 0 if the log has none of it."""
+
     def seals(self, after: int, limit: int) -> Sequence[Seal]:
         """Seals that end after a position, in the order of the log."""
 
@@ -386,16 +390,16 @@ class Writing(Reading, Protocol):
         """Prolong leases in one statement; the answer is those that are still held."""
 
     def changing(self, table: str) -> Mapping[str, Any]:
-        """As `rows`, for whoever changes some of them: others who do wait for the end of this."""
+        """As `rows`, to change some of them: others who do wait for the end of this."""
+
+    def holding(self, table: str) -> Mapping[str, Any]:
+        """As `rows`; whoever changes some of them waits for the end of this."""
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         """Write named JSON values; None removes a name."""
 
     def save(self, changes: Changes) -> None:
-        """Append the events and write the rows.
-
-        A stream that has moved on since it was loaded is refused with `version_conflict`.
-        """
+        """Append events, write rows; a stream that has moved on is a `version_conflict`."""
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
         """Leave work to be taken in, as other programs do with an INSERT of their own."""

@@ -53,9 +53,11 @@ class Submission(NamedTuple):
         return Ask(self.command, self.actor, self.key, self.fresh)
 
 
-def submit_task(context: Context, given: Mapping[str, Any]) -> Submission:
-    """A task, from the fields of a `TaskRequest`."""
-    return _task(context, read(TaskRequest, given))
+def submit_task(
+    context: Context, given: Mapping[str, Any], *, source: str | None = None
+) -> Submission:
+    """A task, from the fields of a `TaskRequest`. `source`: one that no request may name."""
+    return _task(context, read(TaskRequest, given), source)
 
 
 def add_task(context: Context, given: Mapping[str, Any]) -> Submission:
@@ -85,7 +87,7 @@ def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> Ta
     )
 
 
-def _task(context: Context, request: TaskRequest) -> Submission:
+def _task(context: Context, request: TaskRequest, source: str | None = None) -> Submission:
     lifecycle = check_choice(normalise(request.lifecycle), LIFECYCLES, "lifecycle")
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
@@ -94,7 +96,7 @@ def _task(context: Context, request: TaskRequest) -> Submission:
         project=project_of(context, request.project, request.parent_id),
         lifecycle=lifecycle,
         intent=request.intent,
-        source=source_of(context, request.source),
+        source=source or source_of(context, request.source),
         priority=priority_from(request.priority).value,
         title=request.title,
         payload=payload,

@@ -178,7 +178,7 @@ def options_for(
         raise Invalid(
             f"options.plan is missing: every submission of the intent {intent} needs a plan.",
             field="options.plan",
-            hint="Submit it with a plan: `detent submit plan --plan FILE`.",
+            hint="Submit it with a plan (`detent submit plan --plan FILE`) or name another intent.",
         )
     return with_concurrency_key(with_steps(checked, intent, intents), defaults, given, payload)
 

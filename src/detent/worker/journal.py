@@ -241,8 +241,12 @@ class Journal:
         default: Any,
         name: str,
         kind: str = "question",
+        *,
+        other: bool = False,
     ) -> Doing[Any]:
         detail = {"text": question, "options": storable(list(choices), "choices")}
+        if other:
+            detail["other"] = True
         if default is not MISSING:
             detail["default"] = storable(default, "default")
         over = yield from self.wait(name, kind, timeout_s=timeout_s, detail=detail)

@@ -117,9 +117,15 @@ class Run(RunFacts):
         timeout: float | None = None,
         default: Any = MISSING,
         name: str = "ask",
+        *,
+        other: bool = False,
     ) -> Any:
-        """A person's answer; over time, the default or Expired."""
-        return drive(self._journal.ask(question, choices, timeout, default, name), self._line)
+        """A person's answer; over time, the default or Expired.
+
+        With choices only one of them is an answer; `other` allows any other answer as well.
+        """
+        doing = self._journal.ask(question, choices, timeout, default, name, other=other)
+        return drive(doing, self._line)
 
     def subtask(
         self,
@@ -237,9 +243,11 @@ class AsyncRun(RunFacts):
         timeout: float | None = None,
         default: Any = MISSING,
         name: str = "ask",
+        *,
+        other: bool = False,
     ) -> Any:
         """See Run.ask."""
-        doing = self._journal.ask(question, choices, timeout, default, name)
+        doing = self._journal.ask(question, choices, timeout, default, name, other=other)
         return await drive_async(doing, self._line)
 
     async def subtask(

@@ -18,6 +18,7 @@ from detent.engine import Ask, Claimed
 from detent.engine.claims import Sessions
 from detent.errors import DetentError
 from detent.kernel import commands as c
+from detent.kernel.limit_commands import EndPause
 from detent.operations.context import Core
 from detent.store.port import Writing
 from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
@@ -141,6 +142,7 @@ class Worker:
         """End what an earlier worker left behind, say who is here, and begin to claim."""
         sandbox.check(self.core.settings)
         self._end_orphans()
+        self._end_drain()
         self.core.engine.within(self._register)
         failpoints.hit("worker.registered")
         parts = (self.reporter, self.keeping, self.loop, self.lease_guard, self.heartbeat)
@@ -176,6 +178,7 @@ class Worker:
         self.threads.stop()
         self.loop.stop()
         self.core.engine.within(self._sign_off)
+        self._end_drain()
 
     def _hurry(self) -> None:
         for hold in self.holds:
@@ -390,7 +393,6 @@ class Worker:
         if new:
             tx.put_rows("intents", new)
         tx.put_rows("workers", {self.name: self._row(tx.now())})
-        tx.put_rows("limits", {f"worker:{self.name}": None})  # a drain ends with a new start
         return True
 
     def _row(self, now: int) -> dict[str, Any]:
@@ -421,8 +423,11 @@ class Worker:
         if rows:
             tx.put_rows("intents", rows)
         tx.put_rows("workers", {self.name: None})
-        tx.put_rows("limits", {f"worker:{self.name}": None})
         return True
+
+    def _end_drain(self) -> None:
+        """A drain ends with the worker that was drained."""
+        self.core.engine.do(EndPause(f"worker:{self.name}"), self.line.actor)
 
     def _end_orphans(self) -> None:
         with self._ending:

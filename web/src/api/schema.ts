@@ -310,8 +310,15 @@ export type Holder = {
   since: string;
 };
 
+/** Ids that a text stands for. */
+export type Ids = {
+  items: Array<string>;
+  more: boolean;
+};
+
 /** Tasks that wait for a person, questions of jobs without a task, and refused submissions; each list is oldest first. */
 export type Inbox = {
+  count: number;
   items: Array<InboxTask>;
   questions: Array<JobQuestion>;
   refused: Array<RefusedRow>;
@@ -472,6 +479,7 @@ export type Limit = {
   in_file: boolean;
   paused_by: string | null;
   paused_at: string | null;
+  paused_until: string | null;
   reason: string | null;
 };
 
@@ -618,6 +626,7 @@ export type OwnQuestion = {
 export type OwnQuestionBody = {
   text: string;
   options?: Array<unknown>;
+  other?: boolean;
   default?: unknown;
   expires_in_s?: number | null;
 };
@@ -670,6 +679,8 @@ export type OwnSubtaskBody = {
 export type PauseBody = {
   intent?: string | null;
   project?: string | null;
+  key?: string | null;
+  for_s?: number | null;
   reason?: string | null;
 };
 
@@ -837,6 +848,7 @@ export type Resources = {
 export type ResumeBody = {
   intent?: string | null;
   project?: string | null;
+  key?: string | null;
 };
 
 export type ResumeManyBody = {
@@ -927,6 +939,7 @@ export type Schedule = {
   payload: unknown;
   options: Record<string, unknown>;
   not_before: string | null;
+  anchor_at: string | null;
   next_at: string | null;
   last_at: string | null;
   last_task: string | null;
@@ -1309,6 +1322,7 @@ export interface Operations {
   end_run: { takes: { run_id: string } & (EndRunBody); answers: Run };
   end_session: { takes: { session_id: string }; answers: EndedSession };
   enqueue: { takes: object & (EnqueueBody); answers: Added };
+  find_ids: { takes: { part: string; kind?: "task" | "job" | "run" }; answers: Ids };
   fork_job: { takes: { job_id: string } & (ForkJobBody); answers: Forked };
   health: { takes: object; answers: Health };
   inbox: { takes: { project?: string }; answers: Inbox };
@@ -1324,7 +1338,7 @@ export interface Operations {
   list_intents: { takes: object; answers: KnownIntents };
   list_jobs: { takes: { state?: string; project?: string; intent?: string; task_id?: string; search?: string; sort?: "created_at" | "-created_at" | "state_at" | "-state_at" | "rank" | "-rank" | "id" | "-id"; cursor?: string; limit?: number }; answers: JobPage };
   list_lifecycles: { takes: object; answers: Lifecycles };
-  list_limits: { takes: object; answers: Limits };
+  list_limits: { takes: { position?: number; time?: string }; answers: Limits };
   list_projects: { takes: object; answers: Projects };
   list_refused: { takes: object; answers: RefusedRows };
   list_resources: { takes: object; answers: Resources };
@@ -1376,7 +1390,7 @@ export interface Operations {
   state_mapping: { takes: object; answers: Mapping };
   stats: { takes: { hours?: number; project?: string }; answers: Stats };
   stats_series: { takes: { hours?: number; project?: string }; answers: Series };
-  status: { takes: object; answers: Queue };
+  status: { takes: { project?: string }; answers: Queue };
   submit_job: { takes: object & (SubmitJobBody); answers: Submitted };
   submit_task: { takes: object & (SubmitTaskBody); answers: Submitted };
   submit_tasks: { takes: object & (Array<SubmitTaskBody>); answers: SubmittedMany };
@@ -1426,6 +1440,7 @@ export const ROUTES: Record<keyof Operations, readonly [string, string]> = {
   end_run: ["POST", "/api/runs/{run_id}/end"],
   end_session: ["DELETE", "/api/sessions/{session_id}"],
   enqueue: ["POST", "/enqueue"],
+  find_ids: ["GET", "/api/ids/{part}"],
   fork_job: ["POST", "/api/jobs/{job_id}/fork"],
   health: ["GET", "/api/health"],
   inbox: ["GET", "/api/inbox"],

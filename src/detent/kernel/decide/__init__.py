@@ -8,8 +8,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.kernel import commands as c
+from detent.kernel import limit_commands as lc
 from detent.kernel.couplings import COUPLINGS
-from detent.kernel.decide import control, edit, plans, review, submit, timers, worker_reports
+from detent.kernel.decide import (
+    control,
+    edit,
+    limits,
+    plans,
+    review,
+    submit,
+    timers,
+    worker_reports,
+)
 from detent.kernel.draft import Couplings, Draft
 from detent.kernel.world import World
 
@@ -59,6 +69,11 @@ HANDLERS: Mapping[type[c.Command], Callable[[Draft, Any], Any]] = {
     c.ExpireJob: timers.expire_job,
     c.EndHold: timers.end_hold,
     c.CheckTask: timers.check_task,
+    lc.SetPause: limits.set_pause,
+    lc.EndPause: limits.end_pause,
+    lc.ExpirePause: limits.expire_pause,
+    lc.SetLimit: limits.set_limit,
+    lc.EndLimit: limits.end_limit,
 }
 
 

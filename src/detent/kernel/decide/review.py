@@ -90,10 +90,12 @@ def _open_question(draft: Draft, job: Job, name: str | None, kinds: Collection[s
 
 def _answer(draft: Draft, wait: Wait, answer: Any) -> str:
     options = wait.detail.get("options") or ()
-    if options and not wait.detail.get("free_text") and answer not in options:
+    if options and not wait.detail.get("other") and answer not in options:
         listed = ", ".join(map(str, options))
         raise Refused(
-            f"the question allows: {listed}; not {answer!r}", code="not_an_option", legal=options
+            f"{answer!r} is not an option of this question. Its options are: {listed}.",
+            code="not_an_option",
+            legal=options,
         )
     complete_wait(draft, wait, "answered", answer)
     return "answered"

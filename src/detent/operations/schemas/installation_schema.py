@@ -129,6 +129,7 @@ class Limit(TypedDict):
     #: For a pause that a person began: who, when and why.
     paused_by: str | None
     paused_at: str | None
+    paused_until: str | None
     reason: str | None
 
 

@@ -34,6 +34,13 @@ class Resources(TypedDict):
     items: list[Resource]
 
 
+class Ids(TypedDict):
+    """Ids that a text stands for."""
+
+    items: list[str]
+    more: bool
+
+
 class Removed(TypedDict):
     """The name of what was deleted."""
 
@@ -92,6 +99,7 @@ class Schedule(TypedDict):
     payload: Any
     options: dict[str, Any]
     not_before: str | None
+    anchor_at: str | None
     next_at: str | None
     last_at: str | None
     last_task: str | None

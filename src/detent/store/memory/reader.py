@@ -32,6 +32,9 @@ class Snapshot:
     def head(self) -> int:
         return self._tables.head
 
+    def version_of(self, stream: str) -> int:
+        return self._tables.versions.get(stream, 0)
+
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
     ) -> Sequence[Logged]:

@@ -96,6 +96,9 @@ class Transaction(Snapshot):
     def changing(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
+    def holding(self, table: str) -> Mapping[str, Any]:
+        return self.rows(table)
+
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         merged = {**self._tables.named[table], **stored_value(rows)}
         kept = {name: value for name, value in merged.items() if value is not None}
@@ -106,6 +109,7 @@ class Transaction(Snapshot):
         self._save_jobs(changes)
         self._save_parts(changes)
         self._save_queue(changes)
+        self.put_rows("limits", changes.limits)
         self._tables.keys.update({(key.project, key.key): stored(key) for key in changes.keys})
         for row in event_rows(changes.entries):
             self._append(row)

@@ -36,5 +36,13 @@ class Lock(IntEnum):
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:
     """Hold each of the names; they are taken in the order of their numbers."""
-    numbers = sorted({crc32(name.encode()) % NUMBERS for name in names})
-    return READY["lock_numbers"](kind=kind, numbers=to_json(numbers))
+    return READY["lock_numbers"](kind=kind, numbers=_numbers(names))
+
+
+def share_names(kind: Lock, names: Iterable[str]) -> Query:
+    """Hold each of the names together with others who do the same."""
+    return READY["share_numbers"](kind=kind, numbers=_numbers(names))
+
+
+def _numbers(names: Iterable[str]) -> str:
+    return to_json(sorted({crc32(name.encode()) % NUMBERS for name in names}))

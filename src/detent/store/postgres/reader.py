@@ -160,6 +160,10 @@ class PostgresReading:
         position: int = self._ask(READY["head"]())[0][0]
         return position
 
+    def version_of(self, stream: str) -> int:
+        version: int = self._ask(READY["version_of"](stream=stream))[0][0]
+        return version
+
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._ask(READY["intake"](limit=limit))]
 

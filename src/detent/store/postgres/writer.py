@@ -30,7 +30,7 @@ from detent.store.port import (
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
-from detent.store.postgres.locks import Lock, lock_names
+from detent.store.postgres.locks import Lock, lock_names, share_names
 from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReading
 from detent.store.postgres.transaction import Transaction
 from detent.store.rows import resource_from
@@ -174,6 +174,10 @@ class PostgresWriting(PostgresReading):
         _, rows = self._run(lock_names(Lock.NAMED, [table]), NAMED[table])
         return {name: from_json(value) for name, value in rows}
 
+    def holding(self, table: str) -> Mapping[str, Any]:
+        _, rows = self._run(share_names(Lock.NAMED, [table]), NAMED[table])
+        return {name: from_json(value) for name, value in rows}
+
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         self._timed = True
         put, remove, now = PUT_NAMED[table], REMOVE_NAMED[table], self.now()
@@ -192,6 +196,8 @@ class PostgresWriting(PostgresReading):
             if self._saved:
                 self._run()
             self._leases = len(changes.leases)
+        if changes.limits:
+            self.put_rows("limits", changes.limits)
         self._saved.append(save_statements.rows_of(changes, now))
         if changes.deleted_tasks or changes.deleted_jobs:
             self._forget(changes.deleted_tasks, changes.deleted_jobs)
@@ -227,11 +233,13 @@ class PostgresWriting(PostgresReading):
         return super().outbox(target, limit)
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._timed = True
         put = READY["insert_outbox"]
         names = ("target", "stream", "position", "body", "due_at")
         self._run(*(put(**{name: getattr(row, name) for name in names}) for row in rows))
 
     def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._timed = True
         names = ("due_at", "attempts", "error", "id")
         update = READY["update_outbox"]
         self._run(*(update(**{name: getattr(row, name) for name in names}) for row in rows))

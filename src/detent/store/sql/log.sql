@@ -16,3 +16,6 @@ LIMIT :limit;
 
 -- name: head
 SELECT coalesce(max(position), 0) AS position FROM events;
+
+-- name: version_of
+SELECT coalesce(max(version), 0) AS version FROM events WHERE stream = :stream;

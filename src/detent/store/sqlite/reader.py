@@ -25,6 +25,7 @@ WAITS, SIGNALS, KEYS = SQL["waits"].text, SQL["signals"].text, SQL["keys"].text
 CHECKPOINTS, JOB_CHECKPOINTS = SQL["checkpoints"].text, SQL["job_checkpoints"].text
 EVENTS, EVENTS_OF_STREAM = SQL["events_after"].text, SQL["events_of_stream"].text
 HEAD, IN_USE = SQL["head"].text, SQL["resources_in_use"].text
+VERSION_OF = SQL["version_of"].text
 
 read_task = reader(Task, SQL["tasks"].columns)
 read_job = reader(Job, SQL["jobs"].columns)
@@ -137,6 +138,10 @@ class SqliteReading:
     def head(self) -> int:
         position: int = self._all(HEAD)[0][0]
         return position
+
+    def version_of(self, stream: str) -> int:
+        version: int = self._all(VERSION_OF, (stream,))[0][0]
+        return version
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._all(SQL["intake"].text, (limit,))]

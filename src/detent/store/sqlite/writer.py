@@ -137,6 +137,9 @@ class SqliteWriting(SqliteReading):
     def changing(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
+    def holding(self, table: str) -> Mapping[str, Any]:
+        return self.rows(table)
+
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
         self._note_time()
         for name, value in rows.items():
@@ -151,6 +154,7 @@ class SqliteWriting(SqliteReading):
             self._save_jobs(changes)
             self._save_parts(changes)
             self._save_queue(changes)
+            self.put_rows("limits", changes.limits)
             if changes.keys:
                 self._save_keys(changes)
             self._many(EVENTS, event_rows(changes.entries))
@@ -180,9 +184,11 @@ class SqliteWriting(SqliteReading):
         return self._connection.changed - before
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._note_time()
         self._many(SQL["insert_outbox"].text, [row[1:6] for row in rows])
 
     def update_outbox(self, rows: Sequence[Delivery]) -> None:
+        self._note_time()
         values = [(row.due_at, row.attempts, row.error, row.id) for row in rows]
         self._many(SQL["update_outbox"].text, values)
 

@@ -3,8 +3,10 @@
 from functools import partial
 from typing import Any
 
-from detent.engine import Claimed
+from detent.engine import Claimed, Engine
 from detent.kernel import commands as c
+from detent.kernel import events as e
+from detent.kernel import limit_commands as lc
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     claim,
@@ -28,8 +30,20 @@ UNDER = {
 }
 
 
+#: What checks set as the operator.
+OPERATOR = c.Actor("operator")
+
+
 def set_limits(case: Case, **rows: Any) -> None:
-    case.engine.within(lambda tx: tx.put_rows("limits", rows))
+    """Bring limits to what is wanted by name; None ends whatever holds under the name."""
+    for name, wanted in rows.items():
+        numbers = {field: value for field, value in (wanted or {}).items() if field != "paused"}
+        paused = bool(wanted and wanted.get("paused"))
+        for command in (
+            lc.SetLimit(name, **numbers) if numbers else lc.EndLimit(name),
+            lc.SetPause(name) if paused else lc.EndPause(name),
+        ):
+            case.engine.do(command, OPERATOR)
 
 
 def claimed_at_once(case: Case) -> list[Claimed]:
@@ -206,3 +220,78 @@ def money_that_is_reserved_for_a_run_is_promised_to_no_other(case: Case) -> None
     with case.store.read() as view:
         (run,) = view.runs([run_of(second)])
     assert (run.reserved, run.cost) == (60, 0)
+
+
+# ---- events ----------------------------------------------------------------------------------
+
+
+def said(case: Case) -> list[tuple[str | None, str, str]]:
+    """The events about limits: of which, what, by whom."""
+    with case.store.read() as view:
+        events = view.events(0, 1_000, stream=e.SYSTEM)
+    return [(each.subject, each.name, each.actor) for each in events]
+
+
+@check
+def pauses_and_limits_are_events(case: Case) -> None:
+    name = "project:barn"
+    set_limits(case, **{name: {"running": 2}})
+    case.engine.do(lc.SetPause(name, "the roof leaks"), OPERATOR)
+    case.engine.do(lc.SetPause(name, "the roof leaks"), OPERATOR)  # nothing new
+    with case.store.read() as view:
+        row = view.rows("limits")[name]
+        assert view.version_of(e.SYSTEM) == 2
+        (_, paused) = view.events(0, 10, stream=e.SYSTEM)
+    assert (row["running"], row["paused"], row["paused_by"]) == (2, True, "operator")
+    assert (row["reason"], row["paused_at"]) == ("the roof leaks", paused.at)
+    assert paused.project == "barn"
+    set_limits(case, **{name: None})
+    with case.store.read() as view:
+        assert view.rows("limits") == {}
+        assert view.version_of("nothing") == 0
+    names = ("limit_set", "pause_set", "limit_ended", "pause_ended")
+    assert said(case) == [(name, each, "operator") for each in names]
+
+
+@check
+def a_pause_ends_with_an_event_before_anything_starts(case: Case) -> None:
+    submit_job(case.engine, intent="saw")
+    case.engine.do(lc.SetPause("intent:saw", for_us=60_000_000), OPERATOR)
+    assert claim(case.engine) == []
+    case.clock.set(case.clock.now + 59_999_999)
+    assert case.engine.expire_pauses() == 0
+    assert claim(case.engine) == []
+    case.clock.set(case.clock.now + 1)
+    assert len(claim(case.engine)) == 1
+    with case.store.read() as view:
+        log = [each.name for each in view.events(0, 100)]
+        assert view.rows("limits") == {}
+    assert log.index("pause_ended") < log.index("job_running")
+    assert said(case)[-1] == ("intent:saw", "pause_ended", "clock")
+    assert case.engine.expire_pauses() == 0
+
+
+@check
+def nothing_starts_between_a_pause_and_its_end(case: Case) -> None:
+    """Whatever claims at the same moment as the pause begins."""
+    for _ in range(60):
+        submit_job(case.engine, intent="saw")
+
+    def pausing() -> None:
+        for _ in range(5):
+            case.engine.do(lc.SetPause("intent:saw"), OPERATOR)
+            case.engine.do(lc.EndPause("intent:saw"), OPERATOR)
+
+    def claiming(engine: Engine) -> None:
+        for _ in range(10):
+            claim(engine)
+
+    together(pausing, *[partial(claiming, engine) for engine in case.others(3)])
+    case.engine.do(lc.SetPause("all"), OPERATOR)
+    with case.store.read() as view:
+        log = [each.name for each in view.events(0, 1_000)]
+    paused = False
+    for name in log:
+        paused = (paused or name == "pause_set") and name != "pause_ended"
+        assert not (paused and name == "job_running"), "work has started under a pause"
+    assert log.count("pause_set") == 6

@@ -86,6 +86,8 @@ export function waitingIn(inbox: Inbox): Waiting[] {
 export interface Asked {
   text: string;
   options: string[];
+  /** The options as the asker gave them, which need not be texts. */
+  values: unknown[];
   /** Whether an answer of one's own words is allowed. */
   free: boolean;
 }
@@ -96,7 +98,8 @@ export function asked(detail: Record<string, unknown>): Asked {
   return {
     text: String(detail.text ?? detail.question ?? detail.error ?? "It waits for your word."),
     options: options.map(String),
-    free: options.length === 0 || detail.free_text === true,
+    values: options,
+    free: options.length === 0 || detail.other === true,
   };
 }
 

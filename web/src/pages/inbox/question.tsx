@@ -1,4 +1,4 @@
-// A question or a confirmation: its options as buttons, or a field for one's own words.
+// A question or a confirmation: its options as buttons, and where it is allowed a field for one's own words.
 import { type FormEvent, useState } from "react";
 import type { Problem } from "../../api/call";
 import type { JobQuestion, Task } from "../../api/schema";
@@ -10,7 +10,7 @@ import { useSettling } from "./settling";
 
 export function TaskAsks({ task }: { task: Task }) {
   const answer = useSettling("answer_task", "Answered", task);
-  const send = (value: string) => answer.mutate({ task_id: task.id, answer: value });
+  const send = (value: unknown) => answer.mutate({ task_id: task.id, answer: value });
   return (
     <>
       <Question question={asked(task.blocked_detail)} send={send} answer={answer} />
@@ -24,7 +24,7 @@ export function JobAsks({ question }: { question: JobQuestion }) {
   const { job_id, name, intent } = question;
   const answer = useSettling("answer_job", "Answered", { title: "", intent });
   const cancel = useSettling("cancel_job", "Cancelled", { title: "", intent });
-  const send = (value: string) => answer.mutate({ job_id, question: name, answer: value });
+  const send = (value: unknown) => answer.mutate({ job_id, question: name, answer: value });
   return (
     <>
       <Question question={asked(question.detail)} send={send} answer={answer} />
@@ -46,7 +46,7 @@ export function JobAsks({ question }: { question: JobQuestion }) {
 
 interface Props {
   question: Asked;
-  send: (value: string) => void;
+  send: (value: unknown) => void;
   answer: { isPending: boolean; error: Problem | null };
 }
 
@@ -68,7 +68,7 @@ function Question({ question, send, answer }: Props) {
               className="button option"
               data-key={index === 0 ? "option" : undefined}
               disabled={answer.isPending}
-              onClick={() => send(option)}
+              onClick={() => send(question.values[index])}
             >
               {plain(option)}
             </button>

@@ -123,3 +123,7 @@ SELECT pg_advisory_xact_lock(:kind::integer, 0) WHERE EXISTS (SELECT FROM resour
 -- name: lock_numbers
 SELECT pg_advisory_xact_lock(:kind::integer, number::integer)
 FROM json_array_elements_text(:numbers) AS wanted (number);
+
+-- name: share_numbers
+SELECT pg_advisory_xact_lock_shared(:kind::integer, number::integer)
+FROM json_array_elements_text(:numbers) AS wanted (number);

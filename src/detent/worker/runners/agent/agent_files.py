@@ -32,11 +32,14 @@ class Asked(NamedTuple):
     expires_in_s: float | None = None
     #: The agent's own words could not be read: any answer is told to it.
     unreadable: bool = False
+    #: Whether an answer may be another than the options.
+    other: bool = False
 
     def detail(self) -> dict[str, Any]:
         """What the wait for the answer says."""
         default = {} if self.default is None else {"default": self.default}
-        return {"text": self.text, "options": list(self.options), **default}
+        other = {"other": True} if self.other else {}
+        return {"text": self.text, "options": list(self.options), **other, **default}
 
 
 class Left(NamedTuple):
@@ -86,6 +89,7 @@ def asked_from(found: Mapping[str, Any]) -> Asked:
         tuple(redact_value(each) for each in found.get("options") or ()),
         redact_value(found.get("default")),
         float(expires or 0) if timely else None,
+        other=found.get("other") is True,
     )
 
 

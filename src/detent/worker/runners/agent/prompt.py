@@ -24,7 +24,7 @@ RULES = """\
 How to work with detent:
 - If you need a decision from a person, write {"text": "your question?", "options": ["a", "b"]} \
 as JSON to the file named by the environment variable DETENT_QUESTION_FILE and stop. You go on in \
-this session with the answer.
+this session with the answer. Add "other": true if the person may also answer in own words.
 - When you are done, write a short summary to the file named by DETENT_SUMMARY_FILE.
 - Put files that show your work into the directory named by DETENT_EVIDENCE_DIR."""
 

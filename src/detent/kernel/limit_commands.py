@@ -1,0 +1,47 @@
+"""Commands about pauses and limits, each of them on one name."""
+
+from detent.kernel.commands import Command
+from detent.kernel.frozen_value import value
+
+
+class LimitCommand(Command):
+    __slots__ = ()
+    name: str
+
+
+@value
+class SetPause(LimitCommand):
+    """Let nothing start under the name, for so long or until somebody ends the pause."""
+
+    name: str
+    reason: str | None = None
+    for_us: int | None = None
+    in_file: bool = False
+
+
+@value
+class EndPause(LimitCommand):
+    name: str
+
+
+@value
+class ExpirePause(LimitCommand):
+    """The time of a pause is over."""
+
+    name: str
+
+
+@value
+class SetLimit(LimitCommand):
+    """Replace how many may run at once and how many may start in a time."""
+
+    name: str
+    running: int | None = None
+    rate: int | None = None
+    per_s: int | None = None
+    in_file: bool = False
+
+
+@value
+class EndLimit(LimitCommand):
+    name: str

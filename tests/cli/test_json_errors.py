@@ -1,0 +1,68 @@
+"""With --json whatever goes wrong is one line of JSON on stderr, and nothing on stdout."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from detent.cli.main import COMMANDS, cli
+
+Run = Callable[..., Result]
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "code"),
+    [
+        ("--json", 2, "invalid"),
+        ("--nonsense --json", 2, "invalid"),
+        ("nonsense --json", 2, "invalid"),
+        ("schedules nonsense --json", 2, "invalid"),
+        ("submit --json", 2, "invalid"),
+        ("tasks --json --limit x", 2, "invalid"),
+        ("tasks --json --limit", 2, "invalid"),
+        ("pause --json", 2, "invalid"),
+        ("completion --json", 2, "invalid"),
+        ("submit nosuchintent --json", None, "unknown_intent"),
+        ("show nobody --json", None, "unknown_task"),
+        ("tasks --json --state nonsense", None, "unknown_state"),
+        ("lifecycle show nonsense --json", None, "unknown_lifecycle"),
+        ("schedules next nothing --json", None, "not_found"),
+        ("import --json missing.zip", 2, "invalid"),
+    ],
+)
+def test_an_error_is_one_line_of_json(
+    run: Run, data: Path, command: str, exit_code: int | None, code: str
+) -> None:
+    result = CliRunner().invoke(cli, command.split())
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    told = json.loads(line)
+    assert (told["code"], told["exit_code"]) == (code, result.exit_code)
+    assert result.exit_code == (exit_code or told["exit_code"]) != 0
+    assert told["detail"]
+    assert "hint" in told
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_an_unknown_option_in_json(run: Run, command: str) -> None:
+    result = CliRunner().invoke(cli, [command, "--json", "--no-such-option"])
+    (line,) = result.stderr.splitlines()
+    assert (result.exit_code, json.loads(line)["code"]) == (2, "invalid")
+    assert result.stdout == ""
+
+
+def test_an_error_names_the_field_and_what_is_allowed(run: Run, data: Path) -> None:
+    told = json.loads(run("submit", "nosuchintent", "--json", code=2).stderr)
+    assert (told["field"], told["given"]) == ("intent", "nosuchintent")
+    assert "runQA" in told["allowed"]
+
+
+def test_without_json_errors_are_for_people(run: Run, data: Path) -> None:
+    assert run("show", "nobody", code=3).stderr.startswith("detent: There is no task")
+    assert "No such command" in run("nonsense", code=2).stderr
+
+
+def test_what_stands_behind_two_dashes_is_no_option(run: Run, data: Path) -> None:
+    assert run("show", "--", "--json", code=3).stderr.startswith("detent: There is no task")
