@@ -1,4 +1,4 @@
-"""Pauses and limits through the operations: who set what, when it ends, and how it was before."""
+"""Pauses and limits in operations: their actors, their ends, and their history."""
 
 from typing import Any
 
@@ -47,8 +47,8 @@ def test_each_pause_and_its_end_is_an_event(client: OperationsClient) -> None:
 
 
 def test_the_keeper_ends_a_pause_when_its_time_is_over(client: OperationsClient) -> None:
-    told = client.call("pause", project="p", for_s=60, reason="lunch")
-    assert told["paused_until"] == utc(client.clock.now + 60 * S_US)
+    paused = client.call("pause", project="p", for_s=60, reason="lunch")
+    assert paused["paused_until"] == utc(client.clock.now + 60 * S_US)
     assert timers.run(client.core) == 0
     client.clock.set(client.clock.now + 60 * S_US)
     assert names(client) == ["project:p"], "its end is not in the log yet"
@@ -162,7 +162,7 @@ def test_metrics_count_pauses_and_show_those_that_hold(client: OperationsClient)
     assert "key:k" not in page
 
 
-def test_a_chat_is_told_of_a_pause(client: OperationsClient) -> None:
+def test_a_chat_message_for_a_pause(client: OperationsClient) -> None:
     client.call("pause", intent="build", reason="no <wood>", for_s=60)
     client.call("resume", intent="build")
     first, last = (line(each, None) for each in events(client))

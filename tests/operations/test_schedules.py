@@ -149,11 +149,11 @@ def predicted(installed: LocalInstallation, count: int) -> list[str]:
 
 
 def test_an_interval_fires_at_the_times_that_were_predicted(installed: LocalInstallation) -> None:
-    """However late a keeper comes, and whoever asks in between."""
+    """However late a keeper fires, and also if the times are read in between."""
     installed.call("put_schedule", name="often", intent="runQA", every_s=60, overlap="allow")
     wanted = predicted(installed, 6)
     fired: list[str] = []
-    for step_s in (17, 44, 62, 59, 75, 50, 53):  # it looks at 17, 61, 123, 182, 257, 307 and 360
+    for step_s in (17, 44, 62, 59, 75, 50, 53):  # it fires at 17, 61, 123, 182, 257, 307 and 360
         assert predicted(installed, 1) == wanted[len(fired) : len(fired) + 1]
         installed.clock.advance(seconds=step_s)
         if duty.run(installed.core):

@@ -61,6 +61,14 @@ class LabelValues:
         return value
 
 
+#: By level, the help text of its duration.
+DURATIONS = {
+    "task": "Time from the submission of a task to its end",
+    "job": "Time from the creation of a job to its end",
+    "run": "Time from the start of a run to its end",
+}
+
+
 class EventMetrics:
     """The counters and histograms that are updated from the feed."""
 
@@ -91,24 +99,8 @@ class EventMetrics:
             "step_retries_total", "Retries of steps", "step_id", "capability"
         )
         self.durations = {
-            "task": histogram(
-                "task_duration_seconds",
-                "Time from the submission of a task to its end",
-                "intent",
-                "status",
-            ),
-            "job": histogram(
-                "job_duration_seconds",
-                "Time from the creation of a job to its end",
-                "intent",
-                "status",
-            ),
-            "run": histogram(
-                "run_duration_seconds",
-                "Time from the start of a run to its end",
-                "intent",
-                "status",
-            ),
+            level: histogram(f"{level}_duration_seconds", meaning, "intent", "status")
+            for level, meaning in DURATIONS.items()
         }
         self.step_durations = histogram(
             "step_duration_seconds", "Duration of a step", "step_id", "capability", "status"
@@ -124,7 +116,7 @@ class EventMetrics:
         )
         self.limits = counter(
             "detent_limit_events_total",
-            "Pauses and limits that were set and ended",
+            "Pauses and limits that were set or ended",
             "event",
             "kind",
         )
@@ -325,7 +317,7 @@ def queue(core: Core) -> Iterable[Metric]:
     return [
         _gauge("detent_queue_length", "Queued tasks and jobs by priority", lengths, "priority"),
         GaugeMetricFamily("detent_queue_age_seconds", "Age of the oldest queued job", value=age),
-        _gauge("detent_paused", "1 for each pause that holds", _paused(limits), "limit"),
+        _gauge("detent_paused", "1 for each current pause", _paused(limits), "limit"),
         GaugeMetricFamily(
             "detent_keeper_elected",
             "1 while a keeper is the elected leader",

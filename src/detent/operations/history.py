@@ -54,7 +54,7 @@ def task_at(
 ) -> schemas.TaskThen:
     """Show a task and its jobs as they were after a position of the log or at a time."""
     if position is not None and time is not None:
-        raise Invalid("Name a position or a time, not both.", field="position", given=position)
+        raise Invalid("Give position or time, not both.", field="position", given=position)
     until_us = None if time is None else moment_from(time)
     task, _ = core.task(caller, task_id)
     streams = [task_id, *jobs_of_task(task_id, task.jobs)]
@@ -85,7 +85,7 @@ def _to_schema(entity: Task | Job) -> dict[str, Any]:
 def events_before(
     view: Reading, stream: str, position: int | None, until_us: int | None
 ) -> Iterator[tuple[Logged, e.Record]]:
-    """A stream's events up to a position or a time."""
+    """The events of a stream up to a position or a time."""
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
             return
@@ -103,7 +103,7 @@ def _description(event: e.Event) -> Mapping[str, Any]:
 
 
 def moment_from(given: str) -> int:
-    """The time that a caller names, in microseconds."""
+    """The time that a caller gave, in microseconds."""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:

@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 ASKING = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
 FAILED = {"state": ["failed", "timed_out"], "lifecycle": "review"}
 KINDS: tuple[dict[str, Any], ...] = (ASKING, FAILED, {"state": "ready"})
-#: Ends that wait for a person only while a task above waits for the subtask.
+#: Final states that are in the inbox only while a task above waits for the subtask.
 ENDED_BADLY = ["budget_exceeded", "cancelled"]
 #: Actions that the inbox does not list.
 NOT_LISTED = ("run",)

@@ -26,7 +26,7 @@ MAX_RUNS = 200
 
 @operation(Scope.READ, "GET", "/status")
 def status(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Queue:
-    """How long the queue is, by priority."""
+    """Show the length of the queue, in total and by priority."""
     queued = of_project(caller, {"state": ["todo", "queued"]}, project)
     alone = of_project(caller, {"state": "queued", "task_id": None}, project)
     with core.store.read() as view:

@@ -24,7 +24,7 @@ MAX_TIMES = 100
 NO_PAYLOAD: Mapping[str, Any] = {}
 #: The fields that are kept when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
-#: Where tasks of schedules come from. No caller may say so of its own.
+#: The source of the tasks of schedules. Callers may not use it.
 SOURCE = "schedule"
 
 
@@ -179,7 +179,7 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
 
 
 def _kept_anchor(new: Schedule, old: Mapping[str, Any], now: int) -> int | None:
-    """Where intervals are counted from: an unchanged interval keeps its times."""
+    """The time from which intervals are counted: an unchanged interval keeps its times."""
     if new.every_s is None:
         return None
     same = old.get("every_s") == new.every_s

@@ -16,7 +16,7 @@ from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
-from detent.operations.limits import EVERYTHING, FILE, SAID
+from detent.operations.limits import EVERYTHING, FILE, PAUSE_FIELDS
 from detent.store.port import Query, Reading
 from detent.views import shown, utc
 
@@ -328,11 +328,11 @@ def _paused(view: Reading, job: Job) -> Iterator[Reason]:
     for name in (EVERYTHING, *_keys(job)):
         row = limits.get(name, {})
         if row.get("paused"):
-            said = {field: row[field] for field in SAID if row.get(field)}
+            pause = {field: row[field] for field in PAUSE_FIELDS if row.get(field)}
             by = row.get("paused_by") or FILE.name
-            detail = {"limit": name, "paused_by": by, **said}
+            detail = {"limit": name, "paused_by": by, **pause}
             until = row.get("paused_until")
-            yield Reason("paused", "an operator", "resume", IMMEDIATELY, detail, until)
+            yield Reason("paused", "an operator", "end the pause", IMMEDIATELY, detail, until)
 
 
 def _full(view: Reading, job: Job) -> Iterator[Reason]:
