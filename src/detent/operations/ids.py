@@ -19,7 +19,7 @@ PAGE, MAX_PAGES = 500, 20
 
 @operation(Scope.READ, "GET", "/api/ids/{part}")
 def find_ids(core: Core, caller: Caller, *, part: str, kind: str = "task") -> schemas.Ids:
-    """Find ids of tasks, jobs or runs that begin or end with a text, or the one that is equal to it.
+    """Find the ids of tasks, jobs or runs that begin or end with a text, or are equal to it.
 
     At most ten ids are returned; `more` is true if there are others.
     """
