@@ -20,11 +20,11 @@ from bench.installations import STORES, installation
 from detent.engine import batch, claims
 from detent.engine.changeset import Ledger
 from detent.store.postgres.connection import Connection as PostgresConnection
-from detent.store.postgres.reader import PostgresReading
-from detent.store.postgres.writer import PostgresWriting
+from detent.store.postgres.reader import PostgresReader
+from detent.store.postgres.writer import PostgresWriter
 from detent.store.sqlite.connection import Connection
-from detent.store.sqlite.reader import SqliteReading
-from detent.store.sqlite.writer import SqliteWriting
+from detent.store.sqlite.reader import SqliteReader
+from detent.store.sqlite.writer import SqliteWriter
 
 BATCH = 100
 REST, SQL, COMMIT, DISK = "rest", "SQL", "commit", "commit, wall clock"
@@ -53,8 +53,8 @@ class Store(NamedTuple):
 KINDS = {
     "sqlite": Store(
         {
-            "save": ((SqliteWriting, "save"),),
-            "payloads": ((SqliteReading, "payloads"),),
+            "save": ((SqliteWriter, "save"),),
+            "payloads": ((SqliteReader, "payloads"),),
             SQL: ((Connection, "many"),),
         },
         (Connection, "all"),
@@ -62,8 +62,8 @@ KINDS = {
     ),
     "postgres": Store(
         {
-            "save": ((PostgresWriting, "save"),),
-            "payloads": ((PostgresReading, "payloads"),),
+            "save": ((PostgresWriter, "save"),),
+            "payloads": ((PostgresReader, "payloads"),),
         },
         (PostgresConnection, "run"),
         (TRIPS, REST, SERVER),

@@ -1,4 +1,4 @@
-"""The error tree: every class has a code of the table, every code has its words."""
+"""The error classes: every class has a code of the table, every code has its explanation."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_each_class_has_its_code_status_exit_code_and_details(
     assert str(error) == error.message
 
 
-def test_every_class_of_the_tree_was_tried_and_is_drawn() -> None:
+def test_every_class_is_tested_and_listed_in_the_docstring() -> None:
     tried = {type(error) for error, *_ in MADE}
     public = {
         each
@@ -58,7 +58,7 @@ def test_every_class_of_the_tree_was_tried_and_is_drawn() -> None:
         assert f"{each.__name__} " in f"{errors.__doc__}".replace("\n", " ")
 
 
-def test_every_code_says_what_happened_why_and_what_to_do() -> None:
+def test_every_code_has_a_meaning_a_reason_and_a_remedy() -> None:
     for code, row in CODES.items():
         assert code == code.lower()
         assert code.replace("_", "").isalnum()
@@ -67,13 +67,13 @@ def test_every_code_says_what_happened_why_and_what_to_do() -> None:
         assert all(text.endswith(".") for text in (row.meaning, row.why, row.remedy))
 
 
-def test_what_to_do_comes_from_the_table_unless_it_is_known_better() -> None:
+def test_the_hint_comes_from_the_table_unless_it_is_given() -> None:
     assert NotFound("none").hint == CODES["not_found"].remedy
     assert NotFound("none", hint="look again").hint == "look again"
     assert TooMany("slow", retry_after_s=7).hint == "Try again in 7 s."
     assert Misconfigured("unset", setting="data_dir").hint.startswith("Correct data_dir; ")
 
 
-def test_a_code_without_a_row_fails_at_once() -> None:
+def test_a_code_without_a_row_raises_immediately() -> None:
     with pytest.raises(KeyError):
         Refused("no", code="never_heard_of")

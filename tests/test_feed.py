@@ -9,7 +9,7 @@ from detent.engine import Engine
 from detent.errors import Unavailable
 from detent.kernel import commands as c
 from detent.store.memory import MemoryStore
-from detent.store.port import Logged
+from detent.store.types import LoggedEvent
 from tests.gateway.installation import until
 
 PERSON = c.Actor("person")
@@ -23,7 +23,7 @@ class Taker:
         self._failing = failing
         self._count = 0
 
-    def __call__(self, batch: Sequence[Logged]) -> None:
+    def __call__(self, batch: Sequence[LoggedEvent]) -> None:
         self._count += 1
         if self._count in self._failing:
             raise Unavailable("The reader does not take it.", retry_after_s=1)
@@ -63,7 +63,7 @@ def test_a_follower_survives_failures_of_the_reader_and_of_the_store(
     store, taker = store_with(3), Taker(1, 3)
     read, failures = feed.read, [Unavailable("It is away.", retry_after_s=1), OSError("cut")]
 
-    def failing(*given: int) -> Sequence[Logged]:
+    def failing(*given: int) -> Sequence[LoggedEvent]:
         if failures:
             raise failures.pop()
         return read(store, *given[1:])

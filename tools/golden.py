@@ -17,9 +17,10 @@ from detent.engine import Claimed, Engine
 from detent.engine.claims import ClaimAsk
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.store.port import Query, Store
+from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.store.sqlite.backup import back_up
+from detent.store.types import Query
 from detent.testing.clock import VirtualClock
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"

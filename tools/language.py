@@ -77,10 +77,10 @@ class Allowed(NamedTuple):
     reason: str
 
 
+OLD_PARAMETER = "an older name of a parameter of the store's URL, which is still accepted"
 ALLOWED: tuple[Allowed, ...] = (
-    Allowed(
-        "docs/howto/many-machines.md", "doorbell=no", "the name of a parameter of the store's URL"
-    ),
+    Allowed("src/detent/store/postgres/address.py", '"doorbell": "notifier"', OLD_PARAMETER),
+    Allowed("tests/store/test_postgres_start.py", "?doorbell={value}", OLD_PARAMETER),
 )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from detent.operations import OPERATIONS
 
 HEAD = '''\
-"""Where HTTP finds each operation: method, path, and the parameter that is the whole body.
+"""The HTTP route of each operation: method, path, and the parameter that is the whole body.
 
-Generated from the list of operations, so that a client need not import what they stand on.
+Generated from the operations, so that a client does not import them.
 """
 
 from collections.abc import Mapping

@@ -51,7 +51,7 @@ class Pooler(NamedTuple):
     @property
     def parameters(self) -> str:
         """LISTEN needs a session; prepared statements need a pooler that follows them."""
-        return "doorbell=no" if self.version >= PREPARES else "doorbell=no&prepare=no"
+        return "notifier=no" if self.version >= PREPARES else "notifier=no&prepare=no"
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@{self.address}:{PORT}/{database}?{self.parameters}"

@@ -1,6 +1,6 @@
-"""detent: durable tasks, jobs and runs whose every change of state is an event in one log.
+"""detent: durable tasks, jobs and runs; every change of state is an event in one log.
 
-The public names are re-exported here, each loaded when it is first used; nothing is defined here.
+The public names are re-exported here; each is imported when it is first used.
 """
 
 from importlib import import_module
@@ -43,7 +43,7 @@ __all__ = [
     "intake_row",
 ]
 
-_PLACES = {
+_MODULES = {
     "NOT_DONE": "detent.worker.effects",
     "App": "detent.worker.app",
     "AsyncClient": "detent.client",
@@ -64,7 +64,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Starting the command line must not wait for what it does not use."""
-    if name not in _PLACES:
+    """Import a public name when it is first used, so that the command line starts fast."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'detent' has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

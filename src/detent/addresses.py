@@ -1,9 +1,9 @@
-"""Which addresses are public, and which of them outgoing requests may go to.
+"""Public network addresses, and the addresses that outgoing requests may use.
 
-The list is this project's own, from the IANA registries of special-purpose addresses
+The list comes from the IANA registries of special-purpose addresses
 (iana-ipv4-special-registry, iana-ipv6-special-registry) and of multicast and reserved space: what
 `ipaddress` calls private or global differs between versions of Python. Every block of the
-registries counts as not public, also the few that are reachable, because no receiver is there.
+registries counts as not public, also the few that are reachable: no webhook receiver is there.
 """
 
 import ipaddress
@@ -39,7 +39,7 @@ NOT_PUBLIC_V4 = tuple(
         "240.0.0.0/4",  # reserved, limited broadcast
     )
 )
-#: Everything outside is not allocated as global unicast: loopback, local, multicast and the rest.
+#: Global unicast. Other addresses are loopback, local, multicast or reserved.
 UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
 NOT_PUBLIC_V6 = tuple(
     ipaddress.IPv6Network(each)
@@ -50,8 +50,8 @@ NOT_PUBLIC_V6 = tuple(
         "3fff::/20",  # documentation
     )
 )
-#: IPv6 addresses that lead to an IPv4 address, and how many bits stand behind that.
-WRAPPING = (
+#: IPv6 networks that embed an IPv4 address, and the number of bits after that address.
+EMBEDDING = (
     (ipaddress.IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
     (ipaddress.IPv6Network("64:ff9b::/96"), 0),  # IPv4/IPv6 translation
     (ipaddress.IPv6Network("2002::/16"), 80),  # 6to4
@@ -59,27 +59,29 @@ WRAPPING = (
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the whole internet, also when it is wrapped in another."""
+    """Whether an address is reachable on the internet; an embedded IPv4 address counts."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in each for each in NOT_PUBLIC_V4)
-    for network, behind in WRAPPING:
+    for network, behind in EMBEDDING:
         if address in network:
             return is_public(ipaddress.IPv4Address(int(address) >> behind & 0xFFFFFFFF))
     return address in UNICAST_V6 and not any(address in each for each in NOT_PUBLIC_V6)
 
 
 def networks(given: Sequence[str], setting: str) -> list[Network]:
-    """The private networks that a setting allows."""
+    """Parse the private networks of a setting."""
     try:
         return [ipaddress.ip_network(each) for each in given]
     except ValueError as error:
         raise Misconfigured(
-            f"{setting}: {error}", setting=setting, hint="Write networks like 10.0.0.0/8."
+            f"{setting}: {error}",
+            setting=setting,
+            hint="Write each network in CIDR notation, such as 10.0.0.0/8.",
         ) from None
 
 
 def refusal(host: str, scheme: str, address: Address, allowed: Sequence[Network]) -> str | None:
-    """Why nothing is sent to this address of a host; None if it may be."""
+    """Why a request to this address of a host is refused; None if it is allowed."""
     if any(address in each for each in allowed if each.version == address.version):
         return None
     if not is_public(address):
@@ -90,7 +92,7 @@ def refusal(host: str, scheme: str, address: Address, allowed: Sequence[Network]
 
 
 def known_refusal(url: SplitResult, allowed: Sequence[Network]) -> str | None:
-    """Why nothing would ever be sent to a URL, as far as that is known without looking it up."""
+    """Why every request to a URL would be refused, as far as known without a DNS lookup."""
     host = url.hostname or ""
     for address in _known_addresses(host):
         reason = refusal(host, url.scheme, address, allowed)
@@ -102,7 +104,7 @@ def known_refusal(url: SplitResult, allowed: Sequence[Network]) -> str | None:
 
 
 def _known_addresses(host: str) -> list[Address]:
-    """The address that a host is written as, in any form that a lookup would take; or loopback."""
+    """The addresses of a host that need no DNS lookup: a literal address, or localhost."""
     if host == "localhost" or host.endswith(".localhost"):
         return [ipaddress.IPv4Address("127.0.0.1")]
     try:

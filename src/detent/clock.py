@@ -1,9 +1,9 @@
-"""The clocks of this machine: wall-clock time, and time since boot, which nobody sets."""
+"""The clocks of this machine: wall-clock time, and time since boot, which cannot be set."""
 
 import time
 
-#: Counts while the machine is suspended. Linux calls it CLOCK_BOOTTIME; where that is missing,
-#: CLOCK_MONOTONIC does so.
+#: A clock that also counts while the machine is suspended: CLOCK_BOOTTIME on Linux, elsewhere
+#: CLOCK_MONOTONIC.
 SINCE_BOOT: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -13,7 +13,7 @@ def since_boot_s() -> float:
 
 
 class HostClock:
-    """The wall-clock time of this machine in microseconds, and how much time has really passed."""
+    """The wall-clock time of this machine in microseconds, and the time since boot."""
 
     def __call__(self) -> int:
         return time.time_ns() // 1_000

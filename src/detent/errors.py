@@ -1,20 +1,20 @@
-"""Every error detent raises on purpose. Each says whose fault it is and what to do now.
+"""The exceptions of detent. Each has a code, a message, and a hint that says what to do next.
 
 DetentError
-├── Refused          the rules say no: illegal, in conflict, stale (carries what would be legal)
-├── Invalid          the input is wrong: which field, what was given, what is allowed
-├── NotFound         there is no such thing (carries the known names where they are few)
-├── Unauthorized     nobody knows who is asking
-├── Forbidden        the asker is known and may not
-├── TooLarge         a size limit was passed
-├── TooMany          a rate or count limit was passed: try again after `retry_after_s`
-├── Unavailable      not the asker's fault and not for ever: try again after `retry_after_s`
-├── Misconfigured    the operator must set something: which setting
-└── Broken           an invariant does not hold: stop, keep the data, report it
+├── Refused          the state does not allow it: illegal, in conflict, stale (has the legal events)
+├── Invalid          the input is wrong: which field, the given value, the allowed values
+├── NotFound         the named object does not exist (has the known names if they are few)
+├── Unauthorized     the caller has no valid token
+├── Forbidden        the caller's token does not allow the action
+├── TooLarge         a size limit was exceeded
+├── TooMany          a rate or count limit was exceeded: try again after `retry_after_s`
+├── Unavailable      a temporary fault of the service: try again after `retry_after_s`
+├── Misconfigured    a setting is missing or invalid: which one
+└── Broken           an invariant is violated: stop, keep the data, report it
 
-JobFailed is apart: the work itself did not end well, and whoever waited for its result hears it.
+JobFailed is not a DetentError: it tells a caller that waited for a result that the job failed.
 
-`CODES` is the one table from error code to HTTP status, exit code and words for people.
+`CODES` maps each error code to its HTTP status, its exit code and its explanation.
 A new code is a new row there; the reference page is generated from it. Standard library only.
 """
 
@@ -25,7 +25,7 @@ from detent.error_codes import CODES
 
 
 class DetentError(Exception):
-    """An error with a code from `CODES`, a message, what to do now, and details for machines."""
+    """An error with a code from `CODES`, a message, a hint, and details for programs."""
 
     default_code: ClassVar[str]
 
@@ -39,7 +39,7 @@ class DetentError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code or self.default_code
-        row = CODES[self.code]  # a code without a row is a mistake in the program: fail at once
+        row = CODES[self.code]  # a code without a row is a programming error: fail immediately
         self.message = message
         self.hint = hint or row.remedy
         self.details: dict[str, object] = dict(details or {})
@@ -56,7 +56,7 @@ class DetentError(Exception):
 
 
 class Refused(DetentError):
-    """The rules say no; `legal` lists the events or actions that they would allow."""
+    """The present state does not allow it; `legal` lists the events or actions that are allowed."""
 
     default_code = "refused"
 
@@ -75,7 +75,7 @@ class Refused(DetentError):
 
 
 class Invalid(DetentError):
-    """The input is wrong: `field` was `given` where one of `allowed` was asked for."""
+    """The input is wrong: `field` has the value `given`; `allowed` lists the allowed values."""
 
     default_code = "invalid"
 
@@ -95,7 +95,7 @@ class Invalid(DetentError):
 
 
 class NotFound(DetentError):
-    """There is no such thing; `known` lists the names that exist where they are few."""
+    """The named object does not exist; `known` lists the existing names if they are few."""
 
     default_code = "not_found"
 
@@ -112,19 +112,19 @@ class NotFound(DetentError):
 
 
 class Unauthorized(DetentError):
-    """Nobody knows who is asking."""
+    """The caller has no valid token."""
 
     default_code = "unauthorized"
 
 
 class Forbidden(DetentError):
-    """The asker is known and may not."""
+    """The caller's token does not allow the action."""
 
     default_code = "forbidden"
 
 
 class TooLarge(DetentError):
-    """A size limit was passed; `limit` says which number, in the unit the message names."""
+    """A size limit was exceeded; `limit` is its value in the unit that the message names."""
 
     default_code = "too_large"
 
@@ -134,7 +134,7 @@ class TooLarge(DetentError):
 
 
 class _TryAgain(DetentError):
-    """What TooMany and Unavailable share: when to try again."""
+    """An error that is temporary: `retry_after_s` says when to try again."""
 
     def __init__(self, message: str, *, retry_after_s: int, code: str | None = None) -> None:
         self.retry_after_s = retry_after_s
@@ -143,19 +143,19 @@ class _TryAgain(DetentError):
 
 
 class TooMany(_TryAgain):
-    """A rate or count limit was passed."""
+    """A rate or count limit was exceeded."""
 
     default_code = "too_many"
 
 
 class Unavailable(_TryAgain):
-    """Not the asker's fault and not for ever."""
+    """The service is temporarily unavailable."""
 
     default_code = "unavailable"
 
 
 class Misconfigured(DetentError):
-    """The operator must set something; `setting` names it."""
+    """A setting is missing or invalid; `setting` is its name."""
 
     default_code = "misconfigured"
 
@@ -164,21 +164,21 @@ class Misconfigured(DetentError):
         super().__init__(
             message,
             hint=hint
-            or f"Correct {setting}; `detent config show` says where a setting comes from.",
+            or f"Correct {setting}; `detent config show` shows where each value comes from.",
             details={"setting": setting},
         )
 
 
 class Broken(DetentError):
-    """An invariant does not hold: stop."""
+    """An invariant is violated."""
 
     default_code = "broken"
 
 
 class JobFailed(Exception):
-    """The work itself did not end well: `state`, `error_class` and `error` say how.
+    """A job ended without a result: `state`, `error_class` and `error` say how.
 
-    Not one of the above: nobody has asked for anything wrong.
+    It is not a DetentError, because the request itself was correct.
     """
 
     def __init__(self, job_id: str, state: str, error_class: str | None, error: str | None) -> None:

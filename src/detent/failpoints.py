@@ -1,7 +1,8 @@
-"""Named places at which a test makes a process die, stop, fail or dawdle. Off, a call does nothing.
+"""Failpoints: named points at which a test kills, stops, delays or fails a process.
 
-Armed by DETENT_FAILPOINTS=name:action[:count],… when the process starts, and refused unless
-DETENT_TESTING=1 stands beside it. Each act is noted first in the file DETENT_FAILPOINTS_LOG.
+DETENT_FAILPOINTS=name:action[:count],… enables them when the process starts; it is refused unless
+DETENT_TESTING=1 is set. Each action is first written to the file DETENT_FAILPOINTS_LOG. A disabled
+failpoint does nothing.
 """
 
 import os
@@ -19,46 +20,46 @@ VARIABLE, TESTING, LOG = "DETENT_FAILPOINTS", "DETENT_TESTING", "DETENT_FAILPOIN
 DELAY = "DETENT_FAILPOINTS_DELAY_MS"
 DELAY_MS = 300
 
-#: Every failpoint and where it stands.
+#: Every failpoint and the situation at this point.
 NAMES: Mapping[str, str] = {
     "migration.commit": "a migration has run and is not committed",
     "transaction.begun": "a write transaction has begun",
     "commit.before": "everything is written, nothing is committed",
-    "commit.after": "it is committed, and nobody has heard of it",
+    "commit.after": "everything is committed, and no caller has been notified",
     "save.before": "a batch is decided and not written",
-    "answer.before": "a batch is committed and its callers are not answered",
+    "answer.before": "a batch is committed and its callers have no result yet",
     "claim.chosen": "jobs are chosen and not claimed",
     "claim.after": "a claim is committed and its worker does not know",
-    "due.found": "something is due and nothing was done about it",
+    "due.found": "timers are due and not handled yet",
     "renew.before": "leases are about to be renewed",
     "renew.after": "leases are renewed and the worker does not know",
-    "worker.registered": "a worker has said that it is here and claims nothing yet",
-    "run.start": "a run is about to be carried out",
+    "worker.registered": "a worker is registered and has claimed nothing yet",
+    "run.start": "a run is about to be executed",
     "step.done": "a step's function has returned and its result is not recorded",
     "step.recorded": "a step's result is recorded and the handler does not know",
-    "effect.begun": "an effect is announced and not done",
-    "effect.done": "an effect is done and its end is not recorded",
+    "effect.begun": "the start of an effect is recorded and it is not executed",
+    "effect.done": "an effect is executed and its end is not recorded",
     "wait.before": "a run is about to be suspended",
-    "subtask.submitted": "a subtask is submitted and its parent has not noted it",
-    "report.before": "runs have ended and nothing of it is reported",
+    "subtask.submitted": "a subtask is submitted and its parent has not recorded it",
+    "report.before": "runs have ended and their ends are not reported",
     "report.after": "the end of runs is reported and the worker does not know",
-    "spawn.before": "a command is written down and not started",
-    "spawn.after": "a command is started and its process is not written down",
+    "spawn.before": "a command is recorded and not started",
+    "spawn.after": "a command is started and its process is not recorded",
     "output.write": "output of a run is about to be written",
-    "evidence.write": "a piece of evidence is written beside its place",
-    "evidence.archived": "a piece of evidence is in its place and not reported",
+    "evidence.write": "evidence is written to a temporary file",
+    "evidence.archived": "evidence is stored and not reported",
     "plan.recorded": "a plan is recorded and none of its steps is started",
-    "plan.step_started": "a step of a plan is started and not carried out",
-    "plan.step_ended": "a step of a plan has ended and is not reported",
+    "plan.step_started": "a plan step is started and not executed",
+    "plan.step_ended": "a plan step has ended and is not reported",
     "keeper.elected": "a keeper is elected and has done nothing yet",
-    "keeper.duty": "a keeper is about to do a duty",
-    "seal.before": "a seal is computed and not written",
-    "schedule.submitted": "a schedule has fired and its next time is not noted",
+    "keeper.duty": "a keeper is about to run a duty",
+    "seal.before": "a chain block is computed and not written",
+    "schedule.submitted": "a schedule has submitted its task and its next time is not recorded",
     "webhook.filled": "events are in the outbox of a webhook and none is sent",
-    "webhook.sent": "a message has arrived at its receiver and that is not noted",
-    "state.replace": "state.json is written beside its place",
-    "request.received": "a submission has come in and was not asked for",
-    "response.before": "a submission is committed and its client is not answered",
+    "webhook.sent": "a message has reached its receiver and this is not recorded",
+    "state.replace": "state.json is written to a temporary file",
+    "request.received": "a submission has arrived and is not passed to the engine",
+    "response.before": "a submission is committed and its client has no response yet",
     "feed.read": "the live feed has read events and no reader has them",
     "feed.history": "a reader's next batch of history is read and not sent",
 }
@@ -74,12 +75,12 @@ class Action(StrEnum):
 
 
 class Injected(RuntimeError):
-    """What the action `raise` raises: a fault that no code expects."""
+    """The exception of the action `raise`, which no code expects."""
 
 
 @dataclass(slots=True)
 class Armed:
-    """One failpoint that acts on the `left`-th time that it is passed, and never again."""
+    """An enabled failpoint: it acts when it is passed for the `left`-th time, and only once."""
 
     action: Action
     left: int
@@ -92,7 +93,7 @@ _delay_s = DELAY_MS / 1_000
 
 
 def hit(name: str) -> None:
-    """Pass a failpoint."""
+    """Execute the action of a failpoint, if it is enabled."""
     if _armed:
         _pass(name)
 
@@ -123,13 +124,13 @@ def _act(name: str, action: Action) -> None:
     if action is Action.DELAY:
         time.sleep(_delay_s)
         return
-    # To this very thread: no instruction of it is executed after the signal.
+    # Sent to this thread, so that it executes no further instruction.
     number = signal.SIGKILL if action is Action.KILL else signal.SIGSTOP
     signal.pthread_kill(threading.get_ident(), number)
 
 
 def arm(environment: Mapping[str, str]) -> None:
-    """Arm what the environment names; without the variable nothing is armed."""
+    """Enable the failpoints that the environment names."""
     global _log, _delay_s
     _armed.clear()
     text = environment.get(VARIABLE, "")
@@ -137,7 +138,7 @@ def arm(environment: Mapping[str, str]) -> None:
         return
     if environment.get(TESTING) != "1":
         raise Misconfigured(
-            f"{VARIABLE} is set: it makes processes die on purpose, for tests alone.",
+            f"{VARIABLE} is set. It kills processes on purpose and is only for tests.",
             setting=VARIABLE,
             hint=f"Unset it, or set {TESTING}=1 if this is a test.",
         )
@@ -152,7 +153,7 @@ def _read(text: str) -> tuple[str, Armed]:
     known = name in NAMES and action in set(Action) and (not count or count.isdigit())
     if not known:
         raise Misconfigured(
-            f"{VARIABLE} has {text!r}, which is no name:action[:count].",
+            f"{VARIABLE} contains {text!r}, which is not name:action[:count].",
             setting=VARIABLE,
             hint=f"Actions: {', '.join(Action)}. Names: {', '.join(NAMES)}.",
         )

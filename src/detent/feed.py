@@ -1,8 +1,8 @@
-"""The feed: the log from any cursor, in commit order, nothing missed and nothing twice.
+"""The feed: reads the log from any cursor, in commit order, each event exactly once.
 
-Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` is that rule;
-`Follower` is a thread that applies it. Reads the store and waits for its doorbell, which only
-shortens the wait.
+Every reader of the log follows one rule: its cursor moves only after delivery. `Tail` implements
+it; `Follower` is a thread with a `Tail`. Between two reads it waits for the store's notifier, which
+only shortens the wait.
 """
 
 import logging
@@ -10,25 +10,26 @@ import threading
 from collections.abc import Callable, Sequence
 
 from detent.errors import DetentError
-from detent.store.port import Logged, Store
+from detent.store.port import Store
+from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.feed")
 
 BATCH = 1_000
 POLL_S = 1.0
 
-#: Takes over a batch of events. Raises if it did not: then the batch is delivered again.
-Deliver = Callable[[Sequence[Logged]], object]
+#: Delivers a batch of events. If it raises, the batch is delivered again.
+Deliver = Callable[[Sequence[LoggedEvent]], object]
 
 
-def read(store: Store, after: int, limit: int = BATCH) -> Sequence[Logged]:
+def read(store: Store, after: int, limit: int = BATCH) -> Sequence[LoggedEvent]:
     """Up to `limit` events after a position."""
     with store.read() as view:
         return view.events(after, limit)
 
 
 def head(store: Store) -> int:
-    """The cursor from which only new events are seen."""
+    """The position of the last event: from there on, a reader gets only new events."""
     with store.read() as view:
         return view.head()
 
@@ -82,9 +83,9 @@ class Follower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the batch at hand; does not wait for it."""
+        """Stop after the current batch; does not wait for it."""
         self.stopping.set()
-        self._tail.store.ring()
+        self._tail.store.notify()
 
     def join(self) -> None:
         self._thread.join()
@@ -97,7 +98,7 @@ class Follower:
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Say what went wrong, and wait before the same batch is delivered again."""
+        """Log the error, and wait before the same batch is delivered again."""
         if not self.stopping.is_set():
             unexpected = not isinstance(error, DetentError)
             log.warning("%s will deliver again: %s", self._name, error, exc_info=unexpected)

@@ -1,6 +1,6 @@
-"""From an operation to its HTTP request, and from a problem document back to the error.
+"""Builds the HTTP request of an operation, and turns a problem document into an exception.
 
-No HTTP library and no list of operations: the command line must start without either.
+Imports neither an HTTP library nor the operations, so that the command line starts fast.
 """
 
 import json
@@ -13,7 +13,7 @@ from detent.error_codes import CODES
 
 
 class Route(NamedTuple):
-    """Where HTTP finds an operation. `whole`: the parameter that is the body by itself."""
+    """The HTTP route of an operation. `whole` is the parameter that is the whole body."""
 
     method: str
     path: str
@@ -21,17 +21,17 @@ class Route(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request that is ready to be sent to a gateway."""
+    """A request to a gateway."""
 
     method: str
-    #: Path and query.
+    #: The path and the query string.
     target: str
     headers: dict[str, str]
     body: bytes | None
 
 
 def request_for(route: Route, arguments: Mapping[str, Any]) -> Request:
-    """The request for an operation: path parameters, then query or body; None is left out."""
+    """The request of an operation: path parameters, then query or body; None is omitted."""
     in_path = {name: quote(str(value), safe="") for name, value in arguments.items()}
     path = route.path.format_map(in_path)
     rest = {
@@ -53,18 +53,19 @@ def _in_query(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-#: What a problem document says of itself; the rest are details of the error.
+#: The standard fields of a problem document; the others are details of the error.
 OWN_FIELDS = frozenset({"type", "title", "status", "detail", "code", "hint"})
 
 
 def error_from(status: int, content: bytes) -> errors.DetentError:
-    """The error that a problem document describes, with everything that it carries."""
+    """The exception that a problem document describes, with all its details."""
     try:
         problem = json.loads(content)
         code, detail = problem["code"], problem["detail"]
     except (ValueError, KeyError, TypeError):
         return errors.Unavailable(
-            f"The gateway answered {status} without a reason.", retry_after_s=1
+            f"The gateway returned HTTP status {status} without a problem document.",
+            retry_after_s=1,
         )
     details = {name: value for name, value in problem.items() if name not in OWN_FIELDS}
     error = _error(status, str(detail), code if code in CODES else "unavailable", details)
@@ -74,7 +75,7 @@ def error_from(status: int, content: bytes) -> errors.DetentError:
 
 
 def _error(status: int, message: str, code: str, details: Mapping[str, Any]) -> errors.DetentError:
-    """The class that the status stands for."""
+    """An exception of the class that fits the HTTP status."""
     if status in (400, 405, 415, 422):
         field, allowed = str(details.get("field")), details.get("allowed") or ()
         given = details.get("given")

@@ -1,6 +1,6 @@
-"""Where HTTP finds each operation: method, path, and the parameter that is the whole body.
+"""The HTTP route of each operation: method, path, and the parameter that is the whole body.
 
-Generated from the list of operations, so that a client need not import what they stand on.
+Generated from the operations, so that a client does not import them.
 """
 
 from collections.abc import Mapping

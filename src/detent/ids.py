@@ -1,4 +1,4 @@
-"""Identifiers: UUIDv7 in Crockford's base 32, rising in time and within one process."""
+"""Ids: UUIDv7 in Crockford's base 32, increasing with time and within one process."""
 
 import os
 import random
@@ -8,11 +8,11 @@ import time
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
-#: What a caller's own id may look like. The last part keeps it apart from ids that detent derives.
+#: The form of an id that a caller chooses. It cannot end like an id that detent derives.
 OWN_ID = re.compile(r"(?!.*-[jr]\d+$)[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
-# An id is made for every job, so this is written to be fast: two letters are looked up at a time,
-# and the upper ones, which hold the time, are spelt anew only when they change.
+# Every job needs an id, so this is optimised: two letters are looked up at a time, and the upper
+# ones, which hold the time, are encoded again only when they change.
 PAIRS = tuple(high + low for high in ALPHABET for low in ALPHABET)
 LOW_BITS = 40
 LOW_SHIFTS = range(LOW_BITS - 10, -1, -10)
@@ -20,15 +20,15 @@ MAX_STEP_BITS = 20
 
 
 class _Ids:
-    """Makes ids for one process: later ones are greater, also within a millisecond."""
+    """Creates the ids of one process: later ids are greater, also within a millisecond."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.begin()
 
     def begin(self) -> None:
-        """A process that was forked off must not go on where its parent is."""
-        # Ids must differ, not be secret: a generator that the system has seeded is enough.
+        """Start with a new random state, also in a forked process."""
+        # Ids must be unique, not secret: a generator that the system has seeded is enough.
         self.random = random.Random()
         self.now_ms, self.last, self.upper, self.upper_text = 0, 0, -1, ""
 
@@ -43,7 +43,7 @@ class _Ids:
             made = self.last
             if made >> LOW_BITS != self.upper:
                 self.upper = made >> LOW_BITS
-                self.upper_text = _spelt(self.upper, (128 - LOW_BITS) // 5 + 1)
+                self.upper_text = _encoded(self.upper, (128 - LOW_BITS) // 5 + 1)
             upper = self.upper_text
         low = made & (1 << LOW_BITS) - 1
         return upper + "".join([PAIRS[low >> shift & 1023] for shift in LOW_SHIFTS])
@@ -54,7 +54,7 @@ def _uuid7(now_ms: int, noise: int) -> int:
     return high | 0b10 << 62 | noise & (1 << 62) - 1
 
 
-def _spelt(number: int, letters: int) -> str:
+def _encoded(number: int, letters: int) -> str:
     return "".join(ALPHABET[number >> 5 * place & 31] for place in range(letters - 1, -1, -1))
 
 

@@ -1,4 +1,4 @@
-"""The intents of an installation: those of its configuration, or the six to start with."""
+"""The intents (task types) of an installation: those of its configuration, or the defaults."""
 
 import sys
 from collections.abc import Mapping
@@ -6,9 +6,9 @@ from typing import Any
 
 from detent.errors import Misconfigured
 
-#: What `detent init` writes, and what `detent up` knows without a file.
+#: The default intents: `detent init` writes them, and `detent up` uses them without a file.
 STARTER: Mapping[str, Mapping[str, Any]] = {
-    # Tests that fail, or that are not there, are not tried again: a person looks at the report.
+    # Failed or missing tests are not retried: a person reads the report.
     "runQA": {"command": [sys.executable, "-m", "detent.qa"], "retry": {"retries": 0}},
     "fixBug": {"agent": "claude", "prompt": "Fix this bug: {payload}"},
     "refactor": {"agent": "claude", "prompt": "Refactor as asked: {payload}"},
@@ -20,25 +20,25 @@ KINDS = ("command", "agent", "app")
 
 
 def intents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The intents that a configuration file names, each with exactly one way to be done."""
+    """The intents of a configuration file; each has exactly one of `KINDS`."""
     named = _tables(tables, "intents", STARTER)
     for name, intent in named.items():
         ways = [kind for kind in KINDS if kind in intent]
         if len(ways) != 1:
             raise Misconfigured(
-                f"intents.{name} must have exactly one of {', '.join(KINDS)}",
+                f"intents.{name} must have exactly one of {', '.join(KINDS)}.",
                 setting=f"intents.{name}",
             )
         if "command" in intent and not _is_argv(intent["command"]):
             raise Misconfigured(
-                f'intents.{name}.command must be a list of texts, as in ["pytest", "-q"]',
+                f'intents.{name}.command must be a list of strings, such as ["pytest", "-q"].',
                 setting=f"intents.{name}.command",
             )
     return dict(named)
 
 
 def agents_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The agent command lines that a configuration file describes, `[agents.NAME]`."""
+    """The agents of a configuration file, `[agents.NAME]`."""
     return dict(_tables(tables, "agents", {}))
 
 
@@ -49,7 +49,7 @@ def _tables(
     if not isinstance(named, Mapping) or not all(
         isinstance(each, Mapping) for each in named.values()
     ):
-        raise Misconfigured(f"{section} must be tables, [{section}.NAME]", setting=section)
+        raise Misconfigured(f"{section} must be tables, [{section}.NAME].", setting=section)
     return named
 
 

@@ -1,13 +1,13 @@
-"""A thread that does something again and again, with pauses between, until it is stopped."""
+"""A thread that calls a function periodically until it is stopped."""
 
 import threading
 from collections.abc import Callable
 
 
-class Recurring:
-    """`act` answers for how many seconds to pause; `first_s` pass before the first time.
+class PeriodicThread:
+    """Calls `act` after `first_s` seconds, then again after the seconds that it returns.
 
-    What `act` raises ends the thread: whoever wants to go on after a fault catches it there.
+    An exception of `act` ends the thread.
     """
 
     def __init__(self, name: str, act: Callable[[], float], first_s: float = 0.0) -> None:
@@ -20,7 +20,7 @@ class Recurring:
         self._thread.start()
 
     def stop(self) -> None:
-        """End a pause at once, an act when it is done."""
+        """End the thread: immediately during a pause, otherwise when `act` returns."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -1,4 +1,4 @@
-"""Files that only their owner reads, whatever the umask of the process is."""
+"""Files and directories that only their owner can read, independent of the umask."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ MODE = 0o600
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file with mode 0600, new or in the place of one; a link is not followed."""
+    """Write or overwrite a file with mode 0600; symbolic links are not followed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, MODE), "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), MODE)
@@ -15,7 +15,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def create(path: Path) -> None:
-    """Make an empty file with mode 0600; one that is there already is an error."""
+    """Create an empty file with mode 0600; raises FileExistsError if it exists."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, MODE)
     os.fchmod(descriptor, MODE)
@@ -23,6 +23,6 @@ def create(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it that are not there, each with mode 0700."""
+    """Create a directory and its missing parents with mode 0700."""
     for each in reversed([each for each in (path, *path.parents) if not each.exists()]):
         each.mkdir(mode=0o700, exist_ok=True)

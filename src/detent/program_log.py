@@ -1,7 +1,7 @@
-"""The program's own log: lines for people or JSON for machines, with ids, without secrets.
+"""The log of the program: text for people or JSON for programs, with ids, without secrets.
 
-Standard logging only. `about` says what the lines of a piece of work are about; the ids travel
-with the context, also into threads that are given it.
+Uses standard logging. `about` adds ids to the log lines of a context; threads that run in the
+context inherit them.
 """
 
 import json
@@ -18,15 +18,15 @@ from detent.redaction import redact
 from detent.settings import Settings
 
 FORMATS = ("text", "json")
-#: Libraries that log every address, and addresses of webhooks are secrets as often as not.
-TALKATIVE = ("httpx2", "httpcore2")
+#: Libraries that log every URL; the URLs of webhooks often contain secrets.
+VERBOSE_LIBRARIES = ("httpx2", "httpcore2")
 LEVELS = ("debug", "info", "warning", "error")
 _about: ContextVar[Mapping[str, str]] = ContextVar("detent_about", default={})  # noqa: B039
 
 
 @contextmanager
 def about(**ids: str | None) -> Iterator[None]:
-    """Every line logged within is about these: request_id, task_id, job_id, run_id."""
+    """Add ids to every log line in this context: request_id, task_id, job_id, run_id."""
     found = {name: value for name, value in ids.items() if value is not None}
     token = _about.set({**_about.get(), **found})
     try:
@@ -36,13 +36,13 @@ def about(**ids: str | None) -> Iterator[None]:
 
 
 def set_up(settings: Settings) -> None:
-    """Have the whole process log to stderr as the settings say."""
+    """Configure the log of this process on stderr from the settings."""
     kind = _choice(settings.log_format, FORMATS, "log.format")
     level = _choice(settings.log_level, LEVELS, "log.level")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if kind == "json" else TextLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for name in TALKATIVE:
+    for name in VERBOSE_LIBRARIES:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -54,7 +54,7 @@ def _choice(given: str, allowed: tuple[str, ...], setting: str) -> str:
 
 
 class TextLines(logging.Formatter):
-    """One line for a person; a traceback may follow."""
+    """Formats a record as one line of text; a traceback may follow."""
 
     def format(self, record: logging.LogRecord) -> str:
         ids = "".join(f" {name}={value}" for name, value in _about.get().items())
@@ -64,7 +64,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object on one line."""
+    """Formats a record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {

@@ -1,8 +1,8 @@
-"""What `runQA` runs: the tests of the project in the working directory, with a report as evidence.
+"""The command of `runQA`: runs the tests of a project and writes a report as evidence.
 
-A program of its own, started as `python -m detent.qa`; it reads only its working directory and
-the variables `DETENT_PROJECT`, `DETENT_PROJECT_DIR` and `DETENT_EVIDENCE_DIR`. For the project
-`demo` it runs the tests of a sample that detent brings along. Without any tests it fails.
+Started as `python -m detent.qa`. It reads only its working directory and the variables
+`DETENT_PROJECT`, `DETENT_PROJECT_DIR` and `DETENT_EVIDENCE_DIR`. For the project `demo` it runs the
+tests of the sample project of detent. If it finds no tests, it fails.
 """
 
 import os
@@ -14,14 +14,14 @@ from pathlib import Path
 
 REPORT = "QA-DECISION.md"
 UNITTEST = "--unittest"
-#: How pytest ends when it finds no test, and so do `run_unittests` and this program.
+#: The exit code of pytest, of `run_unittests` and of this program if there are no tests.
 NO_TESTS = 5
-#: The project whose tests are there without any files of one's own.
+#: The project whose tests are part of detent.
 SAMPLE = "demo"
 SAMPLE_TESTS = (sys.executable, "-m", "unittest", "-v", "detent.qa_sample")
 
-#: How a project says that it has tests, and what runs them; the first that fits.
-WAYS: Sequence[tuple[str, Sequence[str]]] = (
+#: A file that shows how a project is tested, and the command for it; the first match is used.
+TEST_COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("qa.sh", ("sh", "qa.sh")),
     ("package.json", ("npm", "test", "--silent")),
     ("Makefile", ("make", "test")),
@@ -30,9 +30,9 @@ WAYS: Sequence[tuple[str, Sequence[str]]] = (
 )
 
 
-def way_to_test(project: Path) -> Sequence[str] | None:
-    """The command that runs the project's tests, None if none is recognised."""
-    for name, argv in WAYS:
+def project_test_command(project: Path) -> Sequence[str] | None:
+    """The command that runs the project's tests; None if detent recognises none."""
+    for name, argv in TEST_COMMANDS:
         if (project / name).is_file():
             return argv
     if any(project.glob("test_*.py")) or (project / "tests").is_dir():
@@ -45,7 +45,7 @@ def _python_runner() -> Sequence[str]:
 
 
 def run_unittests() -> int:
-    """As `python -m unittest`, which before Python 3.12 says OK where there is no test at all."""
+    """Run `python -m unittest`, which before Python 3.12 reports OK if there are no tests."""
     import unittest
 
     ended = unittest.main(module=None, argv=["unittest"], exit=False).result
@@ -55,7 +55,7 @@ def run_unittests() -> int:
 
 
 def report(project: str, argv: Sequence[str] | None, exit_code: int | None) -> str:
-    """The decision in words; without an exit code there was no test."""
+    """The text of the report; the exit code is None if there were no tests."""
     if exit_code is None:
         decision = f"NOTHING TO TEST: there are no tests in {project}"
     else:
@@ -68,7 +68,7 @@ def report(project: str, argv: Sequence[str] | None, exit_code: int | None) -> s
 
 
 def _advice() -> str:
-    known = ", ".join(name for name, _ in WAYS)
+    known = ", ".join(name for name, _ in TEST_COMMANDS)
     return (
         f"add tests (test_*.py, a directory tests, or one of {known}), or set `directory` of "
         "[intents.runQA] in detent.toml to the directory of the project; then retry the task."
@@ -76,11 +76,11 @@ def _advice() -> str:
 
 
 def main() -> int:
-    """Run the tests and write the report; the exit code is the tests' own, 5 without tests."""
+    """Run the tests and write the report; returns the exit code of the tests, 5 without tests."""
     directory = Path(os.environ.get("DETENT_PROJECT_DIR") or ".").resolve()
     evidence = Path(os.environ.get("DETENT_EVIDENCE_DIR") or ".")
     sample = os.environ.get("DETENT_PROJECT") == SAMPLE
-    argv = SAMPLE_TESTS if sample else way_to_test(directory)
+    argv = SAMPLE_TESTS if sample else project_test_command(directory)
     code = None if argv is None else subprocess.run(argv, cwd=directory, check=False).returncode
     if code == NO_TESTS and argv is not None and argv[0] == sys.executable:
         code = None

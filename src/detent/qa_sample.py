@@ -1,4 +1,4 @@
-"""The sample project of `runQA`: a function and its tests, to see a task that runs something."""
+"""The sample project of `runQA`: a function and its tests."""
 
 # ruff: noqa: PT009, PT027 - it also runs where pytest is not installed
 

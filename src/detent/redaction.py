@@ -1,7 +1,7 @@
-"""Secrets: named by reference, resolved late, and taken out of everything that is said.
+"""Secrets: resolves references to them, and redacts them from logs, errors, events and output.
 
-A reference is `env:NAME` or `file:PATH`. Whatever was resolved or remembered here is replaced in
-logs, errors, events and output by one function, `redact`. Reads the environment and named files.
+A reference is `env:NAME` or `file:PATH`. `redact` replaces every secret that was resolved or
+remembered here. Reads the environment and the named files.
 """
 
 import os
@@ -14,11 +14,11 @@ from typing import Any
 from detent.errors import Misconfigured
 
 REPLACED = "[secret]"
-#: A shorter text is likely to stand somewhere by chance.
-SHORTEST = 6
-#: Names of variables whose values are secrets.
+#: The minimum length of a secret: shorter texts occur by chance.
+MIN_LENGTH = 6
+#: The names of environment variables whose values are secrets.
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DSN|DATABASE_URL", re.I)
-#: What is a secret by its form alone: our tokens and keys, and passwords in addresses.
+#: Texts that are secrets by their form: tokens and keys of detent, and passwords in URLs.
 SECRET_FORM = re.compile(
     r"detent_[A-Za-z0-9_-]{43}|whsec_[A-Za-z0-9+/=]{16,}|(?<=://)[^\s:/@]*:[^\s:/@]+(?=@)"
 )
@@ -29,36 +29,36 @@ _pattern: re.Pattern[str] = SECRET_FORM
 
 
 def remember(values: Iterable[str]) -> None:
-    """Replace these texts from now on, wherever this process says something."""
+    """Redact these texts from now on in everything that this process writes."""
     global _pattern
-    found = {each for value in values for each in (value, value.strip()) if len(each) >= SHORTEST}
+    found = {each for value in values for each in (value, value.strip()) if len(each) >= MIN_LENGTH}
     with _lock:
         if found <= _values:
             return
         _values.update(found)
-        # The longest first: one secret may begin with another.
+        # The longest first: one secret may be the beginning of another.
         known = sorted(_values, key=len, reverse=True)
         _pattern = re.compile("|".join([*map(re.escape, known), SECRET_FORM.pattern]))
 
 
 def remember_environment(environment: Mapping[str, str]) -> None:
-    """Remember the values of variables that are secrets by their names."""
+    """Remember the values of the environment variables whose names mark them as secrets."""
     remember(value for name, value in environment.items() if SECRET_NAME.search(name))
 
 
 def redact(text: str) -> str:
-    """The text without any secret that is known."""
+    """Replace every known secret in a text."""
     return _pattern.sub(REPLACED, text)
 
 
 def redact_bytes(data: bytes) -> bytes:
-    """The same for raw output; bytes that are no text stay as they are."""
+    """Replace every known secret in raw output; bytes that are not UTF-8 are kept."""
     text = data.decode("utf-8", "surrogateescape")
     return redact(text).encode("utf-8", "surrogateescape")
 
 
 def redact_value(value: Any) -> Any:
-    """The same for every text in a JSON value."""
+    """Replace every known secret in the texts of a JSON value."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -68,27 +68,27 @@ def redact_value(value: Any) -> Any:
     return value
 
 
-class Passing:
-    """Takes secrets out of a stream that comes in pieces, also where a piece ends within one."""
+class StreamRedactor:
+    """Redacts a stream that arrives in chunks, also if a secret spans two chunks."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, piece: bytes) -> bytes:
-        """What can be passed on now. What may be the beginning of a secret waits for the rest."""
+        """The redacted bytes so far; the possible beginning of a secret is held back."""
         data = self._held + piece
-        begun = _begun(data)
+        begun = _partial_secret(data)
         self._held = data[len(data) - begun :]
         return redact_bytes(data[: len(data) - begun])
 
     def end(self) -> bytes:
-        """What still waited."""
+        """The redacted bytes that were held back."""
         held, self._held = self._held, b""
         return redact_bytes(held)
 
 
-def _begun(data: bytes) -> int:
-    """How many bytes at the end begin a secret that has not come whole."""
+def _partial_secret(data: bytes) -> int:
+    """How many bytes at the end may be the beginning of a secret."""
     longest = 0
     for value in _values.copy():
         secret = value.encode("utf-8", "surrogateescape")
@@ -103,19 +103,20 @@ def _begun(data: bytes) -> int:
 
 
 def resolve(reference: str, setting: str) -> str:
-    """The secret that a reference names; it is remembered, so that nobody says it by accident."""
+    """Return the secret that a reference names, and remember it for redaction."""
     kind, _, name = reference.partition(":")
     if kind == "env" and name:
         secret = os.environ.get(name, "")
         if not secret:
             raise Misconfigured(
-                f"The variable {name}, which {setting} names, is not set.", setting=setting
+                f"The environment variable {name}, which {setting} names, is not set.",
+                setting=setting,
             )
     elif kind == "file" and name:
         secret = _from_file(Path(name).expanduser(), setting)
     else:
         raise Misconfigured(
-            f"{setting} must say where the secret is, not be it.",
+            f"{setting} must be a reference to the secret, not the secret itself.",
             setting=setting,
             hint=f"Set {setting} to env:NAME or file:PATH.",
         )

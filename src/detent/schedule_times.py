@@ -1,6 +1,7 @@
-"""Schedules: when work is due by a cron expression with its time zone, or by an interval.
+"""Schedules: the times of a cron expression with its time zone, or of an interval.
 
-Pure but for the zone database: the caller brings the time. All times are integer microseconds.
+Pure except for the time zone database: the caller passes the time. All times are integer
+microseconds.
 """
 
 from collections import deque
@@ -16,19 +17,19 @@ from cronsim import CronSim, CronSimError
 from detent.errors import Invalid
 
 S_US = 1_000_000
-#: What happens when a time comes while the last one's work is not over.
+#: What happens at a scheduled time while the previous task has not ended.
 OVERLAPS = ("allow", "skip")
-#: What happens with times that passed while nobody was there: each, one for all, or none.
+#: What happens with times that passed while no keeper ran: submit for each, once, or not at all.
 MISSED = ("all", "once", "skip")
-#: At most so many missed times are made up for at once.
+#: The maximum number of missed times that are submitted in one pass.
 MAX_MISSED = 100
-#: A time is missed when it is found later than this.
+#: A time counts as missed if it is found later than this.
 LATE_US = 60 * S_US
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What is submitted, and when. Exactly one of `cron` and `every_s` is given."""
+    """A task and the times at which it is submitted. Exactly one of `cron` and `every_s` is set."""
 
     name: str
     intent: str
@@ -43,7 +44,7 @@ class Schedule:
     priority: str = "P2"
     payload: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: How long after each time its task starts, as `10m`, or a time before which none starts.
+    #: The delay of each task after its scheduled time, such as `10m`, or the earliest start time.
     not_before: str | None = None
     #: Intervals are counted from here: a time is this plus a whole number of intervals.
     anchor_at: int | None = None
@@ -54,11 +55,11 @@ class Schedule:
 
 
 def schedule_from(name: str, row: Mapping[str, Any]) -> Schedule:
-    """A schedule from its row or from what somebody wrote, each field checked."""
+    """A schedule from its row or from a request; every field is checked."""
     known = {each.name for each in fields(Schedule)} - {"name"}
     for given in row:
         if given not in known:
-            raise _wrong(given, row[given], sorted(known), "there is no such field")
+            raise _wrong(given, row[given], sorted(known), "it is not a field of a schedule")
     schedule = Schedule(name=name, **row)
     if (schedule.cron is None) == (schedule.every_s is None):
         raise _wrong("cron", schedule.cron, (), "give exactly one of cron and every_s")
@@ -78,7 +79,7 @@ def _is_interval(seconds: object) -> bool:
 
 
 def times(schedule: Schedule, after: int) -> Iterator[int]:
-    """The times after a moment, one after the other, for ever."""
+    """The scheduled times after a time, in order, without end."""
     if schedule.every_s is None:
         yield from _cron(schedule, after)
     else:
@@ -108,14 +109,14 @@ def _cron(schedule: Schedule, after: int) -> Iterator[int]:
     except CronSimError as error:
         raise _wrong("cron", schedule.cron, (), str(error)) from None
     except (ZoneInfoNotFoundError, ValueError):
-        wanted = "it must be a name like Europe/Berlin"
+        wanted = "it must be an IANA name such as Europe/Berlin"
         raise _wrong("timezone", schedule.timezone, (), wanted) from None
     for moment in moments:
         yield int(moment.timestamp()) * S_US
 
 
 def due_times(schedule: Schedule, now: int) -> list[int]:
-    """The times to act on now, by the policy for missed ones; empty when none has come."""
+    """The times to submit for now, by the policy for missed ones; empty if none is due."""
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return []
     passed = _passed(schedule, schedule.next_at, now)

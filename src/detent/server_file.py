@@ -1,4 +1,4 @@
-"""`server.json`: which process serves a data directory. Written by gateways, read by commands."""
+"""`server.json`: the gateway process of a data directory. Gateways write it, commands read it."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from detent.settings import SERVER_FILE
 
 
 def began(pid: int) -> int:
-    """When a process began, in ticks since boot: no change of the clock moves it."""
-    # The name stands in brackets and may hold anything, so what follows is counted behind it.
+    """The start time of a process in ticks since boot; a change of the clock does not affect it."""
+    # The process name is in parentheses and may contain any character: split after the last one.
     text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     return int(text.rpartition(")")[2].split()[19])
 
 
 def read_live(data_dir: Path) -> Mapping[str, Any] | None:
-    """What the gateway of a data directory has written, if its process is alive."""
+    """The content of `server.json`, if the gateway that wrote it is still running."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         server: dict[str, Any] = json.loads((data_dir / SERVER_FILE).read_text("utf-8"))
         if began(int(server["pid"])) == server["began"]:
@@ -28,7 +28,7 @@ def read_live(data_dir: Path) -> Mapping[str, Any] | None:
 
 
 def announce(data_dir: Path, server: Mapping[str, Any]) -> None:
-    """Write it for this process, unless another gateway that is alive has done so."""
+    """Write `server.json` for this process, unless another running gateway has written it."""
     other = read_live(data_dir)
     if other is not None and other["pid"] != os.getpid():
         return
@@ -39,7 +39,7 @@ def announce(data_dir: Path, server: Mapping[str, Any]) -> None:
 
 
 def withdraw(data_dir: Path) -> None:
-    """Remove it if it is this process's; another gateway keeps its own."""
+    """Remove `server.json` if this process wrote it."""
     server = read_live(data_dir)
     if server is not None and server["pid"] == os.getpid():
         (data_dir / SERVER_FILE).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The composition root: from settings to a store, an engine, and the parts that run on them.
+"""The composition root: opens the store and the engine, and builds the components that use them.
 
-Everything else is handed what it needs from here.
+Every other module gets what it needs as arguments.
 """
 
 import logging
@@ -44,14 +44,17 @@ from detent.worker.workspaces import forget
 
 log = logging.getLogger("detent")
 
-#: How long a process that starts waits for its database.
+#: How long a starting process waits for its database.
 WAIT_FOR_STORE_S = 300.0
-#: How often a running process looks whether it was asked to stop.
-LOOK_S = 0.2
+#: The interval at which a running process checks whether it has to stop.
+CHECK_STOP_S = 0.2
 
 
-class Part(Protocol):
-    """Something that runs on threads of its own."""
+# ---- components --------------------------------------------------------------------------------
+
+
+class Component(Protocol):
+    """A part of the service that runs in its own threads."""
 
     def start(self) -> None: ...
 
@@ -59,7 +62,7 @@ class Part(Protocol):
 
 
 class Service:
-    """What `detent up` runs: gateway, worker and keeper on one core; each can be left out."""
+    """The processes of `detent up` in one: gateway, worker and keeper; each is optional."""
 
     def __init__(
         self,
@@ -78,15 +81,21 @@ class Service:
         self.metrics = Metrics(core, passes) if gateway else None
         self.server = Server(core, self.metrics, mcp_tools) if gateway else None
         self.state = state_file.StateWriter(core) if keeper else None
-        self.outside = outside(core) if keeper else []
+        self.integrations = integrations(core) if keeper else []
         self.directories = RunDirectorySweeper(core, forget) if worker or keeper else None
-        self._up: list[Part] = []
+        self._started: list[Component] = []
 
     def start(self) -> None:
-        """Start every part; the worker last, because agents that it starts ask the gateway."""
+        """Start every component; the worker last, because its agents use the gateway."""
         save_limits(self.core)
-        for part in (self.keeper, self.state, self.metrics, *self.outside, self.directories):
-            self._start(part)
+        for component in (
+            self.keeper,
+            self.state,
+            self.metrics,
+            *self.integrations,
+            self.directories,
+        ):
+            self._start(component)
         if self.server is not None:
             ensure_token(self.core)
             port = self.server.start()
@@ -94,56 +103,57 @@ class Service:
             announce(self.core.settings.data_dir, self.url, self.core.settings.url)
         self._start(self.worker)
 
-    def _start(self, part: Part | None) -> None:
-        if part is not None:
-            part.start()
-            self._up.append(part)
+    def _start(self, component: Component | None) -> None:
+        if component is not None:
+            component.start()
+            self._started.append(component)
 
     def stop(self) -> None:
-        """Stop taking work in, let running work end or hand it back, then let go.
+        """Stop the gateway first, then the other components in reverse order.
 
-        Only what has started is stopped: a start may have failed halfway.
+        The worker ends its running jobs or returns them to the queue. Only components that have
+        started are stopped, because a start may have failed.
         """
         if self.server is not None and self.url is not None:
             self.server.stop()
             server_file.withdraw(self.core.settings.data_dir)
-        while self._up:
-            self._up.pop().stop()
+        while self._started:
+            self._started.pop().stop()
 
 
 def _worker(core: Core, apps: Sequence[str]) -> Worker:
-    """A worker for the configured intents and for those of Python apps, `package.module:app`."""
+    """A worker for the configured intents and those of Python apps (`package.module:app`)."""
     app = App.from_config(core.intents, core.agents)
     for reference in apps:
         app.include(load_app(reference))
     return Worker(core, app, name=process_name())
 
 
-def outside(core: Core) -> list[Part]:
-    """What tells the outside, as far as it is configured; each elects one process for itself."""
-    parts: list[Part] = [Dispatcher(core, process_name())]
+def integrations(core: Core) -> list[Component]:
+    """Webhooks, and Notion and traces if configured; each elects its own leader process."""
+    found: list[Component] = [Dispatcher(core, process_name())]
     if configured(core.settings):
-        parts.append(NotionKeeper(core, process_name()))
+        found.append(NotionKeeper(core, process_name()))
     if core.settings.traces_enabled:
-        parts.append(_traces(core))
-    return parts
+        found.append(_traces(core))
+    return found
 
 
-def _traces(core: Core) -> Part:
-    """The exporter of traces. Its library is an extra and slow to import."""
+def _traces(core: Core) -> Component:
+    """The exporter of traces; its library is optional and slow to import."""
     try:
         from detent.integrations.traces import Traces
     except ModuleNotFoundError as error:
         raise Misconfigured(
-            f"Traces are enabled, and {error.name} is not installed.",
+            f"traces.enabled is set, but the package {error.name} is not installed.",
             setting="traces.enabled",
-            hint="pip install 'detent[otel]'",
+            hint="Install it with: pip install 'detent[otel]'",
         ) from None
     return Traces(core, process_name())
 
 
 def duties(settings: Settings) -> list[Duty]:
-    """What the keeper does, and how often."""
+    """The duties of the keeper and the interval of each."""
     return [
         Duty("due", settings.keeper_interval_ms, timers.run),
         Duty("intake", settings.keeper_interval_ms, intake_drain.run),
@@ -156,48 +166,53 @@ def duties(settings: Settings) -> list[Duty]:
 
 
 def mcp_tools(body_limit: int) -> Tools:
-    """The server of MCP. Its library is an extra and slow to import, so that it comes when used."""
+    """The MCP server; its library is optional and slow to import, so it is loaded when used."""
     try:
         from detent.integrations.mcp_server import HttpTools
     except ModuleNotFoundError as error:
         raise NotFound(
-            f"MCP is not installed here: {error.name} is missing.",
+            f"MCP is not available: the package {error.name} is not installed.",
             hint="Install it with: pip install 'detent[mcp]'",
         ) from None
     return HttpTools(body_limit)
 
 
 def process_name() -> str:
+    """The name under which this process appears: host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def run_until_stopped(
-    service: Service, ready: Callable[[], None], over: Callable[[], bool] = bool
-) -> bool:
-    """Start, wait for SIGTERM or SIGINT, stop; a second signal stops at once.
+# ---- running -----------------------------------------------------------------------------------
 
-    It also stops when it is `over`; the answer is whether that was the reason.
+
+def run_until_stopped(
+    service: Service, ready: Callable[[], None], finished: Callable[[], bool] | None = None
+) -> bool:
+    """Start the service, wait for SIGTERM or SIGINT, stop it; a second signal ends the process.
+
+    The service also stops when `finished` returns True; returns whether that was the reason.
     """
-    # A signal may come while this very thread waits: of all that one waits for, only a simple
-    # queue can be filled then. An event's lock is held by the wait that the signal interrupts.
-    asked: SimpleQueue[int] = SimpleQueue()
-    seen: list[int] = []
+    # A signal may interrupt the wait of this thread, and then only a SimpleQueue can be filled: the
+    # lock of a threading.Event is held by the interrupted wait.
+    received: SimpleQueue[int] = SimpleQueue()
+    stopping = False
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        if seen:
+        nonlocal stopping
+        if stopping:
             os._exit(128 + number)
-        seen.append(number)
-        asked.put(number)
+        stopping = True
+        received.put(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     try:
         service.start()
         ready()
-        # The kernel may give a signal to any thread, and then nothing wakes this one: it looks.
-        while not over():
+        # The kernel may deliver a signal to another thread, which does not wake this one: it polls.
+        while finished is None or not finished():
             try:
-                asked.get(timeout=LOOK_S)
+                received.get(timeout=CHECK_STOP_S)
             except Empty:
                 continue
             return False
@@ -207,12 +222,12 @@ def run_until_stopped(
 
 
 def announce(data_dir: Path, url: str, store_url: str = "") -> None:
-    """Write on disk which process serves this data directory, so that commands go through it."""
+    """Write `server.json`, so that commands on this data directory use this gateway."""
     server = {
         "url": url,
-        # Enough to tell one store from another; the address itself may hold a password.
+        # Enough to tell one store from another; the URL itself may contain a password.
         "store": crc32(store_url.encode()),
-        # With these a command asks without having to import all that an operation stands on.
+        # With the routes a command can send a request without importing the operations.
         "routes": {each.name: (each.method, each.path, each.whole) for each in OPERATIONS.values()},
     }
     server_file.announce(data_dir, server)

@@ -1,7 +1,7 @@
-"""Every setting once: name, default, unit and meaning. The reference page is generated from here.
+"""The settings: name, default, unit and meaning. The reference page is generated from here.
 
 A value comes from a flag, else from the environment, else from the file, else it is the default;
-`Loaded.origins` says which. May read the configuration file and the environment, nothing else.
+`Loaded.origins` records which. Reads the configuration file and the environment, nothing else.
 """
 
 import os
@@ -14,121 +14,166 @@ from typing import Any
 from detent.errors import Misconfigured
 
 FILE_NAME = "detent.toml"
-#: Files of the data directory that several parts know: a live gateway's word, the owner's token.
+#: Files in the data directory: where the running gateway listens, and the owner's token.
 SERVER_FILE, TOKEN_FILE = "server.json", "token"
-#: What else a file may have: how work is done, by whom, and how much of it at once.
+#: Other tables of the file: task types, agents, concurrency limits.
 TABLES = ("intents", "agents", "limits")
+TYPE_NAMES = {str: "a string", int: "an integer", bool: "true or false", tuple: "a list"}
 
 
 def setting(
-    default: Any, meaning: str, unit: str = "", least: int = 1, most: int | None = None
+    default: Any, meaning: str, unit: str = "", minimum: int = 1, maximum: int | None = None
 ) -> Any:
-    """One setting: its default, what it means, its unit, and between what a number must be."""
-    bounds = {"least": least, "most": most}
+    """One setting: its default, its meaning, its unit, and the range of a number."""
+    bounds = {"minimum": minimum, "maximum": maximum}
     return field(default=default, metadata={"meaning": meaning, "unit": unit, **bounds})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Names are written with a dot in the file (`[gateway] port`) and by `name("gateway_port")`."""
+    """All settings. `gateway_port` is `[gateway] port` in the file and `gateway.port` elsewhere."""
 
-    store_url: str = setting("", "Where the data is: a path or postgresql://…; empty: in data_dir")
-    store_data_dir: str = setting("", "Directory for the database, token, runs and state.json")
+    store_url: str = setting(
+        "", "URL or path of the store: sqlite:///PATH, PATH or postgresql://…; empty: in data_dir"
+    )
+    store_data_dir: str = setting(
+        "", "Directory of the database, the token, the run directories and state.json"
+    )
     gateway_host: str = setting("127.0.0.1", "Address that the gateway listens on")
-    gateway_port: int = setting(5680, "Port that the gateway listens on", least=0, most=65_535)
-    gateway_public: bool = setting(False, "Allow an address beyond loopback")
-    gateway_hosts: tuple[str, ...] = setting((), "Further Host names that the gateway answers to")
-    gateway_metrics_open: bool = setting(False, "Serve /metrics without a token; on loopback only")
-    gateway_body_limit: int = setting(10_485_760, "Largest request body", "bytes")
-    gateway_depth_limit: int = setting(64, "Deepest nesting of a JSON body")
-    gateway_text_limit: int = setting(1_048_576, "Longest string in a JSON body", "characters")
+    gateway_port: int = setting(5680, "Port that the gateway listens on", minimum=0, maximum=65_535)
+    gateway_public: bool = setting(
+        False, "Allow the gateway to listen on an address other than loopback"
+    )
+    gateway_hosts: tuple[str, ...] = setting(
+        (), "Additional host names that the gateway accepts in the Host header"
+    )
+    gateway_metrics_open: bool = setting(False, "Serve /metrics without a token; only on loopback")
+    gateway_body_limit: int = setting(10_485_760, "Maximum size of a request body", "bytes")
+    gateway_depth_limit: int = setting(64, "Maximum nesting depth of a JSON body")
+    gateway_text_limit: int = setting(
+        1_048_576, "Maximum length of a string in a JSON body", "characters"
+    )
     gateway_header_timeout_ms: int = setting(
-        10_000, "How long a client may take for the headers of a request", "ms"
+        10_000, "Maximum time for a client to send the headers of a request", "ms"
     )
     gateway_body_timeout_ms: int = setting(
-        30_000, "How long a client may take for the next 1,024 bytes of a body", "ms"
+        30_000, "Maximum time for a client to send the next 1,024 bytes of a body", "ms"
     )
-    gateway_connections: int = setting(2_000, "Most open connections, within the limit of files")
+    gateway_connections: int = setting(
+        2_000, "Maximum number of open connections, within the limit of open files"
+    )
     gateway_connections_per_client: int = setting(
-        1_000, "Most open connections of one client address; a reverse proxy is one client"
+        1_000,
+        "Maximum number of open connections per client address; a reverse proxy is one client",
     )
-    worker_name: str = setting("", "Name of the worker; empty: host name and process id")
-    worker_concurrency: int = setting(8, "How many jobs one worker runs at once")
-    worker_lease_ms: int = setting(30_000, "How long a claim holds without a heartbeat", "ms")
-    worker_heartbeat_ms: int = setting(10_000, "How often a worker renews its leases", "ms")
-    worker_poll_ms: int = setting(1_000, "How often an idle worker looks without a ring", "ms")
+    worker_name: str = setting("", "Name of the worker; empty: the host name and the process id")
+    worker_concurrency: int = setting(
+        8, "Maximum number of jobs that one worker runs at the same time"
+    )
+    worker_lease_ms: int = setting(
+        30_000, "Duration of a lease: a worker that does not renew it loses the job", "ms"
+    )
+    worker_heartbeat_ms: int = setting(10_000, "Interval at which a worker renews its leases", "ms")
+    worker_poll_ms: int = setting(
+        1_000, "Interval at which an idle worker polls for jobs if it gets no notification", "ms"
+    )
     worker_grace_ms: int = setting(
-        10_000, "Time between SIGTERM and SIGKILL, and to drain", "ms", 0
+        10_000, "Time between SIGTERM and SIGKILL of a command, and time to drain a worker", "ms", 0
     )
     worker_environment: tuple[str, ...] = setting(
-        ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"), "Variables that commands may see"
+        ("HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"),
+        "Environment variables that commands inherit",
     )
     worker_session_grace_ms: int = setting(
-        10_000, "How long work waits for the worker that holds its agent session", "ms", 0
+        10_000, "Time that a job waits for the worker that holds its agent session", "ms", 0
     )
-    worker_sandbox: str = setting("none", "How programs of runs are kept apart: none or bwrap")
+    worker_sandbox: str = setting("none", "Sandbox for the programs of runs: none or bwrap")
     worker_sandbox_writable: tuple[str, ...] = setting(
-        (), "Paths that programs in the sandbox may write to, like ~/.claude"
+        (), "Paths that programs in the sandbox may write to, such as ~/.claude"
     )
     worker_output_limit: int = setting(
-        10_485_760, "Most output that is kept of one run", "bytes", 0
+        10_485_760, "Maximum size of the stored output of one run", "bytes", 0
     )
-    keeper_interval_ms: int = setting(1_000, "How often the keeper makes a pass", "ms")
-    keeper_blocked_ms: int = setting(300_000, "How often blocked tasks are looked at", "ms")
-    retention_done_days: int = setting(30, "How long work that is done is kept", "days", 0)
-    retention_cancelled_days: int = setting(7, "How long cancelled work is kept", "days", 0)
+    keeper_interval_ms: int = setting(
+        1_000, "Interval between two passes of the keeper (scheduler and maintenance)", "ms"
+    )
+    keeper_blocked_ms: int = setting(
+        300_000, "Interval at which the keeper checks blocked tasks", "ms"
+    )
+    retention_done_days: int = setting(30, "Retention time of work that is done", "days", 0)
+    retention_cancelled_days: int = setting(7, "Retention time of cancelled work", "days", 0)
     retention_failed_days: int = setting(
-        14, "How long work that failed for good is kept", "days", 0
+        14, "Retention time of work that failed permanently", "days", 0
     )
     retention_run_directory_days: int = setting(
-        30, "How long the directory of a run is kept after its end", "days", 0
+        30, "Retention time of a run's directory after the run ended", "days", 0
     )
     retention_output_days: int = setting(
-        30, "How long the output of a run is kept after its end", "days", 0
+        30, "Retention time of a run's output after the run ended", "days", 0
     )
-    health_success_ok_over_percent: int = setting(95, "Success rate over which all is ok", "%", 0)
+    health_success_ok_over_percent: int = setting(
+        95, "Health is ok if the success rate is above this", "%", 0
+    )
     health_success_degraded_from_percent: int = setting(
-        80, "Success rate below which it is unhealthy", "%", 0
+        80, "Health is unhealthy if the success rate is below this", "%", 0
     )
-    health_queue_ok_below: int = setting(10, "Queue below which all is ok", least=0)
-    health_queue_degraded_to: int = setting(50, "Queue over which it is unhealthy", least=0)
-    health_blocked_ok_below: int = setting(3, "Blocked tasks below which all is ok", least=0)
+    health_queue_ok_below: int = setting(
+        10, "Health is ok if fewer jobs than this are queued", minimum=0
+    )
+    health_queue_degraded_to: int = setting(
+        50, "Health is unhealthy if more jobs than this are queued", minimum=0
+    )
+    health_blocked_ok_below: int = setting(
+        3, "Health is ok if fewer tasks than this are blocked", minimum=0
+    )
     health_blocked_degraded_to: int = setting(
-        10, "Blocked tasks over which it is unhealthy", least=0
+        10, "Health is unhealthy if more tasks than this are blocked", minimum=0
     )
-    health_mean_duration_ok_below_s: int = setting(300, "Mean duration of a run that is well", "s")
-    health_failures_ok_below: int = setting(5, "Failures in 24 h that are well", least=0)
-    engine_key_lifetime_s: int = setting(604_800, "How long an idempotency key is kept", "s")
+    health_mean_duration_ok_below_s: int = setting(
+        300, "The mean duration of runs is shown as ok if it is below this", "s"
+    )
+    health_failures_ok_below: int = setting(
+        5, "The number of failures in 24 h is shown as ok if it is below this", minimum=0
+    )
+    engine_key_lifetime_s: int = setting(604_800, "Retention time of an idempotency key", "s")
     intake_sources: tuple[str, ...] = setting(
         ("cloudcode", "notion", "chat", "n8n", "webhook", "heartbeat", "cli", "api"),
-        "Sources that tasks may come from",
+        "Sources that submitted tasks may name",
     )
-    intake_projects_locked: bool = setting(False, "Refuse tasks of projects that are not known yet")
+    intake_projects_locked: bool = setting(False, "Refuse tasks of projects that do not exist yet")
     run_subtask_depth: int = setting(
-        3, "How deep runs may nest subtasks by their own token", least=0
+        3, "Maximum depth of subtasks that runs create with their own tokens", minimum=0
     )
-    run_subtasks: int = setting(100, "Most subtasks below one task that its runs may make", least=0)
+    run_subtasks: int = setting(
+        100, "Maximum number of subtasks below one task that its runs create", minimum=0
+    )
     run_subtasks_per_minute: int = setting(
-        30, "Most subtasks that one run may make in a minute", least=0
+        30, "Maximum number of subtasks that one run creates per minute", minimum=0
     )
     run_writes_per_minute: int = setting(
-        240, "Most other reports of one run by its own token", least=0
+        240, "Maximum number of other reports of one run per minute, with its own token", minimum=0
     )
-    run_evidence_limit: int = setting(524_288, "Largest evidence by a run's own token", "bytes", 0)
-    run_evidence_files: int = setting(100, "Most evidence that a run may have to add more", least=0)
+    run_evidence_limit: int = setting(
+        524_288, "Maximum size of evidence that a run adds with its own token", "bytes", 0
+    )
+    run_evidence_files: int = setting(100, "Maximum number of evidence files of one run", minimum=0)
 
     webhooks_allow: tuple[str, ...] = setting(
-        (), "Private networks that webhooks may reach, like 10.0.0.0/8"
+        (), "Private networks that webhooks may reach, such as 10.0.0.0/8"
     )
-    notion_token: str = setting("", "Notion's token as env:NAME or file:PATH; empty: no sync")
-    notion_parent: str = setting("", "Id of the page in Notion that the databases stand on")
-    notion_url: str = setting("https://api.notion.com", "Where Notion's API is")
+    notion_token: str = setting(
+        "", "Token of Notion as env:NAME or file:PATH; empty: no synchronisation"
+    )
+    notion_parent: str = setting("", "Id of the Notion page that contains the databases")
+    notion_url: str = setting("https://api.notion.com", "URL of Notion's API")
     notion_interval_ms: int = setting(
-        30_000, "How often Notion is brought up to date", "ms", least=1
+        30_000, "Interval at which Notion is synchronised", "ms", minimum=1
     )
-    traces_enabled: bool = setting(False, "Export traces, to where the OTEL_* variables say")
-    log_format: str = setting("text", "How the program logs to stderr: text or json")
-    log_level: str = setting("info", "What it logs: debug, info, warning or error, and worse")
+    traces_enabled: bool = setting(
+        False, "Export traces to the endpoint that the OTEL_* variables configure"
+    )
+    log_format: str = setting("text", "Format of the program's log on stderr: text or json")
+    log_level: str = setting("info", "Minimum level of log lines: debug, info, warning or error")
 
     @property
     def data_dir(self) -> Path:
@@ -141,7 +186,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, where each one came from, and the rest of the file (intents, agents, …)."""
+    """Settings, the origin of each, and the other tables of the file (intents, agents, limits)."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -176,7 +221,7 @@ def load(
 
 
 def find_file(start: Path) -> Path | None:
-    """The configuration file here or in a directory above."""
+    """The configuration file in this directory or in one above it."""
     for directory in (start, *start.parents):
         if (directory / FILE_NAME).is_file():
             return directory / FILE_NAME
@@ -187,7 +232,7 @@ def default_data_dir(file: Path | None) -> Path:
     """Beside the configuration file if there is one, else in the user's data directory."""
     if file:
         return file.parent / ".detent"
-    import platformdirs  # commands are quick to start, and most find a file
+    import platformdirs  # imported late: commands start fast, and most find a file
 
     return Path(platformdirs.user_data_dir("detent"))
 
@@ -203,7 +248,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise Misconfigured(
             f"{file} cannot be read: {error}",
             setting=str(file),
-            hint="Correct it; it must be TOML, in a file that detent may read.",
+            hint="Correct the file. It must contain TOML, and detent must be allowed to read it.",
         ) from None
     known = {name(each.name) for each in fields(Settings)}
     for section in document.keys() - _sections() - {*TABLES}:
@@ -211,7 +256,7 @@ def _read(file: Path) -> dict[str, Any]:
     for section in _sections() & document.keys():
         if not isinstance(document[section], dict):
             raise Misconfigured(
-                f"{file}: {section} must be a section, [{section}]", setting=section
+                f"{file}: {section} must be a section, [{section}].", setting=section
             )
         for key in document[section]:
             if f"{section}.{key}" not in known:
@@ -219,7 +264,7 @@ def _read(file: Path) -> dict[str, Any]:
                     sorted(each for each in known if each.startswith(section + "."))
                 )
                 raise Misconfigured(
-                    f"{file}: there is no setting {section}.{key}",
+                    f"{file}: there is no setting {section}.{key}.",
                     setting=f"{section}.{key}",
                     hint=f"Known settings: {allowed}.",
                 )
@@ -227,12 +272,12 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _unknown_section(file: Path, section: str) -> Misconfigured:
-    from difflib import get_close_matches  # commands are quick to start, and few need it
+    from difflib import get_close_matches  # imported late: commands start fast
 
     listed = sorted(_sections() | {*TABLES})
     meant = [f"Did you mean {each}?" for each in get_close_matches(section, listed, 1)]
     return Misconfigured(
-        f"{file}: there is no section {section}",
+        f"{file}: there is no section {section}.",
         setting=section,
         hint=" ".join([*meant, f"Known sections: {', '.join(listed)}."]),
     )
@@ -259,11 +304,11 @@ def _value(
 
 
 def _in_range(value: Any, each: Any, where: str) -> Any:
-    """The value; a number with which detent would stand still or forget too much is refused."""
-    least, most = each.metadata["least"], each.metadata["most"]
-    if type(value) is int and not (least <= value and (most is None or value <= most)):
-        wanted = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise Misconfigured(f"{where} must be {wanted}, not {value}.", setting=name(each.name))
+    """Return the value; refuse a number outside the range of its setting."""
+    minimum, maximum = each.metadata["minimum"], each.metadata["maximum"]
+    if type(value) is int and not (minimum <= value and (maximum is None or value <= maximum)):
+        allowed = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise Misconfigured(f"{where} must be {allowed}, not {value}.", setting=name(each.name))
     return value
 
 
@@ -271,11 +316,11 @@ def _read_text(text: str, default: Any, where: str) -> Any:
     """A value from the environment, of the default's type."""
     if isinstance(default, bool):
         if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise Misconfigured(f"{where} must be true or false, not {text!r}", setting=where)
+            raise Misconfigured(f"{where} must be true or false, not {text!r}.", setting=where)
         return text.lower() in ("true", "1", "yes")
     if isinstance(default, int):
         if not text.lstrip("-").isdigit():
-            raise Misconfigured(f"{where} must be a whole number, not {text!r}", setting=where)
+            raise Misconfigured(f"{where} must be an integer, not {text!r}.", setting=where)
         return int(text)
     if isinstance(default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
@@ -287,6 +332,6 @@ def _checked(value: Any, default: Any, where: str) -> Any:
     if isinstance(default, tuple) and isinstance(value, list):
         return tuple(value)
     if type(value) is not type(default):
-        wanted = type(default).__name__
-        raise Misconfigured(f"{where} must be of type {wanted}, not {value!r}", setting=where)
+        wanted = TYPE_NAMES[type(default)]
+        raise Misconfigured(f"{where} must be {wanted}, not {value!r}.", setting=where)
     return value

@@ -1,6 +1,7 @@
-"""Submitting work from a transaction of your own: the row to insert, for any database driver.
+"""Transactional enqueue: the INSERT that submits work within a transaction of your application.
 
-Your rows and the submission become durable together or not at all; detent takes it in right after.
+Your rows and the submission are committed together or not at all. The keeper accepts the submission
+after the commit.
 """
 
 import json
@@ -8,8 +9,12 @@ from typing import Any
 
 from detent.errors import Invalid
 
-#: How drivers write the place of a value: psycopg and most others, sqlite3 and apsw, asyncpg.
-PLACES = {"format": ("%s", "%s", "%s"), "qmark": ("?", "?", "?"), "numeric": ("$1", "$2", "$3")}
+#: The placeholders of each parameter style: psycopg and most others; sqlite3 and apsw; asyncpg.
+PLACEHOLDERS = {
+    "format": ("%s", "%s", "%s"),
+    "qmark": ("?", "?", "?"),
+    "numeric": ("$1", "$2", "$3"),
+}
 
 
 def intake_row(
@@ -21,16 +26,19 @@ def intake_row(
     operation: str = "submit_task",
     **fields: Any,
 ) -> tuple[str, tuple[str, str, str | None]]:
-    """A statement and its values, to be executed on your own connection.
+    """The statement and its values, to be executed on your own connection.
 
-    `connection.execute(*detent.intake_row("runQA", {"project": "demo"}))` with psycopg. Further
-    fields are those of the submission (`project`, `title`, `priority`, `tags`, …). A task that is
-    left in this way is queued at once unless `run=False` is given.
+    With psycopg: `connection.execute(*detent.intake_row("runQA", {"project": "demo"}))`. Other
+    fields are those of a submission (`project`, `title`, `priority`, `tags`, …). The task is queued
+    when it is accepted, unless `run=False` is given.
     """
-    if style not in PLACES:
-        listed = ", ".join(PLACES)
+    if style not in PLACEHOLDERS:
+        listed = ", ".join(PLACEHOLDERS)
         raise Invalid(
-            f"style must be one of {listed}.", field="style", given=style, allowed=tuple(PLACES)
+            f"style must be one of {listed}, not {style!r}.",
+            field="style",
+            given=style,
+            allowed=tuple(PLACEHOLDERS),
         )
     if operation == "submit_task":
         fields.setdefault("run", True)
@@ -38,7 +46,7 @@ def intake_row(
     try:
         text = json.dumps(body, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError) as error:
-        raise Invalid(f"payload cannot be stored: {error}.", field="payload") from None
-    places = ", ".join(PLACES[style])
-    statement = f"INSERT INTO intake (operation, body, idempotency_key) VALUES ({places})"
+        raise Invalid(f"The payload is not valid JSON: {error}.", field="payload") from None
+    placeholders = ", ".join(PLACEHOLDERS[style])
+    statement = f"INSERT INTO intake (operation, body, idempotency_key) VALUES ({placeholders})"
     return statement, (operation, text, idempotency_key)

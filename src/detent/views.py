@@ -1,4 +1,4 @@
-"""Rows and events as people see them: times in UTC text, money in dollars. Pure."""
+"""Rows and events as JSON for people: times as UTC text, money in dollars. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 
 from detent.kernel.entities import NOT_BEFORE
-from detent.store.port import Logged
+from detent.store.types import LoggedEvent
 
-#: Columns that only the engine needs.
+#: Columns that only the engine uses.
 INTERNAL = ("nonce", "rank", "resuming", "waited", "plan_wanted")
 TIMES = ("at", "due_at", "not_before")
 MONEY = ("budget", "spent", "cost", "left", "reserved")
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as people see it: times in UTC text, money in dollars, nothing of the engine's own."""
+    """A row for people: times as UTC text, money in dollars, without the engine's own columns."""
     return {name: _value(name, value) for name, value in row.items() if name not in INTERNAL}
 
 
@@ -35,13 +35,13 @@ def _value(name: str, value: Any) -> Any:
 
 
 def utc(at_us: int) -> str:
-    """ISO 8601 in UTC with milliseconds."""
+    """A time as ISO 8601 text in UTC with milliseconds."""
     moment = datetime.fromtimestamp(at_us / 1_000_000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def event(logged: Logged) -> dict[str, Any]:
-    """An event of the feed."""
+def event(logged: LoggedEvent) -> dict[str, Any]:
+    """An event as the feed shows it."""
     return {
         "position": logged.position,
         "stream": logged.stream,

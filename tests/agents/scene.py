@@ -15,7 +15,7 @@ from detent.kernel.entities import Task
 from detent.operations.context import Core
 from detent.operations.queries import why
 from detent.operations.registry import Caller
-from detent.store.port import Logged, Query
+from detent.store.types import LoggedEvent, Query
 from detent.testing import stand_in_agent
 from detent.worker.app import App
 from detent.worker.handle import Handle
@@ -159,7 +159,7 @@ class Scene:
         with self.core.store.read() as view:
             return next(job for job, _ in view.jobs([self.task().job_id or ""])).result
 
-    def events(self) -> list[Logged]:
+    def events(self) -> list[LoggedEvent]:
         with self.core.store.read() as view:
             return list(view.events(0, 1_000))
 

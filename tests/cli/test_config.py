@@ -209,7 +209,7 @@ def test_text_is_cut_by_columns_not_letters() -> None:
         ("[intent.hello]\ncommand = ['true']", "Did you mean intents?"),
         ("intents = 5", "intents must be tables, [intents.NAME]"),
         ("store = 5", "store must be a section, [store]"),
-        ("[store", "it must be TOML"),
+        ("[store", "It must contain TOML"),
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(run: Run, text: str, said: str) -> None:

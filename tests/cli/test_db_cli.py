@@ -31,7 +31,7 @@ def differences(run: Run, *options: str) -> list[dict[str, Any]]:
 # ---- verify ------------------------------------------------------------------------------------
 
 
-def test_verify_seals_and_says_where_the_chain_stands(run: Run, data: Path, job: str) -> None:
+def test_verify_extends_the_chain_and_shows_its_end(run: Run, data: Path, job: str) -> None:
     verdict = json.loads(run("verify", "--json").stdout)
     assert verdict["differences"] == []
     assert verdict["timers_checked"] is True
@@ -91,7 +91,7 @@ def test_a_long_log_shows_progress_beside_the_answer(
     assert json.loads(result.stdout)["differences"] == []
 
 
-def test_deleted_seals_are_named_with_what_to_do(run: Run, data: Path, job: str) -> None:
+def test_deleted_chain_blocks_are_reported_with_what_to_do(run: Run, data: Path, job: str) -> None:
     run("verify")
     alter(
         data / "detent.db",

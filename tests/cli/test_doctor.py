@@ -184,7 +184,7 @@ def test_workers_without_a_keeper(run: Run, data: Path, store: SqliteStore) -> N
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [
-        ("[gateway]\nhost = 5", "configuration", "gateway.host must be of type str"),
+        ("[gateway]\nhost = 5", "configuration", "gateway.host must be a string"),
         ("[gatway]\nport = 1", "configuration", "there is no section gatway"),
         ("[intents.dig]", "configuration", "exactly one of command, agent, app"),
         ("[limits.dig]\nrunning = 1", "configuration", "limits.dig"),

@@ -9,7 +9,7 @@ import os, signal, threading
 from types import SimpleNamespace
 from detent import service
 
-service.LOOK_S = 0.0
+service.CHECK_STOP_S = 0.0
 nothing = SimpleNamespace(start=lambda: None, stop=lambda: None)
 for _ in range(300):
     kill = threading.Timer(0.002, os.kill, (os.getpid(), signal.SIGTERM))

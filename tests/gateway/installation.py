@@ -20,7 +20,7 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope
 from detent.operations.tokens import digest_of, issue
 from detent.settings import Settings
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from detent.store.store_url import open_store
 
 INTENTS: Mapping[str, Mapping[str, Any]] = {"runQA": {"command": ["true"]}, "review": {}}
@@ -95,7 +95,7 @@ class Installation:
         """Let the time of a token be over, in the store and in what the gateway has read."""
         key = digest_of(token)
 
-        def write(tx: Writing) -> None:
+        def write(tx: WriteTransaction) -> None:
             row = tx.rows("tokens")[key]
             tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Unavailable
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from tests.gateway.installation import DEADLINE_S, Installation, installed, until
 
 
@@ -24,7 +24,7 @@ class Gate:
         self.writes = 0
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
+    def write(self) -> Iterator[WriteTransaction]:
         self.writes += 1
         self.entered.set()
         assert self.open.wait(DEADLINE_S)
@@ -94,7 +94,7 @@ def test_two_submissions_with_one_key_make_one_task(gated: tuple[Installation, G
 def test_a_store_that_is_away_is_not_an_acknowledgement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away() -> AbstractContextManager[Writing]:
+    def away() -> AbstractContextManager[WriteTransaction]:
         raise Unavailable("the disk is full", retry_after_s=3)
 
     with installed(tmp_path) as gateway:

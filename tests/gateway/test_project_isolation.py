@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from detent.operations.registry import Scope
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from tests.gateway.installation import Installation
 from tests.gateway.scopes import SCOPES
 
@@ -23,7 +23,7 @@ def theirs(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
 def refused_submission(gateway: Installation) -> str:
     """The id of a row of project `theirs` in the table `intake` that was refused."""
 
-    def write(tx: Writing) -> int:
+    def write(tx: WriteTransaction) -> int:
         tx.put_intake("submit_task", '{"intent": "fly", "project": "theirs"}')
         (row,) = tx.intake(10)
         tx.end_intake([], {row.id: '{"code": "unknown_intent", "detail": "unknown"}'})

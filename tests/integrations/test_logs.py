@@ -215,7 +215,7 @@ def test_a_secret_is_found_however_a_stream_is_cut(cuts: list[int]) -> None:
     redaction.remember([SECRET, "hunter2"])
     text = f"a {SECRET} b hunter2 c hunter é {SECRET}".encode()
     edges = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
-    passing = redaction.Passing()
+    passing = redaction.StreamRedactor()
     pieces = [passing.feed(text[a:b]) for a, b in pairwise(edges)]
     whole = b"".join([*pieces, passing.end()]).decode()
     assert whole == "a [secret] b [secret] c hunter é [secret]"

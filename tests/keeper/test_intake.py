@@ -18,8 +18,8 @@ from detent.keeper import intake_drain
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, Caller, call
 from detent.settings import Settings
-from detent.store.port import Query
 from detent.store.store_url import open_store
+from detent.store.types import Query
 from detent.testing.audit import audit
 
 Rows = list[dict[str, Any]]
@@ -192,7 +192,7 @@ def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(
 
 
 def test_a_payload_that_is_not_json_is_refused_immediately() -> None:
-    with pytest.raises(Invalid, match="payload cannot be stored"):
+    with pytest.raises(Invalid, match="The payload is not valid JSON"):
         intake_row("bill", {"when": object()})
     with pytest.raises(Invalid, match="style must be one of"):
         intake_row("bill", style="colon")

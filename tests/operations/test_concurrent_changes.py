@@ -15,7 +15,7 @@ from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.operations.registry import OWNER, Caller, Scope
 from detent.settings import Settings
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from detent.store.store_url import open_store
 from tests.store.postgres_scene import beside, until
 
@@ -38,7 +38,7 @@ def cores(postgres_url: str) -> Iterator[list[Core]]:
 def behind(cores: list[Core], postgres_url: str) -> Callable[..., Any]:
     """The result of `second`, which begins after `first` has written and before it commits."""
 
-    def play(first: Callable[[Writing], object], second: Callable[[], Any]) -> Any:
+    def play(first: Callable[[WriteTransaction], object], second: Callable[[], Any]) -> Any:
         ended: list[Any] = []
 
         def act() -> None:
@@ -70,8 +70,8 @@ def test_a_code_is_exchanged_once(cores: list[Core], behind: Callable[..., Any])
     key = tokens.digest_of(token)
     code = cores[0].engine.within(lambda tx: tokens.issue(tx, OWNER, "code", 60, token=key))
 
-    def exchange(tx: Writing) -> None:
-        assert tokens.digest_of(code) in tx.changing("tokens")
+    def exchange(tx: WriteTransaction) -> None:
+        assert tokens.digest_of(code) in tx.rows_for_update("tokens")
         tx.put_rows("tokens", {tokens.digest_of(code): None})
 
     assert isinstance(behind(exchange, lambda: sessions.exchange(cores[1], code)), Unauthorized)
@@ -85,8 +85,8 @@ def test_a_revoked_token_stays_revoked(cores: list[Core], behind: Callable[..., 
     token = run_tokens.issue_run_token(cores[0], claimed.grant, run_id)
     caller = Caller("agent", frozenset({Scope.RUN}), "p", run_id=run_id, fence=claimed.grant.fence)
 
-    def revoke(tx: Writing) -> None:
-        assert tokens.digest_of(token) in tx.changing("tokens")
+    def revoke(tx: WriteTransaction) -> None:
+        assert tokens.digest_of(token) in tx.rows_for_update("tokens")
         tx.put_rows("tokens", {tokens.digest_of(token): None})
 
     found = behind(revoke, lambda: run_tokens.count_request(cores[1], caller, "writes", 100))

@@ -9,7 +9,7 @@ from detent.integrations.metrics import Metrics
 from detent.integrations.webhook_bodies import line
 from detent.keeper import timers
 from detent.operations.limits import limits_from, save_limits
-from detent.store.port import TRIMMED
+from detent.store.table_names import TRIMMED
 from detent.views import event as shown_event
 from detent.views import utc
 from tests.operations.operations_client import S_US, OperationsClient

@@ -63,7 +63,7 @@ class _Inside:
 
     def __init__(self, tx: object, store: SqliteStore) -> None:
         self.tx = tx
-        self.ring = store.ring
+        self.notify = store.notify
 
     def write(self) -> "_Inside":
         return self

@@ -13,8 +13,8 @@ from detent.kernel import entities
 from detent.kernel.events import EVENTS, Event, JobCompleted, JobParked, Record
 from detent.store import codec
 from detent.store.codec import event_digest, event_rows, from_json, read_event, to_json
-from detent.store.port import Entry, Logged
 from detent.store.rows import CODED, columns, reader, writer
+from detent.store.types import LoggedEvent, NewEvent
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.recursive(
@@ -51,9 +51,9 @@ def made(kind: type[Any]) -> st.SearchStrategy[Any]:
 # ---- events ----------------------------------------------------------------------------------
 
 
-def logged(event: Event, at: int = 7) -> Logged:
-    entry = Entry("stream", 1, "p", Record("stream", "subject", event, at, "person:ann"))
-    return Logged._make((1, *event_rows([entry])[0], None))
+def logged(event: Event, at: int = 7) -> LoggedEvent:
+    entry = NewEvent("stream", 1, "p", Record("stream", "subject", event, at, "person:ann"))
+    return LoggedEvent._make((1, *event_rows([entry])[0], None))
 
 
 @pytest.mark.parametrize("name", EVENTS)
@@ -98,7 +98,7 @@ def test_the_digest_covers_all_but_the_position_and_outlives_the_data() -> None:
     digest = event_digest(event)
     assert event_digest(event._replace(position=99)) == digest
     assert event_digest(event._replace(data="", digest=digest)) == digest
-    changes: list[dict[str, Any]] = [{name: None} for name in Logged._fields[1:10]]
+    changes: list[dict[str, Any]] = [{name: None} for name in LoggedEvent._fields[1:10]]
     others = [event._replace(**change) for change in changes]
     assert digest not in {event_digest(other) for other in others}
 

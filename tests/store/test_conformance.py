@@ -1,4 +1,4 @@
-"""Every store against every check of the conformance suite, with its doorbell and without."""
+"""Every store against every check of the conformance suite, with its notifier and without."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +38,7 @@ def open_store(request: pytest.FixtureRequest) -> OpenStore:
     return opened
 
 
-@pytest.mark.parametrize("doorbell", [True, False], ids=["doorbell", "silent"])
+@pytest.mark.parametrize("notifier", [True, False], ids=["notifier", "silent"])
 @pytest.mark.parametrize("check", CHECKS)
-def test_store(open_store: OpenStore, check: str, doorbell: bool) -> None:
-    run(CHECKS[check], open_store, doorbell=doorbell)
+def test_store(open_store: OpenStore, check: str, notifier: bool) -> None:
+    run(CHECKS[check], open_store, notifier=notifier)

@@ -17,10 +17,11 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel import limit_commands as lc
 from detent.kernel.evolve import evolve_limits
-from detent.store.port import Changes, Entry, Store
+from detent.store.port import Store
 from detent.store.postgres import PostgresStore
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
+from detent.store.types import Changes, NewEvent
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job
@@ -95,7 +96,7 @@ def test_an_event_that_cannot_follow_is_a_flaw(store: Store, event: e.Event) -> 
     with store.write() as tx:
         record = e.Record(e.SYSTEM, "project:barn", event, tx.now(), "mallory")
         version = tx.version_of(e.SYSTEM) + 1
-        tx.save(Changes([Entry(e.SYSTEM, version, "", record)]))
+        tx.save(Changes([NewEvent(e.SYSTEM, version, "", record)]))
     (flaw,) = verify(store).differences
     assert (flaw.stream, flaw.what, flaw.row) == (e.SYSTEM, "event", event.name)
 
@@ -113,9 +114,9 @@ def test_a_trim_keeps_what_holds(store: Store) -> None:
     job = submit_job(engine)
     complete(engine, claim_one(engine))
     do(engine, c.DeleteJob(job))
-    hash_chain.seal_all(store)
+    hash_chain.extend_chain(store)
     kept = submit_job(engine)
-    hash_chain.seal_all(store)
+    hash_chain.extend_chain(store)
     assert hash_chain.trim(store) > 5
     with store.read() as view:
         names = [event.name for event in view.events(0, 100)]
@@ -132,9 +133,9 @@ def test_a_trim_keeps_what_holds(store: Store) -> None:
 
 def test_events_of_limits_alone_are_not_trimmed_again_and_again(store: Store) -> None:
     some_limits(store)
-    hash_chain.seal_all(store)
+    hash_chain.extend_chain(store)
     do(Engine(store), lc.EndPause("key:k"))
-    hash_chain.seal_all(store)
+    hash_chain.extend_chain(store)
     assert hash_chain.trim(store) == 0
 
 

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from detent.store import list_sql
-from detent.store.port import Query
 from detent.store.postgres import PostgresStore
 from detent.store.postgres.connection import numbered
 from detent.store.sqlite import SqliteStore
 from detent.store.sqlite.reader import TAG_IN_JSON_EACH
 from detent.store.statements import statement
+from detent.store.types import Query
 from verification.postgres_server import Cluster
 
 ROWS = 20_000

@@ -1,4 +1,4 @@
-"""What the memory store does beside the port: its doorbell, its clock, a database to share."""
+"""What the memory store does beside the port: its notifier, its clock, a database to share."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from detent.store.memory import Database, MemoryStore
 from detent.testing.conformance.work_actions import job_of, submit_job
 
 
-def test_a_ring_wakes_whoever_waits_on_the_same_database() -> None:
+def test_a_notification_wakes_threads_that_wait_on_the_same_database() -> None:
     database = Database()
     writer, reader = (MemoryStore(database=database) for _ in range(2))
     woken: list[bool] = []

@@ -11,9 +11,10 @@ from detent.engine import Engine
 from detent.engine.types import Idempotency
 from detent.errors import Broken, Refused
 from detent.kernel import commands as c
-from detent.store.port import TABLES, Query
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
+from detent.store.table_names import TABLES
+from detent.store.types import Query
 from detent.testing.audit import audit, picture
 from detent.testing.conformance.case import Case
 from detent.testing.conformance.reads import busy

@@ -142,7 +142,7 @@ def test_a_connection_cut_while_it_commits(url: str) -> None:
 
 def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
     """It was written and nobody was told; asking again with the same key gets the first answer."""
-    with proxy_to(HOST, server.port) as proxy, opened(f"{proxy.url(url)}&doorbell=no") as engine:
+    with proxy_to(HOST, server.port) as proxy, opened(f"{proxy.url(url)}&notifier=no") as engine:
         key = Idempotency("p", "k", "body")
         submit_job(engine)
         commits: set[Link] = set()

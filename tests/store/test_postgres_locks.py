@@ -17,11 +17,12 @@ from detent.engine import Ask, Claimed, Engine, due_timers
 from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.store.port import Abilities, Writing
+from detent.store.port import WriteTransaction
 from detent.store.postgres.claims import Floors, Wish
 from detent.store.postgres.connection import numbered
 from detent.store.postgres.reader import SQL
 from detent.store.postgres.save_statements import Lane
+from detent.store.types import ClaimFilter
 from detent.testing.audit import audit
 from detent.testing.conformance.work_actions import (
     PERSON,
@@ -231,8 +232,8 @@ def test_work_whose_claim_was_undone_is_claimed(postgres_url: str) -> None:
     with opened(postgres_url) as engine, opened(postgres_url) as other:
         first, second = submit_job(engine), submit_job(engine)
 
-        def claim_and_drop(tx: Writing) -> None:
-            (held,) = tx.claimable(Abilities(), 1, tx.now())
+        def claim_and_drop(tx: WriteTransaction) -> None:
+            (held,) = tx.claimable(ClaimFilter(), 1, tx.now())
             assert held.job_id == first
             assert claim_one(other).job.id == second
             raise Dropped
@@ -301,9 +302,9 @@ def test_a_claim_does_not_walk_past_work_under_a_full_key(postgres_url: str) -> 
         """)
         connection.execute("INSERT INTO arrivals VALUES (DEFAULT, 'dig', 'p', 'rope', 1)")
         free = submit_job(engine)
-        abilities = Abilities(full_keys=["rope"])
+        claim_filter = ClaimFilter(full_keys=["rope"])
         with engine.store.write() as tx:
-            assert [each.job_id for each in tx.claimable(abilities, 5, tx.now())] == [free]
+            assert [each.job_id for each in tx.claimable(claim_filter, 5, tx.now())] == [free]
             tx.rows("limits")
         assert walked(postgres_url, ("dig", "p", ""), 0) < 10
 

@@ -1,4 +1,4 @@
-"""What sessions on PostgreSQL keep, what the role that detent runs as may do, and the doorbell."""
+"""What sessions on PostgreSQL keep, what the role that detent runs as may do, and the notifier."""
 
 import re
 import threading
@@ -44,12 +44,12 @@ def test_every_transaction_on_another_connection(
         give_back(pool, connection)
 
     monkeypatch.setattr(Pool, "give_back", close_and_give_back)
-    params = "?prepare=no&doorbell=no"
-    run(CHECKS[check], lambda clock: PostgresStore(postgres_url + params, clock), doorbell=False)
+    params = "?prepare=no&notifier=no"
+    run(CHECKS[check], lambda clock: PostgresStore(postgres_url + params, clock), notifier=False)
 
 
 def test_nothing_stays_on_a_connection(postgres_url: str) -> None:
-    with opened(f"{postgres_url}?prepare=no&doorbell=no") as engine:
+    with opened(f"{postgres_url}?prepare=no&notifier=no") as engine:
         store = store_of(engine)
         do(engine, c.SubmitJob("j", "p", "dig", options={"concurrency_key": "k"}))
         complete(engine, claim_one(engine))
@@ -128,7 +128,7 @@ def test_only_deleted_work_is_blanked(runtime_url: str) -> None:
             assert all(event.data for event in view.events(0, 10, stream=job))
 
 
-# ---- the doorbell ------------------------------------------------------------------------------
+# ---- the notifier ------------------------------------------------------------------------------
 
 
 def sessions(connection: psycopg.Connection) -> int:
@@ -141,15 +141,15 @@ def sessions(connection: psycopg.Connection) -> int:
     return int(count) - 1
 
 
-def test_a_ring_is_heard_in_another_process(postgres_url: str) -> None:
-    """Another store is another process, as far as the bell is concerned."""
+def test_a_notification_reaches_another_process(postgres_url: str) -> None:
+    """Another store is another process, as far as the notifier is concerned."""
     with opened(postgres_url) as engine, opened(postgres_url) as other:
         store = store_of(engine)
         assert store.wait(0, 0.01) is False
-        until(lambda: store._doorbell._listening, "somebody listens")
-        rings = store._doorbell._rings
+        until(lambda: store._notifier._listening, "the store listens")
+        notifications = store._notifier._notifications
         submit_job(other)
-        until(lambda: store._doorbell._rings > rings, "the ring is heard")
+        until(lambda: store._notifier._notifications > notifications, "the notification arrives")
         assert store.wait(0, DEADLINE_S) is True
         assert store.wait(1, 0.01) is False
 
@@ -158,27 +158,27 @@ def test_a_listener_that_was_cut_off_is_not_missed(postgres_url: str) -> None:
     with opened(postgres_url) as engine, opened(postgres_url) as other, beside(postgres_url) as by:
         store = store_of(engine)
         store.wait(0, 0.01)
-        until(lambda: store._doorbell._listening, "somebody listens")
+        until(lambda: store._notifier._listening, "the store listens")
         cut_others(by, query="LISTEN%")
-        until(lambda: not store._doorbell._listening, "nobody listens")
+        until(lambda: not store._notifier._listening, "the store does not listen")
         heard = threading.Thread(target=store.wait, args=[0, DEADLINE_S])
         heard.start()
         submit_job(other)
         heard.join(DEADLINE_S / 2)
         assert not heard.is_alive()
-        until(lambda: store._doorbell._listening, "somebody listens again")
+        until(lambda: store._notifier._listening, "the store listens again")
 
 
-def test_without_a_doorbell_nobody_listens(postgres_url: str) -> None:
-    with opened(f"{postgres_url}?doorbell=no") as engine, beside(postgres_url) as by:
+def test_without_a_notifier_no_session_listens(postgres_url: str) -> None:
+    with opened(f"{postgres_url}?notifier=no") as engine, beside(postgres_url) as by:
         submit_job(engine)
         assert engine.store.wait(0, DEADLINE_S) is True
         assert engine.store.wait(1, 0.01) is False
         assert sessions(by) == 1
 
 
-def test_new_work_is_told_with_its_commit(postgres_url: str) -> None:
-    """Whoever only submits needs no session for the bell, and rings once."""
+def test_a_commit_of_new_work_notifies_once(postgres_url: str) -> None:
+    """A process that only submits needs no session for the notifier."""
     with opened(postgres_url) as engine, beside(postgres_url) as by:
         by.execute("LISTEN detent")
         submit_job(engine)
@@ -187,12 +187,12 @@ def test_new_work_is_told_with_its_commit(postgres_url: str) -> None:
         assert list(by.notifies(timeout=0.0)) == []
 
 
-def test_a_ring_is_sent_though_the_store_is_closed_at_once(postgres_url: str) -> None:
+def test_a_notification_is_sent_when_the_store_is_closed_immediately(postgres_url: str) -> None:
     PostgresStore(postgres_url).close()
     with beside(postgres_url) as listening:
         listening.execute("LISTEN detent")
         with opened(postgres_url) as engine:
-            engine.store.ring()
+            engine.store.notify()
         assert list(listening.notifies(timeout=DEADLINE_S, stop_after=1))
 
 

@@ -90,15 +90,20 @@ def test_a_server_that_is_not_there() -> None:
 # ---- the URL ---------------------------------------------------------------------------------
 
 
-def test_what_a_url_says() -> None:
-    address = read_address("postgresql://me:x@a:1,b:2/d?prepare=no&sslmode=disable&doorbell=no")
+def test_the_parameters_of_a_url() -> None:
+    address = read_address("postgresql://me:x@a:1,b:2/d?prepare=no&sslmode=disable&notifier=no")
     assert address.shown == "postgresql://me@a:1,b:2/d"
-    assert (address.unsafe, address.prepare, address.doorbell) == (False, False, False)
+    assert (address.unsafe, address.prepare, address.notifier) == (False, False, False)
     for part in ("sslmode=disable", "host=a,b", "port=1,2", "password=x", "connect_timeout=5"):
         assert part in address.conninfo
     assert address.max_hold_s == 60
     assert read_address("postgresql://h/d?max_hold_s=2.5").max_hold_s == 2.5
     assert read_address("postgresql://h/d?connect_timeout=9").conninfo.count("connect_timeout") == 1
+
+
+def test_the_older_name_of_the_notifier_parameter_is_accepted() -> None:
+    off, on = (read_address(f"postgresql://h/d?doorbell={value}") for value in ("no", "yes"))
+    assert (off.notifier, on.notifier) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from detent.engine import Ask, Claimed, Engine
 from detent.errors import DetentError, Unavailable
 from detent.ids import new_id
-from detent.integrity.hash_chain import next_seal
+from detent.integrity.hash_chain import next_chain_block
 from detent.kernel import commands as c
 from detent.store.postgres.address import read_address
 from detent.store.postgres.connection import Query
@@ -50,7 +50,7 @@ def proxy(versioned_server: Server) -> Iterator[Proxy]:
 
 def through(proxy: Proxy, url: str) -> str:
     """Without prepared statements a transaction has the same messages each time."""
-    return f"{proxy.url(url)}&doorbell=no&prepare=no"
+    return f"{proxy.url(url)}&notifier=no&prepare=no"
 
 
 class At:
@@ -99,7 +99,7 @@ def test_the_turn_to_append_shares_a_write_with_the_end_of_its_round_trip(
     """No process can be stopped between the two, however much it writes."""
     reads: list[bytes] = []
     turn = b"%d" % Lock.APPEND
-    with opened(f"{proxy.url(versioned_url)}&doorbell=no&prepare={prepare}") as engine:
+    with opened(f"{proxy.url(versioned_url)}&notifier=no&prepare={prepare}") as engine:
         proxy.on_read = lambda _link, data: reads.append(data)
         for count in (1, 1, 3, 10, 12, 15, 20, 40, 400):
             jobs = [c.SubmitJob(new_id(), "p", "dig") for _ in range(count)]
@@ -249,7 +249,7 @@ def test_a_write_that_is_stopped_at_any_message_holds_up_nobody_for_long(
     with (
         opened(through(proxy, versioned_url)) as counted,
         opened(f"{through(proxy, versioned_url)}&{short}") as engine,
-        opened(f"{versioned_url}?doorbell=no&{short}") as other,
+        opened(f"{versioned_url}?notifier=no&{short}") as other,
         opened(versioned_url) as calm,
     ):
         for number in range(messages_of_a_report(proxy, counted, calm)):
@@ -318,12 +318,12 @@ def silent_for(connection: psycopg.Connection, pid: int, seconds: float) -> bool
     return connection.execute(query, [seconds, pid]).fetchone() == (True,)
 
 
-def test_whoever_seals_the_log_holds_up_no_writer(versioned_url: str) -> None:
+def test_extending_the_hash_chain_blocks_no_writer(versioned_url: str) -> None:
     with opened(versioned_url) as engine, opened(versioned_url) as other:
         submit_job(engine)
         with engine.store.read() as view:
-            seal = next_seal(view)
-        assert seal is not None
+            block = next_chain_block(view)
+        assert block is not None
         with engine.store.write() as tx:
-            tx.put_seal(seal)
+            tx.put_chain_block(block)
             assert submit_job(other)

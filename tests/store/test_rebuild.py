@@ -10,9 +10,10 @@ from detent.engine import Engine
 from detent.errors import Broken
 from detent.integrity.rebuild import rebuild
 from detent.kernel import commands as c
-from detent.store.port import LISTED, REBUILT, Store
+from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
+from detent.store.table_names import LISTED, REBUILT
 from detent.testing.audit import audit, picture
 from detent.testing.conformance.case import Case
 from detent.testing.conformance.deletion import worked_on

@@ -9,8 +9,9 @@ from detent.engine import Engine
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.store.port import Changes, Store
+from detent.store.port import Store
 from detent.store.store_url import open_store
+from detent.store.types import Changes
 from detent.testing.audit import picture
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import (

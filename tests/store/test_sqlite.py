@@ -15,9 +15,9 @@ import pytest
 from detent.engine import Engine
 from detent.errors import Broken, Refused, Unavailable
 from detent.kernel.events import JobParked, Record
-from detent.store.port import Changes, Entry
 from detent.store.sqlite import SqliteStore, connection, file_watch, notifier
 from detent.store.sqlite.connection import Turn
+from detent.store.types import Changes, NewEvent
 from detent.testing.audit import audit
 from detent.testing.clock import START, VirtualClock
 from detent.testing.conformance.work_actions import claim, complete, submit_job
@@ -213,7 +213,9 @@ def test_a_failed_save_is_not_committed_even_if_the_failure_is_ignored(store: Sq
     submit_job(Engine(store), job_id="first")
     with store.read() as view:
         [(job, version)] = view.jobs(["first"])
-    again = Entry(job.id, version, "p", Record(job.id, None, JobParked("x"), job.created_at, "a"))
+    again = NewEvent(
+        job.id, version, "p", Record(job.id, None, JobParked("x"), job.created_at, "a")
+    )
     moved = Changes([again], {job.id: version}, jobs=[job._replace(worker="w")], unqueued=[job.id])
 
     def ignore() -> None:
@@ -227,7 +229,7 @@ def test_a_failed_save_is_not_committed_even_if_the_failure_is_ignored(store: Sq
     audit(store)
 
 
-# ---- the clock and the doorbell --------------------------------------------------------------
+# ---- the clock and the notifier --------------------------------------------------------------
 
 
 def test_time_never_goes_back(path: Path) -> None:
@@ -247,12 +249,12 @@ def test_time_never_goes_back(path: Path) -> None:
     other.close()
 
 
-@pytest.mark.parametrize("heard", [True, False], ids=["heard", "looked for"])
-def test_a_commit_elsewhere_rings(
-    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, heard: bool
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "polled"])
+def test_a_commit_of_another_process_wakes_waiting_threads(
+    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, watched: bool
 ) -> None:
-    if heard:  # nobody looks without having heard of it
-        for pause in ("LOOK_EVERY_S", "LOOK_ANYWAY_S", "SOON_S"):
+    if watched:  # a poll without a report of the watch would come too late
+        for pause in ("POLL_EVERY_S", "POLL_WATCHED_S", "SOON_S"):
             monkeypatch.setattr(notifier, pause, DEADLINE_S)
     else:
         monkeypatch.setattr(file_watch, "watch", lambda _: None)
@@ -273,25 +275,25 @@ def test_a_commit_elsewhere_rings(
     other.close()
 
 
-def test_a_ring_may_come_before_anybody_listens(path: Path) -> None:
-    signs = notifier.Signs(path)
-    signs.give()
-    signs.wait(DEADLINE_S)
-    signs.close()
+def test_a_notification_may_come_before_the_first_wait(path: Path) -> None:
+    wakeups = notifier.Wakeups(path)
+    wakeups.wake()
+    wakeups.wait(DEADLINE_S)
+    wakeups.close()
 
 
-def test_closing_wakes_whoever_waits(path: Path) -> None:
+def test_closing_the_store_wakes_waiting_threads(path: Path) -> None:
     store = SqliteStore(path)
     woken: list[bool] = []
     waiter = threading.Thread(target=lambda: woken.append(store.wait(0, DEADLINE_S)))
     waiter.start()
-    wait_for(lambda: store._doorbell._looking)
+    wait_for(lambda: store._notifier._polling)
     store.close()
     waiter.join(DEADLINE_S)
     assert woken == [False]
 
 
-def test_a_file_that_cannot_be_watched_is_looked_at(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_watched_is_polled(tmp_path: Path) -> None:
     assert file_watch.watch(tmp_path / "missing") is None
 
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detent.kernel.lane import lane_for, suits
-from detent.store.port import Abilities, Candidate, Changes, LeaseRow, QueueRow
 from detent.store.sqlite import SqliteStore, claims
-from detent.store.sqlite.writer import SqliteWriting
+from detent.store.sqlite.writer import SqliteWriter
+from detent.store.types import Candidate, Changes, ClaimFilter, LeaseRow, QueueRow
 from detent.testing.clock import START, VirtualClock
 
 INTENTS, PROJECTS, KEYS = ("dig", "saw", "sow"), ("barn", "yard"), ("ladder", "rope", "spade")
@@ -30,7 +30,7 @@ class Undone(Exception):
 
 
 @contextmanager
-def undone(store: SqliteStore) -> Iterator[SqliteWriting]:
+def undone(store: SqliteStore) -> Iterator[SqliteWriter]:
     with suppress(Undone), store.write() as tx:
         yield tx
         raise Undone
@@ -56,7 +56,7 @@ works = st.lists(
     max_size=40,
 )
 able = st.builds(
-    Abilities,
+    ClaimFilter,
     intents=st.none() | some((*INTENTS, "fly"), most=3),
     projects=st.none() | some(PROJECTS),
     paused_intents=some(INTENTS, most=1),
@@ -65,16 +65,16 @@ able = st.builds(
 )
 
 
-def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Candidate]:
+def expected(rows: list[QueueRow], claim_filter: ClaimFilter, limit: int) -> list[Candidate]:
     fit = [
         row
         for row in rows
         if row.due_at <= START
-        and suits(row.lane, abilities.intents)
-        and (abilities.projects is None or row.project in abilities.projects)
-        and row.intent not in abilities.paused_intents
-        and row.project not in abilities.paused_projects
-        and row.concurrency_key not in abilities.full_keys
+        and suits(row.lane, claim_filter.intents)
+        and (claim_filter.projects is None or row.project in claim_filter.projects)
+        and row.intent not in claim_filter.paused_intents
+        and row.project not in claim_filter.paused_projects
+        and row.concurrency_key not in claim_filter.full_keys
     ]
     fit.sort(key=lambda row: (row.rank, row.job_id))
     return [Candidate(row.job_id, row.intent, row.project, row.concurrency_key) for row in fit][
@@ -86,9 +86,9 @@ def expected(rows: list[QueueRow], abilities: Abilities, limit: int) -> list[Can
     max_examples=200,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(works=works, abilities=able, limit=st.integers(2, 6), looked_past=st.integers(0, 3))
+@given(works=works, claim_filter=able, limit=st.integers(2, 6), looked_past=st.integers(0, 3))
 def test_a_claim_finds_what_a_look_at_all_work_would(
-    store: SqliteStore, works: list[Any], abilities: Abilities, limit: int, looked_past: int
+    store: SqliteStore, works: list[Any], claim_filter: ClaimFilter, limit: int, looked_past: int
 ) -> None:
     rows = [
         QueueRow(f"job-{at:02}", "root", *work)._replace(lane=lane_for(work[1], work[5]))
@@ -99,7 +99,7 @@ def test_a_claim_finds_what_a_look_at_all_work_would(
     with pytest.MonkeyPatch.context() as patch, undone(store) as tx:
         patch.setattr(claims, "LOOKED_PAST", looked_past)
         tx.save(Changes(queue=rows))
-        assert tx.claimable(abilities, limit, START) == expected(rows, abilities, limit)
+        assert tx.claimable(claim_filter, limit, START) == expected(rows, claim_filter, limit)
 
 
 def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStore) -> None:
@@ -107,18 +107,18 @@ def test_leased_work_is_not_claimable_until_it_is_queued_again(store: SqliteStor
     with store.write() as tx:
         tx.save(Changes(queue=[row]))
         tx.save(Changes(leases=[LeaseRow("job", "ann", 1, START + 1)]))
-        assert not tx.claimable(Abilities(), 1, START)
-        assert not tx.claimable(Abilities(intents=["dig"]), 1, START)
+        assert not tx.claimable(ClaimFilter(), 1, START)
+        assert not tx.claimable(ClaimFilter(intents=["dig"]), 1, START)
         tx.save(Changes(queue=[row._replace(due_at=START + 1)]))
-        assert not tx.claimable(Abilities(), 1, START)
-        assert [each.job_id for each in tx.claimable(Abilities(), 1, START + 1)] == ["job"]
+        assert not tx.claimable(ClaimFilter(), 1, START)
+        assert [each.job_id for each in tx.claimable(ClaimFilter(), 1, START + 1)] == ["job"]
         assert tx.due(10, START + 2).leases == []
 
 
 # ---- however much there is -------------------------------------------------------------------
 
 
-def steps(tx: SqliteWriting, abilities: Abilities) -> int:
+def steps(tx: SqliteWriter, claim_filter: ClaimFilter) -> int:
     """How many instructions of SQLite's machine a claim takes, in tens."""
     taken = 0
 
@@ -130,7 +130,7 @@ def steps(tx: SqliteWriting, abilities: Abilities) -> int:
     database = tx._connection._db
     database.set_progress_handler(count, 10)
     try:
-        found = tx.claimable(abilities, 10, START)
+        found = tx.claimable(claim_filter, 10, START)
     finally:
         database.set_progress_handler(None)
     assert [each.job_id for each in found] == ["mine"]
@@ -138,35 +138,39 @@ def steps(tx: SqliteWriting, abilities: Abilities) -> int:
 
 
 def with_others(
-    store: SqliteStore, count: int, other: QueueRow, abilities: Abilities, key: str | None = None
+    store: SqliteStore,
+    count: int,
+    other: QueueRow,
+    claim_filter: ClaimFilter,
+    key: str | None = None,
 ) -> int:
     """The steps of a claim that finds one job behind so many others."""
     mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, key, "dig")
     others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
     with undone(store) as tx:
         tx.save(Changes(queue=[mine, *others]))
-        return steps(tx, abilities)
+        return steps(tx, claim_filter)
 
 
 OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None, "saw")
 
 
 @pytest.mark.parametrize(
-    ("other", "abilities"),
+    ("other", "claim_filter"),
     [
-        (OTHER, Abilities(intents=["dig", "sow"])),
-        (OTHER, Abilities(projects=["barn"])),
-        (OTHER, Abilities(paused_intents=["saw"])),
-        (OTHER, Abilities(paused_projects=["yard"])),
-        (OTHER._replace(concurrency_key="ladder"), Abilities(full_keys=["ladder", "rope"])),
+        (OTHER, ClaimFilter(intents=["dig", "sow"])),
+        (OTHER, ClaimFilter(projects=["barn"])),
+        (OTHER, ClaimFilter(paused_intents=["saw"])),
+        (OTHER, ClaimFilter(paused_projects=["yard"])),
+        (OTHER._replace(concurrency_key="ladder"), ClaimFilter(full_keys=["ladder", "rope"])),
         (
             QueueRow("other", "root", "barn", "dig", 0, 0, "ladder", "dig"),
-            Abilities(intents=["dig"], full_keys=["ladder"]),
+            ClaimFilter(intents=["dig"], full_keys=["ladder"]),
         ),
-        (OTHER._replace(due_at=START + 1), Abilities()),
+        (OTHER._replace(due_at=START + 1), ClaimFilter()),
         (
             OTHER._replace(intent="dig", lane=lane_for("dig", ["saw", "sew"])),
-            Abilities(intents=["dig"]),
+            ClaimFilter(intents=["dig"]),
         ),
     ],
     ids=[
@@ -175,10 +179,12 @@ OTHER = QueueRow("other", "root", "yard", "saw", 0, 0, None, "saw")
     ],
 )
 def test_a_claim_does_not_walk_past_what_it_must_leave(
-    store: SqliteStore, other: QueueRow, abilities: Abilities
+    store: SqliteStore, other: QueueRow, claim_filter: ClaimFilter
 ) -> None:
     for key in (None, "spade"):
-        few, many = (with_others(store, count, other, abilities, key) for count in (1_000, 10_000))
+        few, many = (
+            with_others(store, count, other, claim_filter, key) for count in (1_000, 10_000)
+        )
         assert many < few * 1.5 + 10
 
 
@@ -190,5 +196,5 @@ def test_a_great_many_that_come_due_together_are_woken_in_parts(store: SqliteSto
     with store.write() as tx:
         tx.save(Changes(queue=rows))
         for awake in (5_000, 6_000):
-            tx.claimable(Abilities(), 1, START + 1)
+            tx.claimable(ClaimFilter(), 1, START + 1)
             assert tx._all("SELECT count(*) FROM queue WHERE asleep = 0") == [(awake,)]

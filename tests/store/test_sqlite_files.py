@@ -72,7 +72,9 @@ def test_a_store_that_was_in_use_must_not_be_gone(tmp_path: Path) -> None:
     mark_store(tmp_path, url)
     require_store(tmp_path, url)
     (tmp_path / "detent.db").unlink()
-    with pytest.raises(Misconfigured, match="There was a database at") as raised:
+    with pytest.raises(
+        Misconfigured, match="was in use before and does not exist any more"
+    ) as raised:
         require_store(tmp_path, url)
     assert "detent db restore FILE" in str(raised.value.hint)
     assert "detent db init" in str(raised.value.hint)

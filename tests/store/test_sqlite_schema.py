@@ -12,11 +12,11 @@ from detent.kernel import entities
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.list_sql import COLUMNS
 from detent.store.migration_files import Applied, Migration, migrations, pending
-from detent.store.port import TABLES
 from detent.store.rows import columns
 from detent.store.sqlite import SqliteStore, schema
 from detent.store.sqlite.connection import ROWS_AT_ONCE, array, insert_of_several
 from detent.store.sqlite.reader import SQL
+from detent.store.table_names import TABLES
 from tests.store import sqlite_processes
 from tests.store.test_sqlite import line, process, start
 
@@ -152,13 +152,13 @@ def test_the_last_event_stays(database: apsw.Connection) -> None:
 
 # ---- plans of statements ---------------------------------------------------------------------
 
-#: Statements on small tables of named values, and on every table before its rows are made anew.
+#: Statements on small tables of named values, and those that clear a table before a rebuild.
 NAMED = {name for name, statement in SQL.items() if re.search(r"\bnamed\b", statement.text)}
-#: Statements that read the whole of an index that holds nothing but leased work, or what was left
-#: to be taken in.
-WHOLE = {"running_by_intent", "running_by_project", "intake"}
+#: Statements that read a whole index of leased work, or the whole intake, which holds only work
+#: that was not accepted yet or was refused.
+WHOLE = {"running_by_intent", "running_by_project", "intake", "refused_intake"}
 #: One step at the end of the log, though SQLite calls it a scan.
-LAST_ROW = {"last_at", "head", "last_seal"}
+LAST_ROW = {"last_at", "head", "last_chain_block"}
 
 
 def plan(database: apsw.Connection, name: str) -> list[str]:

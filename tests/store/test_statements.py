@@ -68,5 +68,5 @@ def test_what_both_databases_understand_stands_once() -> None:
 
 
 def test_a_name_stands_in_one_place() -> None:
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="is defined twice"):
         load("detent.store.sql", "detent.store.sql")

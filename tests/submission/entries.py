@@ -23,7 +23,7 @@ from detent.errors import DetentError
 from detent.keeper import intake_drain
 from detent.operations.registry import OWNER, call
 from detent.service import mcp_tools
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.worker.app import App
 from detent.worker.run_context import Run
 from detent.worker.worker import Worker

@@ -19,7 +19,7 @@ from detent.errors import Invalid, Refused, TooLarge, Unavailable
 from detent.kernel import commands as c
 from detent.kernel.entities import Job
 from detent.store.memory import MemoryStore
-from detent.store.port import Logged
+from detent.store.types import LoggedEvent
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.transfer.archive import History
@@ -362,7 +362,7 @@ class Told:
     def __init__(self, rows: list[tuple[str, str, str]]) -> None:
         self._log = History(
             [
-                Logged(at, "job", at, "p", name, 1, subject, 0, "worker:w", data, None)
+                LoggedEvent(at, "job", at, "p", name, 1, subject, 0, "worker:w", data, None)
                 for at, (name, subject, data) in enumerate(rows, 1)
             ]
         )

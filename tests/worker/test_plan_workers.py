@@ -9,7 +9,7 @@ from detent.kernel import commands as c
 from detent.kernel.plan import PlanStep
 from detent.operations.context import Core
 from detent.operations.registry import OWNER, call
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.failures import JobFailed, NetworkError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Invalid
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.testing.harness import Harness
 from detent.worker import journal
 from detent.worker.app import App

@@ -15,8 +15,8 @@ from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.settings import Settings
-from detent.store.port import Query
 from detent.store.store_url import open_store
+from detent.store.types import Query
 from detent.testing.audit import audit
 from detent.testing.harness import Harness
 from detent.worker.app import App

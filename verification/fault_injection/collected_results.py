@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from detent.store.log_walk import batches
-from detent.store.port import Logged, Query, Reading, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import LoggedEvent, Query
 from detent.testing.audit import audit
 from verification.fault_injection import client_history
 from verification.fault_injection.checker import Evidence, Seen, problems
@@ -52,7 +53,7 @@ def told(path: Path) -> list[Op]:
     return client_history.read(path)
 
 
-def _seen(event: Logged) -> Seen:
+def _seen(event: LoggedEvent) -> Seen:
     data = json.loads(event.data) if event.data else {}
     return Seen(
         *(event.position, event.stream, event.version, event.name, event.subject),
@@ -60,5 +61,5 @@ def _seen(event: Logged) -> Seen:
     )
 
 
-def _states(view: Reading, table: str) -> dict[str, str]:
+def _states(view: ReadTransaction, table: str) -> dict[str, str]:
     return {row["id"]: row["state"] for row in view.page(Query(table, limit=FAR))}

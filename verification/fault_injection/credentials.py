@@ -18,7 +18,7 @@ from detent.operations.registry import OWNER, Caller, Scope, call
 from detent.operations.sessions import exchange
 from detent.operations.tokens import digest_of, issue
 from detent.settings import Settings
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from detent.store.store_url import open_store
 
 DEADLINE_S = 30.0
@@ -66,7 +66,7 @@ class Gateway:
     def expire(self, token: str) -> None:
         key = digest_of(token)
 
-        def write(tx: Writing) -> None:
+        def write(tx: WriteTransaction) -> None:
             row = tx.rows("tokens")[key]
             tx.put_rows("tokens", {key: {**row, "expires_at": row["created_at"]}})
 

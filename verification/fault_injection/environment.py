@@ -15,7 +15,7 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.operations.context import Core
 from detent.service import open_core
 from detent.settings import TOKEN_FILE, Loaded, Settings
-from detent.store.port import Query
+from detent.store.types import Query
 from verification.fault_injection import effects_ledger
 from verification.fault_injection.effects_ledger import Ledger
 from verification.fault_injection.injected_app import app

@@ -16,7 +16,7 @@ from detent.errors import DetentError
 from detent.failpoints import Action
 from detent.integrity import hash_chain
 from detent.operations.context import Core
-from detent.store.port import Query
+from detent.store.types import Query
 from verification.fault_injection import collected_results
 from verification.fault_injection.client_history import OK, REFUSED, Op
 from verification.fault_injection.environment import (
@@ -355,7 +355,7 @@ def _is_kept(place: Place, core: Core) -> bool:
     if not tasks or any(task["state"] != "done" for task in tasks):
         return False
     with core.store.read() as view:
-        last = view.last_seal()
+        last = view.last_chain_block()
         sealed = last is not None and last.to_position >= view.head()
         noted = view.rows("schedules")["hourly"].get("last_at") is not None
     try:

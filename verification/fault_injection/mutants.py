@@ -27,8 +27,8 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations import schedules as operations
 from detent.operations import sessions, tokens
 from detent.operations.webhooks import cursor_name
-from detent.store.port import Due, Key
 from detent.store.sqlite import connection, store
+from detent.store.types import DueTimers, IdempotencyKey
 from detent.worker import effects, journal
 from detent.worker.journal import Journal
 from verification.fault_injection.environment import MUTANT
@@ -143,8 +143,8 @@ def lost_leases_are_never_found() -> Patches:
     def blind(tx: Any, limit: int, limits: Any) -> int:
         look = type(tx).due
 
-        def without_leases(self: Any, most: int, now: int) -> Due:
-            found: Due = look(self, most, now)
+        def without_leases(self: Any, most: int, now: int) -> DueTimers:
+            found: DueTimers = look(self, most, now)
             return found._replace(leases=())
 
         with patch.object(type(tx), "due", without_leases):
@@ -161,7 +161,7 @@ def key_is_not_remembered() -> Patches:
 def _remember_nothing(self: Ledger, ask: Any, answer: Any, lifetime_us: int) -> None:
     """The next batch finds none; the present one expects a key at the end of the list."""
     del lifetime_us
-    key = Key(ask.key.project, new_id(), ask.key.digest, answer, 0)
+    key = IdempotencyKey(ask.key.project, new_id(), ask.key.digest, answer, 0)
     self.keys.append(key)
 
 

@@ -18,8 +18,9 @@ from detent.kernel import commands as c
 from detent.kernel import events as e
 from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
-from detent.store.port import Logged, Reading
+from detent.store.port import ReadTransaction
 from detent.store.sqlite import SqliteStore
+from detent.store.types import LoggedEvent
 from detent.testing import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused
@@ -69,7 +70,7 @@ class Auditor:
         self.limits = LimitBooks()
         self.witnesses: dict[str, Witness] = {}
         self.world = World()
-        self.log: list[Logged] = []
+        self.log: list[LoggedEvent] = []
         self.counts: Counter[str] = Counter()
         #: What has not ended, and what waits for a verdict; both in the order in which it came.
         self.live: dict[str, None] = {}
@@ -174,7 +175,7 @@ class Auditor:
         found = self.plans.performed(run_id, resource)
         _check(found is None, "plans:", found, "under", grant, name)
 
-    def tailed(self, reader: str, batch: Sequence[Logged]) -> None:
+    def tailed(self, reader: str, batch: Sequence[LoggedEvent]) -> None:
         self.look()
         at = self._tailed[reader]
         expected = self.log[at : at + len(batch)]
@@ -212,7 +213,7 @@ class Auditor:
                 self._take(act)
             self._compare(view, {event.stream for event in events})
 
-    def _acts(self, events: Sequence[Logged]) -> Iterator[Act]:
+    def _acts(self, events: Sequence[LoggedEvent]) -> Iterator[Act]:
         """Each command by itself: the log says by whom an event was caused."""
         for name, group in groupby(events, key=lambda event: event.actor):
             records = [_record(event) for event in group]
@@ -353,7 +354,7 @@ class Auditor:
             raise Violation(f"P8: the log cannot be folded: {error}") from error
         self.world.merge(folded, records)
 
-    def _compare(self, view: Reading, streams: set[str]) -> None:
+    def _compare(self, view: ReadTransaction, streams: set[str]) -> None:
         """P8: at every commit the rows are what the log says."""
         for found in (view.tasks(streams), view.jobs(streams)):
             for row, version in found:
@@ -364,7 +365,7 @@ class Auditor:
         if planned:
             self._compare_plans(view, planned)
 
-    def _compare_plans(self, view: Reading, job_ids: list[str]) -> None:
+    def _compare_plans(self, view: ReadTransaction, job_ids: list[str]) -> None:
         """The same of steps, and what is held by the rows is held by the books."""
         for step in view.steps(job_ids):
             folded = self.world.part(STEPS, step.job_id, step.name)
@@ -413,7 +414,7 @@ def _keep_in(kept: dict[str, None], name: str, stays: bool) -> None:
         kept.pop(name, None)
 
 
-def _record(event: Logged) -> e.Record:
+def _record(event: LoggedEvent) -> e.Record:
     read = read_event(event.name, event.schema, event.data)
     return e.Record(event.stream, event.subject, read, event.at, event.actor)
 

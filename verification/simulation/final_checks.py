@@ -13,7 +13,7 @@ from detent.kernel.limit_commands import EndLimit, EndPause
 from detent.operations import schedules, why_reasons
 from detent.operations.context import Core
 from detent.operations.registry import OWNER
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.testing.clock import VirtualClock
 from detent.testing.settlement import failed
 from verification.simulation.auditor import Auditor

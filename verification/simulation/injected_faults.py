@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, NoReturn, Protocol
 
 from detent.errors import Unavailable
-from detent.store.port import Reading, Store, Writing
+from detent.store.port import ReadTransaction, Store, WriteTransaction
 
 
 class Died(BaseException):
@@ -108,13 +108,13 @@ class FaultyStore:
         self._faults.steps += 1
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self) -> Iterator[ReadTransaction]:
         self._gap()
         with self._store.read() as view:
             yield view
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
+    def write(self) -> Iterator[WriteTransaction]:
         self._gap()
         fate = self._faults.fate()
         with self._store.write() as tx:
@@ -135,8 +135,8 @@ class FaultyStore:
         """Nobody waits: the next step comes when the run says so."""
         return False
 
-    def ring(self) -> None:
-        """Nobody hears it."""
+    def notify(self) -> None:
+        """Wake no thread."""
 
     def close(self) -> None:
         self._store.close()

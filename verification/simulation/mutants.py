@@ -28,7 +28,8 @@ from detent.kernel.evolve.table import CHANGES, next_state
 from detent.kernel.lifecycle import Lifecycle
 from detent.kernel.predicates import RESTING_JOB
 from detent.kernel.world import World
-from detent.store.port import Due, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import DueTimers
 from verification.simulation.mutants_limits import LIMITS
 from verification.simulation.mutants_plans import PLANS
 from verification.simulation.mutants_time import TIME
@@ -98,7 +99,11 @@ def claim_without_lock() -> Patches:
 
 
 def _claim_seen(
-    tx: Writing, ask: ClaimAsk, commands: list[c.ClaimJob], world: World, lifetimes: Lifetimes
+    tx: WriteTransaction,
+    ask: ClaimAsk,
+    commands: list[c.ClaimJob],
+    world: World,
+    lifetimes: Lifetimes,
 ) -> list[Claimed]:
     """Only what would collide in the tables is taken afresh: versions, and the run's number."""
     for found in (tx.jobs(list(world.jobs)), tx.tasks(list(world.tasks))):
@@ -129,11 +134,11 @@ def attempts_not_counted() -> Patches:
 def reclaim_from_a_stale_snapshot() -> Patches:
     """Leases that are nearly over are noted, and taken away at their time without another look."""
     run, soon_us = due_timers.run, 4_000_000
-    noted: WeakKeyDictionary[Lifetimes, tuple[int, Due]] = WeakKeyDictionary()
+    noted: WeakKeyDictionary[Lifetimes, tuple[int, DueTimers]] = WeakKeyDictionary()
 
-    def run_late(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
+    def run_late(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
         now = tx.now()
-        at, before = noted.get(lifetimes, (now, Due((), (), ())))
+        at, before = noted.get(lifetimes, (now, DueTimers((), (), ())))
         found = tx.due(limit, now)
         if at <= now:
             found = found._replace(leases=tuple(dict.fromkeys((*before.leases, *found.leases))))
@@ -194,7 +199,7 @@ def acknowledge_before_commit() -> Patches:
             results = iter(batch.run(tx, asks, self.lifetimes))
             for order in orders:
                 order.future.set_result([next(results) for _ in order.asks])
-        self.store.ring()
+        self.store.notify()
 
     yield patch.object(Engine, "_run", run)
 

@@ -14,7 +14,7 @@ from detent.kernel.draft import Draft
 from detent.kernel.entities import Step
 from detent.kernel.evolve.table import CHANGES
 from detent.kernel.world import World
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 from verification.simulation.mutants_unseen import unfenced
 
 Patches = Iterator[Any]
@@ -27,7 +27,7 @@ def resources_are_counted_too_early() -> Patches:
     """How much of each resource is in use is what the transaction before has found."""
     take, before = loader._take_plans, Counter[str]()
 
-    def take_and_forget(tx: Reading, world: World, *rest: Any) -> None:
+    def take_and_forget(tx: ReadTransaction, world: World, *rest: Any) -> None:
         take(tx, world, *rest)
         now = dict(world.usage)
         world.usage.update(before)

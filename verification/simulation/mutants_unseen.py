@@ -11,7 +11,7 @@ from detent.engine import Engine
 from detent.kernel import commands as c
 from detent.kernel.decide import HANDLERS
 from detent.kernel.draft import Draft
-from detent.store.sqlite.writer import SqliteWriting
+from detent.store.sqlite.writer import SqliteWriter
 
 Patches = Iterator[Any]
 
@@ -99,14 +99,14 @@ def heartbeat_gives_less_than_it_says() -> Patches:
 
 def log_follows_in_another_transaction() -> Patches:
     """Rows are committed first, and the events that say why come after."""
-    queue = SqliteWriting._save_queue
+    queue = SqliteWriter._save_queue
 
-    def save_and_commit(self: SqliteWriting, changes: Any) -> None:
+    def save_and_commit(self: SqliteWriter, changes: Any) -> None:
         queue(self, changes)
         self._connection.all("COMMIT")
         self._connection.all("BEGIN IMMEDIATE")
 
-    yield patch.object(SqliteWriting, "_save_queue", save_and_commit)
+    yield patch.object(SqliteWriter, "_save_queue", save_and_commit)
 
 
 def answers_are_mixed_up() -> Patches:

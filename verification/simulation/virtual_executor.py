@@ -12,7 +12,7 @@ from zlib import crc32
 from detent.engine import Ask, Claimed
 from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 from detent.worker.active_run import Attempt, Hold, Stop
 from detent.worker.engine_client import Line, never
 from detent.worker.executor import UNKNOWN_CRITIC
@@ -54,7 +54,7 @@ class AuditedLine(Line):
         super().__init__(process.engine, process.name)
         self.process, self.leases = process, leases
 
-    def read(self) -> AbstractContextManager[Reading]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         self.process.store.begin()
         return super().read()
 

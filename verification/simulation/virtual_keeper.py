@@ -8,7 +8,7 @@ from detent import feed
 from detent.errors import Unavailable
 from detent.keeper import scheduler, timers, unblocker
 from detent.keeper.keeper import Duty, Keeper
-from detent.store.port import Logged
+from detent.store.types import LoggedEvent
 from verification.simulation.virtual_process import Process
 
 # A full disk is part of the play: no keeper needs to complain of it on the terminal.
@@ -56,5 +56,5 @@ class Reader:
             self.cursor = tail.cursor
             yield
 
-    def _deliver(self, batch: Sequence[Logged]) -> None:
+    def _deliver(self, batch: Sequence[LoggedEvent]) -> None:
         self.process.auditor.tailed(self.process.name, batch)

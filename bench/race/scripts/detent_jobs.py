@@ -13,7 +13,7 @@ from detent import App
 from detent.engine import Ask
 from detent.ids import new_id
 from detent.kernel import commands as c
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.worker.run_context import Run
 from detent.worker.worker import Worker
 

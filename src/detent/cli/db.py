@@ -80,12 +80,12 @@ def status(as_json: bool) -> None:
 
 def _contents(settings: Settings) -> dict[str, Any]:
     from detent.integrity import hash_chain
-    from detent.store.port import Query
+    from detent.store.types import Query
 
     store = _open(settings)
     try:
         with store.read() as view:
-            last = view.last_seal()
+            last = view.last_chain_block()
             return {
                 "position": view.head(),
                 "sealed": last.to_position if last else 0,
@@ -305,7 +305,7 @@ def trim(as_json: bool) -> None:
 
     store = _open(load().settings)
     try:
-        hash_chain.seal_all(store)
+        hash_chain.extend_chain(store)
         count = hash_chain.trim(store)
         with store.read() as view:
             upto = hash_chain.trimmed(view)

@@ -27,10 +27,11 @@ from detent.errors import DetentError
 from detent.kernel.lane import needs_of, suits
 from detent.settings import SERVER_FILE, TOKEN_FILE, Settings
 from detent.store.marker import require_store
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
 from detent.store.schema_status import SchemaStatus, schema_status
 from detent.store.sqlite import checks
 from detent.store.store_url import open_store
+from detent.store.types import Query
 
 #: Below this much free space a log that grows is soon a disk that is full.
 FREE_BYTES = 500_000_000
@@ -206,7 +207,7 @@ def inside(settings: Settings, now: int) -> list[Finding]:
         store.close()
 
 
-def store_clock(view: Reading, now: int) -> Iterator[Finding]:
+def store_clock(view: ReadTransaction, now: int) -> Iterator[Finding]:
     """After a write with a fast clock, the store's time goes on ahead of the wall clock."""
     ahead, off = view.ahead(), view.now() - view.ahead() - now
     if ahead > CLOCK_US:
@@ -221,7 +222,7 @@ def store_clock(view: Reading, now: int) -> Iterator[Finding]:
     yield Finding("clock", abs(off) <= CLOCK_US, what, remedy)
 
 
-def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
+def workers(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
     names = sorted(living_workers(view, settings))
     listed = ", ".join(names) or "none"
     day_ago = view.now() - DAY_US
@@ -234,17 +235,19 @@ def workers(view: Reading, settings: Settings) -> Iterator[Finding]:
         yield Finding("workers", False, what, remedy)
 
 
-def keeper(view: Reading, settings: Settings) -> Iterator[Finding]:
+def keeper(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
     """Workers without a keeper go on, and nobody sees to what is due."""
     row = view.rows("system_state").get("keeper") or {}
     if row.get("until", 0) > view.now():
         yield Finding("keeper", True, f"it is {row['name']}")
     elif living_workers(view, settings):
-        what = "workers are there and no keeper: schedules, lost workers' jobs and seals wait"
+        what = (
+            "workers are there and no keeper: schedules, lost workers' jobs and chain blocks wait"
+        )
         yield Finding("keeper", False, what, "Start one: detent keeper, or detent up.")
 
 
-def work(view: Reading, settings: Settings) -> Iterator[Finding]:
+def work(view: ReadTransaction, settings: Settings) -> Iterator[Finding]:
     """Work that waits and that no living worker can do."""
     waiting = view.count_by(Query("queue", {"worker": None}), "lane")
     done = {name for intents in living_workers(view, settings).values() for name in intents}

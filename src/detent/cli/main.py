@@ -242,7 +242,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "verify": Command(
         "detent.cli.verify:verify",
-        "Check the chain of seals, fold the log and compare every row with it.",
+        "Check the hash chain, fold the log and compare every row with it.",
         DATA,
     ),
     "rebuild": Command(

@@ -8,7 +8,7 @@ import psutil
 from detent.cli.connection import live_server
 from detent.errors import Refused
 from detent.settings import Settings
-from detent.store.port import Reading, Store
+from detent.store.port import ReadTransaction, Store
 
 
 def require_quiet(settings: Settings, store: Store | None) -> None:
@@ -24,7 +24,7 @@ def require_quiet(settings: Settings, store: Store | None) -> None:
         )
 
 
-def live_parts(view: Reading, settings: Settings) -> Iterator[str]:
+def live_parts(view: ReadTransaction, settings: Settings) -> Iterator[str]:
     """Workers and keepers that were heard of lately and whose process may still be there."""
     for name in sorted(living_workers(view, settings)):
         yield f"the worker {name}"
@@ -34,7 +34,7 @@ def live_parts(view: Reading, settings: Settings) -> Iterator[str]:
         yield f"the keeper {keeper['name']}"
 
 
-def living_workers(view: Reading, settings: Settings) -> dict[str, list[str]]:
+def living_workers(view: ReadTransaction, settings: Settings) -> dict[str, list[str]]:
     """By name: the intents of workers that were heard of within a lease and may still be there."""
     lately = view.now() - settings.worker_lease_ms * 1_000
     return {

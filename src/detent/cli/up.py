@@ -190,7 +190,7 @@ def _run(
         return run_until_stopped(
             service,
             ready=lambda: _say_ready(service, loaded.settings.data_dir, as_json),
-            over=lambda: until is not None and until(service),
+            finished=lambda: until is not None and until(service),
         )
 
 

@@ -15,7 +15,7 @@ from detent.errors import Invalid
 from detent.settings import load
 
 if TYPE_CHECKING:
-    from detent.integrity.hash_chain import Anchor, Unsealed
+    from detent.integrity.hash_chain import Anchor, UnsealedEvents
     from detent.integrity.verify import Verdict
     from detent.operations.context import Core
 
@@ -26,8 +26,8 @@ SAY_EVERY = 50_000
 UNSEALED = """\
 The chain does not show whether these events were changed before they were sealed.
 missing, late: check whether a keeper ran when they were written. If none ran, that is the reason:
-accept them with `detent verify --accept-unsealed`. If one ran, seals were deleted.
-removed: seals were deleted. Compare with an anchor (`--anchor`) or a backup before you accept."""
+accept them with `detent verify --accept-unsealed`. If one ran, chain blocks were deleted.
+removed: chain blocks were deleted. Compare with an anchor (`--anchor`) or a backup first."""
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -39,15 +39,15 @@ _file = click.Path(dir_okay=False, path_type=Path)
     "--accept-unsealed",
     "accept",
     is_flag=True,
-    help="Seal events without a timely seal, after you have checked why they have none.",
+    help="Accept events that were not sealed in time, after you have checked why.",
 )
 @output.json_option
 def verify(seen: Path | None, keep: Path | None, accept: bool, as_json: bool) -> None:
-    """Check the chain of seals, fold the log and compare every row with it.
+    """Check the hash chain, fold the log and compare every row with it.
 
     A log whose tail was cut off looks whole: keep an anchor on another machine, and compare.
-    Events that are older than a minute and have no seal, or got it later, are not clean either:
-    no keeper ran at that time, or the seals were removed.
+    An event is sealed once a block of the hash chain covers it. Events that were not sealed within
+    a minute are not clean either: no keeper ran at that time, or chain blocks were removed.
     """
     from detent.integrity import verify as upkeep
     from detent.operations.opener import open_core
@@ -108,7 +108,7 @@ def report(verdict: "Verdict", as_json: bool) -> None:
         output.say("Due times were not compared, because work went on meanwhile.")
 
 
-def _shown(each: "Unsealed") -> dict[str, object]:
+def _shown(each: "UnsealedEvents") -> dict[str, object]:
     from detent import views
 
     times = {name: getattr(each, name) for name in ("written_at", "sealed_at")}

@@ -13,7 +13,8 @@ from detent.kernel.decide import decide
 from detent.kernel.decide.guards import held
 from detent.kernel.draft import Draft
 from detent.kernel.world import World
-from detent.store.port import Key, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import IdempotencyKey
 
 Result = Answer | DetentError
 
@@ -26,7 +27,7 @@ class Lifetimes:
     key_lifetime_us: int = 7 * 86_400_000_000
 
 
-def run(tx: Writing, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
+def run(tx: WriteTransaction, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
     """Decide the commands in order; each sees what those before it did."""
     wanted = Wanted([ask.command for ask in asks], _fresh_ids(asks))
     wanted.jobs.update(ask.grant.job_id for ask in asks if ask.grant is not None)
@@ -50,7 +51,7 @@ def run(tx: Writing, asks: Sequence[Ask], lifetimes: Lifetimes) -> list[Result]:
 
 
 def _one(
-    ask: Ask, ledger: Ledger, known: dict[tuple[str, str], Key], lifetimes: Lifetimes
+    ask: Ask, ledger: Ledger, known: dict[tuple[str, str], IdempotencyKey], lifetimes: Lifetimes
 ) -> Answer:
     if ask.key is not None:
         first = known.get((ask.key.project, ask.key.key))
@@ -66,7 +67,7 @@ def _one(
     return Answer(draft.answer)
 
 
-def _first_answer(ask: Ask, first: Key) -> Answer:
+def _first_answer(ask: Ask, first: IdempotencyKey) -> Answer:
     if ask.key is not None and first.digest != ask.key.digest:
         raise Refused(
             f"the idempotency key {first.key!r} was used before with another body",
@@ -76,7 +77,9 @@ def _first_answer(ask: Ask, first: Key) -> Answer:
     return Answer(first.answer, repeated=True)
 
 
-def _known_keys(tx: Writing, asks: Sequence[Ask], now: int) -> dict[tuple[str, str], Key]:
+def _known_keys(
+    tx: WriteTransaction, asks: Sequence[Ask], now: int
+) -> dict[tuple[str, str], IdempotencyKey]:
     wanted = {(ask.key.project, ask.key.key) for ask in asks if ask.key is not None}
     return {(key.project, key.key): key for key in tx.keys(wanted, now)} if wanted else {}
 

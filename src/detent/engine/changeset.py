@@ -10,7 +10,15 @@ from detent.kernel.entities import Job
 from detent.kernel.lane import lane_of
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.port import Changes, Entry, Key, LeaseRow, NewJob, NewTask, QueueRow
+from detent.store.types import (
+    Changes,
+    IdempotencyKey,
+    LeaseRow,
+    NewEvent,
+    NewJob,
+    NewTask,
+    QueueRow,
+)
 
 
 class Ledger:
@@ -20,8 +28,8 @@ class Ledger:
         self.world = world
         self.now = now
         self.lease_until = now + lease_us
-        self.entries: list[Entry] = []
-        self.keys: list[Key] = []
+        self.entries: list[NewEvent] = []
+        self.keys: list[IdempotencyKey] = []
         #: Ids in the order in which they were first touched.
         self.tasks: dict[str, None] = {}
         self.jobs: dict[str, None] = {}
@@ -46,7 +54,7 @@ class Ledger:
                 # Also when only a part of the job moved: its row keeps the stream's version.
                 self.jobs[stream] = None
             project = self._project(record) if owner is None else owner.project
-            self.entries.append(Entry(stream, version, project, record))
+            self.entries.append(NewEvent(stream, version, project, record))
             note = NOTES.get(type(record.event))
             if note is not None:
                 note(self, record)
@@ -72,7 +80,7 @@ class Ledger:
     def remember(self, ask: Ask, value: Any, lifetime_us: int) -> None:
         if ask.key is not None:
             project, key, digest = ask.key
-            self.keys.append(Key(project, key, digest, value, self.now + lifetime_us))
+            self.keys.append(IdempotencyKey(project, key, digest, value, self.now + lifetime_us))
 
     # -- rows ------------------------------------------------------------------------------
 

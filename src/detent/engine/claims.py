@@ -12,7 +12,8 @@ from detent.engine.types import Claimed
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
-from detent.store.port import Abilities, Candidate, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Candidate, ClaimFilter
 
 
 class Sessions(NamedTuple):
@@ -35,7 +36,7 @@ class ClaimAsk(NamedTuple):
     sessions: Sessions | None = None
 
 
-def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | None:
+def run(tx: WriteTransaction, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | None:
     """What was claimed; jobs that others hold or that a limit holds back stay where they are.
 
     None if a pause is over: its end must be in the log before anything starts after it.
@@ -55,14 +56,14 @@ def run(tx: Writing, ask: ClaimAsk, lifetimes: Lifetimes) -> list[Claimed] | Non
     return [_claimed(ledger, grant, payloads) for grant in grants]
 
 
-def _choose(tx: Writing, ask: ClaimAsk, room: Room) -> list[Candidate]:
+def _choose(tx: WriteTransaction, ask: ClaimAsk, room: Room) -> list[Candidate]:
     """By rank, within every limit. What a full limit holds back gives way to what is behind it."""
     now = tx.now()
     chosen: dict[str, Candidate] = {}
     others: set[str] = set()
     while not room.paused:
-        abilities = Abilities(ask.intents, ask.projects, *room.closed())
-        found = tx.claimable(abilities, ask.limit + len(others), now)
+        claim_filter = ClaimFilter(ask.intents, ask.projects, *room.closed())
+        found = tx.claimable(claim_filter, ask.limit + len(others), now)
         new = [each for each in found if each.job_id not in chosen and each.job_id not in others]
         if ask.sessions is not None and (held := _held_elsewhere(tx, ask.sessions, new, now)):
             others |= held  # look at what stands behind them
@@ -76,7 +77,7 @@ def _choose(tx: Writing, ask: ClaimAsk, room: Room) -> list[Candidate]:
 
 
 def _held_elsewhere(
-    tx: Writing, sessions: Sessions, candidates: Iterable[Candidate], now: int
+    tx: WriteTransaction, sessions: Sessions, candidates: Iterable[Candidate], now: int
 ) -> set[str]:
     """Jobs whose agent session lives elsewhere, while its holder may still come for them."""
     ids = [each.job_id for each in candidates if each.intent in sessions.intents]
@@ -93,15 +94,15 @@ def _held_elsewhere(
     }
 
 
-def waiting(tx: Writing, ask: ClaimAsk) -> bool:
+def waiting(tx: WriteTransaction, ask: ClaimAsk) -> bool:
     """Whether anything could be claimed now, within every limit; nothing is taken."""
     room = Room(tx, ask.worker)
     if room.over:
         return True
     if room.paused:
         return False
-    abilities = Abilities(ask.intents, ask.projects, *room.closed())
-    found = tx.claimable(abilities, ask.limit, tx.now())
+    claim_filter = ClaimFilter(ask.intents, ask.projects, *room.closed())
+    found = tx.claimable(claim_filter, ask.limit, tx.now())
     return bool(room.admit(found))
 
 

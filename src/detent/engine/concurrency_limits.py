@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detent.kernel.evolve.limit import is_over
-from detent.store.port import Candidate, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Candidate
 
 S_US = 1_000_000
 #: How the row of `system_state` begins that keeps the window of a rate; the limit's name follows.
@@ -26,10 +27,10 @@ def expired(rows: Mapping[str, Any], now: int) -> list[str]:
 class Room:
     """Counts what is let in; without any limit this costs one small read."""
 
-    def __init__(self, tx: Writing, worker: str) -> None:
+    def __init__(self, tx: WriteTransaction, worker: str) -> None:
         self.tx = tx
         # First of all: over a connection the transaction begins together with what it asks first.
-        self.rows: Mapping[str, Any] = tx.holding("limits")
+        self.rows: Mapping[str, Any] = tx.rows_held("limits")
         now = tx.now()
         #: Whether a pause is over whose end is not in the log yet.
         self.over = bool(expired(self.rows, now))
@@ -38,7 +39,7 @@ class Room:
         self.most = {name: row["running"] for name, row in self.rows.items() if "running" in row}
         limited = {name for name, row in self.rows.items() if "running" in row or "rate" in row}
         # Asking also makes other claimers under the same keys wait for the end of this one.
-        self.running = Counter(tx.running_by(sorted(limited))) if limited else Counter()
+        self.running = Counter(tx.lease_counts(sorted(limited))) if limited else Counter()
         self.rates = _Rates(tx, self.rows, now)
 
     def closed(self) -> tuple[list[str], list[str], list[str]]:
@@ -63,7 +64,7 @@ class Room:
         own = {f"key:{each.concurrency_key}" for each in candidates if each.concurrency_key}
         new = [key for key in own if key not in self.most]
         self.most.update(dict.fromkeys(new, 1))
-        self.running.update(self.tx.running_by(new) if new else {})
+        self.running.update(self.tx.lease_counts(new) if new else {})
 
     def _fits(self, candidate: Candidate) -> bool:
         keys = [f"intent:{candidate.intent}", f"project:{candidate.project}"]
@@ -80,7 +81,7 @@ class Room:
 class _Rates:
     """At most so many starts in each window of time; the windows are kept in `system_state`."""
 
-    def __init__(self, tx: Writing, rows: Mapping[str, Any], now: int) -> None:
+    def __init__(self, tx: WriteTransaction, rows: Mapping[str, Any], now: int) -> None:
         self.rates = {name: row for name, row in rows.items() if "rate" in row}
         state = tx.rows("system_state") if self.rates else {}
         self.windows = {name: self._window(name, state, now) for name in self.rates}
@@ -111,7 +112,7 @@ class _Rates:
         most: int = self.rates[name]["rate"]
         return self.windows[name]["started"] < most
 
-    def keep(self, tx: Writing) -> None:
+    def keep(self, tx: WriteTransaction) -> None:
         if self.used:
             tx.put_rows("system_state", {RATE + name: self.windows[name] for name in self.used})
 

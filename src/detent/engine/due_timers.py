@@ -14,12 +14,13 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
 from detent.kernel.world import World
-from detent.store.port import Due, Query, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import DueTimers, Query
 
 ACTOR = c.Actor("clock")
 
 
-def run(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
+def run(tx: WriteTransaction, limit: int, lifetimes: Lifetimes) -> int:
     """How many jobs were moved. What somebody else has dealt with meanwhile is passed over."""
     now = tx.now()
     due, holds = tx.due(limit, now), _held_too_long(tx, limit, now)
@@ -36,13 +37,13 @@ def run(tx: Writing, limit: int, lifetimes: Lifetimes) -> int:
     return done
 
 
-def _commands(due: Due) -> Iterable[c.JobCommand]:
+def _commands(due: DueTimers) -> Iterable[c.JobCommand]:
     yield from (c.ReclaimJob(job_id, fence) for job_id, fence in due.leases)
     yield from (c.WakeJob(job_id, wait) for job_id, wait in due.waits)
     yield from (c.ExpireJob(job_id, "job") for job_id in due.deadlines)
 
 
-def _held_too_long(tx: Writing, limit: int, now: int) -> list[c.JobCommand]:
+def _held_too_long(tx: WriteTransaction, limit: int, now: int) -> list[c.JobCommand]:
     """Suspended steps that have kept their resource as long as they may."""
     rows = tx.page(Query("steps", {"held_until": ("<=", now)}, "held_until", limit=limit))
     return [c.EndHold(row["job_id"], row["name"]) for row in rows]

@@ -20,7 +20,7 @@ from detent.engine.types import Answer, Ask, Claimed
 from detent.errors import DetentError, Refused, Unavailable
 from detent.kernel.commands import Actor, Command, SubmitJob, SubmitTask
 from detent.kernel.limit_commands import ExpirePause
-from detent.store.port import Store, Writing
+from detent.store.port import Store, WriteTransaction
 
 #: A batch takes at most this many commands, so that nobody waits long behind it.
 MAX_COMMANDS = 1_000
@@ -95,7 +95,7 @@ class Engine:
         with self.store.write() as tx:
             return tx.renew(worker, grants, tx.now() + self.lifetimes.lease_us)
 
-    def within(self, work: Callable[[Writing], T]) -> T:
+    def within(self, work: Callable[[WriteTransaction], T]) -> T:
         """Run a piece of work in a write transaction of its own, in turn with the batches.
 
         Work that did something answers so: the bell is rung only then, or pollers would wake each
@@ -104,7 +104,7 @@ class Engine:
         with self._turn(), self.store.write() as tx:
             result = work(tx)
         if result:
-            self.store.ring()
+            self.store.notify()
         return result
 
     # -- serving ---------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Engine:
         for order in orders:
             order.future.set_result(results[at : at + len(order.asks)])
             at += len(order.asks)
-        self.store.ring()
+        self.store.notify()
 
     def _results(self, asks: Sequence[Ask]) -> list[batch.Result]:
         """In one transaction, or else one by one, so that only those fail whose fault it is.

@@ -8,7 +8,8 @@ from detent.kernel.entities import Checkpoint, Task, Wait
 from detent.kernel.limit_commands import LimitCommand
 from detent.kernel.predicates import DONE_TASK, ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
-from detent.store.port import Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Query
 
 #: Commands that move nothing but their own job and task.
 NARROW = frozenset(
@@ -111,13 +112,13 @@ def _raises(command: c.Command) -> bool:
     return isinstance(command, c.EditTask) and command.budget is not None
 
 
-def take_limits(tx: Writing, world: World) -> None:
+def take_limits(tx: WriteTransaction, world: World) -> None:
     """All pauses and limits; nobody else changes them until the end of the transaction."""
-    world.limits.update(tx.changing("limits"))
+    world.limits.update(tx.rows_for_update("limits"))
     world.versions[e.SYSTEM] = tx.version_of(e.SYSTEM)
 
 
-def load(tx: Reading, wanted: Wanted, world: World | None = None) -> World:
+def load(tx: ReadTransaction, wanted: Wanted, world: World | None = None) -> World:
     """The world around the named jobs and tasks, added to one that was begun."""
     world = World() if world is None else world
     _take_jobs(tx, world, wanted.jobs)
@@ -158,21 +159,21 @@ def _named(world: World, ids: Iterable[str]) -> list[Task]:
     return [world.tasks[each] for each in ids if each in world.tasks]
 
 
-def _take_jobs(tx: Reading, world: World, ids: Iterable[str]) -> None:
+def _take_jobs(tx: ReadTransaction, world: World, ids: Iterable[str]) -> None:
     missing = [job_id for job_id in ids if job_id not in world.jobs]
     for job, version in tx.jobs(missing) if missing else ():
         world.jobs[job.id] = job
         world.versions[job.id] = version
 
 
-def _take_tasks(tx: Reading, world: World, ids: Iterable[str]) -> None:
+def _take_tasks(tx: ReadTransaction, world: World, ids: Iterable[str]) -> None:
     missing = [task_id for task_id in ids if task_id not in world.tasks]
     for task, version in tx.tasks(missing) if missing else ():
         world.tasks[task.id] = task
         world.versions[task.id] = version
 
 
-def _take_below(tx: Reading, world: World, wanted: Wanted) -> None:
+def _take_below(tx: ReadTransaction, world: World, wanted: Wanted) -> None:
     """Everything below what is to be cancelled or deleted."""
     tops = wanted.deep_tasks | {
         job.task_id for job in world.jobs.values() if job.task_id and job.id in wanted.deep_jobs
@@ -185,7 +186,7 @@ def _take_below(tx: Reading, world: World, wanted: Wanted) -> None:
     _take_jobs(tx, world, [child for _, child in jobs])
 
 
-def _take_around(tx: Reading, world: World) -> None:
+def _take_around(tx: ReadTransaction, world: World) -> None:
     """Ancestors of every task, and whoever waits for one of all these, until nobody new turns up.
 
     An end can go far: the last subtask ends its parent, whose dependents are released; a failure
@@ -201,7 +202,7 @@ def _take_around(tx: Reading, world: World) -> None:
         _take_tasks(tx, world, near)
 
 
-def take_spenders(tx: Reading, world: World) -> None:
+def take_spenders(tx: ReadTransaction, world: World) -> None:
     """The tasks above those that are known, and who else of a tree with a budget is at work."""
     _take_lines(tx, world)
     roots = sorted({task.root_id for task in world.tasks.values() if task.budget is not None})
@@ -213,7 +214,7 @@ def take_spenders(tx: Reading, world: World) -> None:
     _take_lines(tx, world)
 
 
-def _take_lines(tx: Reading, world: World) -> None:
+def _take_lines(tx: ReadTransaction, world: World) -> None:
     while above := {
         task.parent_id
         for task in world.tasks.values()
@@ -224,7 +225,7 @@ def _take_lines(tx: Reading, world: World) -> None:
             return  # a tree without its top: whoever needs it says so
 
 
-def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
+def _take_parts(tx: ReadTransaction, world: World, wanted: Wanted) -> None:
     """Runs, steps, waits, signals and checkpoints, of the jobs that have any."""
     jobs = world.jobs.values()
     running = [job.id for job in jobs if job.state == "running"]
@@ -246,7 +247,7 @@ def _take_parts(tx: Reading, world: World, wanted: Wanted) -> None:
         _take_answers(tx, world, wanted.answered_jobs)
 
 
-def _take_handled(tx: Reading, world: World) -> None:
+def _take_handled(tx: ReadTransaction, world: World) -> None:
     """Subtasks whose failure a handler is about to receive: they are settled when it does."""
     waits = [
         wait
@@ -268,14 +269,14 @@ def _tells_of_failure(world: World, wait: Wait, name: str) -> bool:
     )
 
 
-def _take_answers(tx: Reading, world: World, job_ids: Iterable[str]) -> None:
+def _take_answers(tx: ReadTransaction, world: World, job_ids: Iterable[str]) -> None:
     """How the waits of these jobs have ended."""
     ended = {"job_id": sorted(job_ids), "kind": "wait"}
     for row in tx.page(Query("checkpoints", ended, limit=MAX_ENDED)):
         world.put_part(CHECKPOINTS, row["job_id"], row["name"], Checkpoint(**row))
 
 
-def _take_plans(tx: Reading, world: World, planned: list[str], wanted: Wanted) -> None:
+def _take_plans(tx: ReadTransaction, world: World, planned: list[str], wanted: Wanted) -> None:
     world.plans.update(tx.plans(planned))
     for step in tx.steps(planned):
         world.put_part(STEPS, step.job_id, step.name, step)

@@ -29,7 +29,7 @@ from detent.operations.tokens import (
     row_for,
 )
 from detent.settings import TOKEN_FILE, Settings
-from detent.store.port import Store, Writing
+from detent.store.port import Store, WriteTransaction
 
 log = logging.getLogger("detent.gateway")
 
@@ -106,7 +106,7 @@ def ensure_token(core: Core) -> Path:
     found = _read(file)
     token = found or _write(file)
 
-    def remember(tx: Writing) -> bool:
+    def remember(tx: WriteTransaction) -> bool:
         rows, key = tx.rows("tokens"), digest_of(token)
         if not found or not rows:
             tx.put_rows("tokens", {key: row_for(OWNER, "token", tx.now(), None)})

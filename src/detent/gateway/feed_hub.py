@@ -19,7 +19,8 @@ from detent import failpoints, feed
 from detent.errors import Invalid, TooMany, Unavailable
 from detent.gateway.auth import Tokens
 from detent.gateway.feed_messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
-from detent.store.port import Logged, Store
+from detent.store.port import Store
+from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.gateway")
 
@@ -114,7 +115,7 @@ class Hub:
 
     # -- the thread ------------------------------------------------------------------------
 
-    def _deliver(self, batch: Sequence[Logged]) -> None:
+    def _deliver(self, batch: Sequence[LoggedEvent]) -> None:
         """Have the event loop deliver a batch; returns after it has, raises if it could not."""
         found = seen(self.store, batch)
         failpoints.hit("feed.read")

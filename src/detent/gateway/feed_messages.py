@@ -12,7 +12,8 @@ import msgspec
 from detent import views
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.wait_kinds import PEOPLE
-from detent.store.port import Logged, Store
+from detent.store.port import Store
+from detent.store.types import LoggedEvent
 
 #: Task events that end a task's way, or stop it until somebody acts: where each leads.
 ENDINGS: Mapping[str, str] = {
@@ -36,7 +37,7 @@ class Filter(NamedTuple):
     #: Names of events and types of messages; empty for all.
     names: frozenset[str] = frozenset()
 
-    def admits(self, logged: Logged) -> bool:
+    def admits(self, logged: LoggedEvent) -> bool:
         if self.project not in (None, logged.project):
             return False
         if self.task is None or logged.stream == self.task:
@@ -47,11 +48,11 @@ class Filter(NamedTuple):
 class Seen(NamedTuple):
     """An event of the log; with the lifecycle of its task where that decides a word."""
 
-    logged: Logged
+    logged: LoggedEvent
     lifecycle: str | None = None
 
 
-def seen(store: Store, batch: Sequence[Logged]) -> list[Seen]:
+def seen(store: Store, batch: Sequence[LoggedEvent]) -> list[Seen]:
     """Events with what is needed to speak of them. Reads the store."""
     tasks = {each.stream for each in batch if each.name == COMPLETED}
     if not tasks:
@@ -71,7 +72,7 @@ class Message(NamedTuple):
 class Told(NamedTuple):
     """An event with everything that is said about it."""
 
-    logged: Logged
+    logged: LoggedEvent
     messages: tuple[Message, ...]
 
 

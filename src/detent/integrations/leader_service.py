@@ -42,7 +42,7 @@ class LeaderService:
     def stop(self) -> None:
         """Stop after the current call of `work`, and resign so that another process can lead."""
         self.stopping.set()
-        self.core.store.ring()
+        self.core.store.notify()
         self._thread.join()
         with suppress(DetentError):  # if the store is unavailable, the term expires
             self.election.resign()

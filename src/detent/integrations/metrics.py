@@ -28,7 +28,7 @@ from detent.operations.context import Core
 from detent.operations.installation import figures, status
 from detent.operations.registry import OWNER
 from detent.operations.thresholds import thresholds
-from detent.store.port import Logged, Query
+from detent.store.types import LoggedEvent, Query
 
 MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 #: The maximum number of values of one label; all further ones are counted as `other`.
@@ -150,7 +150,7 @@ class Metrics:
     def page(self) -> bytes:
         return generate_latest(self.registry)
 
-    def observe(self, batch: Sequence[Logged]) -> None:
+    def observe(self, batch: Sequence[LoggedEvent]) -> None:
         """Update the metrics from a batch of events; from none of them if there is an error."""
         for transition in self._tracker.transitions(batch):
             if transition.level in OBSERVED:

@@ -32,7 +32,8 @@ from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.redaction import resolve
 from detent.settings import Settings
-from detent.store.port import Logged, Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import LoggedEvent, Query
 
 log = logging.getLogger("detent.notion")
 
@@ -269,13 +270,15 @@ def _title(block: Json) -> str:
     return str(block["child_database"]["title"])
 
 
-def _changed(view: Reading, batch: Sequence[Logged]) -> Iterable[tuple[Table, str, Row | None]]:
+def _changed(
+    view: ReadTransaction, batch: Sequence[LoggedEvent]
+) -> Iterable[tuple[Table, str, Row | None]]:
     """The current rows of the tasks and runs of these events, each once; None if deleted."""
     return _present(view, _touched(batch, "task"), _touched(batch, "run"))
 
 
 def _present(
-    view: Reading, tasks: Sequence[str], runs: Sequence[str]
+    view: ReadTransaction, tasks: Sequence[str], runs: Sequence[str]
 ) -> Iterable[tuple[Table, str, Row | None]]:
     """The current rows of tasks and runs by their ids; None if deleted."""
     task_rows = _rows(view, "tasks", tasks)
@@ -290,13 +293,13 @@ def _present(
         yield RUNS, ident, None if row is None else {**row, "task_id": of_task.get(row["job_id"])}
 
 
-def _touched(batch: Sequence[Logged], level: str) -> list[str]:
+def _touched(batch: Sequence[LoggedEvent], level: str) -> list[str]:
     levels = {name: kind.level for name, kind in EVENTS.items()}
     found = (each.subject or each.stream for each in batch if levels.get(each.name) == level)
     return list(dict.fromkeys(found))
 
 
-def _rows(view: Reading, table: str, ids: Sequence[str]) -> dict[str, Row]:
+def _rows(view: ReadTransaction, table: str, ids: Sequence[str]) -> dict[str, Row]:
     if not ids:
         return {}
     return {row["id"]: row for row in view.page(Query(table, {"id": list(ids)}, limit=len(ids)))}

@@ -23,7 +23,7 @@ from detent.integrations.transitions import OVER, Transition, TransitionTracker
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.redaction import redact
-from detent.store.port import Logged
+from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.traces")
 
@@ -222,7 +222,7 @@ class Traces:
             self._export(batch, cursor)
         return len(batch) == MAX_EVENTS
 
-    def _export(self, batch: Sequence[Logged], cursor: int) -> None:
+    def _export(self, batch: Sequence[LoggedEvent], cursor: int) -> None:
         """Export the spans of a batch, then transition the cursor.
 
         The tracker is reset unless it has read exactly the events before the batch, as after an

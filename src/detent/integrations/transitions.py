@@ -13,7 +13,8 @@ import msgspec
 
 from detent.kernel.events import EVENTS
 from detent.kernel.lifecycles import LIFECYCLES
-from detent.store.port import Logged, Reading, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import LoggedEvent
 
 #: The maximum number of cached streams, and of events that are read for one.
 MAX_STREAMS = 10_000
@@ -98,7 +99,7 @@ class Stream:
 class Transition(NamedTuple):
     """An event with the transition that it caused, if any. `since`: when `source` was entered."""
 
-    logged: Logged
+    logged: LoggedEvent
     level: str
     stream: Stream
     fields: EventFields
@@ -147,7 +148,7 @@ class TransitionTracker:
         self._most = most
         self._streams: OrderedDict[str, Stream] = OrderedDict()
 
-    def transitions(self, batch: Sequence[Logged]) -> Iterator[Transition]:
+    def transitions(self, batch: Sequence[LoggedEvent]) -> Iterator[Transition]:
         """The transitions of the events of a batch, in order.
 
         The store is read before the first transition is returned, so that the same batch can be
@@ -161,7 +162,9 @@ class TransitionTracker:
         """Clear the cache: it may include events that will be given again."""
         self._streams.clear()
 
-    def _transitions(self, batch: Iterable[tuple[Logged, EventFields]]) -> Iterator[Transition]:
+    def _transitions(
+        self, batch: Iterable[tuple[LoggedEvent, EventFields]]
+    ) -> Iterator[Transition]:
         for logged, fields in batch:
             yield self._apply(self._stream(logged.stream), logged, fields)
             if logged.name in GONE:
@@ -176,9 +179,9 @@ class TransitionTracker:
         self._streams.move_to_end(name)
         return found
 
-    def _recall(self, batch: Sequence[Logged]) -> None:
+    def _recall(self, batch: Sequence[LoggedEvent]) -> None:
         """Read the streams of the batch that are not new and not in the cache."""
-        first: dict[str, Logged] = {}
+        first: dict[str, LoggedEvent] = {}
         for logged in batch:
             first.setdefault(logged.stream, logged)
         unknown = [
@@ -189,7 +192,7 @@ class TransitionTracker:
                 for each in unknown:
                     self._read(view, each)
 
-    def _read(self, view: Reading, upto: Logged) -> None:
+    def _read(self, view: ReadTransaction, upto: LoggedEvent) -> None:
         """Read a stream up to an event, then add it to the cache."""
         before = upto.position - 1
         stream = Stream()
@@ -197,7 +200,7 @@ class TransitionTracker:
             self._apply(stream, logged, _fields(logged))
         self._streams[upto.stream] = stream
 
-    def _apply(self, stream: Stream, logged: Logged, fields: EventFields) -> Transition:
+    def _apply(self, stream: Stream, logged: LoggedEvent, fields: EventFields) -> Transition:
         kind = EVENTS.get(logged.name)
         level = kind.level if kind is not None else ""
         _learn(stream, logged, fields)
@@ -221,11 +224,11 @@ class TransitionTracker:
         return transition._replace(source=place.state, target=target, since=place.since)
 
 
-def _fields(logged: Logged) -> EventFields:
+def _fields(logged: LoggedEvent) -> EventFields:
     return _decode(logged.data) if logged.data and logged.name in READ else _NOTHING
 
 
-def _learn(stream: Stream, logged: Logged, fields: EventFields) -> None:
+def _learn(stream: Stream, logged: LoggedEvent, fields: EventFields) -> None:
     if logged.version == 1:
         stream.begun_at = stream.opened_at = logged.at
     if logged.name in ("task_created", "job_created"):

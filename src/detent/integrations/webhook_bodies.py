@@ -11,7 +11,7 @@ from detent.kernel.events import SYSTEM
 from detent.kernel.wait_kinds import ANSWERED, PEOPLE
 from detent.operations.webhooks import KEY_PREFIX, TEST, Webhook, message_id
 from detent.store.codec import to_json
-from detent.store.port import Delivery, Logged
+from detent.store.types import Delivery, LoggedEvent
 
 CLOUDEVENTS = "application/cloudevents+json; charset=utf-8"
 JSON = "application/json"
@@ -53,7 +53,7 @@ def needs_person(event: Row, work: Row | None) -> bool:
 # ---- bodies ----------------------------------------------------------------------------------
 
 
-def body(hook: Webhook, logged: Logged, event: Row, work: Row | None) -> str:
+def body(hook: Webhook, logged: LoggedEvent, event: Row, work: Row | None) -> str:
     """The body of a delivery in the webhook's format."""
     if hook.shape == "slack":
         return to_json({"text": line(event, work)[:LONGEST_LINE]})

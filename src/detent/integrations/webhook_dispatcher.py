@@ -32,7 +32,8 @@ from detent.operations.webhooks import (
     status_name,
     webhooks,
 )
-from detent.store.port import Delivery, Logged, Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Delivery, LoggedEvent, Query
 
 log = logging.getLogger("detent.webhooks")
 
@@ -168,8 +169,8 @@ class Dispatcher:
     def _delivered(self, hook: Webhook, row: Delivery) -> bool:
         self._resting.pop(hook.name, None)
 
-        def write(tx: Writing) -> None:
-            status = tx.changing("webhooks").get(status_name(hook.name), {})
+        def write(tx: WriteTransaction) -> None:
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
             tx.delete_outbox([row.id])
             count = status.get("delivered", 0) + 1
             well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
@@ -199,8 +200,8 @@ class Dispatcher:
         if failed.due_at == DEAD:
             log.warning("webhook %s: giving up a delivery: %s", hook.name, error)
 
-        def write(tx: Writing) -> None:
-            status = tx.changing("webhooks").get(status_name(hook.name), {})
+        def write(tx: WriteTransaction) -> None:
+            status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
             tx.update_outbox([failed])
             _update_status(tx, hook, {**status, "failed_at": now, "error": failed.error})
             if failed.due_at == DEAD:
@@ -215,7 +216,7 @@ class Dispatcher:
 # ---- writes ------------------------------------------------------------------------------------
 
 
-def _fill(tx: Writing, hook: Webhook) -> int:
+def _fill(tx: WriteTransaction, hook: Webhook) -> int:
     pending = sum(1 for row in tx.outbox(hook.target, MAX_KEPT) if row.due_at != DEAD)
     cursor = tx.rows("webhooks").get(cursor_name(hook.name))
     if cursor is None or pending >= MAX_PENDING:
@@ -229,7 +230,9 @@ def _fill(tx: Writing, hook: Webhook) -> int:
     return len(chosen)
 
 
-def _deliveries(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[Delivery]:
+def _deliveries(
+    view: ReadTransaction, hook: Webhook, batch: Sequence[LoggedEvent]
+) -> list[Delivery]:
     work = _work(view, {logged.stream for logged in batch}, titled=hook.shape == "slack")
     now = view.now()
     found = []
@@ -241,7 +244,9 @@ def _deliveries(view: Reading, hook: Webhook, batch: Sequence[Logged]) -> list[D
     return found
 
 
-def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Mapping[str, Any]]:
+def _work(
+    view: ReadTransaction, streams: set[str], *, titled: bool
+) -> Mapping[str, Mapping[str, Any]]:
     """By stream, the tasks and jobs of events; with their titles if `titled`."""
     found = view.jobs(streams)
     jobs = {job.id: {"intent": job.intent, "alone": job.task_id is None} for job, _ in found}
@@ -251,20 +256,20 @@ def _work(view: Reading, streams: set[str], *, titled: bool) -> Mapping[str, Map
     return {**jobs, **{task.id: {"intent": task.intent} for task, _ in view.tasks(streams)}}
 
 
-def _update_status(tx: Writing, hook: Webhook, status: Mapping[str, Any]) -> None:
+def _update_status(tx: WriteTransaction, hook: Webhook, status: Mapping[str, Any]) -> None:
     """Update the delivery status, unless the webhook was deleted in the meantime."""
     if hook.name in tx.rows("webhooks"):
         tx.put_rows("webhooks", {status_name(hook.name): status})
 
 
-def _pause(tx: Writing, hook: Webhook) -> None:
+def _pause(tx: WriteTransaction, hook: Webhook) -> None:
     """Pause a webhook whose receiver responds with 410 Gone; an operator can end the pause."""
     row = tx.rows("webhooks").get(hook.name)
     if row is not None:
         tx.put_rows("webhooks", {hook.name: {**row, "paused": True}})
 
 
-def _trim_dead(tx: Writing, hook: Webhook) -> None:
+def _trim_dead(tx: WriteTransaction, hook: Webhook) -> None:
     """Delete the oldest dead deliveries over the maximum."""
     dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
     tx.delete_outbox(dead[:-MAX_DEAD])

@@ -16,17 +16,9 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS, World
 from detent.store.codec import read_record
 from detent.store.log_walk import BATCH, batches, events_of
-from detent.store.port import (
-    LISTED,
-    TOMBSTONES,
-    TRIMMED,
-    Logged,
-    LogReading,
-    Query,
-    QueueRow,
-    Reading,
-    Writing,
-)
+from detent.store.port import LogReader, ReadTransaction, WriteTransaction
+from detent.store.table_names import LISTED, TOMBSTONES, TRIMMED
+from detent.store.types import LoggedEvent, Query, QueueRow
 
 #: Later than anything that can be due.
 FAR = 1 << 62
@@ -82,7 +74,7 @@ class Folded:
         return stream not in self.deleted and stream not in self.unread
 
 
-def differences(view: Reading) -> list[Difference]:
+def differences(view: ReadTransaction) -> list[Difference]:
     """Everything in which the rows differ from the log, and what is wrong with the log itself."""
     folded = fold(view)
     return [*folded.flaws, *row_differences(view, folded)]
@@ -91,7 +83,7 @@ def differences(view: Reading) -> list[Difference]:
 # ---- folding ---------------------------------------------------------------------------------
 
 
-def fold(view: LogReading, progress: Callable[[str, int], None] | None = None) -> Folded:
+def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) -> Folded:
     """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on.
 
     Some events at a time are in memory; what grows is what the rows would be.
@@ -105,7 +97,7 @@ def fold(view: LogReading, progress: Callable[[str, int], None] | None = None) -
     return folded
 
 
-def _fold_event(folded: Folded, logged: Logged) -> None:
+def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
     stream = logged.stream
     expected = folded.versions.get(stream, 0) + 1
     if logged.version != expected and not _beheaded(folded, logged):
@@ -132,7 +124,7 @@ def _fold_event(folded: Folded, logged: Logged) -> None:
     _note(folded, record)
 
 
-def _beheaded(folded: Folded, logged: Logged) -> bool:
+def _beheaded(folded: Folded, logged: LoggedEvent) -> bool:
     """Whether a trim took the first events of this stream.
 
     It may do so to deleted ones, and to that of the limits, which it notes anew.
@@ -145,7 +137,7 @@ def _beheaded(folded: Folded, logged: Logged) -> bool:
     return True
 
 
-def _flaw(folded: Folded, logged: Logged, name: str, wanted: Any, found: Any) -> None:
+def _flaw(folded: Folded, logged: LoggedEvent, name: str, wanted: Any, found: Any) -> None:
     folded.flaws.append(Difference(logged.stream, logged.position, "event", name, wanted, found))
 
 
@@ -169,7 +161,7 @@ def _note(folded: Folded, record: e.Record) -> None:
 # ---- comparing -------------------------------------------------------------------------------
 
 
-def row_differences(view: Reading, folded: Folded) -> Iterator[Difference]:
+def row_differences(view: ReadTransaction, folded: Folded) -> Iterator[Difference]:
     """Every row that is missing, not wanted, or different in a column."""
     jobs = [job.id for job in folded.jobs()]
     owners = {run: job for job in jobs for run in folded.world.parts_of(RUNS, job)}
@@ -205,7 +197,7 @@ def _compare(folded: Folded, kind: str, expected: Rows, found: Rows) -> Iterator
                 yield Difference(stream, position, what, name, wanted, row.get(name))
 
 
-def _listed(view: Reading, table: str, stream: str = "") -> Rows:
+def _listed(view: ReadTransaction, table: str, stream: str = "") -> Rows:
     """A whole table, page by page, keyed by the stream and by what identifies a row within it."""
     key = LISTED[table]
     order = stream or key
@@ -245,7 +237,7 @@ def _expected_jobs(folded: Folded) -> Rows:
     }
 
 
-def _queue(view: Reading, folded: Folded) -> tuple[Rows, Rows]:
+def _queue(view: ReadTransaction, folded: Folded) -> tuple[Rows, Rows]:
     """What the log says and what is there."""
     found = _listed(view, "queue")
     old = {row["job_id"] for row in found.values() if row["lane"] == row["intent"]}
@@ -290,7 +282,7 @@ def _expected_plans(folded: Folded) -> Rows:
     }
 
 
-def _found_plans(view: Reading, jobs: Collection[str]) -> Rows:
+def _found_plans(view: ReadTransaction, jobs: Collection[str]) -> Rows:
     return {(job_id,): {"plan": plan} for job_id, plan in view.plans(jobs).items()}
 
 
@@ -299,16 +291,16 @@ def _kept_evidence(folded: Folded, jobs: Collection[str]) -> Rows:
     return {key: row for key, row in folded.evidence.items() if key[0] in kept}
 
 
-def _found_evidence(view: Reading, owners: Mapping[str, str]) -> Rows:
+def _found_evidence(view: ReadTransaction, owners: Mapping[str, str]) -> Rows:
     rows = _listed(view, "evidence", "run_id")
     return {(owners.get(run, ""), run, file): row for (run, file), row in rows.items()}
 
 
-def _expected_use(view: Reading, folded: Folded) -> Rows:
+def _expected_use(view: ReadTransaction, folded: Folded) -> Rows:
     return {(each.id,): {"in_use": folded.world.in_use(each.id)} for each in view.resources()}
 
 
-def _found_use(view: Reading) -> Rows:
+def _found_use(view: ReadTransaction) -> Rows:
     return {(each.id,): {"in_use": each.in_use} for each in view.resources()}
 
 
@@ -320,7 +312,7 @@ def _limits(rows: Mapping[str, Any]) -> Rows:
 # ---- invariants ------------------------------------------------------------------------------
 
 
-def offences(view: LogReading, folded: Folded) -> Iterator[Difference]:
+def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
     """Every job whose events, as they stand in the log, break an invariant; job by job.
 
     Also jobs that cannot be folded, because of an event that must not stand where it does.
@@ -336,7 +328,7 @@ def offences(view: LogReading, folded: Folded) -> Iterator[Difference]:
             yield Difference(job.id, where, "event", name, "holds", what)
 
 
-def _item(logged: Logged) -> invariants.Item:
+def _item(logged: LoggedEvent) -> invariants.Item:
     """The event as a record, or its name alone if nothing more can be read."""
     try:
         return read_record(logged)
@@ -347,7 +339,7 @@ def _item(logged: Logged) -> invariants.Item:
 # ---- timers ----------------------------------------------------------------------------------
 
 
-def timer_differences(tx: Writing, folded: Folded) -> Iterator[Difference]:
+def timer_differences(tx: WriteTransaction, folded: Folded) -> Iterator[Difference]:
     """What the store holds to be due, now and some day, against what the log says."""
     for at in (tx.now(), FAR):
         due = tx.due(FAR, at)

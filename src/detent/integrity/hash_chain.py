@@ -1,9 +1,10 @@
-"""The chain of seals: SHA-256 over the digests of all events, closed range by range, and its check.
+"""The hash chain over the log: SHA-256 over the digests of all events, in chain blocks.
 
-Sealing is no part of a write: the keeper seals what is committed, every second. The chain makes it
-evident that an event was changed after it was sealed. The check names events that were sealed late
-or not at all. A writer of the whole database can also rewrite the chain, and a tail that was cut
-off is seen only with an anchor that is kept elsewhere.
+A write does not extend the chain: the keeper adds a chain block for the committed events every
+second. An event is sealed once a chain block covers it; a later change of the event breaks the
+chain. The check reports events that were sealed late or not at all. It cannot detect a writer that
+rewrites the events and the chain together, and it detects a removed end of the log only with an
+anchor that is kept elsewhere.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,39 +15,29 @@ from detent.errors import Broken, Refused
 from detent.kernel.events import SYSTEM, LimitsNoted, Record
 from detent.store.codec import event_digest
 from detent.store.log_walk import BATCH, batches
-from detent.store.port import (
-    LATE,
-    SEALED,
-    TOMBSTONES,
-    TRIMMED,
-    Changes,
-    Entry,
-    Logged,
-    Reading,
-    Seal,
-    Store,
-    Writing,
-)
+from detent.store.port import ReadTransaction, Store, WriteTransaction
+from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TOMBSTONES, TRIMMED
+from detent.store.types import ChainBlock, Changes, LoggedEvent, NewEvent
 
 #: The value of the chain before the first event.
 START = bytes(32)
-#: Events in one seal at most.
-MOST = 10_000
-#: An event that has no seal after this time was not sealed while a keeper ran.
+#: The maximum number of events in one chain block.
+MAX_EVENTS = 10_000
+#: An event that is sealed later than this was written while no keeper ran.
 LATE_US = 60_000_000
 
 Progress = Callable[[str, int], None]
 
 
 class Anchor(NamedTuple):
-    """What an earlier check has seen: the chain's value at the end of a seal."""
+    """The result of an earlier check: the chain's value at the end of a chain block."""
 
     position: int
     chain: str
 
 
 class Break(NamedTuple):
-    """Where chain and log disagree: the end of the range, what differs, both values."""
+    """A difference between chain and log: the end of the chain block, what differs, both values."""
 
     position: int
     what: str
@@ -54,11 +45,11 @@ class Break(NamedTuple):
     found: Any
 
 
-class Unsealed(NamedTuple):
-    """Events that the chain does not speak for.
+class UnsealedEvents(NamedTuple):
+    """Events that no chain block covered in time.
 
-    `what` is `missing` (no seal yet), `late` (sealed over a minute after the oldest was written) or
-    `removed` (there were seals up to `position`, and they are gone).
+    `what` is `missing` (no chain block yet), `late` (the chain block was written more than a minute
+    after the oldest event) or `removed` (the chain blocks up to `position` were deleted).
     """
 
     what: str
@@ -69,120 +60,123 @@ class Unsealed(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The chain up to a position, and everything that is wrong on the way there."""
+    """The chain up to a position, and everything that is wrong before it."""
 
     position: int
     value: bytes
     events: int
     breaks: list[Break]
-    unsealed: list[Unsealed]
+    unsealed: list[UnsealedEvents]
 
 
-# ---- sealing -----------------------------------------------------------------------------------
+# ---- extending ---------------------------------------------------------------------------------
 
 
-def next_seal(view: Reading, most: int = MOST) -> Seal | None:
-    """The seal for what was committed since the last one; None if nothing was."""
-    last = view.last_seal()
+def next_chain_block(view: ReadTransaction, max_events: int = MAX_EVENTS) -> ChainBlock | None:
+    """The chain block for the events committed since the last one; None if there are none."""
+    last = view.last_chain_block()
     after, value = (last.to_position, last.chain) if last else (0, START)
-    if after < _sealed(view):
+    if after < _chained_position(view):
         raise Broken(
-            f"The seals after position {after} were removed; new ones would hide that.",
-            hint="Run `detent verify`, which says what to check.",
+            f"The chain blocks after position {after} were removed. New ones would hide that.",
+            hint="Run `detent verify`: it reports what is missing and what to check.",
         )
-    events = view.events(after, most)
+    events = view.events(after, max_events)
     if not events:
         return None
     first, end = events[0].position, events[-1].position
-    return Seal(first, end, len(events), chained(value, events), view.now())
+    return ChainBlock(first, end, len(events), chained(value, events), view.now())
 
 
-def put(tx: Writing, seal: Seal) -> None:
-    """Write a seal, and up to where there are seals."""
-    tx.put_seal(seal)
-    tx.put_rows("system_state", {SEALED: {"position": seal.to_position}})
+def put(tx: WriteTransaction, block: ChainBlock) -> None:
+    """Write a chain block, and the position up to which the log is sealed."""
+    tx.put_chain_block(block)
+    tx.put_rows("system_state", {CHAINED_POSITION: {"position": block.to_position}})
 
 
-def _sealed(view: Reading) -> int:
-    """Up to where the log was sealed, as the last sealing has noted; 0 in older databases."""
-    row = view.rows("system_state").get(SEALED)
+def _chained_position(view: ReadTransaction) -> int:
+    """The position up to which the log was sealed, as recorded; 0 in older databases."""
+    row = view.rows("system_state").get(CHAINED_POSITION)
     return int(row["position"]) if row else 0
 
 
-def seal_all(store: Store) -> int:
-    """Seal the log to its end. How many seals were made; others may be sealing at the same time."""
+def extend_chain(store: Store) -> int:
+    """Add chain blocks up to the end of the log and return their number.
+
+    Other processes may do the same at the same time.
+    """
     made = 0
     while True:
         with store.read() as view:
-            seal = next_seal(view)
-        if seal is None:
+            block = next_chain_block(view)
+        if block is None:
             return made
         try:
             with store.write() as tx:
-                put(tx, seal)
+                put(tx, block)
             made += 1
         except Refused as error:
             if error.code != "version_conflict":
                 raise
 
 
-def chained(value: bytes, events: Iterable[Logged]) -> bytes:
-    """The chain after these events. It does not depend on where seals end."""
+def chained(value: bytes, events: Iterable[LoggedEvent]) -> bytes:
+    """The chain's value after these events; it does not depend on where chain blocks end."""
     for event in events:
         value = sha256(value + _digest(event)).digest()
     return value
 
 
-def _digest(event: Logged) -> bytes:
-    """What the data says; a digest that was kept counts only where the data was blanked."""
+def _digest(event: LoggedEvent) -> bytes:
+    """The digest of an event's data; the stored digest is used only if the data was blanked."""
     return event_digest(event._replace(digest=None) if event.data else event)
 
 
 # ---- checking ----------------------------------------------------------------------------------
 
 
-def trimmed(view: Reading) -> int:
+def trimmed(view: ReadTransaction) -> int:
     """The position up to which the log was trimmed; 0 if it never was."""
     row = view.rows("system_state").get(TRIMMED)
     return int(row["position"]) if row else 0
 
 
-def check(view: Reading, progress: Progress | None = None) -> Chain:
-    """Follow the chain from the beginning, or from where the log was trimmed, to the last seal.
+def check(view: ReadTransaction, progress: Progress | None = None) -> Chain:
+    """Check the chain from the beginning of the log, or from its trim position, to the end.
 
-    A range that differs is named once: the next one is checked from what its seal says.
+    A chain block that differs is reported once: the next one is checked from its stored value.
     """
     position, value, count, found = 0, START, 0, list[Break]()
-    base, accepted = trimmed(view), view.rows("system_state").get(LATE) or {}
-    unsealed = list[Unsealed]()
+    base, accepted = trimmed(view), view.rows("system_state").get(LATE_BLOCKS) or {}
+    unsealed = list[UnsealedEvents]()
     if base:
         position, value = _begin_after(view, base, found)
-    for seal in _seals(view, position):
+    for block in _chain_blocks(view, position):
         ranged = _Range(value)
-        for events in batches(view, position, upto=seal.to_position):
+        for events in batches(view, position, upto=block.to_position):
             ranged.add(events)
             if progress is not None:
                 progress("chain", events[-1].position)
-        found += _differing(seal, ranged)
-        late = ranged.oldest is not None and seal.at - ranged.oldest > LATE_US
-        if late and accepted.get(str(seal.to_position)) != seal.chain.hex():
-            written = (ranged.oldest, seal.at)
-            unsealed.append(Unsealed("late", seal.to_position, ranged.count, *written))
-        position, value, count = seal.to_position, seal.chain, count + ranged.count
+        found += _differing(block, ranged)
+        late = ranged.oldest is not None and block.at - ranged.oldest > LATE_US
+        if late and accepted.get(str(block.to_position)) != block.chain.hex():
+            written = (ranged.oldest, block.at)
+            unsealed.append(UnsealedEvents("late", block.to_position, ranged.count, *written))
+        position, value, count = block.to_position, block.chain, count + ranged.count
     tail = _tail(view, position, progress)
     unsealed += _not_sealed(view, position, tail)
     return Chain(position, value, count + tail.count, found, unsealed)
 
 
 class _Range:
-    """What is added up of the events of one seal."""
+    """The count, the positions, the age and the chain value of the events of one chain block."""
 
     def __init__(self, value: bytes) -> None:
         self.value = value
         self.first = self.last = self.count = 0
         self.oldest: int | None = None
 
-    def add(self, events: Sequence[Logged]) -> None:
+    def add(self, events: Sequence[LoggedEvent]) -> None:
         self.first = self.first or events[0].position
         self.last = events[-1].position
         self.count += len(events)
@@ -191,8 +185,8 @@ class _Range:
         self.oldest = oldest if self.oldest is None else min(self.oldest, oldest)
 
 
-def _tail(view: Reading, position: int, progress: Progress | None) -> _Range:
-    """The events after the last seal."""
+def _tail(view: ReadTransaction, position: int, progress: Progress | None) -> _Range:
+    """The events after the last chain block."""
     tail = _Range(START)
     for events in batches(view, position):
         tail.add(events)
@@ -201,72 +195,82 @@ def _tail(view: Reading, position: int, progress: Progress | None) -> _Range:
     return tail
 
 
-def _not_sealed(view: Reading, position: int, tail: _Range) -> Iterator[Unsealed]:
-    if _sealed(view) > position:
-        yield Unsealed("removed", _sealed(view), tail.count, tail.oldest, None)
+def _not_sealed(view: ReadTransaction, position: int, tail: _Range) -> Iterator[UnsealedEvents]:
+    if _chained_position(view) > position:
+        yield UnsealedEvents("removed", _chained_position(view), tail.count, tail.oldest, None)
     elif tail.oldest is not None and view.now() - tail.oldest > LATE_US:
-        yield Unsealed("missing", tail.last, tail.count, tail.oldest, None)
+        yield UnsealedEvents("missing", tail.last, tail.count, tail.oldest, None)
 
 
 def accept(store: Store, after: int = 0) -> None:
-    """Seal what has no seal, and take the late seals after a position as they are.
+    """Seal every event, and accept the late chain blocks after a position.
 
-    For an operator who has checked what `check` names, and for events that came in with their old
-    times. The chain's value is noted, so that other seals in their place are named again.
+    For an operator who has checked what `check` reports, and for imported events, which keep their
+    old times. The value of each accepted chain block is recorded, so that another chain block in
+    its place is reported again.
     """
     with store.write() as tx:
-        last = tx.last_seal()
-        tx.put_rows("system_state", {SEALED: {"position": last.to_position if last else 0}})
-    seal_all(store)
+        last = tx.last_chain_block()
+        tx.put_rows(
+            "system_state", {CHAINED_POSITION: {"position": last.to_position if last else 0}}
+        )
+    extend_chain(store)
     with store.read() as view:
         late = [each for each in check(view).unsealed if each.position > after]
         values = {
-            str(seal.to_position): seal.chain.hex()
+            str(block.to_position): block.chain.hex()
             for each in late
-            for seal in view.seals(each.position - 1, 1)
+            for block in view.chain_blocks(each.position - 1, 1)
         }
     with store.write() as tx:
-        known = tx.changing("system_state").get(LATE) or {}
-        tx.put_rows("system_state", {LATE: {**known, **values}})
+        known = tx.rows_for_update("system_state").get(LATE_BLOCKS) or {}
+        tx.put_rows("system_state", {LATE_BLOCKS: {**known, **values}})
 
 
-def _begin_after(view: Reading, base: int, found: list[Break]) -> tuple[int, bytes]:
-    """Where the chain goes on after a trim: at the seal that ends there, which was kept."""
-    kept = [seal for seal in view.seals(base - 1, 1) if seal.to_position == base]
+def _begin_after(view: ReadTransaction, base: int, found: list[Break]) -> tuple[int, bytes]:
+    """The chain's value at the trim position: that of the chain block that ends there."""
+    kept = [block for block in view.chain_blocks(base - 1, 1) if block.to_position == base]
     if not kept:
-        found.append(Break(base, "seal", "the one at which the log was trimmed", None))
+        found.append(Break(base, "seal", "the chain block that ends at the trim position", None))
     for left in view.events(0, 1, upto=base):
-        found.append(Break(left.position, "event", "nothing, because it was trimmed", left.name))
+        found.append(Break(left.position, "event", "no event, because it was trimmed", left.name))
     return base, kept[0].chain if kept else START
 
 
-def _differing(seal: Seal, found: _Range) -> Iterator[Break]:
-    if found.count != seal.events:
-        yield Break(seal.to_position, "count", seal.events, found.count)
-    if found.count and found.first != seal.from_position:
-        yield Break(seal.to_position, "from_position", seal.from_position, found.first)
-    if found.value != seal.chain:
-        yield Break(seal.to_position, "chain", seal.chain.hex(), found.value.hex())
+def _differing(block: ChainBlock, found: _Range) -> Iterator[Break]:
+    if found.count != block.events:
+        yield Break(block.to_position, "count", block.events, found.count)
+    if found.count and found.first != block.from_position:
+        yield Break(block.to_position, "from_position", block.from_position, found.first)
+    if found.value != block.chain:
+        yield Break(block.to_position, "chain", block.chain.hex(), found.value.hex())
 
 
-def _seals(view: Reading, after: int) -> Iterator[Seal]:
-    while seals := view.seals(after, BATCH):
-        yield from seals
-        after = seals[-1].to_position
+def _chain_blocks(view: ReadTransaction, after: int) -> Iterator[ChainBlock]:
+    while blocks := view.chain_blocks(after, BATCH):
+        yield from blocks
+        after = blocks[-1].to_position
 
 
-def compare(view: Reading, anchor: Anchor) -> list[Break]:
-    """Whether the log still holds what an earlier check saw. Seals of trimmed ranges are kept."""
+def compare(view: ReadTransaction, anchor: Anchor) -> list[Break]:
+    """Compare the log with the result of an earlier check. A trim keeps the chain blocks."""
     if not anchor.position:
-        return []  # it saw an empty log
-    last = view.last_seal()
+        return []  # the log was empty
+    last = view.last_chain_block()
     end = 0 if last is None else last.to_position
     if end < anchor.position:
-        return [Break(anchor.position, "anchor", "a log that reaches here: its tail was cut", end)]
-    seals = view.seals(anchor.position - 1, 1)
-    if not seals or seals[0].to_position != anchor.position:
-        return [Break(anchor.position, "anchor", "a seal that ends here", None)]
-    value = seals[0].chain.hex()
+        return [
+            Break(
+                anchor.position,
+                "anchor",
+                "a log that reaches this position: its end was removed",
+                end,
+            )
+        ]
+    blocks = view.chain_blocks(anchor.position - 1, 1)
+    if not blocks or blocks[0].to_position != anchor.position:
+        return [Break(anchor.position, "anchor", "a chain block that ends here", None)]
+    value = blocks[0].chain.hex()
     if value != anchor.chain:
         return [Break(anchor.position, "anchor", anchor.chain, value)]
     return []
@@ -275,22 +279,23 @@ def compare(view: Reading, anchor: Anchor) -> list[Break]:
 # ---- trimming ----------------------------------------------------------------------------------
 
 
-def can_trim(view: Reading) -> int:
-    """Up to where the log can go: whole seals, before the first event of what still exists.
+def trim_position(view: ReadTransaction) -> int:
+    """The position up to which the log can be trimmed; 0 if nothing can.
 
-    The last event always stays, so that no position is given twice.
+    It is the end of a chain block before the first event of work that still exists. The last event
+    is never removed, so that no position is given twice.
     """
     live = _first_live(view)
     end = 0
-    for seal in _seals(view, trimmed(view)):
-        if seal.to_position >= live:
+    for block in _chain_blocks(view, trimmed(view)):
+        if block.to_position >= live:
             break
-        end = seal.to_position
+        end = block.to_position
     return end
 
 
-def _first_live(view: Reading) -> int:
-    """The first event that was neither blanked nor is a tombstone, or else the last one."""
+def _first_live(view: ReadTransaction) -> int:
+    """The position of the first event that is neither blanked nor a tombstone, else of the last."""
     head = view.head()
     for events in batches(view):
         for event in events:
@@ -299,16 +304,16 @@ def _first_live(view: Reading) -> int:
     return 0
 
 
-def _is_live(event: Logged) -> bool:
+def _is_live(event: LoggedEvent) -> bool:
     """Whether the log needs it. What events of pauses and limits say is noted again by a trim."""
     return bool(event.data) and event.name not in TOMBSTONES and event.stream != SYSTEM
 
 
 def trim(store: Store) -> int:
-    """Remove what `can_trim` finds, and say so in the database. How many events went."""
+    """Remove the events up to `trim_position`, record that position, and return their number."""
     with store.write() as tx:
-        limits = tx.changing("limits")
-        upto = can_trim(tx)
+        limits = tx.rows_for_update("limits")
+        upto = trim_position(tx)
         if not upto or not _holds_others(tx, upto):
             return 0
         if tx.events(0, 1, stream=SYSTEM, upto=upto):
@@ -317,12 +322,12 @@ def trim(store: Store) -> int:
         return tx.trim(upto)
 
 
-def _holds_others(view: Reading, upto: int) -> bool:
+def _holds_others(view: ReadTransaction, upto: int) -> bool:
     """Whether there is more in it than events of limits, which would only be noted again."""
     return any(event.stream != SYSTEM for events in batches(view, upto=upto) for event in events)
 
 
-def _note_limits(tx: Writing, limits: Mapping[str, Any]) -> None:
+def _note_limits(tx: WriteTransaction, limits: Mapping[str, Any]) -> None:
     """The pauses and limits that hold, as an event at the end of the log."""
     record = Record(SYSTEM, None, LimitsNoted(limits), tx.now(), "detent")
-    tx.save(Changes([Entry(SYSTEM, tx.version_of(SYSTEM) + 1, "", record)]))
+    tx.save(Changes([NewEvent(SYSTEM, tx.version_of(SYSTEM) + 1, "", record)]))

@@ -11,7 +11,8 @@ from detent.kernel.events import SYSTEM
 from detent.kernel.world import World
 from detent.store.codec import read_record
 from detent.store.log_walk import batches
-from detent.store.port import Changes, LeaseRow, Store, Writing
+from detent.store.port import Store, WriteTransaction
+from detent.store.types import Changes, LeaseRow
 
 
 def rebuild(store: Store, lease_us: int) -> int:
@@ -24,14 +25,14 @@ def rebuild(store: Store, lease_us: int) -> int:
                 hint="Restore a backup. `detent verify` lists everything that is wrong.",
             )
         tx.clear_rows()
-        tx.put_rows("limits", {**dict.fromkeys(tx.changing("limits")), **folded.limits()})
+        tx.put_rows("limits", {**dict.fromkeys(tx.rows_for_update("limits")), **folded.limits()})
         count = _replay(tx, folded)
         _queue(tx, folded, tx.now() + lease_us)
-    store.ring()
+    store.notify()
     return count
 
 
-def _replay(tx: Writing, folded: Folded) -> int:
+def _replay(tx: WriteTransaction, folded: Folded) -> int:
     """All rows but those of the queue, which follow from how each job stands at the end."""
     kept = {*(task.id for task in folded.tasks()), *(job.id for job in folded.jobs())}
     world, count = World(), 0
@@ -46,7 +47,7 @@ def _replay(tx: Writing, folded: Folded) -> int:
     return count
 
 
-def _queue(tx: Writing, folded: Folded, lease_until: int) -> None:
+def _queue(tx: WriteTransaction, folded: Folded, lease_until: int) -> None:
     """Who may be claimed; whoever runs keeps its fence and gets a whole lease to come back in."""
     rows, leases = [], []
     for job in folded.jobs():

@@ -1,14 +1,14 @@
 """Whether the data is what it should be: chain, fold, rows, invariants, timers, anchor.
 
-Checks first. Seals what was not sealed yet only if nothing was found, and changes nothing else.
+Checks first. Extends the hash chain only if nothing was found, and changes nothing else.
 """
 
 from typing import NamedTuple
 
 from detent.integrity import audit, hash_chain
 from detent.integrity.audit import Difference, Folded
-from detent.integrity.hash_chain import Anchor, Break, Progress, Unsealed
-from detent.store.port import Reading, Store
+from detent.integrity.hash_chain import Anchor, Break, Progress, UnsealedEvents
+from detent.store.port import ReadTransaction, Store
 
 
 class Verdict(NamedTuple):
@@ -23,7 +23,7 @@ class Verdict(NamedTuple):
     differences: list[Difference]
     #: False if work went on meanwhile, so that due times had no fold to be compared with.
     timers_checked: bool
-    unsealed: list[Unsealed]
+    unsealed: list[UnsealedEvents]
 
     @property
     def clean(self) -> bool:
@@ -37,9 +37,9 @@ def verify(
     *,
     accept_unsealed: bool = False,
 ) -> Verdict:
-    """Compare everything in one consistent view, then seal what is new if all is well.
+    """Compare everything in one consistent view; if nothing differs, extend the hash chain.
 
-    With `accept_unsealed` events without a timely seal are sealed and accepted, if nothing differs.
+    With `accept_unsealed`, events that were not sealed in time are accepted if nothing differs.
     """
     with store.read() as view:
         chain = hash_chain.check(view, progress)
@@ -52,21 +52,21 @@ def verify(
     seen = Anchor(chain.position, chain.value.hex())
     differing, unsealed = found + (timers or []), chain.unsealed
     if not differing and (accept_unsealed or not unsealed):
-        seen, unsealed = _seal(store, accept=bool(unsealed)), []
+        seen, unsealed = _extend(store, accept=bool(unsealed)), []
     return Verdict(head, chain.events, seen, differing, timers is not None, unsealed)
 
 
-def _seal(store: Store, *, accept: bool) -> Anchor:
+def _extend(store: Store, *, accept: bool) -> Anchor:
     if accept:
         hash_chain.accept(store)
     else:
-        hash_chain.seal_all(store)
+        hash_chain.extend_chain(store)
     with store.read() as view:
-        last = view.last_seal()
+        last = view.last_chain_block()
     return Anchor(last.to_position, last.chain.hex()) if last else Anchor(0, hash_chain.START.hex())
 
 
-def _in_view(view: Reading, folded: Folded) -> list[Difference]:
+def _in_view(view: ReadTransaction, folded: Folded) -> list[Difference]:
     offences = audit.offences(view, folded)
     return [*folded.flaws, *audit.row_differences(view, folded), *offences]
 

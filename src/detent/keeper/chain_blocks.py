@@ -1,25 +1,26 @@
-"""Adds the events that were committed since the last pass to the hash chain, in blocks."""
+"""Extends the hash chain with the events that were committed since the last pass."""
 
 from detent import failpoints
 from detent.integrity import hash_chain
 from detent.operations.context import Core
-from detent.store.port import Seal, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import ChainBlock
 
 #: The maximum number of blocks in one pass; a log without a chain takes several passes.
 MAX_ROWS = 10
 
 
 def run(core: Core) -> int:
-    """Hash events outside the write transaction, then write one row for each block."""
+    """Hash outside the write path, then write one row for each chain block."""
     made = 0
     while made < MAX_ROWS:
         with core.store.read() as view:
-            seal = hash_chain.next_seal(view)
-        if seal is None:
+            block = hash_chain.next_chain_block(view)
+        if block is None:
             break
 
-        def put(tx: Writing, seal: Seal = seal) -> None:
-            hash_chain.put(tx, seal)
+        def put(tx: WriteTransaction, block: ChainBlock = block) -> None:
+            hash_chain.put(tx, block)
 
         failpoints.hit("seal.before")
         core.engine.within(put)

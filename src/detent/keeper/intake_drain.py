@@ -16,7 +16,8 @@ from detent.errors import DetentError, Invalid
 from detent.operations.context import Core
 from detent.operations.refusals import problem
 from detent.operations.registry import OPERATIONS, Caller, Scope
-from detent.store.port import Intake, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Intake
 
 log = logging.getLogger("detent.intake")
 
@@ -35,7 +36,7 @@ def run(core: Core) -> int:
     return core.engine.within(lambda tx: _take(core, tx))
 
 
-def _take(core: Core, tx: Writing) -> int:
+def _take(core: Core, tx: WriteTransaction) -> int:
     rows = tx.intake(MAX_ROWS)
     asks: list[Ask] = []
     asked: list[int] = []

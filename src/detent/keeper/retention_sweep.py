@@ -16,7 +16,8 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.retention import DAY_US, ENDINGS, Ending, Retention, ending, is_over
 from detent.operations import thresholds
 from detent.operations.context import Core
-from detent.store.port import Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Query
 
 MAX_ROWS = 200
 #: The maximum number of batches in one pass, for each final state.
@@ -137,8 +138,8 @@ def delete_expired_keys(core: Core, *, dry_run: bool = False) -> int:
     """Delete expired idempotency keys, without notifying waiters; returns their number."""
     counts: list[int] = []
 
-    def forget(tx: Writing) -> None:
-        counts.append(tx.forget_keys(tx.now(), MAX_KEYS))
+    def forget(tx: WriteTransaction) -> None:
+        counts.append(tx.delete_expired_keys(tx.now(), MAX_KEYS))
         if dry_run:
             raise _RolledBack
 
@@ -186,7 +187,7 @@ def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tup
     return len(sizes), sum(sizes), digests[-1] if len(digests) == MAX_BLOBS else ""
 
 
-def live_runs(view: Reading, runs: Collection[Run]) -> set[str]:
+def live_runs(view: ReadTransaction, runs: Collection[Run]) -> set[str]:
     """The runs whose task has not ended, or whose job has not ended if there is no task."""
     jobs = {job.id: job for job, _ in view.jobs({run.job_id for run in runs})}
     tasks = {

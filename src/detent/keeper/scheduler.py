@@ -7,7 +7,7 @@ from detent.errors import DetentError, Unavailable
 from detent.operations.context import Core
 from detent.operations.schedules import record_firing, submit
 from detent.schedule_times import Schedule, due_times, schedule_from, times
-from detent.store.port import Query
+from detent.store.types import Query
 
 log = logging.getLogger("detent.keeper")
 

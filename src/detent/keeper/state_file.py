@@ -16,7 +16,8 @@ from detent.operations.context import Core
 from detent.operations.installation import status, verdict
 from detent.operations.registry import OWNER
 from detent.store.log_walk import batches
-from detent.store.port import Logged, Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import LoggedEvent, Query
 
 #: The prefixes of events after which the file is out of date.
 CHANGES_STATE = ("task_", "job_", "run_")
@@ -60,11 +61,9 @@ def refresh(core: Core) -> dict[str, Any]:
     before, counted = _counted(core)
     values = _values(core)
 
-    def put(tx: Writing) -> None:
+    def put(tx: WriteTransaction) -> None:
         own = dict(values)
-        if (
-            tx.changing("system_state").get(COUNTED) == before
-        ):  # otherwise another process has counted
+        if tx.rows_for_update("system_state").get(COUNTED) == before:  # else another keeper counted
             own |= {"stats": counted["runs"], COUNTED: counted}
         tx.put_rows("system_state", own)
 
@@ -100,14 +99,14 @@ def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
         return before, _count_on(view, before)
 
 
-def _count_all(view: Reading) -> dict[str, int]:
+def _count_all(view: ReadTransaction) -> dict[str, int]:
     ended = {"ended_at": (">", 0)}
     counts = Counter(view.count_by(Query("runs", ended), "state"))
     counts.subtract(view.count_by(Query("runs", {**ended, "outcome": "suspended"}), "state"))
     return dict(+counts)
 
 
-def _count_on(view: Reading, before: Mapping[str, Any]) -> Mapping[str, Any]:
+def _count_on(view: ReadTransaction, before: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the runs that ended since the stored count; deleted runs stay counted."""
     position, runs = before["position"], Counter(before["runs"])
     for batch in batches(view, position):
@@ -116,7 +115,7 @@ def _count_on(view: Reading, before: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"position": position, "runs": dict(runs)}
 
 
-def _counts(event: Logged) -> bool:
+def _counts(event: LoggedEvent) -> bool:
     """Whether the end of a run is counted: a suspended run continues in another run."""
     suspends = event.name == "run_succeeded" and event.data
     return not suspends or json.loads(event.data).get("outcome") != "suspended"
@@ -149,6 +148,6 @@ class StateWriter:
         self._follower.stop()
         self._follower.join()
 
-    def deliver(self, batch: Sequence[Logged]) -> None:
+    def deliver(self, batch: Sequence[LoggedEvent]) -> None:
         if any(event.name.startswith(CHANGES_STATE) for event in batch):
             refresh(self.core)

@@ -3,7 +3,7 @@
 from detent.engine import Answer, Ask
 from detent.kernel.commands import Actor, CheckTask
 from detent.operations.context import Core
-from detent.store.port import Query
+from detent.store.types import Query
 
 MAX_ROWS = 500
 ACTOR = Actor("keeper")

@@ -17,7 +17,7 @@ from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.wait_kinds import ANSWERED
 from detent.kernel.world import World
 from detent.operations import schemas
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 
 PERSON = c.Actor("person")
 
@@ -64,7 +64,7 @@ class Suggestion(NamedTuple):
         return {"action": self.action, "id": self.id, "command": self.command}
 
 
-def actions_on(view: Reading, tasks: Sequence[Task]) -> dict[str, list[str]]:
+def actions_on(view: ReadTransaction, tasks: Sequence[Task]) -> dict[str, list[str]]:
     """By task id, the actions that would change something now, in alphabetical order."""
     tried = [
         (task, name, verb.command(task))

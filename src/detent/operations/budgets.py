@@ -7,10 +7,10 @@ from detent.kernel import budget_reservation
 from detent.kernel.budget import Purse, Short
 from detent.kernel.entities import Task
 from detent.kernel.world import RUNS, World
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 
 
-def with_ancestors(view: Reading, task: Task) -> list[Task]:
+def with_ancestors(view: ReadTransaction, task: Task) -> list[Task]:
     """The task and every task above it. A run is charged to the budget of each."""
     found = [task]
     while (parent_id := found[-1].parent_id) is not None:
@@ -27,7 +27,7 @@ def remaining(tasks: Iterable[Task]) -> int | None:
     return min(lefts, default=None)
 
 
-def allowance(view: Reading, task: Task) -> int | None:
+def allowance(view: ReadTransaction, task: Task) -> int | None:
     """The amount that a run of the task could reserve now, in micro-dollars; None for no limit.
 
     It is less than `remaining` while money is reserved for other runs of the tree.

@@ -11,7 +11,7 @@ from detent.operations.cursor_pages import of_project
 from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.thresholds import thresholds
-from detent.store.port import Query
+from detent.store.types import Query
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600 * SECOND_US

@@ -9,7 +9,8 @@ from detent.errors import NotFound
 from detent.kernel.entities import Job, Task
 from detent.operations.registry import Caller
 from detent.settings import Settings
-from detent.store.port import Query, Store
+from detent.store.port import Store
+from detent.store.types import Query
 from detent.submission.checks import check_choice as check_choice
 from detent.submission.context import Context
 from detent.submission.payload import ARGUMENTS

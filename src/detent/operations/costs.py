@@ -11,7 +11,8 @@ from detent.operations import schemas
 from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 #: The number of jobs in one query.
 SLICE = 500
@@ -47,7 +48,7 @@ class Trees(NamedTuple):
         return self.own[task_id].plus(*(self.own[each] for each in self.below.get(task_id, ())))
 
 
-def trees(view: Reading, rows: Iterable[Row]) -> Trees:
+def trees(view: ReadTransaction, rows: Iterable[Row]) -> Trees:
     """The cost of the tasks of these rows and of all tasks below them."""
     jobs = {row["id"]: row["jobs"] for row in rows}
     parents = [row["id"] for row in rows if row["subtasks"]]
@@ -74,7 +75,7 @@ def _below(pairs: Iterable[tuple[str, str]], tops: Iterable[str]) -> dict[str, l
     return {top: list(walk(top)) for top in tops}
 
 
-def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
+def _own(view: ReadTransaction, jobs: Mapping[str, int]) -> dict[str, Sum]:
     owner = {each: name for name, count in jobs.items() for each in jobs_of_task(name, count)}
     found = dict.fromkeys(jobs, Sum())
     names = list(owner)
@@ -89,7 +90,7 @@ def _own(view: Reading, jobs: Mapping[str, int]) -> dict[str, Sum]:
 # ---- tasks for clients -----------------------------------------------------------------------
 
 
-def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[schemas.Task]:
+def shown_tasks(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Task]:
     """Rows of tasks for clients, with their cost and their states in other protocols."""
     found, failures = trees(view, rows), _failures(view, rows)
     return [
@@ -106,7 +107,7 @@ def shown_tasks(view: Reading, rows: Sequence[Row]) -> list[schemas.Task]:
     ]
 
 
-def _failures(view: Reading, rows: Iterable[Row]) -> Mapping[str | None, str | None]:
+def _failures(view: ReadTransaction, rows: Iterable[Row]) -> Mapping[str | None, str | None]:
     """By job id, the failure class of the jobs of tasks that may have stopped because of it."""
     jobs = [row["job_id"] for row in rows if row["job_id"] and row["state"] in STOPPED]
     return {job.id: job.error_class for job, _ in view.jobs(jobs)} if jobs else {}
@@ -162,7 +163,7 @@ def _money(row: Row) -> dict[str, Any]:
     return views.shown({name: row[name] for name in names})
 
 
-def _runs(view: Reading, rows: Mapping[str, Row]) -> list[schemas.RunCost]:
+def _runs(view: ReadTransaction, rows: Mapping[str, Row]) -> list[schemas.RunCost]:
     jobs = [each for name, row in rows.items() for each in jobs_of_task(name, row["jobs"])]
     names = ("id", "job_id", "state", "started_at", "ended_at", "cost", "tokens_in", "tokens_out")
     found = []

@@ -15,7 +15,7 @@ from detent.kernel.lifecycle import normalise
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller
-from detent.store.port import Query
+from detent.store.types import Query
 
 MAX_ROWS = 1_000
 #: By table, the columns that a page may be sorted by, with the type of their values.

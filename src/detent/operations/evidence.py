@@ -17,7 +17,7 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.manual import MANUAL_PREFIX
 from detent.operations.registry import Caller
-from detent.store.port import Query
+from detent.store.types import Query
 
 LONGEST_NAME = 200
 #: One part of a name: not hidden, not `..`, without control characters.

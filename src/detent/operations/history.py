@@ -23,14 +23,15 @@ from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.codec import read_record
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import LoggedEvent
 from detent.submission.request import checked_id
 
 #: The fields of a task that the kernel does not read.
 DESCRIPTION = ("title", "payload", "tags")
 
 
-def stream_events(view: Reading, stream: str) -> Iterator[tuple[Logged, e.Record]]:
+def stream_events(view: ReadTransaction, stream: str) -> Iterator[tuple[LoggedEvent, e.Record]]:
     """The events of a stream in order, decoded for the kernel."""
     for logged in events_of(view, stream):
         if not logged.data:
@@ -83,8 +84,8 @@ def _to_schema(entity: Task | Job) -> dict[str, Any]:
 
 
 def events_before(
-    view: Reading, stream: str, position: int | None, until_us: int | None
-) -> Iterator[tuple[Logged, e.Record]]:
+    view: ReadTransaction, stream: str, position: int | None, until_us: int | None
+) -> Iterator[tuple[LoggedEvent, e.Record]]:
     """The events of a stream up to a position or a time."""
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
@@ -153,7 +154,7 @@ def fork_job(
     return {"id": new, "source": job_id, "until": step, "kept": names}
 
 
-def _past(view: Reading, job_id: str) -> Past:
+def _past(view: ReadTransaction, job_id: str) -> Past:
     world = World()
     order: dict[str, None] = {}
     for _, record in stream_events(view, job_id):

@@ -8,7 +8,8 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 TABLES = {"task": "tasks", "job": "jobs", "run": "runs"}
 #: The maximum number of ids in a response.
@@ -33,11 +34,11 @@ def find_ids(core: Core, caller: Caller, *, part: str, kind: str = "task") -> sc
     return {"items": found[:MAX_IDS], "more": len(found) > MAX_IDS}
 
 
-def _shortened(view: Reading, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
+def _shortened(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
     return chain(_beginning(view, query, part), _ending(view, query, part))
 
 
-def _beginning(view: Reading, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
+def _beginning(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
     """The rows whose id begins with the text."""
     for row in view.page(query._replace(after=(part, part), limit=PAGE)):
         if not str(row["id"]).startswith(part):
@@ -45,7 +46,7 @@ def _beginning(view: Reading, query: Query, part: str) -> Iterator[Mapping[str, 
         yield row
 
 
-def _ending(view: Reading, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
+def _ending(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
     """The rows whose id ends with the text, from a bounded number of pages."""
     after = None
     for _ in range(MAX_PAGES):
@@ -56,7 +57,7 @@ def _ending(view: Reading, query: Query, part: str) -> Iterator[Mapping[str, Any
         after = (rows[-1]["id"], rows[-1]["id"])
 
 
-def _may_see(view: Reading, caller: Caller, row: Mapping[str, Any]) -> bool:
+def _may_see(view: ReadTransaction, caller: Caller, row: Mapping[str, Any]) -> bool:
     if caller.project is None or "project" in row:
         return True
     return any(job.project == caller.project for job, _ in view.jobs([row["job_id"]]))

@@ -13,7 +13,8 @@ from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
 from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.why_reasons import budget_raises
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 Row = Mapping[str, Any]
 
@@ -50,11 +51,11 @@ def inbox(core: Core, caller: Caller, *, project: str | None = None) -> schemas.
     }
 
 
-def _rows(view: Reading, where: dict[str, Any]) -> Sequence[Row]:
+def _rows(view: ReadTransaction, where: dict[str, Any]) -> Sequence[Row]:
     return view.page(Query("tasks", where, "state_at", limit=MAX_ROWS))
 
 
-def _left_behind(view: Reading, within: dict[str, Any]) -> Iterator[Row]:
+def _left_behind(view: ReadTransaction, within: dict[str, Any]) -> Iterator[Row]:
     """Subtasks that ended without success, below tasks that wait for their subtasks."""
     waiting = _rows(view, {**within, "state": "blocked", "blocked_by": "subtasks"})
     parents = {parent for parent, _ in view.children([row["id"] for row in waiting])}
@@ -63,21 +64,21 @@ def _left_behind(view: Reading, within: dict[str, Any]) -> Iterator[Row]:
         yield from _rows(view, where)
 
 
-def _unsettled(view: Reading, rows: Sequence[Row]) -> list[Row]:
+def _unsettled(view: ReadTransaction, rows: Sequence[Row]) -> list[Row]:
     """The rows without subtasks whose parent no longer waits for them."""
     parents = {row["parent_id"] for row in rows if row["parent_id"]}
     settled = {each for task, _ in view.tasks(sorted(parents)) for each in task.settled}
     return [row for row in rows if row["id"] not in settled]
 
 
-def _to_schema(view: Reading, rows: Sequence[Row]) -> list[schemas.InboxTask]:
+def _to_schema(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.InboxTask]:
     tasks = [task for task, _ in view.tasks([row["id"] for row in rows])]
     legal = actions_on(view, tasks)
     known = {task.id: _actions(view, task, legal[task.id]) for task in tasks}
     return [{**row, "actions": known[row["id"]]} for row in shown_tasks(view, rows)]
 
 
-def _actions(view: Reading, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:
+def _actions(view: ReadTransaction, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:
     own = [Suggestion(each, task.id) for each in legal if each not in NOT_LISTED]
     above = budget_raises(view, task) if task.blocked_by == "budget" else ()
     return [each.to_schema() for each in (*above, *own)]

@@ -16,7 +16,7 @@ from detent.operations.registry import (
     operation,
     submission,
 )
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.submission.command import Submission, add_task, digest, enqueue_task
 from detent.submission.command import submit_task as task_from
 from detent.submission.context import Context

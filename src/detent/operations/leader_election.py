@@ -1,7 +1,7 @@
 """Leader election through the store: one process at a time leads, any number are on standby."""
 
 from detent.operations.context import Core
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 
 #: The roles that have a leader, and the rows in which leaders store their positions in the log.
 LEADER_ROLES = ("keeper", "webhooks", "notion", "traces")
@@ -40,9 +40,9 @@ class LeaderElection:
         self._until = 0
         self.core.engine.within(self._leave)
 
-    def _elect(self, tx: Writing) -> int | None:
+    def _elect(self, tx: WriteTransaction) -> int | None:
         now = tx.now()
-        holder = tx.changing("system_state").get(self.role) or {}
+        holder = tx.rows_for_update("system_state").get(self.role) or {}
         if holder.get("name") != self.name and holder.get("until", 0) > now:
             self._until = 0
             return None
@@ -51,7 +51,7 @@ class LeaderElection:
         tx.put_rows("system_state", {self.role: {"name": self.name, "until": self._until}})
         return now
 
-    def _leave(self, tx: Writing) -> None:
-        holder = tx.changing("system_state").get(self.role) or {}
+    def _leave(self, tx: WriteTransaction) -> None:
+        holder = tx.rows_for_update("system_state").get(self.role) or {}
         if holder.get("name") == self.name:
             tx.put_rows("system_state", {self.role: None})

@@ -23,7 +23,7 @@ from detent.operations.context import Core, check_choice
 from detent.operations.history import events_before, moment_from
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 
 EVERYTHING = "all"
 KINDS = ("intent:", "project:", "key:")
@@ -59,7 +59,9 @@ def list_limits(
     return {"items": [_to_schema(name, rows[name]) for name in sorted(rows)]}
 
 
-def _rows_at(view: Reading, position: int | None, until_us: int | None) -> Mapping[str, Row]:
+def _rows_at(
+    view: ReadTransaction, position: int | None, until_us: int | None
+) -> Mapping[str, Row]:
     """The rows at an earlier position or time, from the events up to then."""
     world, begun = World(), False
     for logged, record in events_before(view, e.SYSTEM, position, until_us):

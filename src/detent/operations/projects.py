@@ -11,7 +11,8 @@ from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import text
 from detent.operations.resources import require_all_projects
-from detent.store.port import Query, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Query
 
 #: The kinds of intents, by the field that the row of an intent has; otherwise a function.
 KINDS = ("command", "agent", "app", "plan", "planner")
@@ -40,8 +41,8 @@ def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
     if not named.strip():
         raise Invalid(f"name must not be blank, not {name!r}.", field="name", given=name)
 
-    def write(tx: Writing) -> bool:
-        tx.put_rows("projects", {named: tx.changing("projects").get(named, {})})
+    def write(tx: WriteTransaction) -> bool:
+        tx.put_rows("projects", {named: tx.rows_for_update("projects").get(named, {})})
         return True
 
     core.engine.within(write)

@@ -11,7 +11,7 @@ from detent.operations.context import Core, check_choice
 from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import MAX_ROWS, listed, of_project, page, states_from
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query
+from detent.store.types import Query
 
 #: Events of one history in one response; the cursor continues it.
 MAX_EVENTS = 10_000

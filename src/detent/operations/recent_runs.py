@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from detent.kernel.entities import Job
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 #: The maximum number of runs that are read, and the number read in one query.
 MAX_RUNS = 10_000
@@ -13,7 +14,7 @@ PAGE = 1_000
 Run = Mapping[str, Any]
 
 
-def ended_since(view: Reading, since: int) -> list[Run]:
+def ended_since(view: ReadTransaction, since: int) -> list[Run]:
     """The runs that ended since a time, at most `MAX_RUNS`."""
     found: list[Run] = []
     after = None
@@ -27,7 +28,7 @@ def ended_since(view: Reading, since: int) -> list[Run]:
     return found
 
 
-def jobs_of(view: Reading, runs: Sequence[Run]) -> Iterator[Job]:
+def jobs_of(view: ReadTransaction, runs: Sequence[Run]) -> Iterator[Job]:
     ids = sorted({run["job_id"] for run in runs})
     for at in range(0, len(ids), PAGE):
         yield from (job for job, _ in view.jobs(ids[at : at + PAGE]))

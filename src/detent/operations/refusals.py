@@ -14,7 +14,8 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.redaction import redact
-from detent.store.port import Reading, RefusedIntake, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import RefusedIntake
 from detent.submission.checks import DEFAULT_PROJECT
 
 MAX_ROWS = 1_000
@@ -32,7 +33,7 @@ def list_refused(core: Core, caller: Caller) -> schemas.RefusedRows:
 def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> schemas.Deleted:
     """Delete a refused submission."""
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         if all(row["id"] != intake_id for row in refused_rows(tx, caller, None)):
             raise NotFound(
                 f"There is no refused submission {intake_id!r}.", hint="See `detent inbox --list`."
@@ -45,7 +46,7 @@ def drop_refused(core: Core, caller: Caller, *, intake_id: str) -> schemas.Delet
 
 
 def refused_rows(
-    view: Reading, caller: Caller, project: str | None
+    view: ReadTransaction, caller: Caller, project: str | None
 ) -> Iterator[schemas.RefusedRow]:
     """The refused rows that the caller may see, of one project or of all."""
     for row in view.refused_intake(MAX_ROWS):

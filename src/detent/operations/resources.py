@@ -15,7 +15,8 @@ from detent.kernel.resource_matching import LOCAL
 from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Query
 
 MAX_HOLDERS = 1_000
 MAX_CAPACITY = 1_000_000
@@ -50,8 +51,8 @@ def put_resource(
     _own(name)
     given = _checked(capabilities, labels, capacity, healthy)
 
-    def write(tx: Writing) -> bool:
-        row = {**tx.changing("resources").get(name, {"capabilities": []}), **given}
+    def write(tx: WriteTransaction) -> bool:
+        row = {**tx.rows_for_update("resources").get(name, {"capabilities": []}), **given}
         if row.get("drained"):
             row["healthy"] = False
         tx.put_rows("resources", {name: row})
@@ -79,8 +80,8 @@ def delete_resource(core: Core, caller: Caller, *, name: str) -> schemas.Removed
     require_all_projects(caller, "resources")
     _own(name)
 
-    def write(tx: Writing) -> bool:
-        _row(tx.changing("resources"), name)
+    def write(tx: WriteTransaction) -> bool:
+        _row(tx.rows_for_update("resources"), name)
         held = next((each.in_use for each in tx.resources() if each.id == name), 0)
         if held:
             raise Refused(
@@ -107,8 +108,8 @@ def _drain(core: Core, caller: Caller, name: str, *, drained: bool) -> schemas.R
     require_all_projects(caller, "resources")
     _own(name)
 
-    def write(tx: Writing) -> bool:
-        row = _row(tx.changing("resources"), name)
+    def write(tx: WriteTransaction) -> bool:
+        row = _row(tx.rows_for_update("resources"), name)
         tx.put_rows("resources", {name: {**row, "drained": drained, "healthy": not drained}})
         return True
 
@@ -173,7 +174,7 @@ def _one(core: Core, caller: Caller, name: str) -> schemas.Resource:
     return next(each for each in found if each["id"] == name)
 
 
-def _holders(view: Reading, caller: Caller) -> dict[str, list[schemas.Holder]]:
+def _holders(view: ReadTransaction, caller: Caller) -> dict[str, list[schemas.Holder]]:
     """By resource, the steps that hold it, if the caller may see their project."""
     query = Query("steps", {"resource": (">", "")}, "state_at", limit=MAX_HOLDERS)
     steps = view.page(query)

@@ -22,7 +22,8 @@ from detent.operations.intake import submitted
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.run_tokens import TokenRun, count_request, run_for_write, run_of_caller
 from detent.redaction import redact, redact_value
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 from detent.submission.request import SubtaskRequest
 from detent.submission.subtask import submit_own_subtask
 
@@ -166,7 +167,7 @@ def own_question(
     return {"run_id": own.run_id, "outcome": outcome, "next": following}
 
 
-def recorded_question(view: Reading, job_id: str, run_id: str) -> Mapping[str, Any] | None:
+def recorded_question(view: ReadTransaction, job_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The question that a run has recorded with its token; it is asked when the run succeeds.
 
     Its fields are `text`, `options` and, if they were given, `other`, `default` and `expires_in_s`.

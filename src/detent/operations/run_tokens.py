@@ -19,7 +19,8 @@ from detent.operations.budgets import remaining, with_ancestors
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.tokens import SECOND_US, digest_of, expired, new_token, row_for
-from detent.store.port import Logged, Query, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import LoggedEvent, Query
 
 RUN = "run"
 MINUTE_US = 60 * SECOND_US
@@ -45,7 +46,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
     """Create a token for a run under its claim, and delete the tokens of runs that have ended."""
     token = new_token()
 
-    def write(tx: Writing) -> None:
+    def write(tx: WriteTransaction) -> None:
         own = _held(tx, run_id, grant.fence)
         if own is None or own.grant != grant:
             raise Refused(f"This claim no longer holds run {run_id}.", code="stale_fence")
@@ -65,7 +66,7 @@ def issue_run_token(core: Core, grant: c.Grant, run_id: str) -> str:
     return token
 
 
-def _dead(tx: Writing) -> Iterator[str]:
+def _dead(tx: WriteTransaction) -> Iterator[str]:
     """The digests of tokens that have expired or whose run has ended."""
     now = tx.now()
     for key, row in tx.rows("tokens").items():
@@ -74,7 +75,7 @@ def _dead(tx: Writing) -> Iterator[str]:
             yield key
 
 
-def _held(view: Reading, run_id: str, fence: int) -> TokenRun | None:
+def _held(view: ReadTransaction, run_id: str, fence: int) -> TokenRun | None:
     """The run, if it is running and the claim with this fence still holds its job."""
     for row in view.page(Query("runs", {"id": run_id}, limit=1)):
         for job, _ in view.jobs([row["job_id"]]):
@@ -86,7 +87,7 @@ def _held(view: Reading, run_id: str, fence: int) -> TokenRun | None:
     return None
 
 
-def run_of_caller(view: Reading, caller: Caller) -> TokenRun:
+def run_of_caller(view: ReadTransaction, caller: Caller) -> TokenRun:
     """The run of the caller's token; refused if the token has no run or the run has ended."""
     if caller.run_id is None or caller.fence is None:
         raise Refused(
@@ -134,15 +135,15 @@ def own_run(core: Core, caller: Caller) -> schemas.OwnRun:
         }
 
 
-def _task_row(view: Reading, task: Task | None) -> Row:
+def _task_row(view: ReadTransaction, task: Task | None) -> Row:
     return {} if task is None else view.page(Query("tasks", {"id": task.id}, limit=1))[0]
 
 
-def _history(view: Reading, task: Task | None) -> Sequence[Logged]:
+def _history(view: ReadTransaction, task: Task | None) -> Sequence[LoggedEvent]:
     return () if task is None else view.events(0, MAX_EVENTS, stream=task.id)
 
 
-def _budget(view: Reading, task: Task | None) -> schemas.OwnBudget:
+def _budget(view: ReadTransaction, task: Task | None) -> schemas.OwnBudget:
     if task is None:
         return {"budget": None, "spent": 0.0, "left": None}
     money = {
@@ -153,7 +154,7 @@ def _budget(view: Reading, task: Task | None) -> schemas.OwnBudget:
     return cast(schemas.OwnBudget, views.shown(money))
 
 
-def _comment(rejected: Logged) -> schemas.OwnComment:
+def _comment(rejected: LoggedEvent) -> schemas.OwnComment:
     data = msgspec.json.decode(rejected.data)
     return {
         "round": data["round"],
@@ -163,7 +164,7 @@ def _comment(rejected: Logged) -> schemas.OwnComment:
     }
 
 
-def _answers(events: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
+def _answers(events: Iterable[LoggedEvent]) -> Iterator[schemas.OwnAnswer]:
     """The answers in the events. A board task is unblocked with the answer as the value."""
     for each in events:
         data = msgspec.json.decode(each.data) if each.data else {}
@@ -182,7 +183,7 @@ def _answers(events: Iterable[Logged]) -> Iterator[schemas.OwnAnswer]:
         }
 
 
-def _subtasks(view: Reading, task: Task | None) -> list[schemas.OwnSubtask]:
+def _subtasks(view: ReadTransaction, task: Task | None) -> list[schemas.OwnSubtask]:
     if task is None or task.subtasks == 0:
         return []
     rows = view.page(Query("tasks", {"parent_id": task.id}, "created_at", limit=1_000))
@@ -204,7 +205,7 @@ def run_for_write(core: Core, caller: Caller) -> TokenRun:
 def count_request(core: Core, caller: Caller, what: str, most: int) -> None:
     """Count one request in the current minute, in the token's row; refuse one over the limit."""
 
-    def write(tx: Writing) -> None:
+    def write(tx: WriteTransaction) -> None:
         now = tx.now()
         key, row = _token_of(tx, caller)
         window = row.get("counts", {}).get(what, {"from": now, "count": 0})
@@ -220,8 +221,8 @@ def count_request(core: Core, caller: Caller, what: str, most: int) -> None:
     core.engine.within(write)
 
 
-def _token_of(tx: Writing, caller: Caller) -> tuple[str, Row]:
-    for key, row in tx.changing("tokens").items():
+def _token_of(tx: WriteTransaction, caller: Caller) -> tuple[str, Row]:
+    for key, row in tx.rows_for_update("tokens").items():
         if row.get("kind") == RUN and (row["run_id"], row["fence"]) == (
             caller.run_id,
             caller.fence,

@@ -10,7 +10,7 @@ from detent.operations.cursor_pages import MAX_ROWS, listed, page, states_from
 from detent.operations.queries import jobs_of
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.run_output import read_output
-from detent.store.port import Query
+from detent.store.types import Query
 
 LIVE = ("queued", "running")
 #: The kinds of waits for a budget.

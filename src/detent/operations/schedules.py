@@ -15,7 +15,7 @@ from detent.operations.context import Core
 from detent.operations.intake import submitted
 from detent.operations.registry import OWNER, Caller, Scope, operation
 from detent.schedule_times import Schedule, schedule_from, times
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from detent.submission.command import Submission, submit_task
 from detent.submission.request import null_payload
 
@@ -76,8 +76,8 @@ def put_schedule(
     schedule = schedule_from(name, {**given, "project": project or caller.project})
     _submission(core, caller, schedule)  # an invalid submission is refused now, not when it fires
 
-    def write(tx: Writing) -> Schedule:
-        old = tx.changing("schedules").get(name)
+    def write(tx: WriteTransaction) -> Schedule:
+        old = tx.rows_for_update("schedules").get(name)
         if old is not None and not _may_see(caller, old):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
@@ -95,8 +95,8 @@ def put_schedule(
 def delete_schedule(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Delete a schedule; the tasks that it submitted are kept."""
 
-    def write(tx: Writing) -> bool:
-        _one(tx.changing("schedules"), caller, name)
+    def write(tx: WriteTransaction) -> bool:
+        _one(tx.rows_for_update("schedules"), caller, name)
         tx.put_rows("schedules", {name: None})
         return True
 
@@ -148,8 +148,8 @@ def record_firing(core: Core, seen: Schedule, **changes: Any) -> None:
     The next time of an edited schedule is kept.
     """
 
-    def write(tx: Writing) -> None:
-        row = tx.changing("schedules").get(seen.name)
+    def write(tx: WriteTransaction) -> None:
+        row = tx.rows_for_update("schedules").get(seen.name)
         if row is None:
             return
         edited = row.get("next_at") != seen.next_at
@@ -188,8 +188,8 @@ def _kept_anchor(new: Schedule, old: Mapping[str, Any], now: int) -> int | None:
 
 
 def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.Schedule:
-    def write(tx: Writing) -> Schedule:
-        old = _one(tx.changing("schedules"), caller, name)
+    def write(tx: WriteTransaction) -> Schedule:
+        old = _one(tx.rows_for_update("schedules"), caller, name)
         next_at = None if paused else next(times(old, tx.now()))
         row = {**_row(old), "paused": paused, "next_at": next_at}
         tx.put_rows("schedules", {name: row})

@@ -28,7 +28,7 @@ from detent.operations.tokens import (
     may_see,
 )
 from detent.settings import TOKEN_FILE
-from detent.store.port import Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
 
 CODE_LIFETIME_S = 60
 SESSION_LIFETIME_S = 12 * 3_600
@@ -45,8 +45,8 @@ def create_login_code(core: Core, caller: Caller) -> schemas.LoginCode:
     _no_session(caller)
     key = caller.key or _owner_key(core.settings.data_dir / TOKEN_FILE)
 
-    def write(tx: Writing) -> tuple[str, int]:
-        if not is_valid(tx.changing("tokens"), key, tx.now()):
+    def write(tx: WriteTransaction) -> tuple[str, int]:
+        if not is_valid(tx.rows_for_update("tokens"), key, tx.now()):
             raise Refused(
                 "The token that this session would belong to was revoked or has expired.",
                 hint="Create a code with a valid token.",
@@ -80,8 +80,8 @@ def _owner_key(file: Path) -> str:
 def exchange(core: Core, code: str) -> tuple[str, Row, int]:
     """Exchange a code for a session: its secret, its row and its lifetime in seconds."""
 
-    def write(tx: Writing) -> tuple[str, Row, int]:
-        rows, key, now = tx.changing("tokens"), digest_of(code), tx.now()
+    def write(tx: WriteTransaction) -> tuple[str, Row, int]:
+        rows, key, now = tx.rows_for_update("tokens"), digest_of(code), tx.now()
         row = rows.get(key)
         if row is None or kind_of(row) != CODE or not is_valid(rows, key, now):
             raise Unauthorized(
@@ -109,7 +109,7 @@ def _lifetime_s(token: Row, now: int) -> int:
 def log_out(core: Core, key: str) -> None:
     """Delete the session with this digest; a token is kept."""
 
-    def write(tx: Writing) -> None:
+    def write(tx: WriteTransaction) -> None:
         if tx.rows("tokens").get(key, {}).get("kind") == SESSION:
             tx.put_rows("tokens", {key: None})
 
@@ -132,8 +132,8 @@ def list_sessions(core: Core, caller: Caller) -> schemas.Sessions:
 def end_session(core: Core, caller: Caller, *, session_id: str) -> schemas.EndedSession:
     """End a browser session, including its open connections."""
 
-    def write(tx: Writing) -> bool:
-        tx.changing("tokens")
+    def write(tx: WriteTransaction) -> bool:
+        tx.rows_for_update("tokens")
         found = [
             key for key, row in _visible(tx, caller, tx.now()).items() if row["id"] == session_id
         ]
@@ -145,7 +145,7 @@ def end_session(core: Core, caller: Caller, *, session_id: str) -> schemas.Ended
     return {"id": session_id, "ended": True}
 
 
-def _visible(view: Reading, caller: Caller, now: int) -> Mapping[str, Row]:
+def _visible(view: ReadTransaction, caller: Caller, now: int) -> Mapping[str, Row]:
     rows = view.rows("tokens")
     return {
         key: row

@@ -15,7 +15,9 @@ from detent.operations.recent_runs import Run, at_percent
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import require_all_projects
 from detent.store.clock import CLOCK
-from detent.store.port import LATE, SEALED, TRIMMED, Query, Writing
+from detent.store.port import WriteTransaction
+from detent.store.table_names import CHAINED_POSITION, LATE_BLOCKS, TRIMMED
+from detent.store.types import Query
 
 HOUR_US = 3_600_000_000
 S_US = 1_000_000
@@ -25,7 +27,7 @@ ENDED = ("succeeded", "failed", "timeout", "cancelled")
 PROBE = "ready"
 #: Rows through which detent's processes coordinate. Users may not set them.
 RESERVED_ROWS = (
-    *(*LEADER_ROLES, *CURSORS, TRIMMED, CLOCK, SEALED, LATE, PROBE),
+    *(*LEADER_ROLES, *CURSORS, TRIMMED, CLOCK, CHAINED_POSITION, LATE_BLOCKS, PROBE),
     *("run_counts", "retention_cursors"),
 )
 
@@ -129,7 +131,7 @@ def set_state(core: Core, caller: Caller, *, name: str, value: Any = None) -> sc
             allowed=(STATE_KEY_FORM,),
         )
 
-    def write(tx: Writing) -> bool:
+    def write(tx: WriteTransaction) -> bool:
         tx.put_rows("system_state", {name: value})
         return True
 

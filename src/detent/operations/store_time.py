@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from detent.operations.leader_election import LEADER_ROLES
-from detent.store.port import Store, Writing
+from detent.store.port import Store, WriteTransaction
 
 
 class StoreTime(NamedTuple):
@@ -28,11 +28,11 @@ def reset(store: Store) -> int:
         ahead = tx.reset_clock()
         if ahead:
             tx.put_rows("system_state", _terms(tx, ahead))
-    store.ring()
+    store.notify()
     return ahead
 
 
-def _terms(tx: Writing, ahead: int) -> dict[str, Any]:
-    rows = tx.changing("system_state")
+def _terms(tx: WriteTransaction, ahead: int) -> dict[str, Any]:
+    rows = tx.rows_for_update("system_state")
     held = {role: rows[role] for role in LEADER_ROLES if rows.get(role)}
     return {role: {**row, "until": row["until"] - ahead} for role, row in held.items()}

@@ -13,7 +13,8 @@ from typing import Any
 
 from detent import views
 from detent.kernel.entities import Job, Run
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 
 FILE = "summary.json"
 LIVE = ("queued", "running")
@@ -21,7 +22,7 @@ LIVE = ("queued", "running")
 MAX_EVIDENCE = 100_000
 
 
-def documents(view: Reading, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+def documents(view: ReadTransaction, run_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """By run id, the summaries of the runs that have ended."""
     runs = [run for run in view.runs(run_ids) if run.state not in LIVE]
     if not runs:

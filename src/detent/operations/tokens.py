@@ -16,7 +16,7 @@ from detent.errors import Forbidden, Invalid, NotFound, Refused
 from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 
 SECOND_US = 1_000_000
 MAX_LIFETIME_S = 10 * 366 * 86_400
@@ -54,7 +54,7 @@ def row_for(caller: Caller, kind: str, now: int, lifetime_s: int | None) -> dict
 
 
 def issue(
-    tx: Writing,
+    tx: WriteTransaction,
     caller: Caller,
     kind: str = TOKEN,
     lifetime_s: int | None = None,
@@ -115,8 +115,8 @@ def create_token(
             given=expires_in_s,
         )
 
-    def write(tx: Writing) -> tuple[str, Row]:
-        known, now = tx.changing("tokens"), tx.now()
+    def write(tx: WriteTransaction) -> tuple[str, Row]:
+        known, now = tx.rows_for_update("tokens"), tx.now()
         if any(row["name"] == name and is_valid(known, key, now) for key, row in known.items()):
             raise Refused(
                 f"A token with the name {name!r} already exists.",
@@ -151,8 +151,8 @@ def list_tokens(core: Core, caller: Caller) -> schemas.Tokens:
 def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
     """Revoke a token and its sessions, including their open connections."""
 
-    def write(tx: Writing) -> int:
-        gone = _revoked(tx.changing("tokens"), caller, name)
+    def write(tx: WriteTransaction) -> int:
+        gone = _revoked(tx.rows_for_update("tokens"), caller, name)
         tx.put_rows("tokens", dict.fromkeys(gone))
         return len(gone)
 

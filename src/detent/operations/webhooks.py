@@ -20,7 +20,8 @@ from detent.operations import schemas
 from detent.operations.context import Core, check_choice
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.requests import texts
-from detent.store.port import Delivery, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import Delivery
 
 #: The due time of a dead delivery, one that was given up: never.
 DEAD = 1 << 62
@@ -126,8 +127,10 @@ def put_webhook(
         "paused": paused,
     }
 
-    def write(tx: Writing) -> tuple[dict[str, Any], str | None]:
-        old = next((hook for hook in webhooks(tx.changing("webhooks")) if hook.name == name), None)
+    def write(tx: WriteTransaction) -> tuple[dict[str, Any], str | None]:
+        old = next(
+            (hook for hook in webhooks(tx.rows_for_update("webhooks")) if hook.name == name), None
+        )
         if old is not None:
             _own(caller, old)
             hook, key = old._replace(**wanted), None
@@ -151,8 +154,8 @@ def put_webhook(
 def delete_webhook(core: Core, caller: Caller, *, name: str) -> schemas.Removed:
     """Delete a webhook and its pending deliveries."""
 
-    def write(tx: Writing) -> bool:
-        hook = _one(tx.changing("webhooks"), caller, name)
+    def write(tx: WriteTransaction) -> bool:
+        hook = _one(tx.rows_for_update("webhooks"), caller, name)
         tx.delete_outbox([each.id for each in tx.outbox(hook.target, MAX_KEPT)])
         names = (name, cursor_name(name), status_name(name))
         tx.put_rows("webhooks", dict.fromkeys(names))
@@ -175,8 +178,8 @@ def rotate_webhook_key(
         )
     key = new_key()
 
-    def write(tx: Writing) -> int:
-        hook, now = _one(tx.changing("webhooks"), caller, name), tx.now()
+    def write(tx: WriteTransaction) -> int:
+        hook, now = _one(tx.rows_for_update("webhooks"), caller, name), tx.now()
         until = now + overlap_s * 1_000_000
         old = [
             {"key": each["key"], "until": min(each["until"] or until, until)}
@@ -197,8 +200,8 @@ def rotate_webhook_key(
 def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhook:
     """Queue a test delivery to a webhook."""
 
-    def write(tx: Writing) -> str:
-        hook = _one(tx.changing("webhooks"), caller, name)
+    def write(tx: WriteTransaction) -> str:
+        hook = _one(tx.rows_for_update("webhooks"), caller, name)
         stream = f"{TEST}-{new_id()}"
         # The body is generated when the delivery is sent.
         row = Delivery(0, hook.target, stream, 0, "", tx.now())
@@ -227,8 +230,8 @@ def replay_webhook(
     if after is None and not dead:
         raise Invalid("Give after (a position of the log), or dead.", field="after")
 
-    def write(tx: Writing) -> schemas.Replayed:
-        hook = _one(tx.changing("webhooks"), caller, name)
+    def write(tx: WriteTransaction) -> schemas.Replayed:
+        hook = _one(tx.rows_for_update("webhooks"), caller, name)
         rows = tx.outbox(hook.target, MAX_KEPT)
         revived = [row._replace(due_at=tx.now(), attempts=0) for row in rows if row.due_at == DEAD]
         if dead:
@@ -251,7 +254,7 @@ def new_key() -> str:
     return KEY_PREFIX + base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
 
 
-def _save(tx: Writing, hook: Webhook) -> None:
+def _save(tx: WriteTransaction, hook: Webhook) -> None:
     row = hook._asdict()
     del row["name"]
     tx.put_rows("webhooks", {hook.name: row})
@@ -326,7 +329,7 @@ def _url(given: str, allowed: Sequence[Network]) -> str:
     return given
 
 
-def _to_schema(view: Reading, hook: Webhook) -> schemas.Webhook:
+def _to_schema(view: ReadTransaction, hook: Webhook) -> schemas.Webhook:
     rows = view.rows("webhooks")
     cursor, status = rows.get(cursor_name(hook.name)), rows.get(status_name(hook.name), {})
     kept = view.outbox(hook.target, MAX_KEPT)

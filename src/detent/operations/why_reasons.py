@@ -17,7 +17,8 @@ from detent.operations.actions import Suggestion, actions_on, actions_on_job, is
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
 from detent.operations.limits import EVERYTHING, FILE, PAUSE_FIELDS
-from detent.store.port import Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import Query
 from detent.views import shown, utc
 
 S_US = 1_000_000
@@ -55,7 +56,7 @@ class Reason(NamedTuple):
 class WhyContext(NamedTuple):
     """What reasons are found with: a view of the store, and the intervals of the settings."""
 
-    view: Reading
+    view: ReadTransaction
     blocked_ms: int
     lease_ms: int
 
@@ -94,7 +95,7 @@ WAITS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def why_context(core: Core, view: Reading) -> WhyContext:
+def why_context(core: Core, view: ReadTransaction) -> WhyContext:
     return WhyContext(view, core.settings.keeper_blocked_ms, core.settings.worker_lease_ms)
 
 
@@ -218,7 +219,9 @@ def _dependencies(context: WhyContext, task: Task, legal: Sequence[str]) -> Reas
 
 
 def _actions_on_others(
-    view: Reading, others: Sequence[Task], verbs: Sequence[str] = ("resume", "retry", "dismiss")
+    view: ReadTransaction,
+    others: Sequence[Task],
+    verbs: Sequence[str] = ("resume", "retry", "dismiss"),
 ) -> tuple[Suggestion, ...]:
     """The legal ones of some actions on other tasks, at most `MAX_NAMED` of them."""
     legal = actions_on(view, others[:MAX_NAMED])
@@ -230,7 +233,7 @@ def _actions_on_others(
     )
 
 
-def budget_raises(view: Reading, task: Task) -> Iterator[Suggestion]:
+def budget_raises(view: ReadTransaction, task: Task) -> Iterator[Suggestion]:
     """Suggestions to raise the spent budgets of the tasks above, unless those have ended."""
     for each in with_ancestors(view, task):
         ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
@@ -238,7 +241,7 @@ def budget_raises(view: Reading, task: Task) -> Iterator[Suggestion]:
             yield Suggestion("raise", each.id)
 
 
-def _unsettled(view: Reading, task: Task) -> list[Task]:
+def _unsettled(view: ReadTransaction, task: Task) -> list[Task]:
     """The subtasks that the task waits for."""
     if task.open_subtasks == 0:
         return []
@@ -247,7 +250,7 @@ def _unsettled(view: Reading, task: Task) -> list[Task]:
     return [each for each in found if each.state not in DONE_TASK and each.id not in task.settled]
 
 
-def _failed_subtasks(view: Reading, task: Task) -> Iterator[Reason]:
+def _failed_subtasks(view: ReadTransaction, task: Task) -> Iterator[Reason]:
     """The failed subtasks that the task still waits for."""
     failed = [each for each in _unsettled(view, task) if has_failed(each)]
     suggested = _actions_on_others(view, failed)
@@ -323,7 +326,7 @@ def _keys(job: Job) -> list[str]:
     return keys if job.concurrency_key is None else [*keys, f"key:{job.concurrency_key}"]
 
 
-def _paused(view: Reading, job: Job) -> Iterator[Reason]:
+def _paused(view: ReadTransaction, job: Job) -> Iterator[Reason]:
     limits = view.rows("limits")
     for name in (EVERYTHING, *_keys(job)):
         row = limits.get(name, {})
@@ -335,7 +338,7 @@ def _paused(view: Reading, job: Job) -> Iterator[Reason]:
             yield Reason("paused", "an operator", "end the pause", IMMEDIATELY, detail, until)
 
 
-def _full(view: Reading, job: Job) -> Iterator[Reason]:
+def _full(view: ReadTransaction, job: Job) -> Iterator[Reason]:
     """Concurrency limits and rate limits that are reached."""
     limits, now = view.rows("limits"), view.now()
     for name in _keys(job):
@@ -351,13 +354,13 @@ def _full(view: Reading, job: Job) -> Iterator[Reason]:
             yield Reason("rate", "detent", "wait", IMMEDIATELY, detail, ends_at)
 
 
-def _running(view: Reading, name: str) -> int:
+def _running(view: ReadTransaction, name: str) -> int:
     kind, _, value = name.partition(":")
     column = "concurrency_key" if kind == "key" else kind
     return sum(view.count_by(Query("queue", {column: value, "worker": (">", "")}), column).values())
 
 
-def _needs(view: Reading, job: Job) -> frozenset[str]:
+def _needs(view: ReadTransaction, job: Job) -> frozenset[str]:
     """The intents of which a worker must have one to claim the job, from its row in the queue."""
     rows = view.page(Query("queue", {"job_id": job.id}, limit=1))
     return needs_of(rows[0]["lane"] if rows else job.intent)

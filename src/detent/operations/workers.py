@@ -14,7 +14,7 @@ from detent.operations import schemas
 from detent.operations.context import Core
 from detent.operations.registry import Caller, Scope, operation
 from detent.operations.resources import require_all_projects
-from detent.store.port import Query
+from detent.store.types import Query
 
 MAX_HELD = 1_000
 

@@ -1,7 +1,7 @@
-"""What a store keeps beside its rows: blobs by their digest, and the output of runs by offset.
+"""The interface for data beside the rows of a store: blobs by digest, and the output of runs.
 
-The contract, like `port`. Nothing of it is in the log: the log names a blob by its SHA-256, and
-output is no lifecycle. Both are written before whatever refers to them.
+The log refers to a blob by its SHA-256; output is not part of the log. Both are written before the
+rows that refer to them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -10,27 +10,27 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from detent.errors import NotFound, TooLarge
 
-#: The largest blob, and how much of one is in memory at a time.
+#: The maximum size of a blob, and the size of the chunks in which it is read.
 MAX_BLOB_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
 
-#: How far a copy is: what is being copied, how much of it is, and how much there is of it.
-Tell = Callable[[str, int, int], None]
+#: Reports the progress of a copy: what is copied, how much so far, and how much in all.
+CopyProgress = Callable[[str, int, int], None]
 
 
-def untold(what: str, at: int, of: int) -> None:
-    """Nobody wants to know."""
+def no_progress(what: str, at: int, of: int) -> None:
+    """Ignore the progress of a copy."""
 
 
 class Blob(NamedTuple):
-    """Some bytes, known by what they are."""
+    """The digest and the size of a blob."""
 
     sha256: str
     size: int
 
 
 class Piece(NamedTuple):
-    """Bytes that a run has written, and where they stand in its output."""
+    """A part of the output of a run, with its offset."""
 
     run_id: str
     offset: int
@@ -38,56 +38,58 @@ class Piece(NamedTuple):
 
 
 class Blobs(Protocol):
-    """Bytes by their SHA-256. The same bytes are kept once."""
+    """Blobs by their SHA-256. The same content is stored once."""
 
     def put(self, file: BinaryIO) -> Blob:
-        """Keep what a file holds from its beginning on; durable when the call returns.
+        """Store the content of a file; durable when the call returns.
 
-        What is there already counts as put anew, so that nobody removes it meanwhile. A file over
-        the limit, or one that changes while it is read, is refused and leaves nothing behind.
+        A blob that already exists gets a new time, so that it is not removed meanwhile. A file over
+        the limit, or one that changes while it is read, is refused, and nothing is stored.
         """
 
     def size(self, digest: str) -> int | None:
-        """How many bytes a blob has; None if there is none."""
+        """The size of a blob in bytes; None if it does not exist."""
 
     def read(self, digest: str) -> Iterator[bytes]:
-        """A blob's bytes, some at a time. One that is not there is refused before the first."""
+        """The content of a blob in chunks. Raises NotFound first if it does not exist."""
 
     def old(self, before: int, after: str, limit: int) -> Sequence[str]:
-        """Digests of blobs that were last put before a time, in order, after a digest."""
+        """Digests of blobs that were last stored before a time, in order, after a digest."""
 
     def remove(self, digests: Collection[str], before: int) -> list[Blob]:
-        """Forget those of these blobs that nobody has put since that time; which they were."""
+        """Delete those of these blobs that were not stored again since that time; returns them."""
 
 
 class Outputs(Protocol):
-    """Output of runs that other machines read. A store that lives on one disk has none."""
+    """The output of runs, for other machines. A store on one disk has none."""
 
     def append(self, pieces: Sequence[Piece]) -> None:
-        """Keep pieces of the output of runs; one that is said twice is kept once."""
+        """Store parts of the output of runs; a part that is given twice is stored once."""
 
     def read(self, run_id: str, offset: int, limit: int) -> bytes:
-        """At most so many bytes from an offset on; empty behind the end."""
+        """At most `limit` bytes from an offset; empty after the end."""
 
     def runs(self, after: str, limit: int) -> Sequence[str]:
         """The ids of runs that have output, in order, after an id."""
 
     def remove(self, run_ids: Collection[str]) -> None:
-        """Forget the output of these runs."""
+        """Delete the output of these runs."""
 
 
 def chunks(file: BinaryIO) -> Iterator[bytes]:
-    """A file from where it stands to its end; over the limit it is refused."""
+    """The rest of a file in chunks; refused if it exceeds the limit."""
     size = 0
     while chunk := file.read(CHUNK_BYTES):
         size += len(chunk)
         if size > MAX_BLOB_BYTES:
-            raise TooLarge(f"a blob has at most {MAX_BLOB_BYTES:,} bytes", limit=MAX_BLOB_BYTES)
+            raise TooLarge(
+                f"The file exceeds the limit of {MAX_BLOB_BYTES:,} bytes.", limit=MAX_BLOB_BYTES
+            )
         yield chunk
 
 
 def blob_of(file: BinaryIO) -> Blob:
-    """What a file's blob will be, without keeping it."""
+    """The digest and the size of a file, without storing it."""
     digest, size = sha256(), 0
     for chunk in chunks(file):
         digest.update(chunk)
@@ -96,5 +98,5 @@ def blob_of(file: BinaryIO) -> Blob:
 
 
 def no_blob(digest: str) -> NotFound:
-    """Nothing is kept under this digest."""
+    """The error for a digest without a blob."""
     return NotFound(f"There is no blob {digest}.")

@@ -1,8 +1,8 @@
-"""The time of a store: a wall clock that never goes back, and never stands still for long.
+"""The clock of a store: follows the wall clock and never goes back.
 
-A time that was written is never undercut. While the wall clock is behind it, the store's time goes
-on from there, one percent slower than real time, until the wall clock has caught up. Such an offset
-stays with every process, because each reads what the others have written.
+The store's time is never before a time that was written. While the wall clock is behind it, the
+store's time advances one percent slower than real time until the wall clock has caught up. All
+processes share the offset, because each reads the times that the others have written.
 """
 
 from threading import Lock
@@ -14,7 +14,7 @@ from detent.store.codec import from_json, to_json
 CLOCK = "clock"
 #: While it is ahead, the store's time is slower than real time by one part in this many.
 SLEW = 100
-#: A wall clock that is behind the last reading by less was read by two transactions at once.
+#: A wall clock that is behind the last reading by less was read by two transactions at the same time.
 OVERLAP_US = 1_000_000
 #: A write without an event renews the row only if it is older than this.
 COARSE_US = 1_000_000
@@ -31,9 +31,9 @@ class TimeSource(Protocol):
 
 
 class Written(NamedTuple):
-    """What the database says about time: the latest that was written, and how often it was reset.
+    """The time in the database: the latest that was written, and the number of resets.
 
-    Of the events, only those after `position` count. `row` is the text that says so.
+    Only the times of events after `position` count. `row` is the JSON text of the row.
     """
 
     at: int = 0
@@ -43,28 +43,28 @@ class Written(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The store's time, how far it is ahead of its wall clock, and what it was computed from."""
+    """The store's time, how far it is ahead of the wall clock, and the time in the database."""
 
     now: int
     ahead: int
     written: Written
 
 
-#: What a database says that has no such row.
+#: The value for a database without the row.
 NEVER = Written()
 
 
 class StoreClock:
-    """The store's time as one process has it. Safe to use from any thread."""
+    """The clock of a store in one process. Thread-safe."""
 
     def __init__(self, source: TimeSource) -> None:
         self._source = source
         self._guard = Lock()
-        self._told = self._wall = self._elapsed = self._resets = 0
+        self._last = self._wall = self._elapsed = self._resets = 0
         self._read = NEVER
 
     def written(self, row: str | None, last_at: int | None, head: int | None) -> Written:
-        """From the row of `system_state`, and the time and position of the last event."""
+        """The time in the database, from the row of `system_state` and the last event."""
         found = self._read
         if row != found.row:
             found = self._read = NEVER if row is None else _decoded(row)
@@ -73,22 +73,22 @@ class StoreClock:
         return found
 
     def moment(self, written: Written, wall: int | None = None) -> Moment:
-        """The time of a transaction; `wall` is the clock of a server, if it has one."""
+        """The time of a transaction; `wall` is the time of the database server, if there is one."""
         with self._guard:
             wall = self._source() if wall is None else wall
             elapsed = self._source.elapsed()
             if written.resets != self._resets:
-                self._told, self._resets = 0, written.resets
-            now = max(wall, self._told + self._passed(wall, elapsed), written.at)
-            self._told = now
+                self._last, self._resets = 0, written.resets
+            now = max(wall, self._last + self._passed(wall, elapsed), written.at)
+            self._last = now
             self._elapsed = elapsed
             if not self._wall - OVERLAP_US < wall < self._wall:
                 self._wall = wall
             return Moment(now, now - wall, written)
 
     def _passed(self, wall: int, elapsed: int) -> int:
-        """Time since the last reading. Both clocks must agree that it has passed: the wall clock
-        jumps, and a server's answer may be late.
+        """The time since the last reading: the smaller difference of both clocks, because the wall
+        clock may jump and the response of a server may be late.
         """
         passed = max(0, min(wall - self._wall, elapsed - self._elapsed))
         return passed - passed // SLEW
@@ -106,7 +106,7 @@ def renewed(moment: Moment) -> str | None:
 
 
 def reset(moment: Moment, head: int) -> dict[str, int]:
-    """The row by which the store's time is that of the wall clock again, whatever the log says."""
+    """The row that sets the store's time back to the wall clock, independent of the log."""
     now, ahead, written = moment
     return {"at": now - ahead, "position": head, "resets": written.resets + 1}
 

@@ -1,6 +1,6 @@
-"""JSON text for the log and for rows: events by name and schema version, and single values.
+"""Converts events and values to JSON text for the log and for rows, and back.
 
-A value that JSON cannot hold is refused here, before anything is written. No input or output.
+Refuses a value that JSON cannot represent, before anything is written. No input or output.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,17 +11,17 @@ import msgspec
 
 from detent.errors import Broken, Invalid
 from detent.kernel.events import EVENTS, Event, Record
-from detent.store.port import Entry, Logged
+from detent.store.types import LoggedEvent, NewEvent
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decoders: dict[str, Callable[[str], Any]] = {}
 
-#: Reading an event of an older schema: (name, schema) to what makes its document one newer.
+#: Upgrades of older events: (name, schema) to the function that returns the next schema.
 UPCASTS: Mapping[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
-#: What encoding raises for a value that is not JSON: a strange type, an integer beyond 64 bits,
-#: half a surrogate pair, a bottomless list.
+#: The exceptions for a value that is not JSON: an unknown type, an integer beyond 64 bits, a lone
+#: surrogate, a recursive list.
 NOT_JSON = (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError)
 
 
@@ -40,14 +40,14 @@ def from_json(text: str | bytes) -> Any:
 
 # ---- events --------------------------------------------------------------------------------
 
-#: The columns of an event as it goes in, in the order of `event_rows`.
+#: The columns of a new event, in the order of `event_rows`.
 EVENT_COLUMNS = (
     *("stream", "version", "project", "name", "schema", "subject", "at", "actor", "data"),
 )
 
 
-def event_rows(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
-    """The log's rows for these entries."""
+def event_rows(entries: Iterable[NewEvent]) -> list[tuple[Any, ...]]:
+    """The rows of these events in the log."""
     encode = _encode
     try:
         return [
@@ -69,12 +69,12 @@ def event_rows(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
 
 
 def read_event(name: str, schema: int, data: str) -> Event:
-    """The event that a row of the log holds, brought up to the present schema."""
+    """The event of a row of the log, upgraded to the present schema."""
     kind = EVENTS.get(name)
     if kind is None or schema > kind.version:
         raise Broken(
-            f"the log holds an event {name!r} of schema {schema}, which this version does not know",
-            hint="A newer detent wrote it: upgrade this one.",
+            f"The log contains an event {name!r} of schema {schema}, which this version does not know.",
+            hint="A newer version of detent wrote it. Upgrade detent.",
         )
     if schema == kind.version:
         decoder = _decoders.get(name)
@@ -88,18 +88,18 @@ def read_event(name: str, schema: int, data: str) -> Event:
     return msgspec.convert(document, kind)
 
 
-def read_record(logged: Logged) -> Record:
-    """The event of a row of the log, in its envelope."""
+def read_record(logged: LoggedEvent) -> Record:
+    """The record of a row of the log."""
     event = read_event(logged.name, logged.schema, logged.data)
     return Record(logged.stream, logged.subject, event, logged.at, logged.actor)
 
 
-def event_digest(event: Logged) -> bytes:
-    """What the chain of seals is made of. It leaves out the position: a moved log keeps it."""
+def event_digest(event: LoggedEvent) -> bytes:
+    """The digest of an event in the hash chain. It omits the position: a moved log keeps it."""
     if event.digest is not None:
         return event.digest
     return sha256(_encode(event[1:10])).digest()
 
 
 def _not_json(error: Exception) -> Invalid:
-    return Invalid(f"a value cannot be written as JSON: {error}", field="payload")
+    return Invalid(f"A value cannot be encoded as JSON: {error}.", field="payload")

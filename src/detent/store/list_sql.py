@@ -1,7 +1,6 @@
-"""Lists for people as SQL: one page of a table, or counts by a column. Builds text only.
+"""Builds the SQL of lists: one page of a table, or counts by a column.
 
-Names of tables and columns are checked against what there is; every value is bound. Nothing else
-of a query gets into the text.
+Names of tables and columns are checked against the known ones; every value is bound.
 """
 
 import re
@@ -12,8 +11,9 @@ from detent.errors import Invalid
 from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.codec import from_json
-from detent.store.port import LISTED, SEARCHED, Query, QueueRow
 from detent.store.rows import CODED, FLAG, TEXTS, Kind, Question, columns
+from detent.store.table_names import LISTED, SEARCHED
+from detent.store.types import Query, QueueRow
 
 #: Executes a statement with `:name` parameters.
 Ask = Callable[[str, Mapping[str, Any]], Iterable[Sequence[Any]]]
@@ -40,7 +40,7 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
     "questions": {"detail": CODED[Wait]["detail"]},
 }
 OPERATORS = ("<", "<=", ">", ">=")
-#: By table: the states that are rare, and the words by which their index is found.
+#: By table: the rare states, and the condition of the partial index over them.
 RARE: Mapping[str, tuple[frozenset[str], str]] = {
     "jobs": (
         frozenset(LIFECYCLES["job"].state_names) - {"completed"},
@@ -51,20 +51,20 @@ RARE: Mapping[str, tuple[frozenset[str], str]] = {
         "state NOT IN ('queued', 'running', 'succeeded')",
     ),
 }
-#: What LIKE would not take as itself.
+#: Characters with a special meaning in LIKE.
 _SPECIAL, _ESCAPED = re.compile(r"[%_~]"), r"~\g<0>"
-#: Columns to sort by that no row is without.
+#: Sortable columns that are never null.
 NEVER_MISSING = frozenset(
     {"created_at", "state_at", "queued_at", "priority", "rank", "at", "begun_at"}
 )
 
-#: Tasks with one tag, and where their list in the order of creation comes from instead.
+#: The tables for a list of tasks with one tag in the order of creation.
 TAGGED = "task_tags JOIN tasks ON tasks.id = task_tags.task_id"
 HAS_TAG = "tag = :{value}"
 
 
 def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
-    """The rows after the cursor in the asked order; a missing value comes before every other."""
+    """The rows after the cursor in the requested order; null comes before every value."""
     names = _columns(query)
     source, key, order = query.table, LISTED[query.table], query.order or LISTED[query.table]
     if "tags" in query.where and order == "created_at":
@@ -75,12 +75,12 @@ def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
         condition, values = f"{condition} AND {passed}", {**values, **more}
     text = (
         f"SELECT {', '.join(names)} FROM {source} WHERE {condition}"
-        f" ORDER BY {_order(order, key, query.descending)} LIMIT :most"
+        f" ORDER BY {_order(order, key, query.descending)} LIMIT :limit"
     )
     kinds = KINDS[query.table]
     coded = [(name, _listed(kinds[name])) for name in names if name in kinds]
     found = []
-    for row in ask(text, {**values, "most": query.limit}):
+    for row in ask(text, {**values, "limit": query.limit}):
         shown = dict(zip(names, row, strict=True))
         shown.update((name, read(shown[name])) for name, read in coded)
         found.append(shown)
@@ -88,7 +88,7 @@ def page(ask: Ask, query: Query, contains: str) -> list[dict[str, Any]]:
 
 
 def count_by(ask: Ask, query: Query, column: str, contains: str) -> dict[Any, int]:
-    """How many matching rows have each value of a column."""
+    """The number of matching rows for each value of a column."""
     _columns(query, column)
     kind = KINDS[query.table].get(column)
     if kind is not None and kind is not FLAG:
@@ -99,12 +99,12 @@ def count_by(ask: Ask, query: Query, column: str, contains: str) -> dict[Any, in
 
 
 def _listed(kind: Kind) -> Callable[[Any], Any]:
-    """For people a list stays a list."""
+    """The decoder of a column in a list: a tuple is shown as a list."""
     return from_json if kind is TEXTS else kind.read
 
 
 def _columns(query: Query, *further: str) -> tuple[str, ...]:
-    """The table's columns, after everything that the query names was checked against them."""
+    """The table's columns; checks every name in the query against them."""
     _check("table", query.table, COLUMNS)
     names = COLUMNS[query.table]
     for column in (*query.where, *filter(None, (query.order,)), *further):
@@ -114,16 +114,16 @@ def _columns(query: Query, *further: str) -> tuple[str, ...]:
 
 def _check(field: str, given: str, allowed: Iterable[str]) -> None:
     if given not in allowed:
-        raise Invalid(f"there is no {field} {given}", field=field, given=given, allowed=allowed)
+        raise Invalid(f"There is no {field} {given!r}.", field=field, given=given, allowed=allowed)
 
 
 def _unfit(column: str) -> Invalid:
-    message = f"{column} holds free values: they are neither matched nor counted"
+    message = f"The column {column} holds JSON values, which cannot be matched or counted."
     return Invalid(message, field="column", given=column)
 
 
 def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
-    """What `where` asks for, and the values to bind."""
+    """The SQL condition of the query, and the values to bind."""
     values: dict[str, Any] = {}
     parts = ["TRUE"]
     for column, wanted in query.where.items():
@@ -137,8 +137,8 @@ def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
             parts.append(_match(column, wanted, values))
     if query.search:
         values["search"] = f"%{_SPECIAL.sub(_ESCAPED, query.search.lower())}%"
-        looks = (f"lower({name}) LIKE :search ESCAPE '~'" for name in SEARCHED[query.table])
-        parts.append(f"({' OR '.join(looks)})")
+        searches = (f"lower({name}) LIKE :search ESCAPE '~'" for name in SEARCHED[query.table])
+        parts.append(f"({' OR '.join(searches)})")
     rare, words = RARE.get(query.table, (frozenset(), ""))
     if rare.issuperset(_states(query) or [""]):
         parts.append(words)
@@ -146,7 +146,7 @@ def _condition(query: Query, contains: str) -> tuple[str, dict[str, Any]]:
 
 
 def _states(query: Query) -> list[Any]:
-    """The states that it asks for by name."""
+    """The states that the query names."""
     wanted = query.where.get("state", [])
     return wanted if isinstance(wanted, list) else [wanted]
 
@@ -176,7 +176,7 @@ def _order(order: str, key: str, descending: bool) -> str:
 
 
 def _after(order: str, key: str, query: Query) -> tuple[str, dict[str, Any]]:
-    """What stands behind the last row seen. A missing value has cases of its own."""
+    """The condition for the rows after the last one; a null value needs its own cases."""
     value, name = query.after or (None, "")
     sign = "<" if query.descending else ">"
     if order == key:

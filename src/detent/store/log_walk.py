@@ -1,21 +1,23 @@
-"""The log, or one stream of it, from a position to its end, some events at a time."""
+"""Reads the log, or one stream of it, in batches from a position to its end."""
 
 from collections.abc import Iterator, Sequence
 
-from detent.store.port import Logged, LogReading
+from detent.store.port import LogReader
+from detent.store.types import LoggedEvent
 
 BATCH = 1_000
 
 
 def batches(
-    view: LogReading, after: int = 0, *, stream: str | None = None, upto: int | None = None
-) -> Iterator[Sequence[Logged]]:
+    view: LogReader, after: int = 0, *, stream: str | None = None, upto: int | None = None
+) -> Iterator[Sequence[LoggedEvent]]:
+    """Batches of events after a position, up to another one or to the end."""
     while events := view.events(after, BATCH, stream=stream, upto=upto):
         yield events
         after = events[-1].position
 
 
-def events_of(view: LogReading, stream: str) -> Iterator[Logged]:
+def events_of(view: LogReader, stream: str) -> Iterator[LoggedEvent]:
     """All events of a stream, in order."""
     for events in batches(view, stream=stream):
         yield from events

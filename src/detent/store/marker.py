@@ -1,6 +1,7 @@
-"""The marker of a data directory: which store was in use here. It must not be gone at a start.
+"""The marker of a data directory: it records which store is in use.
 
-Without it a lost database file, or a server that was set up again, would be an empty installation.
+If the database of the marked store is missing, detent does not start. Without the marker it would
+silently create an empty one.
 """
 
 import json
@@ -18,19 +19,19 @@ MEMORY = "memory:"
 
 
 def require_store(data_dir: Path, url: str) -> None:
-    """Refuse to make a new, empty store in the place of one that was in use."""
+    """Refuse to start if the marked store does not exist any more."""
     if url == MEMORY or _marked(data_dir) != crc32(url.encode()) or _exists(url):
         return
     raise Misconfigured(
-        f"There was a database at {_shown(url)}, and there is none now.",
+        f"The database {_shown(url)} was in use before and does not exist any more.",
         setting="store.url",
-        hint="Put it back, or restore a backup: detent db restore FILE. To begin with an empty "
-        "store instead, make it: detent db init.",
+        hint="Restore it, for example with `detent db restore FILE`. To start with an empty "
+        "database instead, create it with `detent db init`.",
     )
 
 
 def mark_store(data_dir: Path, url: str) -> None:
-    """Say which store is in use here. The address itself may hold a password."""
+    """Record which store is in use, as a checksum: the URL itself may contain a password."""
     number = crc32(url.encode())
     if url != MEMORY and _marked(data_dir) != number:
         beside = data_dir / f"{FILE}.new"
@@ -45,7 +46,7 @@ def _marked(data_dir: Path) -> int | None:
 
 
 def _exists(url: str) -> bool:
-    """A SQLite file is looked at only: opening it is left to the store."""
+    """Whether the database exists. A SQLite file is not opened."""
     if is_postgres(url):
         return schema_status(url).exists
     path = sqlite_path(url)

@@ -1,4 +1,4 @@
-"""Numbered migrations: which there are, which a database still needs, whether the two fit.
+"""Numbered migrations: lists them, and compares them with those that a database has.
 
 A database package applies them under its own lock and records number, name, digest and time in
 `schema_migrations`. Reads package files only.
@@ -16,7 +16,7 @@ _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
 class Migration(NamedTuple):
-    """One file `0001_name.sql`. It never changes once it was released: the digest would tell."""
+    """One file `0001_name.sql`. It never changes after its release: the digest is checked."""
 
     number: int
     name: str
@@ -50,22 +50,22 @@ def migrations(package: str) -> tuple[Migration, ...]:
 def pending(
     known: Sequence[Migration], applied: Iterable[Applied], where: str
 ) -> Sequence[Migration]:
-    """What a database still needs. One that is newer than this program, or differs, is refused."""
+    """The migrations that a database needs; refuses a database that is newer or differs."""
     count = 0
     for row in sorted(applied):
         if row.number > len(known):
             raise Misconfigured(
-                f"{where} has schema {row.number} ({row.name}), newer than the {len(known)} that "
-                "this version of detent knows.",
+                f"{where} has schema {row.number} ({row.name}), newer than schema {len(known)} of "
+                "this version of detent.",
                 setting="store",
                 hint="Upgrade detent, or restore a backup that this version made.",
             )
         if row.digest != known[row.number - 1].digest:
             raise Misconfigured(
-                f"{where} was made by another migration {row.number:04} ({row.name}) than the one "
-                "that this version of detent has.",
+                f"Migration {row.number:04} ({row.name}) of {where} differs from the one in this "
+                "version of detent.",
                 setting="store",
-                hint="Use the release of detent that made it, or restore a backup.",
+                hint="Use the release of detent that created the database, or restore a backup.",
             )
         count = row.number
     return known[count:]

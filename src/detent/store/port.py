@@ -1,282 +1,54 @@
-"""The contract of a store: set-based reads and one write, all inside transactions.
+"""The interface of a store: set-based reads and one write, all inside transactions.
 
-A store decides nothing. Three implementations keep the contract: memory (the reference), SQLite
-and PostgreSQL; `detent.testing.conformance` holds them to it. All times are integer microseconds
-of the store's own clock.
+A store makes no decisions. Memory (the reference), SQLite and PostgreSQL implement the interface;
+`detent.testing.conformance` checks them. All times are integer microseconds of the store's clock.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
-from detent.kernel.events import JobDeleted, Record, TaskDeleted
 from detent.kernel.plan import Plan
 from detent.store.blobs import Blobs, Outputs
-from detent.store.intake import Intake as Intake
-from detent.store.intake import RefusedIntake as RefusedIntake
-
-#: Small tables of named JSON values, outside the log; only `limits` follows from it.
-TABLES = (
-    "projects",
-    "intents",
-    "workers",
-    "schedules",
-    "resources",
-    "limits",
-    "tokens",
-    "system_state",
-    "webhooks",
-    "notion_pages",
+from detent.store.types import (
+    Candidate,
+    ChainBlock,
+    Changes,
+    ClaimFilter,
+    Delivery,
+    DueTimers,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    Query,
+    RefusedIntake,
 )
 
-#: Tables whose rows follow from the log alone. Everything else is kept when they are made anew.
-REBUILT = (
-    "tasks",
-    "dependencies",
-    "jobs",
-    "runs",
-    "evidence",
-    "plans",
-    "steps",
-    "waits",
-    "signals",
-    "checkpoints",
-    "queue",
-    "deadlines",
-)
 
-#: Events that keep what they say when the work that they are about is deleted.
-TOMBSTONES = (TaskDeleted.name, JobDeleted.name)
-
-#: The row of `system_state` that says up to which position the log was trimmed.
-TRIMMED = "trimmed"
-#: The row that says up to which position the log was sealed.
-SEALED = "sealed"
-#: The row with the seals that came late and were accepted: the chain's value by its position.
-LATE = "late_seals"
-
-# ---- what goes in --------------------------------------------------------------------------
-
-
-class Entry(NamedTuple):
-    """One event as the log keeps it. `version` counts the events of its stream from 1."""
-
-    stream: str
-    version: int
-    project: str
-    record: Record
-
-
-class NewTask(NamedTuple):
-    """A task's first row, with what the kernel does not look at."""
-
-    task: Task
-    title: str
-    payload: Any
-    tags: tuple[str, ...]
-
-
-class NewJob(NamedTuple):
-    job: Job
-    payload: Any
-
-
-class QueueRow(NamedTuple):
-    """Work that may be claimed once `due_at` has come, lowest rank first; only that has one.
-
-    `lane` says which workers may claim it, see `kernel.lane`.
-    """
-
-    job_id: str
-    root_id: str
-    project: str
-    intent: str
-    rank: int
-    due_at: int
-    concurrency_key: str | None
-    lane: str
-
-
-class LeaseRow(NamedTuple):
-    """Work that a worker holds: the queue's row, taken out of the queue until the lease ends."""
-
-    job_id: str
-    worker: str
-    fence: int
-    until: int
-
-
-class Key(NamedTuple):
-    """An idempotency key: within its project it stands for one body and one answer."""
-
-    project: str
-    key: str
-    digest: str
-    answer: Any
-    expires_at: int
-
-
-class Changes(NamedTuple):
-    """Everything one batch writes. Versions stand beside the rows: `versions[stream]`."""
-
-    entries: Sequence[Entry] = ()
-    versions: Mapping[str, int] = {}
-    new_tasks: Sequence[NewTask] = ()
-    tasks: Sequence[Task] = ()
-    edits: Mapping[str, Mapping[str, Any]] = {}
-    new_jobs: Sequence[NewJob] = ()
-    jobs: Sequence[Job] = ()
-    new_runs: Sequence[Run] = ()
-    runs: Sequence[Run] = ()
-    steps: Sequence[Step] = ()
-    plans: Mapping[str, tuple[int, Mapping[str, Any]]] = {}
-    waits: Sequence[Wait] = ()
-    ended_waits: Sequence[tuple[str, str]] = ()
-    signals: Sequence[Signal] = ()
-    ended_jobs: Sequence[str] = ()
-    checkpoints: Sequence[Checkpoint] = ()
-    evidence: Sequence[Entry] = ()
-    queue: Sequence[QueueRow] = ()
-    leases: Sequence[LeaseRow] = ()
-    unqueued: Sequence[str] = ()
-    deadlines: Sequence[tuple[str, int | None]] = ()
-    keys: Sequence[Key] = ()
-    limits: Mapping[str, Any] = {}
-    deleted_tasks: Sequence[str] = ()
-    deleted_jobs: Sequence[str] = ()
-
-
-# ---- what comes out ------------------------------------------------------------------------
-
-
-class Logged(NamedTuple):
-    """An event read back from the log. `data` is its JSON text, empty once it was blanked."""
-
-    position: int
-    stream: str
-    version: int
-    project: str
-    name: str
-    schema: int
-    subject: str | None
-    at: int
-    actor: str
-    data: str
-    digest: bytes | None
-
-
-class Delivery(NamedTuple):
-    """Something to be sent to a target outside: from which stream and position, and when.
-
-    The id is the store's; 0 for one that is not stored yet.
-    """
-
-    id: int
-    target: str
-    stream: str
-    position: int
-    body: str
-    due_at: int
-    attempts: int = 0
-    error: str | None = None
-
-
-class Seal(NamedTuple):
-    """A closed range of the log: how many events it has, and the chain of digests up to its end."""
-
-    from_position: int
-    to_position: int
-    events: int
-    chain: bytes
-    at: int
-
-
-class Abilities(NamedTuple):
-    """What a claimer can do (`intents`: of those a lane needs one), and what it must leave now."""
-
-    intents: Collection[str] | None = None
-    projects: Collection[str] | None = None
-    paused_intents: Collection[str] = ()
-    paused_projects: Collection[str] = ()
-    full_keys: Collection[str] = ()
-
-
-class Candidate(NamedTuple):
-    job_id: str
-    intent: str
-    project: str
-    concurrency_key: str | None
-
-
-class Due(NamedTuple):
-    """What time has brought: lost leases (job, fence), ended waits (job, wait), passed limits."""
-
-    leases: Sequence[tuple[str, int]]
-    waits: Sequence[tuple[str, str]]
-    deadlines: Sequence[str]
-
-
-class Query(NamedTuple):
-    """A page of rows for people, of one of the tables of `LISTED`; columns are checked too.
-
-    `where` maps a column to a value, to None (is null), to a list (any of them), or to a pair
-    (operator, value) with one of < <= > >=; `tags` matches a task that has the given tag.
-    `search` is a text that one of the table's columns in `SEARCHED` contains, in any letter case.
-    The order is by one column and then by the table's key; `after` is that pair of the last row.
-    """
-
-    table: str
-    where: Mapping[str, Any] = {}
-    order: str = ""
-    descending: bool = False
-    after: tuple[Any, str] | None = None
-    limit: int = 100
-    search: str = ""
-
-
-#: Where a search looks: the words that people remember of a row.
-SEARCHED: Mapping[str, tuple[str, ...]] = {
-    "tasks": ("id", "title", "intent"),
-    "jobs": ("id", "intent", "error"),
-    "runs": ("id", "worker", "error"),
-}
-#: Tables that people list, with the column that identifies a row in each.
-LISTED: Mapping[str, str] = {
-    "tasks": "id",
-    "jobs": "id",
-    "runs": "id",
-    "steps": "name",
-    "waits": "name",
-    "queue": "job_id",
-    "checkpoints": "name",
-    "evidence": "file",
-    "questions": "job_id",
-}
-
-# ---- transactions --------------------------------------------------------------------------
-
-
-class LogReading(Protocol):
-    """What it takes to follow a log: a store's view has it, and a history that came as a file."""
+class LogReader(Protocol):
+    """Reads a log: that of a store, or the history in an archive."""
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> Sequence[Logged]:
-        """The log in commit order after a position; nothing that could still change is shown."""
+    ) -> Sequence[LoggedEvent]:
+        """Events after a position in commit order; no earlier event can still appear."""
 
     def rows(self, table: str) -> Mapping[str, Any]:
         """A small table of named JSON values: see `TABLES`."""
 
 
-class Reading(LogReading, Protocol):
-    """A consistent view. Missing ids are simply absent from the answer."""
+class ReadTransaction(LogReader, Protocol):
+    """A consistent view of the store. Ids that do not exist are absent from the result."""
+
+    def version_of(self, stream: str) -> int:
+        """The version of the last event of a stream; 0 if the log has none of it."""
 
     def now(self) -> int:
-        """The store's clock, the same for the whole transaction; it goes back by a reset only."""
+        """The store's time, the same for the whole transaction. Only `reset_clock` sets it back."""
 
     def ahead(self) -> int:
-        """How far that is ahead of the wall clock that it is taken from, in microseconds."""
+        """How far the store's time is ahead of the wall clock, in microseconds."""
 
     def tasks(self, ids: Collection[str]) -> Iterable[tuple[Task, int]]:
         """Tasks by id, each with the version of its stream."""
@@ -285,16 +57,16 @@ class Reading(LogReading, Protocol):
         """Jobs by id, each with the version of its stream."""
 
     def payloads(self, job_ids: Collection[str]) -> Mapping[str, Any]:
-        """What the work is about: the task's payload, or a lone job's own."""
+        """The payload of each job: that of its task, or its own if it has no task."""
 
     def dependents(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
         """(task, dependent) for every task that depends on one of these."""
 
     def children(self, task_ids: Collection[str]) -> Iterable[tuple[str, str]]:
-        """(parent, child) for every descendant of these tasks, however deep."""
+        """(parent, child) for every descendant of these tasks, at any depth."""
 
     def child_jobs(self, job_ids: Collection[str]) -> Iterable[tuple[str, str]]:
-        """(parent, child) for every job below these jobs, however deep."""
+        """(parent, child) for every job below these jobs, at any depth."""
 
     def live_runs(self, job_ids: Collection[str]) -> Iterable[Run]:
         """Runs of these jobs that are queued or running."""
@@ -309,150 +81,150 @@ class Reading(LogReading, Protocol):
         """Open waits."""
 
     def signals(self, job_ids: Collection[str]) -> Iterable[Signal]:
-        """Signals that were received, taken or not."""
+        """Signals that were received, consumed or not."""
 
     def checkpoints(self, keys: Collection[tuple[str, str]]) -> Iterable[Checkpoint]:
         """Checkpoints by (job, name)."""
 
     def job_checkpoints(self, job_id: str) -> Iterable[Checkpoint]:
-        """All checkpoints of one job: what its code finds when it goes on."""
+        """All checkpoints of one job, for its next run."""
 
     def resources(self) -> Iterable[Resource]:
-        """Every resource, with how many steps hold it."""
+        """Every resource, with the number of plan steps that hold it."""
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[IdempotencyKey]:
         """Idempotency keys by (project, key) that have not expired."""
 
     def page(self, query: Query) -> Sequence[Mapping[str, Any]]:
-        """Rows of a listed table that match, column to value, JSON decoded, in order."""
+        """Matching rows of a listed table in order, as column to decoded value."""
 
     def count_by(self, query: Query, column: str) -> Mapping[Any, int]:
-        """How many matching rows have each value of a column, whatever order and limit say."""
+        """The number of matching rows for each value of a column; order and limit are ignored."""
 
     def head(self) -> int:
-        """The position of the last event that the log shows; 0 for an empty log."""
+        """The position of the last visible event; 0 for an empty log."""
 
-    def version_of(self, stream: str) -> int:
-        """The version of a stream's last event; 0 if the log has none of it."""
-
-    def seals(self, after: int, limit: int) -> Sequence[Seal]:
-        """Seals that end after a position, in the order of the log."""
+    def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:
+        """Chain blocks that end after a position, in the order of the log."""
 
     def outbox(self, target: str, limit: int) -> Sequence[Delivery]:
-        """What is kept for a target, in the order in which it was put there.
+        """The deliveries to a target, in the order in which they were written.
 
-        In a write transaction no other one sees or changes it until the end.
+        A write transaction locks them: no other one sees or changes them until it ends.
         """
 
-    def last_seal(self) -> Seal | None:
-        """The seal that ends last."""
+    def last_chain_block(self) -> ChainBlock | None:
+        """The chain block that ends last; None if there is none."""
 
     def intake(self, limit: int) -> Sequence[Intake]:
-        """Work that other programs have left, oldest first, without what was refused before.
+        """Submissions of other programs that are neither accepted nor refused yet, oldest first.
 
-        In a write transaction it stays ours until the end.
+        A write transaction locks them until it ends.
         """
 
     def refused_intake(self, limit: int) -> Sequence[RefusedIntake]:
-        """Work that other programs have left and that was refused, oldest first."""
+        """Submissions of other programs that were refused, oldest first."""
 
     def runs(self, ids: Collection[str]) -> Iterable[Run]:
-        """Runs by id, live or ended."""
+        """Runs by id, whether ended or not."""
 
     def used_blobs(self, digests: Collection[str]) -> set[str]:
-        """Those of these digests that some evidence names."""
+        """The digests among these that are used by evidence."""
 
 
-class Writing(Reading, Protocol):
-    """The write transaction: all of it lands, or nothing."""
+class WriteTransaction(ReadTransaction, Protocol):
+    """The write transaction: all of its changes are committed, or none."""
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
-        """Nobody else changes these, their trees, or the trees that wait for them until the end."""
+        """Lock these, their trees, and the trees that depend on them until the transaction ends."""
 
-    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
-        """Due work by rank that no other transaction is taking; it stays ours until the end."""
+    def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
+        """Due jobs by rank that no other transaction has locked; locks them until the end."""
 
-    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
-        """How many leases stand under each limited key; the count stays true until the end.
+    def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
+        """The number of leases under each limited key; it cannot change until the end.
 
         Keys are `intent:NAME`, `project:NAME` and `key:NAME`.
         """
 
-    def due(self, limit: int, now: int) -> Due:
-        """What time has brought, oldest first."""
+    def due(self, limit: int, now: int) -> DueTimers:
+        """The timers that are due, oldest first."""
 
     def reset_clock(self) -> int:
-        """Set time and leases back to the wall clock; the answer is by how many microseconds."""
+        """Set time and leases back to the wall clock; returns by how many microseconds."""
 
     def renew(
         self, worker: str, grants: Sequence[tuple[str, int]], until: int
     ) -> set[tuple[str, int]]:
-        """Prolong leases in one statement; the answer is those that are still held."""
+        """Extend leases in one statement; returns those that the worker still holds."""
 
-    def changing(self, table: str) -> Mapping[str, Any]:
-        """As `rows`, to change some of them: others who do wait for the end of this."""
+    def rows_for_update(self, table: str) -> Mapping[str, Any]:
+        """As `rows`, and lock the table against other writers until the end."""
 
-    def holding(self, table: str) -> Mapping[str, Any]:
-        """As `rows`; whoever changes some of them waits for the end of this."""
+    def rows_held(self, table: str) -> Mapping[str, Any]:
+        """As `rows`; a transaction that changes some of them waits until this one has ended."""
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
-        """Write named JSON values; None removes a name."""
+        """Write named JSON values; None deletes the row."""
 
     def save(self, changes: Changes) -> None:
-        """Append events, write rows; a stream that has moved on is a `version_conflict`."""
+        """Append the events and write the rows.
+
+        Refused with `version_conflict` if a stream was changed after it was loaded.
+        """
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
-        """Leave work to be taken in, as other programs do with an INSERT of their own."""
+        """Write a submission as other programs do with an INSERT."""
 
     def end_intake(self, taken: Collection[int], refused: Mapping[int, str]) -> None:
-        """Remove what was taken in; what was refused stays, with the reason."""
+        """Delete accepted submissions, and keep refused ones with the reason."""
 
-    def forget_keys(self, now: int, limit: int) -> int:
-        """Remove idempotency keys that have expired, at most so many; how many went."""
+    def delete_expired_keys(self, now: int, limit: int) -> int:
+        """Delete up to `limit` expired idempotency keys; returns their number."""
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:
-        """Keep new deliveries, in this order."""
+        """Write new deliveries, in this order."""
 
     def update_outbox(self, rows: Sequence[Delivery]) -> None:
-        """Note when each is due next, how often it was tried, and how that went."""
+        """Write the next time, the number of attempts and the last error of each delivery."""
 
     def delete_outbox(self, ids: Collection[int]) -> None:
-        """Remove deliveries that are done or not wanted any more."""
+        """Delete deliveries that were sent or are not needed any more."""
 
-    def put_seal(self, seal: Seal) -> None:
-        """Close a range. One that begins before the last one's end is a `version_conflict`."""
+    def put_chain_block(self, block: ChainBlock) -> None:
+        """Write a chain block; `version_conflict` if it begins before the end of the last one."""
 
     def clear_rows(self) -> None:
-        """Empty the tables of `REBUILT`; whoever asks for it writes them anew before the end."""
+        """Empty the tables of `REBUILT`; the caller writes their rows again before the end."""
 
     def trim(self, upto: int) -> int:
-        """Remove events up to a position, which is before the last one; how many went."""
+        """Delete events up to a position before the last one; returns their number."""
 
 
 class Store(Protocol):
-    """One database. `write` is used by one thread at a time; `read` by any."""
+    """One database. One thread at a time uses `write`; any number use `read`."""
 
     url: str
 
     @property
     def blobs(self) -> Blobs:
-        """Bytes by their digest: evidence, and whatever is too large for a row."""
+        """Files by their digest: evidence, and values that are too large for a row."""
 
     @property
     def outputs(self) -> Outputs | None:
-        """Where runs write what other machines read; None: into files, on the disk they share."""
+        """The output of runs, for other machines; None if output is in files on a shared disk."""
 
-    def read(self) -> AbstractContextManager[Reading]:
-        """A consistent view that blocks nobody."""
+    def read(self) -> AbstractContextManager[ReadTransaction]:
+        """Begin a read transaction; it blocks no other transaction."""
 
-    def write(self) -> AbstractContextManager[Writing]:
-        """The write transaction: durable when the block is left, undone if it raises."""
+    def write(self) -> AbstractContextManager[WriteTransaction]:
+        """Begin the write transaction; it commits durably, or rolls back if the block raises."""
 
     def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until the log may have grown past a position; a hint, may be late or early."""
+        """Wait until the log may have grown past a position; may return late or early."""
 
-    def ring(self) -> None:
-        """Wake whoever waits in this process or elsewhere: a hint after a commit."""
+    def notify(self) -> None:
+        """Wake the threads that wait, in this process and in others: a hint after a commit."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""

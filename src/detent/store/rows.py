@@ -1,8 +1,8 @@
-"""Entities as rows and back, for every database that speaks SQL. No input or output.
+"""Converts entities to SQL rows and back. No input or output.
 
-A column is a field of the named tuple. Most fields go in and out as they are; mappings, tuples and
-free values are JSON text, and flags may come back as 0 and 1. In most rows all of those are blank,
-so that one comparison settles them together.
+A column is a field of the named tuple. Most fields are stored unchanged; mappings, tuples and JSON
+values are stored as JSON text, and flags may be read as 0 and 1 (the coded fields). In most rows
+all coded fields are blank, so one comparison handles them together.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,17 +13,17 @@ from typing import Any, NamedTuple, TypeVar
 from detent.kernel.entities import Checkpoint, Job, Resource, Run, Signal, Step, Task, Wait
 from detent.kernel.plan import Plan, validate
 from detent.store.codec import from_json, to_json
-from detent.store.port import Entry
+from detent.store.types import NewEvent
 
 E = TypeVar("E")
 Row = tuple[Any, ...]
 
-#: Greater than every position.
+#: A position after every event.
 END_OF_LOG = (1 << 63) - 1
 
 
 class Question(NamedTuple):
-    """A row of `questions`: an open wait of a job alone that a person's answer ends."""
+    """A row of `questions`: an open wait of a job without a task that a person's answer ends."""
 
     job_id: str
     name: str
@@ -39,7 +39,7 @@ class Question(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """How a field stands in a column."""
+    """How a field is written to a column and read from it, and its blank value."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -55,7 +55,7 @@ VALUE = Kind(to_json, from_json, None)
 TEXTS = Kind(to_json, _texts, ())
 FLAG = Kind(bool, bool, False)
 
-#: The fields that do not go in and out as they are. They stand last in every statement.
+#: The coded fields of each entity. They come last in every statement.
 CODED: dict[type[Any], dict[str, Kind]] = {
     Task: {
         "depends_on": TEXTS,
@@ -87,12 +87,12 @@ def columns(entity: type[Any]) -> tuple[str, ...]:
 
 
 def writer(entity: type[E], parameters: Sequence[str]) -> Callable[[E], Row]:
-    """What turns an entity into the values of these parameters: plain ones, then coded ones."""
+    """A function from an entity to the values of these parameters: plain ones, then coded ones."""
     kinds = CODED[entity]
     plain = [name for name in parameters if name not in kinds]
     coded = [name for name in parameters if name in kinds]
     if [*plain, *coded] != list(parameters):
-        raise ValueError(f"{entity.__name__}: coded fields must stand last in {parameters}")
+        raise ValueError(f"{entity.__name__}: coded fields must come last in {parameters}")
     pick = _picker(entity, plain)
     if not coded:
         return pick
@@ -113,7 +113,7 @@ def writer(entity: type[E], parameters: Sequence[str]) -> Callable[[E], Row]:
 
 
 def reader(entity: type[E], selected: Sequence[str]) -> Callable[[Row], E]:
-    """What turns a selected row into an entity. Columns after the entity's own are left alone."""
+    """A function from a selected row to an entity. Further columns of the row are ignored."""
     names = columns(entity)
     if tuple(selected[: len(names)]) != names:
         raise ValueError(f"{entity.__name__}: select {names}, not {tuple(selected)}")
@@ -138,7 +138,7 @@ def reader(entity: type[E], selected: Sequence[str]) -> Callable[[Row], E]:
 
 
 def _picker(entity: type[Any], names: Sequence[str]) -> Callable[[Any], Row]:
-    """The named fields as a tuple, also when there is only one."""
+    """A function to the named fields as a tuple, also if there is only one."""
     places = [entity._fields.index(name) for name in names]
     if len(places) == 1:
         place = places[0]
@@ -147,30 +147,30 @@ def _picker(entity: type[Any], names: Sequence[str]) -> Callable[[Any], Row]:
     return pick
 
 
-# ---- what is no entity, or not only one ------------------------------------------------------
+# ---- plans, resources, edits, evidence --------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
 def read_plan(document: str) -> Plan:
-    """A plan is checked once, though every command of its job loads it."""
+    """A plan from its JSON text; cached, because every command of its job loads it."""
     return validate(from_json(document))
 
 
 def resource_from(name: str, row: Mapping[str, Any], in_use: int) -> Resource:
-    """A resource as operators keep it, with how many steps hold it."""
+    """A resource from its row, with the number of plan steps that hold it."""
     known = {each: row[each] for each in ("labels", "capacity", "healthy") if each in row}
     return Resource(name, tuple(row.get("capabilities", ())), **known, in_use=in_use)
 
 
 def edited(changes: Mapping[str, Any]) -> tuple[str | None, str | None, str | None]:
-    """Title, payload and tags, which the kernel does not look at; None for what stays."""
+    """Title, payload and tags, which the kernel does not use; None for a field without a change."""
     payload = to_json(changes["payload"]) if "payload" in changes else None
     tags = to_json(changes["tags"]) if "tags" in changes else None
     return changes.get("title"), payload, tags
 
 
-def evidence_row(entry: Entry) -> Row:
-    """The columns of a piece of evidence: its run, what was added, and when."""
+def evidence_row(entry: NewEvent) -> Row:
+    """The columns of an evidence row: its run, the added file, and the time."""
     record = entry.record
     added: Any = record.event
     named = (added.file, added.kind, added.sha256, added.size, added.media_type)

@@ -1,4 +1,4 @@
-"""How the schema of a database stands, without bringing it up: what it has, what it waits for."""
+"""The schema status of a database: applied and pending migrations. Changes nothing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from detent.store.store_url import is_postgres, require_psycopg, sqlite_path
 
 
 class SchemaStatus(NamedTuple):
-    """`path` is that of a SQLite file, None for a server."""
+    """The migrations of a database. `path` is that of a SQLite file, None for a server."""
 
     where: str
     path: Path | None
@@ -19,7 +19,7 @@ class SchemaStatus(NamedTuple):
 
 
 def schema_status(url: str) -> SchemaStatus:
-    """A database that is newer than this program, or differs, is refused."""
+    """Read the status; refuse a database that is newer than this program, or differs."""
     return _postgres(url) if is_postgres(url) else _sqlite(sqlite_path(url))
 
 

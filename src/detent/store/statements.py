@@ -1,7 +1,7 @@
 """SQL from `.sql` files: named blocks (`-- name: insert_jobs`) with `:name` parameters.
 
-A statement's own text says what it takes and gives: values are bound by position, in the order in
-which the parameters first appear, and rows come back in the order of the select list.
+Values are bound by position, in the order in which the parameters first appear. Rows have the order
+of the select list.
 """
 
 import re
@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from typing import NamedTuple
 
-#: A parameter (group 1), or what only looks like one: a quoted text, a cast.
+#: A parameter (group 1), or a text that contains a colon otherwise: a literal, a cast.
 PARAMETER = re.compile(r"'(?:[^']|'')*'|::\w+|:([a-z_][a-z0-9_]*)")
 _BLOCK = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
-#: Space, or a quoted text (group 1). Databases look a statement up by its text, so it is short.
+#: White space, or a literal (group 1). Statements are shortened, because databases cache by text.
 _SPACE = re.compile(r"('(?:[^']|'')*')|\s+")
 _SELECT = re.compile(r"\s*SELECT\s+(.*?)\sFROM\s", re.DOTALL)
 
 
 class Statement(NamedTuple):
-    """One statement. `columns` is empty unless it begins with SELECT."""
+    """One SQL statement. `columns` is empty unless it begins with SELECT."""
 
     name: str
     text: str
@@ -28,7 +28,7 @@ class Statement(NamedTuple):
 
 
 def load(*packages: str) -> Mapping[str, Statement]:
-    """Every statement in the `.sql` files of these packages; a name stands in one place only."""
+    """Every statement in the `.sql` files of these packages; a name must be unique."""
     found: dict[str, Statement] = {}
     for package in packages:
         for file in sorted(resources.files(package).iterdir(), key=lambda file: file.name):
@@ -36,13 +36,13 @@ def load(*packages: str) -> Mapping[str, Statement]:
                 continue
             for statement in parse(file.read_text(encoding="utf-8")):
                 if statement.name in found:
-                    raise ValueError(f"{package}/{file.name}: {statement.name} stands twice")
+                    raise ValueError(f"{package}/{file.name}: {statement.name} is defined twice")
                 found[statement.name] = statement
     return found
 
 
 def for_tables(pattern: Statement, tables: Iterable[str]) -> Mapping[str, Statement]:
-    """One statement for each table, in the place of the word `named`."""
+    """One statement for each table, with its name in place of the word `named`."""
     return {
         table: statement(f"{pattern.name}:{table}", re.sub(r"\bnamed\b", table, pattern.text))
         for table in tables

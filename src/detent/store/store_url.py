@@ -1,4 +1,4 @@
-"""From a path or URL to a store: `sqlite:///path` or a plain path, `postgresql://…`, `memory:`."""
+"""Opens a store by its URL: `sqlite:///path` or a path, `postgresql://…`, `memory:`."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ def open_store(url: str | Path, clock: TimeSource | None = None) -> Store:
     scheme = urlsplit(text).scheme if "://" in text else ""
     if scheme in ("", "sqlite"):
         return _sqlite(text, clock)
-    raise _misconfigured(f"{scheme}:// is no store that detent knows")
+    raise _misconfigured(f"{scheme}:// is not a supported store")
 
 
 def is_postgres(url: str) -> bool:
@@ -29,7 +29,7 @@ def is_postgres(url: str) -> bool:
 
 
 def sqlite_path(url: str) -> Path:
-    """The file that a path or a SQLite URL names."""
+    """The file of a path or a SQLite URL."""
     text = unquote(urlsplit(url).path) if "://" in url else url
     return Path(text).expanduser().absolute()
 
@@ -42,7 +42,7 @@ def _sqlite(text: str, clock: TimeSource | None) -> Store:
         parts = urlsplit(text)
         if parts.netloc or len(parts.path) < 2:
             raise _misconfigured(
-                f"{text} has no path: a SQLite URL is like sqlite:///var/lib/detent.db"
+                f"{text} has no path. A SQLite URL is written as sqlite:///var/lib/detent.db"
             )
         local = parse_qs(parts.query).get("local") == ["yes"]
     return SqliteStore(sqlite_path(text), clock, local=local)
@@ -56,12 +56,12 @@ def _postgres(url: str, clock: TimeSource | None) -> Store:
 
 
 def require_psycopg() -> None:
-    """PostgreSQL is an extra: say so before an import fails."""
+    """Raise Misconfigured if the optional packages for PostgreSQL are missing."""
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
         raise Misconfigured(
-            "the store is PostgreSQL, and the packages that speak with it are not installed.",
+            "The store is PostgreSQL, but the package psycopg or psycopg_pool is not installed.",
             setting="store",
-            hint="pip install 'detent[postgres]'",
+            hint="Install them with: pip install 'detent[postgres]'",
         )
 
 
@@ -69,5 +69,5 @@ def _misconfigured(message: str) -> Misconfigured:
     return Misconfigured(
         f"{message}.",
         setting="store",
-        hint="Set store to a path, sqlite:///path, or postgresql://user@host/database.",
+        hint="Set store.url to a path, sqlite:///path, or postgresql://user@host/database.",
     )

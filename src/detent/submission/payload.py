@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from detent.errors import Invalid
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 from detent.submission.context import Context
 from detent.submission.request import missing_fields
 from detent.submission.schema import Checker, Flaw, Schema
@@ -40,7 +40,7 @@ def _fits_another(context: Context, intent: str, payload: Any) -> bool:
 
 
 def live_versions(
-    view: Reading, intent: str, lease_ms: int, but: str | None = None
+    view: ReadTransaction, intent: str, lease_ms: int, but: str | None = None
 ) -> Iterator[str | None]:
     """The digests of the schemas of an intent that live workers use; None accepts everything."""
     since = view.now() - 2 * lease_ms * 1_000

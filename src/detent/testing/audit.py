@@ -3,7 +3,9 @@
 from typing import Any
 
 from detent.integrity.audit import FAR, fold, row_differences, timer_differences
-from detent.store.port import LISTED, SEALED, TABLES, Query, Reading, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.table_names import CHAINED_POSITION, LISTED, TABLES
+from detent.store.types import Query
 
 
 def audit(store: Store) -> None:
@@ -16,17 +18,17 @@ def audit(store: Store) -> None:
 
 
 def picture(store: Store) -> dict[str, Any]:
-    """All that the store shows: equal pictures mean that nothing but sealing happened meanwhile."""
+    """Everything a store returns except chain blocks; equal results mean that nothing changed."""
     with store.read() as view:
         found: dict[str, Any] = {
             "log": list(view.events(0, FAR)),
             **{table: _rows(view, table) for table in LISTED},
             **{table: dict(view.rows(table)) for table in TABLES},
         }
-    found["system_state"].pop(SEALED, None)
+    found["system_state"].pop(CHAINED_POSITION, None)
     return found
 
 
-def _rows(view: Reading, table: str) -> list[str]:
+def _rows(view: ReadTransaction, table: str) -> list[str]:
     rows = view.page(Query(table, limit=FAR))
     return sorted(repr(sorted(row.items())) for row in rows)

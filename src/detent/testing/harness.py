@@ -21,7 +21,8 @@ from detent.kernel.entities import Job
 from detent.operations.context import Core
 from detent.settings import Settings
 from detent.store.memory import MemoryStore
-from detent.store.port import Abilities, Store, Writing
+from detent.store.port import Store, WriteTransaction
+from detent.store.types import ClaimFilter
 from detent.testing.clock import VirtualClock
 from detent.worker.active_run import Attempt, Hold
 from detent.worker.app import App
@@ -178,9 +179,9 @@ class Harness:
         self.clock.set(max(self.clock.now, min(times)))
         return True
 
-    def _due_times(self, tx: Writing) -> list[int]:
+    def _due_times(self, tx: WriteTransaction) -> list[int]:
         ahead = tx.due(1_000, FAR)
-        asleep = tx.claimable(Abilities(list(self.app.intents)), 1_000, FAR)
+        asleep = tx.claimable(ClaimFilter(list(self.app.intents)), 1_000, FAR)
         jobs = {job.id: job for job, _ in tx.jobs([*ahead.deadlines, *(e.job_id for e in asleep)])}
         waits = {(w.job_id, w.name): w for w in tx.waits({job_id for job_id, _ in ahead.waits})}
         times: list[int | None] = [waits[key].due_at for key in ahead.waits]

@@ -27,7 +27,8 @@ from detent.errors import Refused, TooLarge
 from detent.integrity import audit, hash_chain
 from detent.kernel.world import RUNS
 from detent.store.blobs import CHUNK_BYTES
-from detent.store.port import TOMBSTONES, Logged
+from detent.store.table_names import TOMBSTONES
+from detent.store.types import LoggedEvent
 
 FORMAT, VERSION = "detent task", 1
 MANIFEST, EVENTS, TREE = "manifest.json", "events.jsonl", "tree.json"
@@ -71,7 +72,7 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Chain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the chain of seals stood in the log that the history is from."""
+    """The position and the value of the hash chain of the log that the history is from."""
 
     position: int
     value: str
@@ -144,7 +145,7 @@ def _info(name: str) -> zipfile.ZipInfo:
     return info
 
 
-def event_line(event: Logged) -> bytes:
+def event_line(event: LoggedEvent) -> bytes:
     """An event as one line; what it says stays the text that the digest was made of."""
     named = {name: value for name, value in event._asdict().items() if name != "digest"}
     return json.dumps(named, ensure_ascii=False).encode() + b"\n"
@@ -203,7 +204,7 @@ class Archive:
                     raise ValueError(f"{name} is larger than announced")
                 yield piece
 
-    def events(self) -> list[Logged]:
+    def events(self) -> list[LoggedEvent]:
         """The history, in the order of the log that it is from."""
         return [_event(line) for line in _lines(self.read(EVENTS))]
 
@@ -293,15 +294,15 @@ class Archive:
 class History:
     """A list of events, read like the log of a store."""
 
-    def __init__(self, events: Sequence[Logged]) -> None:
+    def __init__(self, events: Sequence[LoggedEvent]) -> None:
         self._events = events
-        self._streams: dict[str, list[Logged]] = {}
+        self._streams: dict[str, list[LoggedEvent]] = {}
         for each in events:
             self._streams.setdefault(each.stream, []).append(each)
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> list[Logged]:
+    ) -> list[LoggedEvent]:
         events = self._events if stream is None else self._streams.get(stream, [])
         start = bisect_right(events, after, key=_position)
         end = len(events) if upto is None else bisect_right(events, upto, key=_position)
@@ -311,7 +312,7 @@ class History:
         return {}
 
 
-def _position(event: Logged) -> int:
+def _position(event: LoggedEvent) -> int:
     return event.position
 
 
@@ -334,11 +335,11 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Line, strict=True)
 
 
-def _event(line: bytes) -> Logged:
+def _event(line: bytes) -> LoggedEvent:
     found = _decoder.decode(line)
     if not found.data:
         raise ValueError("an event of its history says nothing")
-    return Logged(**msgspec.structs.asdict(found), digest=None)
+    return LoggedEvent(**msgspec.structs.asdict(found), digest=None)
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -365,7 +366,7 @@ def _check_directory(path: Path) -> None:
         raise ValueError(f"over {MAX_MEMBERS} members")
 
 
-def _wrong_events(events: Sequence[Logged], manifest: Manifest) -> Iterator[str]:
+def _wrong_events(events: Sequence[LoggedEvent], manifest: Manifest) -> Iterator[str]:
     counts: dict[str, int] = {}
     before = 0
     for event in events:

@@ -4,7 +4,7 @@ import tempfile
 
 from detent.errors import Broken
 from detent.integrity.audit import FAR
-from detent.store.blobs import Blobs, Tell, untold
+from detent.store.blobs import Blobs, CopyProgress, no_progress
 
 BATCH = 1_000
 
@@ -16,7 +16,7 @@ def count_blobs(blobs: Blobs) -> int:
     return count
 
 
-def copy_blobs(source: Blobs, target: Blobs, tell: Tell = untold) -> int:
+def copy_blobs(source: Blobs, target: Blobs, tell: CopyProgress = no_progress) -> int:
     """How many there were. One whose bytes are others is not passed on."""
     total, count, after = count_blobs(source), 0, ""
     while digests := source.old(FAR, after, BATCH):

@@ -1,6 +1,6 @@
 """Exporting a task: its whole tree with history, evidence and output into one archive.
 
-Seals the log first, so that the manifest names a chain that covers the history. Changes nothing
+Extends the hash chain first, so that the chain in the manifest covers the history. Changes nothing
 else. The history is as it stands in the log: what was redacted before stays so, and what was
 written in plain stands in the archive too.
 """
@@ -18,7 +18,8 @@ from detent.errors import Broken, NotFound, Refused
 from detent.integrity import hash_chain
 from detent.store.blobs import CHUNK_BYTES
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Query, Reading, Store
+from detent.store.port import ReadTransaction, Store
+from detent.store.types import LoggedEvent, Query
 from detent.transfer.archive import (
     EVENTS,
     FORMAT,
@@ -69,7 +70,7 @@ def export_task(store: Store, task_id: str, path: Path, read_output: ReadOutput)
     """Write the archive of the tree that a task belongs to; the file is whole or not there."""
     if path.exists():
         raise Refused(f"{path} is there already.", hint="Give another name, or remove it.")
-    hash_chain.seal_all(store)
+    hash_chain.extend_chain(store)
     directory = path.absolute().parent
     try:
         with tempfile.TemporaryDirectory(prefix=".export-", dir=directory) as drafts:
@@ -89,9 +90,9 @@ def _write(store: Store, task_id: str, draft: Path, read_output: ReadOutput) -> 
         with store.read() as view:
             root = _root(view, task_id)
             tree = _tree(view, root)
-            seal = view.last_seal()
+            block = view.last_chain_block()
             events = _events(view, tree.streams)
-        chain = Chain(*((0, "") if seal is None else (seal.to_position, seal.chain.hex())))
+        chain = Chain(*((0, "") if block is None else (block.to_position, block.chain.hex())))
         writer.add(TREE, [json.dumps(tree._asdict(), indent=1, ensure_ascii=False).encode()])
         writer.add(EVENTS, map(event_line, events))
         missing = _add_evidence(writer, store, tree)
@@ -108,13 +109,13 @@ def _write(store: Store, task_id: str, draft: Path, read_output: ReadOutput) -> 
     return Exported(root, digest, *held, len(missing), writer.size, chain)
 
 
-def _root(view: Reading, task_id: str) -> str:
+def _root(view: ReadTransaction, task_id: str) -> str:
     for task, _ in view.tasks([task_id]):
         return task.root_id
     raise NotFound(f"There is no task {task_id!r}.", code="unknown_task")
 
 
-def _tree(view: Reading, root: str) -> Tree:
+def _tree(view: ReadTransaction, root: str) -> Tree:
     tasks = _rows(view, "tasks", "root_id", [root], "created_at")
     ids = [row["id"] for row in tasks]
     jobs = _rows(view, "jobs", "task_id", ids, "created_at")
@@ -124,7 +125,7 @@ def _tree(view: Reading, root: str) -> Tree:
 
 
 def _rows(
-    view: Reading, table: str, column: str, ids: Sequence[str], order: str
+    view: ReadTransaction, table: str, column: str, ids: Sequence[str], order: str
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for at in range(0, len(ids), BATCH):
@@ -133,7 +134,7 @@ def _rows(
     return found
 
 
-def _events(view: Reading, streams: Sequence[str]) -> list[Logged]:
+def _events(view: ReadTransaction, streams: Sequence[str]) -> list[LoggedEvent]:
     """Of all streams, in the order of the log."""
     return sorted(event for stream in streams for event in events_of(view, stream))
 

@@ -20,7 +20,8 @@ from detent.kernel.commands import Actor
 from detent.kernel.predicates import ENDED_JOB
 from detent.kernel.world import World
 from detent.store.codec import read_record
-from detent.store.port import Logged, Reading, Writing
+from detent.store.port import ReadTransaction, WriteTransaction
+from detent.store.types import LoggedEvent
 from detent.transfer.archive import Archive, History, opened
 
 #: Keeps a run's output: its id, the offset, the bytes.
@@ -47,7 +48,7 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
         with engine.store.read() as view:
             _must_be_new(view, archive, events)
         blobs = _keep_blobs(engine, archive)
-        _sealed_apart(engine, lambda tx: _append(tx, archive, events, actor))
+        _with_own_chain_blocks(engine, lambda tx: _append(tx, archive, events, actor))
         for run_id, digest in archive.manifest.output.items():
             offset = 0
             for piece in archive.read(f"output/{digest}"):
@@ -57,11 +58,11 @@ def import_archive(engine: Engine, path: Path, actor: Actor, write_output: Write
         return Imported(archive.manifest.task, archive.digest, *counts)
 
 
-def _sealed_apart(engine: Engine, append: Callable[[Writing], bool]) -> None:
-    """Append with seals of its own: the events keep their old times, which is no late sealing."""
-    hash_chain.seal_all(engine.store)
+def _with_own_chain_blocks(engine: Engine, append: Callable[[WriteTransaction], bool]) -> None:
+    """Append in separate chain blocks and accept them: imported events keep their old times."""
+    hash_chain.extend_chain(engine.store)
     with engine.store.read() as view:
-        last = view.last_seal()
+        last = view.last_chain_block()
     engine.within(append)
     hash_chain.accept(engine.store, after=last.to_position if last else 0)
 
@@ -81,7 +82,7 @@ def _must_be_over(folded: Folded) -> None:
             raise Refused(f"task {task.id} waits for {outside[0]}, which is not in the archive.")
 
 
-def _must_be_new(view: Reading, archive: Archive, events: list[Logged]) -> None:
+def _must_be_new(view: ReadTransaction, archive: Archive, events: list[LoggedEvent]) -> None:
     streams = list(archive.manifest.streams)
     for task, _ in view.tasks(streams):
         raise Refused(f"There is a task {task.id} already.", code="task_exists")
@@ -114,7 +115,9 @@ def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
         file.write(piece)
 
 
-def _append(tx: Writing, archive: Archive, events: list[Logged], actor: Actor) -> bool:
+def _append(
+    tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
+) -> bool:
     _must_be_new(tx, archive, events)
     ledger = Ledger(World(), 0, tx.now())
     for logged in events:

@@ -11,12 +11,14 @@ from detent.integrity.audit import Difference
 from detent.integrity.hash_chain import Anchor
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
-from detent.store.blobs import Piece, Tell, untold
-from detent.store.port import LISTED, TABLES, Query, Reading, Store
+from detent.store.blobs import CopyProgress, Piece, no_progress
+from detent.store.port import ReadTransaction, Store
 from detent.store.postgres.table_copy import Table, copy_into
 from detent.store.sqlite import SqliteStore, table_copy
-from detent.store.sqlite.reader import SqliteReading
+from detent.store.sqlite.reader import SqliteReader
 from detent.store.store_url import open_store
+from detent.store.table_names import LISTED, TABLES
+from detent.store.types import Query
 from detent.transfer.blob_copy import copy_blobs
 from detent.transfer.exporter import ReadOutput
 
@@ -42,7 +44,7 @@ def move(
     url: str,
     lease_us: int,
     read_output: ReadOutput | None = None,
-    tell: Tell = untold,
+    tell: CopyProgress = no_progress,
 ) -> Moved:
     """Nobody may be using the source. The target is empty before, and equal to it after."""
     with source.read() as view:
@@ -97,12 +99,12 @@ def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
         after = (rows[-1]["id"], rows[-1]["id"])
 
 
-def _tables(view: SqliteReading, tell: Tell) -> Iterator[Table]:
+def _tables(view: SqliteReader, tell: CopyProgress) -> Iterator[Table]:
     for name in COPIED:
         yield Table(name, table_copy.columns(view, name), _told(view, name, tell))
 
 
-def _told(view: SqliteReading, name: str, tell: Tell) -> Iterator[list[tuple[Any, ...]]]:
+def _told(view: SqliteReader, name: str, tell: CopyProgress) -> Iterator[list[tuple[Any, ...]]]:
     total, count = table_copy.count(view, name), 0
     for rows in table_copy.batches(view, name):
         yield rows
@@ -133,5 +135,5 @@ def _uneven(source: Store, target: Store) -> Iterator[Difference]:
             yield Difference("", here.head(), "log", "position", here.head(), there.head())
 
 
-def _count(view: Reading, table: str) -> int:
+def _count(view: ReadTransaction, table: str) -> int:
     return sum(view.count_by(Query(table), FEW.get(table, "state")).values())

@@ -1,6 +1,6 @@
 """The claimer: a thread that asks for as many jobs as there is room for.
 
-It is woken by the doorbell, by a freed place, or by a time that is due.
+It is woken by the notifier, by a freed place, or by a time that is due.
 """
 
 import heapq
@@ -101,7 +101,7 @@ class Claimer:
         """No new claims from here on."""
         self._stop.set()
         self._freed.set()
-        self.engine.store.ring()
+        self.engine.store.notify()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -142,7 +142,7 @@ class Claimer:
             self._stop.wait(min(FIRST_PAUSE_S * 2 ** min(over, 10), LONGEST_PAUSE_S))
 
     def _wait(self, head: int, seconds: float) -> None:
-        """For the doorbell, in short pieces, so that a stop is not kept waiting."""
+        """For the notifier, in short pieces, so that a stop is not kept waiting."""
         until_s = time.monotonic() + seconds
         while not self._stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
             if self.engine.store.wait(head, min(left_s, PIECE_S)):

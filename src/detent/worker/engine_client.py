@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from detent.engine import Answer, Ask, Engine
 from detent.errors import Refused, Unavailable
 from detent.kernel import commands as c
-from detent.store.port import Reading
+from detent.store.port import ReadTransaction
 from detent.worker.reporter import Reporter, Result, Telling
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Line:
         self.worker = worker
         self.actor = c.Actor(f"worker:{worker}")
 
-    def read(self) -> AbstractContextManager[Reading]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         return self.engine.store.read()
 
     def now(self) -> int:

@@ -14,7 +14,7 @@ from detent.worker.values import fitted
 
 R = TypeVar("R")
 
-#: A lost ring costs at most this.
+#: A lost notification costs at most this.
 LOOK_S = 0.5
 
 

@@ -11,7 +11,7 @@ from detent import failpoints
 from detent.clock import since_boot_s
 from detent.engine import Engine
 from detent.errors import DetentError
-from detent.periodic_thread import Recurring
+from detent.periodic_thread import PeriodicThread
 from detent.worker.active_run import Hold, Stop
 from detent.worker.held_jobs import Holds
 
@@ -21,7 +21,7 @@ log = logging.getLogger("detent.worker")
 AGAIN_S = 1.0
 
 
-class Heartbeat(Recurring):
+class Heartbeat(PeriodicThread):
     """Renews every `beat_s`; `also` is called after each beat."""
 
     def __init__(

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from detent.periodic_thread import Recurring
+from detent.periodic_thread import PeriodicThread
 from detent.worker.active_run import Hold, Stop
 from detent.worker.held_jobs import Holds
 
@@ -16,7 +16,7 @@ log = logging.getLogger("detent.worker")
 TICK_S = 0.1
 
 
-class LeaseGuard(Recurring):
+class LeaseGuard(PeriodicThread):
     """Stops everything that runs under a lease that was not renewed in time."""
 
     def __init__(self, holds: Holds, chore: Callable[[Any, Callable[[], Any]], None]) -> None:

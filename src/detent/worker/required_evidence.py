@@ -2,7 +2,7 @@
 
 from detent.kernel import commands as c
 from detent.kernel.retry import FailureClass
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.worker import run_outcome
 from detent.worker.active_run import Attempt
 from detent.worker.engine_client import Line

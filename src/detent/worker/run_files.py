@@ -22,7 +22,7 @@ from detent.kernel import document_fields
 from detent.kernel.evidence_types import type_of
 from detent.operations.run_output import FILE as OUTPUT
 from detent.operations.run_output import read_file
-from detent.redaction import Passing, redact_value
+from detent.redaction import StreamRedactor, redact_value
 from detent.store.blobs import MAX_BLOB_BYTES, Blobs, blob_of
 from detent.worker.values import storable
 
@@ -67,7 +67,7 @@ class RunFiles:
         self.made = False
         self._blobs = blobs
         self._on_output = on_output
-        self._passing = Passing()
+        self._passing = StreamRedactor()
 
     @property
     def path(self) -> Path:

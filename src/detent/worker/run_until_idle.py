@@ -2,7 +2,8 @@
 
 from detent.engine import due_timers
 from detent.engine.claims import ClaimAsk, waiting
-from detent.store.port import Query, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import Query
 from detent.worker.claimer import MAX_DUE
 from detent.worker.worker import Worker
 
@@ -16,7 +17,7 @@ def drained(worker: Worker) -> bool:
     """
     ask = ClaimAsk(worker.name, "", ENOUGH, list(worker.app.intents))
 
-    def look(tx: Writing) -> tuple[bool, int]:
+    def look(tx: WriteTransaction) -> tuple[bool, int]:
         moved = due_timers.run(tx, MAX_DUE, worker.core.engine.lifetimes)
         held = tx.page(Query("queue", {"worker": worker.name}, limit=1))
         return bool(held) or waiting(tx, ask), moved

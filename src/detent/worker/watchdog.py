@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
-from detent.periodic_thread import Recurring
+from detent.periodic_thread import PeriodicThread
 from detent.worker.active_run import Attempt, Hold, Stop
 from detent.worker.executor import concluded
 
@@ -25,7 +25,7 @@ LOOK_S = 0.4
 WAITING_S, STALE_S = 0.05, 0.25
 
 
-class Watch(Recurring):
+class Watch(PeriodicThread):
     """Looks after one worker's runs."""
 
     def __init__(self, worker: "Worker") -> None:

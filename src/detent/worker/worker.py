@@ -20,7 +20,7 @@ from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.kernel.limit_commands import EndPause
 from detent.operations.context import Core
-from detent.store.port import Writing
+from detent.store.port import WriteTransaction
 from detent.submission.payload import ARGUMENTS, digest_of, live_versions, registered, withdrawn
 from detent.worker import sandbox
 from detent.worker.active_run import Attempt, Hold, Stop
@@ -379,7 +379,7 @@ class Worker:
 
     # -- who is here -----------------------------------------------------------------------
 
-    def _register(self, tx: Writing) -> bool:
+    def _register(self, tx: WriteTransaction) -> bool:
         """The intents of this worker, for intake, and the worker itself, for whoever asks."""
         known = tx.rows("intents")
         lease_ms = self.core.settings.worker_lease_ms
@@ -412,7 +412,7 @@ class Worker:
             # They may take their time to end, and leases must not wait for them.
             threading.Thread(target=self._end_orphans, name="detent-orphans", daemon=True).start()
 
-    def _sign_off(self, tx: Writing) -> bool:
+    def _sign_off(self, tx: WriteTransaction) -> bool:
         known, lease_ms = tx.rows("intents"), self.core.settings.worker_lease_ms
         rows = {}
         for name in self.app.intents:

@@ -8,8 +8,9 @@ from detent.errors import Invalid
 from detent.kernel.entities import Checkpoint, Job, Run, Step, Task, Wait
 from detent.kernel.wait_kinds import ANSWERED
 from detent.store.memory.tables import Evidence, JobRow, Queued, Tables, TaskRow
-from detent.store.port import LISTED, SEARCHED, Query
 from detent.store.rows import Question
+from detent.store.table_names import LISTED, SEARCHED
+from detent.store.types import Query
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "tasks": (*Task._fields, *TaskRow._fields[1:]),

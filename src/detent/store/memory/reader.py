@@ -10,13 +10,21 @@ from detent.kernel.plan import Plan, validate
 from detent.store.clock import Moment
 from detent.store.memory.lists import matching, page
 from detent.store.memory.tables import Tables
-from detent.store.port import Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
 from detent.store.rows import resource_from
+from detent.store.types import (
+    ChainBlock,
+    Delivery,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    Query,
+    RefusedIntake,
+)
 
 Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 
 
-class Snapshot:
+class MemoryReader:
     """A view of tables that nobody changes any more."""
 
     def __init__(self, tables: Tables, moment: Moment) -> None:
@@ -37,14 +45,14 @@ class Snapshot:
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> Sequence[Logged]:
+    ) -> Sequence[LoggedEvent]:
         log = self._tables.log
         end = len(log) if upto is None else bisect_right(log, upto, key=_position)
         shown = log[bisect_right(log, after, key=_position) : end]
         return [each for each in shown if stream is None or each.stream == stream][:limit]
 
-    def seals(self, after: int, limit: int) -> Sequence[Seal]:
-        return [seal for seal in self._tables.seals if seal.to_position > after][:limit]
+    def chain_blocks(self, after: int, limit: int) -> Sequence[ChainBlock]:
+        return [block for block in self._tables.chain_blocks if block.to_position > after][:limit]
 
     def intake(self, limit: int) -> Sequence[Intake]:
         rows = self._tables.intake.values()
@@ -64,8 +72,8 @@ class Snapshot:
         rows = self._tables.outbox.values()
         return [row for row in rows if row.target == target][:limit]
 
-    def last_seal(self) -> Seal | None:
-        return self._tables.seals[-1] if self._tables.seals else None
+    def last_chain_block(self) -> ChainBlock | None:
+        return self._tables.chain_blocks[-1] if self._tables.chain_blocks else None
 
     def tasks(self, ids: Collection[str]) -> Iterable[tuple[Task, int]]:
         rows = (self._tables.tasks[each] for each in ids if each in self._tables.tasks)
@@ -127,7 +135,7 @@ class Snapshot:
         named = self._tables.named["resources"].items()
         return [resource_from(name, row, held[name]) for name, row in named]
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> Iterable[IdempotencyKey]:
         found = (self._tables.keys[key] for key in keys if key in self._tables.keys)
         return [key for key in found if key.expires_at > now]
 
@@ -141,7 +149,7 @@ class Snapshot:
         return Counter(row[column] for row in matching(self._tables, query, column))
 
 
-def _position(event: Logged) -> int:
+def _position(event: LoggedEvent) -> int:
     return event.position
 
 

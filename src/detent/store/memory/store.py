@@ -1,7 +1,7 @@
-"""The memory store: tables as last published, one lock for whoever writes, and a doorbell.
+"""The memory store: published tables, one lock for the writer, and a notifier.
 
-A write transaction puts its copy of the tables in the place of the old ones when it ends well.
-Tables that were published are never changed again: a reader's view stays, and blocks nobody.
+A write transaction works on a copy of the tables and publishes it when it commits. Published tables
+never change again, so a read transaction keeps its view and blocks no writer.
 """
 
 import threading
@@ -11,26 +11,26 @@ from contextlib import contextmanager
 from detent.clock import HostClock
 from detent.store.clock import Moment, StoreClock, TimeSource, Written
 from detent.store.memory.blob_store import Kept, MemoryBlobs
-from detent.store.memory.reader import Snapshot
+from detent.store.memory.reader import MemoryReader
 from detent.store.memory.tables import Tables
-from detent.store.memory.writer import Transaction
-from detent.store.port import Reading, Writing
+from detent.store.memory.writer import MemoryWriter
+from detent.store.port import ReadTransaction, WriteTransaction
 
 
 class Database:
-    """What several stores share: the tables as last published, the right to write, the doorbell."""
+    """What several stores share: the published tables, the write lock and the notifier."""
 
     def __init__(self) -> None:
         self.tables = Tables()
         self.blobs: Kept = {}
         self.lock = threading.Lock()
-        self.bell = threading.Condition()
-        #: How often it was rung.
-        self.rings = 0
+        self.changed = threading.Condition()
+        #: How often a store has notified.
+        self.notifications = 0
 
 
 class MemoryStore:
-    """A store that lives as long as its process. Give several the same database to share it."""
+    """A store in the memory of this process. Several stores can share one database."""
 
     url = "memory:"
     outputs = None
@@ -42,17 +42,17 @@ class MemoryStore:
         self.blobs = MemoryBlobs(self._database.blobs, source)
 
     @contextmanager
-    def read(self) -> Iterator[Reading]:
+    def read(self) -> Iterator[ReadTransaction]:
         tables = self._database.tables
-        yield Snapshot(tables, self._moment(tables))
+        yield MemoryReader(tables, self._moment(tables))
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
+    def write(self) -> Iterator[WriteTransaction]:
         with self._database.lock:
             tables = self._database.tables.copy()
             moment = self._moment(tables)
             tables.now = moment.now
-            yield Transaction(tables, moment)
+            yield MemoryWriter(tables, moment)
             self._database.tables = tables
 
     def _moment(self, tables: Tables) -> Moment:
@@ -60,17 +60,18 @@ class MemoryStore:
 
     def wait(self, after: int, timeout_s: float) -> bool:
         database = self._database
-        with database.bell:
-            rings = database.rings
-            database.bell.wait_for(
-                lambda: database.tables.head > after or database.rings != rings, timeout_s
+        with database.changed:
+            notifications = database.notifications
+            database.changed.wait_for(
+                lambda: database.tables.head > after or database.notifications != notifications,
+                timeout_s,
             )
             return database.tables.head > after
 
-    def ring(self) -> None:
-        with self._database.bell:
-            self._database.rings += 1
-            self._database.bell.notify_all()
+    def notify(self) -> None:
+        with self._database.changed:
+            self._database.notifications += 1
+            self._database.changed.notify_all()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no files or connections."""

@@ -8,7 +8,8 @@ import msgspec
 
 from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import from_json, to_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Seal
+from detent.store.table_names import TABLES
+from detent.store.types import ChainBlock, Delivery, IdempotencyKey, Intake, LoggedEvent
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -60,10 +61,10 @@ class Tables:
     now: int = 0
     #: How often the store's time was reset.
     resets: int = 0
-    log: list[Logged] = field(default_factory=list)
+    log: list[LoggedEvent] = field(default_factory=list)
     #: How many events each stream has; unlike its rows that is never forgotten.
     versions: dict[str, int] = field(default_factory=dict)
-    seals: list[Seal] = field(default_factory=list)
+    chain_blocks: list[ChainBlock] = field(default_factory=list)
     tasks: dict[str, TaskRow] = field(default_factory=dict)
     jobs: dict[str, JobRow] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Tables:
     checkpoints: dict[tuple[str, str], Checkpoint] = field(default_factory=dict)
     queue: dict[str, Queued] = field(default_factory=dict)
     deadlines: dict[str, int] = field(default_factory=dict)
-    keys: dict[tuple[str, str], Key] = field(default_factory=dict)
+    keys: dict[tuple[str, str], IdempotencyKey] = field(default_factory=dict)
     #: With the time and the error of each that was refused.
     intake: dict[int, tuple[Intake, tuple[int, str] | None]] = field(default_factory=dict)
     outbox: dict[int, Delivery] = field(default_factory=dict)

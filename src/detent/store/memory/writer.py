@@ -7,7 +7,7 @@ from typing import Any
 from detent.errors import Refused
 from detent.kernel.lane import suits
 from detent.store.codec import event_digest, event_rows
-from detent.store.memory.reader import Snapshot
+from detent.store.memory.reader import MemoryReader
 from detent.store.memory.tables import (
     Evidence,
     JobRow,
@@ -16,40 +16,39 @@ from detent.store.memory.tables import (
     stored,
     stored_value,
 )
-from detent.store.port import (
-    REBUILT,
-    TOMBSTONES,
-    Abilities,
-    Candidate,
-    Changes,
-    Delivery,
-    Due,
-    Intake,
-    Logged,
-    Seal,
-)
 from detent.store.rows import evidence_row
+from detent.store.table_names import REBUILT, TOMBSTONES
+from detent.store.types import (
+    Candidate,
+    ChainBlock,
+    Changes,
+    ClaimFilter,
+    Delivery,
+    DueTimers,
+    Intake,
+    LoggedEvent,
+)
 
 #: The tables whose key is a job, or begins with one.
 OF_A_JOB = ("jobs", "queue", "deadlines", "steps", "plans", "waits", "signals", "checkpoints")
 
 
-class Transaction(Snapshot):
+class MemoryWriter(MemoryReader):
     """Changes a copy of the tables. The lock is held, so everything in sight stays as it is."""
 
     def lock(self, task_ids: Collection[str], job_ids: Collection[str]) -> None:
         """Nothing to do: there is one writer at a time."""
 
-    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
+    def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
         waiting = [each for each in self._tables.queue.values() if each.worker is None]
-        able = [each for each in waiting if each.due_at <= now and _able(abilities, each)]
+        able = [each for each in waiting if each.due_at <= now and _able(claim_filter, each)]
         able.sort(key=lambda each: (each.rank, each.job_id))
         return [
             Candidate(each.job_id, each.intent, each.project, each.concurrency_key)
             for each in able[:limit]
         ]
 
-    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+    def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         for each in self._leased():
             names = (
@@ -63,11 +62,11 @@ class Transaction(Snapshot):
     def _leased(self) -> list[Queued]:
         return [each for each in self._tables.queue.values() if each.worker is not None]
 
-    def due(self, limit: int, now: int) -> Due:
+    def due(self, limit: int, now: int) -> DueTimers:
         leases = [(each.lease_until, each.job_id, each.fence) for each in self._leased()]
         waits = [(each.due_at, each.job_id, each.name) for each in self._tables.waits.values()]
         deadlines = [(at, job_id) for job_id, at in self._tables.deadlines.items()]
-        return Due(
+        return DueTimers(
             [(job_id, fence) for _, job_id, fence in _passed(leases, now)[:limit]],
             [(job_id, wait) for _, job_id, wait in _passed(waits, now)[:limit]],
             [job_id for _, job_id in _passed(deadlines, now)[:limit]],
@@ -93,10 +92,10 @@ class Transaction(Snapshot):
             self._tables.queue[job_id] = leased._replace(lease_until=until)
         return renewed
 
-    def changing(self, table: str) -> Mapping[str, Any]:
+    def rows_for_update(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
-    def holding(self, table: str) -> Mapping[str, Any]:
+    def rows_held(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
@@ -125,7 +124,7 @@ class Transaction(Snapshot):
         for number, reason in refused.items():
             self._tables.intake[number] = self._tables.intake[number][0], (self.now(), reason)
 
-    def forget_keys(self, now: int, limit: int) -> int:
+    def delete_expired_keys(self, now: int, limit: int) -> int:
         known = sorted(self._tables.keys.values(), key=lambda key: key.expires_at)
         gone = [key for key in known if key.expires_at <= now][:limit]
         for key in gone:
@@ -148,11 +147,11 @@ class Transaction(Snapshot):
         for each in ids:
             self._tables.outbox.pop(each, None)
 
-    def put_seal(self, seal: Seal) -> None:
-        last = self.last_seal()
-        if last is not None and seal.from_position <= last.to_position:
-            raise Refused("somebody else has sealed it", code="version_conflict")
-        self._tables.seals.append(seal)
+    def put_chain_block(self, block: ChainBlock) -> None:
+        last = self.last_chain_block()
+        if last is not None and block.from_position <= last.to_position:
+            raise Refused("another process has written this chain block", code="version_conflict")
+        self._tables.chain_blocks.append(block)
 
     def clear_rows(self) -> None:
         for table in REBUILT:
@@ -170,7 +169,7 @@ class Transaction(Snapshot):
         if version <= self._tables.versions.get(stream, 0):
             raise Refused(f"{stream} has an event {version} already", code="version_conflict")
         self._tables.versions[stream] = version
-        self._tables.log.append(Logged._make((self.head() + 1, *row, None)))
+        self._tables.log.append(LoggedEvent._make((self.head() + 1, *row, None)))
 
     def _save_tasks(self, changes: Changes) -> None:
         tasks, versions = self._tables.tasks, changes.versions
@@ -244,7 +243,7 @@ class Transaction(Snapshot):
         self._blank(gone.union(changes.deleted_tasks))
 
     def _blank(self, streams: Collection[str]) -> None:
-        """The digests stay, so that the chain of seals still closes."""
+        """Keep the digests, so that the hash chain still matches."""
         log = self._tables.log
         for at, event in enumerate(log):
             if event.stream in streams and event.data and event.name not in TOMBSTONES:
@@ -257,13 +256,13 @@ def _drop(table: dict[Any, Any], ids: Collection[str]) -> None:
         del table[key]
 
 
-def _able(abilities: Abilities, work: Queued) -> bool:
+def _able(claim_filter: ClaimFilter, work: Queued) -> bool:
     return (
-        suits(work.lane, abilities.intents)
-        and (abilities.projects is None or work.project in abilities.projects)
-        and work.intent not in abilities.paused_intents
-        and work.project not in abilities.paused_projects
-        and work.concurrency_key not in abilities.full_keys
+        suits(work.lane, claim_filter.intents)
+        and (claim_filter.projects is None or work.project in claim_filter.projects)
+        and work.intent not in claim_filter.paused_intents
+        and work.project not in claim_filter.paused_projects
+        and work.concurrency_key not in claim_filter.full_keys
     )
 
 

@@ -16,8 +16,11 @@ from detent.errors import Misconfigured
 OWN: Mapping[str, tuple[str, ...]] = {
     "durability": ("safe", "unsafe"),
     "prepare": ("yes", "no"),
-    "doorbell": ("yes", "no"),
+    "notifier": ("yes", "no"),
 }
+
+#: Older names of these parameters, which are still accepted.
+OLD_NAMES: Mapping[str, str] = {"doorbell": "notifier"}
 
 #: Our own parameter that is a number.
 HOLD = "max_hold_s"
@@ -43,7 +46,7 @@ class Address(NamedTuple):
     shown: str
     unsafe: bool
     prepare: bool
-    doorbell: bool
+    notifier: bool
     #: For how long a process that has stopped may hold locks.
     max_hold_s: float
 
@@ -51,7 +54,8 @@ class Address(NamedTuple):
 def read_address(url: str) -> Address:
     """The parts of a URL; whatever is wrong with it is said here."""
     place, _, query = url.partition("?")
-    pairs = parse_qsl(query, keep_blank_values=True)
+    given = parse_qsl(query, keep_blank_values=True)
+    pairs = [(OLD_NAMES.get(name, name), value) for name, value in given]
     own = {name: value for name, value in pairs if name in OWN}
     for name, value in own.items():
         if value not in OWN[name]:
@@ -60,16 +64,16 @@ def read_address(url: str) -> Address:
     rest = [pair for pair in pairs if pair[0] not in (*OWN, HOLD)]
     libpq = f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place
     try:
-        given = conninfo_to_dict(libpq)
+        parsed = conninfo_to_dict(libpq)
     except ProgrammingError as error:
         raise _misconfigured(f"the URL of the store is not one of PostgreSQL: {error}") from None
-    known = {name: value for name, value in DEFAULTS.items() if name not in given}
+    known = {name: value for name, value in DEFAULTS.items() if name not in parsed}
     return Address(
         make_conninfo(libpq, **known),
         _without_password(place),
         unsafe=own.get("durability") == "unsafe",
         prepare=own.get("prepare", "yes") == "yes",
-        doorbell=own.get("doorbell", "yes") == "yes",
+        notifier=own.get("notifier", "yes") == "yes",
         max_hold_s=max_hold_s,
     )
 
@@ -95,6 +99,6 @@ def _misconfigured(message: str) -> Misconfigured:
         f"{message}.",
         setting="store",
         hint="A URL is like postgresql://user:password@host:5432/database?sslmode=verify-full. "
-        "detent's own parameters are durability=unsafe, prepare=no, doorbell=no and "
+        "detent's own parameters are durability=unsafe, prepare=no, notifier=no and "
         "max_hold_s=60.",
     )

@@ -12,7 +12,7 @@ from detent.errors import Refused
 from detent.store.blobs import CHUNK_BYTES, Blob, Piece, blob_of, no_blob
 from detent.store.codec import to_json
 from detent.store.postgres.connection import Rows
-from detent.store.postgres.reader import READY, Clock, PostgresReading
+from detent.store.postgres.reader import READY, Clock, PostgresReader
 from detent.store.postgres.transaction import Transaction
 
 Begin = Callable[[], Transaction]
@@ -31,7 +31,7 @@ class PostgresBlobs:
         blob = blob_of(file)
         file.seek(0)
         with _writing(self._begin) as transaction:
-            now = PostgresReading(transaction, self._clock).now()
+            now = PostgresReader(transaction, self._clock).now()
             if not transaction.rows(READY["touch_blob"](sha256=blob.sha256, at=now)):
                 _insert(transaction, blob, file, now)
         return blob

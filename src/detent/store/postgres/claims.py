@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from detent.kernel.lane import intent_of, suits
 from detent.store.codec import to_json
-from detent.store.port import Abilities, Candidate
 from detent.store.postgres.connection import Query, Rows
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import READY
 from detent.store.postgres.save_statements import ASLEEP, Arrivals, Lane, appended
 from detent.store.postgres.transaction import Transaction
+from detent.store.types import Candidate, ClaimFilter
 
 #: Sends statements in one round trip.
 Run = Callable[..., list[Rows]]
@@ -222,10 +222,10 @@ def _as_row(lane: Lane, floor: int) -> dict[str, str | int]:
 
 
 def claimable(
-    run: Run, lanes: Lanes, abilities: Abilities, limit: int, now: int
+    run: Run, lanes: Lanes, claim_filter: ClaimFilter, limit: int, now: int
 ) -> list[tuple[Candidate, str]]:
     """Due work by rank that is ours until the end, each with its root."""
-    wish = Wish._make(None if each is None else frozenset(each) for each in abilities)
+    wish = Wish._make(None if each is None else frozenset(each) for each in claim_filter)
     found: list[tuple[int, Candidate, str]] = []
     tried: set[Lane] = set()
     with lanes.turn:

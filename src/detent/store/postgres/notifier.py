@@ -1,9 +1,8 @@
-"""Waiting until the log may have grown: woken by this process, and by others through LISTEN and
-NOTIFY.
+"""Wait until the log may have grown, woken by this process or by others through LISTEN and NOTIFY.
 
-One thread with a connection of its own does both, from the first wait or ring on. All of it is a
-hint: when the connection fails, or the URL says that there is none, waiting takes a little longer
-and nothing else.
+One thread with its own connection listens and notifies; it starts with the first wait or the first
+notification. A notification is only a hint: if the connection fails, or the URL turns the notifier
+off, waiting threads poll the log instead.
 """
 
 import os
@@ -17,10 +16,10 @@ import psycopg
 
 from detent.store.postgres.address import Address
 
-#: At most one notification is sent in this time: whoever hears it reads all that is there.
-RING_EVERY_S = 0.002
-#: While nobody listens to the server, the log is looked at this often.
-LOOK_EVERY_S = 0.05
+#: The minimum interval between two notifications: a listener that is woken reads the whole log.
+NOTIFY_EVERY_S = 0.002
+#: The interval at which waiting threads poll the log while no connection listens.
+POLL_EVERY_S = 0.05
 RECONNECT_AFTER_S = 1.0
 CLOSE_WITHIN_S = 2.0
 
@@ -29,67 +28,68 @@ LISTEN = "LISTEN detent"
 NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify('detent', '')"
 
 
-class Doorbell:
-    """However many threads wait, one connection listens for all of them."""
+class Notifier:
+    """Wakes the threads that wait for the log; one connection listens for all of them."""
 
     def __init__(self, address: Address, head: Callable[[], int]) -> None:
         self._address = address
         self._head = head
         self._changed = threading.Condition()
-        self._rings = 0
+        self._notifications = 0
         self._listening = False
         self._closed = False
-        #: A commit has told others by itself: the next ring is for this process alone. (If somebody
-        #: else's ring comes in between, others hear of that one by the ring that follows.)
-        self.told = False
-        #: A ring that others have not been told of, and a pipe that wakes the thread to do so.
-        self._to_tell = False
-        self._nudged, self._nudge = os.pipe()
-        self._thread = threading.Thread(target=self._serve, name="detent-doorbell", daemon=True)
-        self._started = not address.doorbell
+        #: Whether a commit has already notified other processes, so that the next call of `notify`
+        #: wakes this process only. (If another thread notifies in between, its commit is announced
+        #: by the notification that follows.)
+        self.others_notified = False
+        #: Whether other processes have yet to be notified, and a pipe that wakes the thread for it.
+        self._pending = False
+        self._wake_reader, self._wake_writer = os.pipe()
+        self._thread = threading.Thread(target=self._serve, name="detent-notifier", daemon=True)
+        self._started = not address.notifier
 
     def wait(self, after: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         self._start()
-        began = self._rings
+        began = self._notifications
         while True:
-            rings = self._rings
+            notifications = self._notifications
             if self._head() > after:
                 return True
             with self._changed:
                 left = deadline - time.monotonic()
-                if left <= 0 or self._closed or rings != began:
+                if left <= 0 or self._closed or notifications != began:
                     return False
-                patience = left if self._listening else min(left, LOOK_EVERY_S)
-                self._changed.wait_for(partial(self._news, rings), patience)
+                patience = left if self._listening else min(left, POLL_EVERY_S)
+                self._changed.wait_for(partial(self._has_changed, notifications), patience)
 
-    def _news(self, rings: int) -> bool:
-        return self._rings != rings or self._closed
+    def _has_changed(self, notifications: int) -> bool:
+        return self._notifications != notifications or self._closed
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self._wake()
-        told, self.told = self.told, False
-        if self._address.doorbell and not told and not self._to_tell and not self._closed:
-            self._to_tell = True
+        already_sent, self.others_notified = self.others_notified, False
+        if self._address.notifier and not (already_sent or self._pending or self._closed):
+            self._pending = True
             self._start()
-            os.write(self._nudge, b".")
+            os.write(self._wake_writer, b".")
 
     def close(self) -> None:
-        """Whoever waits is told that nothing came; a ring that was asked for is still sent."""
+        """End every wait with False. A pending notification is still sent."""
         if self._closed:
             return
         self._closed = True
         self._wake()
         if self._thread.is_alive():
-            os.write(self._nudge, b".")
+            os.write(self._wake_writer, b".")
             self._thread.join(CLOSE_WITHIN_S)
         if not self._thread.is_alive():
-            os.close(self._nudge)
-            os.close(self._nudged)
+            os.close(self._wake_writer)
+            os.close(self._wake_reader)
 
     def _wake(self) -> None:
         with self._changed:
-            self._rings += 1
+            self._notifications += 1
             self._changed.notify_all()
 
     # -- the thread ------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Doorbell:
                 with psycopg.connect(self._address.conninfo, autocommit=True) as connection:
                     self._listen(connection)
             except psycopg.Error:
-                pass  # whoever waits looks at the log by itself until there is a connection again
+                pass  # waiting threads poll the log until there is a connection again
             self._listening = False
             if self._closed:
                 return
@@ -116,26 +116,26 @@ class Doorbell:
         connection.add_notify_handler(lambda _: self._wake())
         connection.execute(LISTEN)
         self._listening = True
-        self._wake()  # what came before is heard by nobody: everyone looks once
+        self._wake()  # earlier notifications were missed: every waiting thread reads the log once
         while True:
-            if self._to_tell:
-                self._to_tell = False
+            if self._pending:
+                self._pending = False
                 connection.execute(NOTIFY)
-                time.sleep(RING_EVERY_S)
+                time.sleep(NOTIFY_EVERY_S)
             if self._closed:
                 return
-            ready, _, _ = select.select([connection.fileno(), self._nudged], [], [])
-            if self._nudged in ready:
-                os.read(self._nudged, 4_096)
+            ready, _, _ = select.select([connection.fileno(), self._wake_reader], [], [])
+            if self._wake_reader in ready:
+                os.read(self._wake_reader, 4_096)
             if connection.fileno() in ready:
-                self._hear(connection)
+                self._receive(connection)
 
-    def _hear(self, connection: psycopg.Connection) -> None:
-        """Take in what the server has sent; a notification of our own tells nothing new."""
-        line = connection.pgconn
-        line.consume_input()
+    def _receive(self, connection: psycopg.Connection) -> None:
+        """Read the notifications of the server; those of this connection wake no thread."""
+        pgconn = connection.pgconn
+        pgconn.consume_input()
         others = False
-        while (notify := line.notifies()) is not None:
-            others = others or notify.be_pid != line.backend_pid
+        while (notify := pgconn.notifies()) is not None:
+            others = others or notify.be_pid != pgconn.backend_pid
         if others:
             self._wake()

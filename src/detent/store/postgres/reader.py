@@ -12,12 +12,20 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, RefusedIntake, Seal
-from detent.store.port import Query as ListQuery
 from detent.store.postgres.connection import Query, Rows, numbered, ready
 from detent.store.postgres.transaction import Transaction
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.statements import for_tables, load, statement
+from detent.store.table_names import TABLES
+from detent.store.types import (
+    ChainBlock,
+    Delivery,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    RefusedIntake,
+)
+from detent.store.types import Query as ListQuery
 
 SQL = load("detent.store.sql", "detent.store.postgres.sql")
 #: What makes a query of each statement, by its name.
@@ -44,7 +52,7 @@ Clock = Callable[[int, str | None, int | None, int | None], Moment]
 to_bytes = msgspec.json.Encoder().encode
 
 
-class PostgresReading:
+class PostgresReader:
     """What one transaction sees: of a view its first moment, of a write what its locks hold
     still.
     """
@@ -134,24 +142,24 @@ class PostgresReading:
 
     # -- the log, and what is kept beside it -----------------------------------------------
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[IdempotencyKey]:
         wanted = [{"project": project, "key": key} for project, key in keys]
         rows = self._ask(READY["keys"](rows=to_bytes(wanted), now=now))
         return [
-            Key(project, key, digest, from_json(answer), expires_at)
+            IdempotencyKey(project, key, digest, from_json(answer), expires_at)
             for project, key, digest, answer, expires_at in rows
         ]
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> list[Logged]:
+    ) -> list[LoggedEvent]:
         end = END_OF_LOG if upto is None else upto
         if stream is None:
             rows = self._ask(READY["events_after"](after=after, upto=end, limit=limit))
         else:
             query = READY["events_of_stream"](stream=stream, after=after, upto=end, limit=limit)
             rows = self._ask(query)
-        return [Logged._make(row) for row in rows]
+        return [LoggedEvent._make(row) for row in rows]
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._ask(NAMED[table])}
@@ -171,18 +179,19 @@ class PostgresReading:
         found = self._ask(READY["refused_intake"](limit=limit))
         return [RefusedIntake._make(row) for row in found]
 
-    def seals(self, after: int, limit: int) -> list[Seal]:
+    def chain_blocks(self, after: int, limit: int) -> list[ChainBlock]:
         return [
-            Seal._make(row) for row in self._ask(READY["seals_after"](after=after, limit=limit))
+            ChainBlock._make(row)
+            for row in self._ask(READY["chain_blocks_after"](after=after, limit=limit))
         ]
 
     def outbox(self, target: str, limit: int) -> list[Delivery]:
         rows = self._ask(READY["outbox"](target=target, limit=limit))
         return [Delivery._make(row) for row in rows]
 
-    def last_seal(self) -> Seal | None:
-        rows = self._ask(READY["last_seal"]())
-        return Seal._make(rows[0]) if rows else None
+    def last_chain_block(self) -> ChainBlock | None:
+        rows = self._ask(READY["last_chain_block"]())
+        return ChainBlock._make(rows[0]) if rows else None
 
     # -- lists for people ------------------------------------------------------------------
 

@@ -12,11 +12,12 @@ import msgspec
 
 from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wait
 from detent.store.codec import EVENT_COLUMNS, event_digest, event_rows, to_json
-from detent.store.port import TOMBSTONES, Changes, Entry, Logged
 from detent.store.postgres.connection import Query
 from detent.store.postgres.locks import Lock
 from detent.store.postgres.reader import READY, SQL
 from detent.store.rows import Row, columns, edited, evidence_row, writer
+from detent.store.table_names import TOMBSTONES
+from detent.store.types import Changes, LoggedEvent, NewEvent
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
 
@@ -177,7 +178,7 @@ LONG = 3_000
 
 
 def appended(
-    entries: Sequence[Entry], arrivals: Arrivals, deleted: Collection[str] = ()
+    entries: Sequence[NewEvent], arrivals: Arrivals, deleted: Collection[str] = ()
 ) -> Iterator[Query]:
     """What is written last, in turn with every other writer: the log is in the order of commits.
 
@@ -199,13 +200,13 @@ def appended(
     yield from rows.values()
     if arrivals:
         # Whoever waits for work hears of it with the commit, and not a transaction later.
-        yield READY["ring"]()
+        yield READY["notify"]()
 
 
 def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:
     """Of work that is deleted in the batch that made it, only the tombstone says anything."""
     for row in rows:
-        event = Logged._make((0, *row, None))
+        event = LoggedEvent._make((0, *row, None))
         if event.stream not in deleted or event.name in TOMBSTONES:
             yield row
         else:

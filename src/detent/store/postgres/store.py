@@ -16,11 +16,11 @@ from detent.store.postgres.blob_store import PostgresBlobs, PostgresOutputs
 from detent.store.postgres.claims import Lanes
 from detent.store.postgres.connection import Pool, Query
 from detent.store.postgres.error_mapping import explained
-from detent.store.postgres.notifier import Doorbell
-from detent.store.postgres.reader import READY, PostgresReading
+from detent.store.postgres.notifier import Notifier
+from detent.store.postgres.reader import READY, PostgresReader
 from detent.store.postgres.silent_sessions import SilentSessions, silent_ms
 from detent.store.postgres.transaction import Opening, Transaction
-from detent.store.postgres.writer import PostgresWriting
+from detent.store.postgres.writer import PostgresWriter
 
 READING = Opening(
     (Query(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), READY["begin_reading"]())
@@ -49,7 +49,7 @@ class PostgresStore:
         self._pool = Pool(address, SilentSessions(address).end)
         self._lanes = Lanes(self._begin_writing, silent_ms(address.max_hold_s))
         self._prepare(unsafe=address.unsafe)
-        self._doorbell = Doorbell(address, self._head)
+        self._notifier = Notifier(address, self._head)
         self.blobs = PostgresBlobs(self._begin_reading, self._begin_writing, self._moment)
         self.outputs = PostgresOutputs(self._begin_reading, self._begin_writing)
 
@@ -72,25 +72,25 @@ class PostgresStore:
     # -- transactions ----------------------------------------------------------------------
 
     @contextmanager
-    def read(self) -> Iterator[PostgresReading]:
+    def read(self) -> Iterator[PostgresReader]:
         """A consistent view. What it shows was committed when its first statement ran."""
         self._check_process()
         transaction = self._begin_reading()
         try:
-            yield PostgresReading(transaction, self._moment)
+            yield PostgresReader(transaction, self._moment)
         finally:
             transaction.end()
 
     @contextmanager
-    def write(self) -> Iterator[PostgresWriting]:
+    def write(self) -> Iterator[PostgresWriter]:
         self._check_process()
         transaction = self._begin_writing()
         try:
-            writing = PostgresWriting(transaction, self._moment, self._lanes)
+            writing = PostgresWriter(transaction, self._moment, self._lanes)
             failpoints.hit("transaction.begun")
             yield writing
             failpoints.hit("commit.before")
-            self._doorbell.told |= writing.commit()
+            self._notifier.others_notified |= writing.commit()
             failpoints.hit("commit.after")
         finally:
             transaction.end()
@@ -111,14 +111,14 @@ class PostgresStore:
         if os.getpid() != self._process:
             raise Broken("a PostgreSQL store was carried into a forked process: open it there anew")
 
-    # -- the doorbell, and the end ---------------------------------------------------------
+    # -- the notifier, and closing ---------------------------------------------------------
 
     def wait(self, after: int, timeout_s: float) -> bool:
         self._check_process()
-        return self._doorbell.wait(after, timeout_s)
+        return self._notifier.wait(after, timeout_s)
 
-    def ring(self) -> None:
-        self._doorbell.ring()
+    def notify(self) -> None:
+        self._notifier.notify()
 
     def _head(self) -> int:
         with self.read() as view:
@@ -126,5 +126,5 @@ class PostgresStore:
 
     def close(self) -> None:
         """Whoever is in the middle of something finishes it; its connection is closed then."""
-        self._doorbell.close()
+        self._notifier.close()
         self._pool.close()

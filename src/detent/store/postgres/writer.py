@@ -13,28 +13,27 @@ from detent.errors import Broken, Refused
 from detent.kernel.entities import Resource
 from detent.store import clock
 from detent.store.codec import event_digest, from_json, to_json
-from detent.store.port import (
-    REBUILT,
-    TABLES,
-    Abilities,
-    Candidate,
-    Changes,
-    Delivery,
-    Due,
-    Entry,
-    Intake,
-    Key,
-    Logged,
-    Seal,
-)
 from detent.store.postgres import save_statements
 from detent.store.postgres.claims import Lanes, claimable
 from detent.store.postgres.connection import Query, Rows, ready
 from detent.store.postgres.locks import Lock, lock_names, share_names
-from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReading
+from detent.store.postgres.reader import NAMED, READY, SQL, Clock, PostgresReader
 from detent.store.postgres.transaction import Transaction
 from detent.store.rows import resource_from
 from detent.store.statements import for_tables
+from detent.store.table_names import REBUILT, TABLES
+from detent.store.types import (
+    Candidate,
+    ChainBlock,
+    Changes,
+    ClaimFilter,
+    Delivery,
+    DueTimers,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    NewEvent,
+)
 
 PUT_NAMED = {name: ready(each) for name, each in for_tables(SQL["put_named"], TABLES).items()}
 REMOVE_NAMED = {name: ready(each) for name, each in for_tables(SQL["remove_named"], TABLES).items()}
@@ -45,7 +44,7 @@ CLEAR_ROWS = [
 ]
 
 
-class PostgresWriting(PostgresReading):
+class PostgresWriter(PostgresReader):
     """Others write at the same time: what this one reads stays as it is once its root is locked."""
 
     def __init__(self, transaction: Transaction, clock: Clock, lanes: Lanes) -> None:
@@ -56,7 +55,7 @@ class PostgresWriting(PostgresReading):
         #: What was saved and not sent yet, made when it is sent; how many leases are first in it.
         self._saved: list[Iterable[Query]] = []
         self._leases = 0
-        self._entries: list[Entry] = []
+        self._entries: list[NewEvent] = []
         self._arrivals: save_statements.Arrivals = {}
         self._deleted: set[str] = set()
         #: Rows were written that may be due at some time, and perhaps no event with them.
@@ -97,7 +96,7 @@ class PostgresWriting(PostgresReading):
             self._roots |= late
         return [(task_id, dependent) for task_id, dependent, _ in rows]
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[IdempotencyKey]:
         """Two who bring the same key come one after the other: the second finds the first one's
         answer.
         """
@@ -115,14 +114,14 @@ class PostgresWriting(PostgresReading):
 
     # -- the queue -------------------------------------------------------------------------
 
-    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
+    def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
         if self._entries:
             raise Broken("a claim came after a save: where lanes begin would be seen wrongly")
-        found = claimable(self._run, self._lanes, abilities, limit, now)
+        found = claimable(self._run, self._lanes, claim_filter, limit, now)
         self._roots.update(root for _, root in found)
         return [candidate for candidate, _ in found]
 
-    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+    def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
         """Claimers under the same key come one after the other, each counting what those before
         it took.
         """
@@ -139,10 +138,10 @@ class PostgresWriting(PostgresReading):
             running.update({f"{kind}:{name}": count for name, count in rows})
         return running
 
-    def due(self, limit: int, now: int) -> Due:
+    def due(self, limit: int, now: int) -> DueTimers:
         kinds = ("due_leases", "due_waits", "due_deadlines")
         leases, waits, deadlines = self._run(*[READY[kind](now=now, limit=limit) for kind in kinds])
-        return Due(leases, waits, [job_id for (job_id,) in deadlines])
+        return DueTimers(leases, waits, [job_id for (job_id,) in deadlines])
 
     def reset_clock(self) -> int:
         moment = self._moment()
@@ -169,12 +168,12 @@ class PostgresWriting(PostgresReading):
 
     # -- saving ----------------------------------------------------------------------------
 
-    def changing(self, table: str) -> Mapping[str, Any]:
+    def rows_for_update(self, table: str) -> Mapping[str, Any]:
         """Asked for in a statement after the lock: it sees what those before us have written."""
         _, rows = self._run(lock_names(Lock.NAMED, [table]), NAMED[table])
         return {name: from_json(value) for name, value in rows}
 
-    def holding(self, table: str) -> Mapping[str, Any]:
+    def rows_held(self, table: str) -> Mapping[str, Any]:
         _, rows = self._run(share_names(Lock.NAMED, [table]), NAMED[table])
         return {name: from_json(value) for name, value in rows}
 
@@ -205,7 +204,7 @@ class PostgresWriting(PostgresReading):
         for lane, rank in save_statements.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
 
-    # -- what goes in and out, seals, and what makes rows or log smaller -------------------
+    # -- intake, outbox, chain blocks, and removal of rows and events --------------------
 
     def intake(self, limit: int) -> list[Intake]:
         return [Intake._make(row) for row in self._ask(READY["lock_intake"](limit=limit))]
@@ -221,7 +220,7 @@ class PostgresWriting(PostgresReading):
             *(refuse(id=number, error=refused[number], at=now) for number in sorted(refused)),
         )
 
-    def forget_keys(self, now: int, limit: int) -> int:
+    def delete_expired_keys(self, now: int, limit: int) -> int:
         expired = self._ask(READY["expired_keys"](now=now, limit=limit))
         rows = to_json([{"project": project, "key": key} for project, key in expired])
         self._run(READY["delete_keys"](rows=rows))
@@ -247,16 +246,16 @@ class PostgresWriting(PostgresReading):
     def delete_outbox(self, ids: Collection[int]) -> None:
         self._run(*(READY["delete_outbox"](id=each) for each in ids))
 
-    def put_seal(self, seal: Seal) -> None:
-        """Two that seal at once come one after the other, and the second is refused."""
+    def put_chain_block(self, block: ChainBlock) -> None:
+        """Of two processes that write a chain block at the same time, the second is refused."""
         self._ask(lock_names(Lock.SEALS, [""]))
-        last = self.last_seal()
-        if last is not None and seal.from_position <= last.to_position:
-            raise Refused("somebody else has sealed it", code="version_conflict")
-        first, to, count, chain, at = seal
+        last = self.last_chain_block()
+        if last is not None and block.from_position <= last.to_position:
+            raise Refused("another process has written this chain block", code="version_conflict")
+        first, to, count, chain, at = block
         digest = f"\\x{chain.hex()}"
         self._ask(
-            READY["insert_seal"](
+            READY["insert_chain_block"](
                 from_position=first, to_position=to, count=count, chain=digest, at=at
             )
         )
@@ -296,7 +295,8 @@ class PostgresWriting(PostgresReading):
         jobs = [*job_ids, *(job_id for (job_id,) in of_tasks)]
         self._deleted.update(task_ids, jobs)
         events = map(
-            Logged._make, self._ask(save_statements.by_ids("events_to_blank", [*task_ids, *jobs]))
+            LoggedEvent._make,
+            self._ask(save_statements.by_ids("events_to_blank", [*task_ids, *jobs])),
         )
         blanked = [
             {"position": each.position, "digest": event_digest(each).hex()} for each in events

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from detent.errors import Misconfigured, Refused
-from detent.store.blobs import Tell, untold
+from detent.store.blobs import CopyProgress, no_progress
 from detent.store.migration_files import Applied, pending
 from detent.store.sqlite import checks
 from detent.store.sqlite.error_mapping import explained
@@ -22,7 +22,7 @@ LOG = "-wal"
 BESIDE = (LOG, "-shm")
 
 
-def back_up(path: Path, to: Path, tell: Tell = untold) -> None:
+def back_up(path: Path, to: Path, tell: CopyProgress = no_progress) -> None:
     """Copy the database as it is at one moment. Readers and writers go on meanwhile."""
     if to.exists():
         raise Refused(f"{to} is there already.", hint="Give another name, or move it away.")
@@ -39,7 +39,7 @@ def back_up(path: Path, to: Path, tell: Tell = untold) -> None:
     checks.sync_directory(to.parent)
 
 
-def _copy(source: apsw.Connection, to: Path, tell: Tell = untold) -> None:
+def _copy(source: apsw.Connection, to: Path, tell: CopyProgress = no_progress) -> None:
     """The source stands in one read transaction, which blocks nobody and sees no later write."""
     target = apsw.Connection(str(to), apsw.SQLITE_OPEN_READWRITE)
     try:

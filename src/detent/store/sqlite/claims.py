@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from detent.kernel.lane import intent_of, is_planned, suits
-from detent.store.port import Abilities, Candidate
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.reader import SQL
+from detent.store.types import Candidate, ClaimFilter
 
 WAKE, CLAIMABLE, IN_LANE, OF_KEY = (
     SQL[name].text for name in ("wake_queue", "claimable", "claimable_in_lane", "claimable_of_key")
@@ -26,21 +26,23 @@ ANY_RANK = (1 << 63) - 1
 
 
 def claimable(
-    connection: Connection, abilities: Abilities, limit: int, now: int
+    connection: Connection, claim_filter: ClaimFilter, limit: int, now: int
 ) -> list[Candidate]:
     """Due work by rank, after waking what has come due since the last claim."""
     connection.all(WAKE, (now,))
-    best = _Best(connection, frozenset(abilities.full_keys), limit)
-    if _listed(abilities) or not best.add(CLAIMABLE):
+    best = _Best(connection, frozenset(claim_filter.full_keys), limit)
+    if _listed(claim_filter) or not best.add(CLAIMABLE):
         best.rows = []
-        for lane in _lanes(connection, abilities):
+        for lane in _lanes(connection, claim_filter):
             _add_lane(connection, best, lane)
     return [Candidate._make(row[1:]) for row in best.rows]
 
 
-def _listed(abilities: Abilities) -> bool:
-    allowed = (abilities.intents, abilities.projects)
-    return allowed != (None, None) or bool(abilities.paused_intents or abilities.paused_projects)
+def _listed(claim_filter: ClaimFilter) -> bool:
+    allowed = (claim_filter.intents, claim_filter.projects)
+    return allowed != (None, None) or bool(
+        claim_filter.paused_intents or claim_filter.paused_projects
+    )
 
 
 class _Best:
@@ -79,15 +81,15 @@ def _add_lane(connection: Connection, best: _Best, lane: tuple[str, str]) -> Non
                 best.add(OF_KEY, *lane, key, best.worst_rank)
 
 
-def _lanes(connection: Connection, abilities: Abilities) -> Iterator[tuple[str, str]]:
+def _lanes(connection: Connection, claim_filter: ClaimFilter) -> Iterator[tuple[str, str]]:
     """Lanes and projects that the claimer may take from, each found by one step in the index."""
-    some = abilities.intents
+    some = claim_filter.intents
     for lane in _following(connection, NEXT_LANE) if some is None else _suiting(connection, some):
-        if intent_of(lane) in abilities.paused_intents:
+        if intent_of(lane) in claim_filter.paused_intents:
             continue
         for project in _following(connection, NEXT_PROJECT, lane):
-            allowed = abilities.projects is None or project in abilities.projects
-            if allowed and project not in abilities.paused_projects:
+            allowed = claim_filter.projects is None or project in claim_filter.projects
+            if allowed and project not in claim_filter.paused_projects:
                 yield lane, project
 
 

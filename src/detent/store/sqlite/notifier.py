@@ -1,7 +1,8 @@
-"""Waiting until the log may have grown.
+"""Wait until the log may have grown.
 
-This process rings. Others are heard when they write to the write-ahead file, where the system tells
-of that; elsewhere somebody looks every few milliseconds.
+This process notifies its own threads. A commit of another process is noticed through a watch on the
+write-ahead file (inotify); where there is none, one thread polls the database every few
+milliseconds.
 """
 
 import os
@@ -15,62 +16,62 @@ from detent.store.sqlite import file_watch
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.reader import HEAD
 
-#: How often somebody looks where nothing is heard of others, and where it is: to make good what was
-#: not heard.
-LOOK_EVERY_S, LOOK_ANYWAY_S = 0.003, 0.05
-#: What is heard is a commit on its way to the disk: it can be read a moment later. For how long it
-#: is looked for, and how often.
-SOON_S, LOOK_SOON_S = 0.05, 0.0003
+#: The poll interval without a watch on the file, and the longer one with it, which finds a commit
+#: that the watch has missed.
+POLL_EVERY_S, POLL_WATCHED_S = 0.003, 0.05
+#: The watch reports a commit while it is being written; it can be read a moment later. For how long
+#: and how often the database is polled for it.
+SOON_S, POLL_SOON_S = 0.05, 0.0003
 
 
-class Doorbell:
-    """However many threads wait, one of them looks. It has a connection of its own."""
+class Notifier:
+    """Wakes the threads that wait for the log. One of them polls for all, on its own connection."""
 
     def __init__(self, connection: Connection, written: Path) -> None:
         self._connection = connection
-        self._signs = Signs(written)
+        self._wakeups = Wakeups(written)
         self._changed = threading.Condition()
-        self._looking = False
+        self._polling = False
         self._seen = -1
         self._head = 0
-        #: How often this process has rung: it ends every wait that had begun before.
-        self._rings = 0
+        #: How often this process has notified: a notification ends every wait that began before it.
+        self._notifications = 0
         self._closed = False
 
     def wait(self, after: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             try:
-                rings = self._rings
-                self._look()
+                notifications = self._notifications
+                self._read_head()
                 while self._head <= after:
                     left = deadline - time.monotonic()
                     if left <= 0 or self._closed:
                         return False
-                    if self._rings != rings:
-                        self._look()
+                    if self._notifications != notifications:
+                        self._read_head()
                         return self._head > after
-                    if self._looking:
+                    if self._polling:
                         self._changed.wait(left)
                     else:
-                        self._look_out(left)
+                        self._poll_for_all(left)
                 return True
             finally:
-                self._changed.notify()  # somebody else may have to look out in our place
+                self._changed.notify()  # another waiting thread may have to poll now
 
-    def _look_out(self, left: float) -> None:
-        """On behalf of all who wait, until there is a sign."""
-        self._looking = True
+    def _poll_for_all(self, left: float) -> None:
+        """Wait for a wake-up on behalf of all waiting threads, then read the log."""
+        self._polling = True
         self._changed.release()
         try:
-            self._signs.wait(left)
+            self._wakeups.wait(left)
         finally:
             self._changed.acquire()
-            self._looking = False
-        self._look()
+            self._polling = False
+        self._read_head()
 
-    def _look(self) -> None:
-        """`data_version` changes with every commit of another connection; reading it is cheap."""
+    def _read_head(self) -> None:
+        """Read the end of the log if `data_version` shows a commit of another connection."""
         if self._closed:
             self._changed.notify_all()
             return
@@ -78,58 +79,58 @@ class Doorbell:
         if version != self._seen:
             self._seen = version
             self._head = self._connection.all(HEAD)[0][0]
-            self._signs.seen()
+            self._wakeups.seen()
             self._changed.notify_all()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         with self._changed:
-            self._rings += 1
-            if self._looking:
-                self._signs.give()
+            self._notifications += 1
+            if self._polling:
+                self._wakeups.wake()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Whoever waits is told that nothing came."""
+        """End every wait with False."""
         with self._changed:
             if self._closed:
                 return
             self._closed = True
-            if self._looking:
-                self._signs.give()
-            self._changed.wait_for(lambda: not self._looking)
+            if self._polling:
+                self._wakeups.wake()
+            self._changed.wait_for(lambda: not self._polling)
             self._changed.notify_all()
             self._connection.close()
-            self._signs.close()
+            self._wakeups.close()
 
 
-class Signs:
-    """That a commit can be read, told by this process, or will be soon, told by the system."""
+class Wakeups:
+    """Wakes the polling thread: this process has committed, or the write-ahead file was written."""
 
     def __init__(self, written: Path) -> None:
         self._written = written
-        # From the beginning: a ring may come before anybody has waited.
-        self._given, self._give = os.pipe()
-        os.set_blocking(self._give, False)
+        # Made here: a notification may come before the first wait.
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
         self._poll = select.poll()
-        self._poll.register(self._given, select.POLLIN)
+        self._poll.register(self._wake_reader, select.POLLIN)
         self._watching = False
         self._growth: int | None = None
-        #: Until when a commit is looked for, and whether the file was written to since the last
-        #: look: then one more may be on its way.
+        #: Until when the database is polled for a commit, and whether the file was written after
+        #: the last poll, so that one more commit may follow.
         self._soon_until_s = 0.0
         self._fresh = False
 
     def wait(self, left_s: float) -> None:
-        """Until a sign, or until it is time to look without one."""
+        """Return at a wake-up, or when it is time to poll without one."""
         if not self._watching:
-            self._watch()  # what came before is heard by nobody: look once more
+            self._watch()  # earlier commits were not reported: poll once more
             return
         if time.monotonic() < self._soon_until_s:
-            time.sleep(LOOK_SOON_S)
+            time.sleep(POLL_SOON_S)
         else:
-            every_s = LOOK_EVERY_S if self._growth is None else LOOK_ANYWAY_S
+            every_s = POLL_EVERY_S if self._growth is None else POLL_WATCHED_S
             for descriptor, _ in self._poll.poll(min(left_s, every_s) * 1_000):
-                if descriptor == self._given:
+                if descriptor == self._wake_reader:
                     os.read(descriptor, 4_096)
         self._fresh = self._has_grown()
         if self._fresh:
@@ -147,17 +148,17 @@ class Signs:
         except BlockingIOError:
             return False
 
-    def give(self) -> None:
-        """A commit can be read: whoever waits looks now. A full pipe is sign enough."""
+    def wake(self) -> None:
+        """Make the polling thread read the log now. A full pipe wakes it as well."""
         with suppress(BlockingIOError):
-            os.write(self._give, b".")
+            os.write(self._wake_writer, b".")
 
     def seen(self) -> None:
-        """A commit was read. It is the one that was looked for, unless the file grew again."""
+        """Stop polling for a commit that was read, unless the file was written again."""
         if not self._fresh:
             self._soon_until_s = 0.0
 
     def close(self) -> None:
-        for descriptor in (self._given, self._give, self._growth):
+        for descriptor in (self._wake_reader, self._wake_writer, self._growth):
             if descriptor is not None:
                 os.close(descriptor)

@@ -8,10 +8,19 @@ from detent.kernel.plan import Plan
 from detent.store import list_sql
 from detent.store.clock import Moment
 from detent.store.codec import from_json
-from detent.store.port import TABLES, Delivery, Intake, Key, Logged, Query, RefusedIntake, Seal
 from detent.store.rows import END_OF_LOG, read_plan, reader, resource_from
 from detent.store.sqlite.connection import Connection, Rows, array
 from detent.store.statements import for_tables, load
+from detent.store.table_names import TABLES
+from detent.store.types import (
+    ChainBlock,
+    Delivery,
+    IdempotencyKey,
+    Intake,
+    LoggedEvent,
+    Query,
+    RefusedIntake,
+)
 
 SQL = load("detent.store.sql", "detent.store.sqlite.sql")
 NAMED = for_tables(SQL["named_rows"], TABLES)
@@ -39,7 +48,7 @@ read_checkpoint = reader(Checkpoint, SQL["checkpoints"].columns)
 TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{value})"
 
 
-class SqliteReading:
+class SqliteReader:
     """A consistent view: the transaction that it stands in began before it was made."""
 
     def __init__(self, connection: Connection, moment: Moment) -> None:
@@ -115,22 +124,22 @@ class SqliteReading:
 
     # -- the log, and what is kept beside it -----------------------------------------------
 
-    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[Key]:
+    def keys(self, keys: Collection[tuple[str, str]], now: int) -> list[IdempotencyKey]:
         rows = self._many(KEYS, [(project, key, now) for project, key in keys])
         return [
-            Key(project, key, digest, from_json(answer), expires_at)
+            IdempotencyKey(project, key, digest, from_json(answer), expires_at)
             for project, key, digest, answer, expires_at in rows
         ]
 
     def events(
         self, after: int, limit: int, *, stream: str | None = None, upto: int | None = None
-    ) -> list[Logged]:
+    ) -> list[LoggedEvent]:
         end = END_OF_LOG if upto is None else upto
         if stream is None:
             rows = self._all(EVENTS, (after, end, limit))
         else:
             rows = self._all(EVENTS_OF_STREAM, (stream, after, end, limit))
-        return [Logged._make(row) for row in rows]
+        return [LoggedEvent._make(row) for row in rows]
 
     def rows(self, table: str) -> Mapping[str, Any]:
         return {name: from_json(value) for name, value in self._all(NAMED[table].text)}
@@ -150,15 +159,18 @@ class SqliteReading:
         found = self._all(SQL["refused_intake"].text, (limit,))
         return [RefusedIntake._make(row) for row in found]
 
-    def seals(self, after: int, limit: int) -> list[Seal]:
-        return [Seal._make(row) for row in self._all(SQL["seals_after"].text, (after, limit))]
+    def chain_blocks(self, after: int, limit: int) -> list[ChainBlock]:
+        return [
+            ChainBlock._make(row)
+            for row in self._all(SQL["chain_blocks_after"].text, (after, limit))
+        ]
 
     def outbox(self, target: str, limit: int) -> list[Delivery]:
         return [Delivery._make(row) for row in self._all(SQL["outbox"].text, (target, limit))]
 
-    def last_seal(self) -> Seal | None:
-        rows = self._all(SQL["last_seal"].text)
-        return Seal._make(rows[0]) if rows else None
+    def last_chain_block(self) -> ChainBlock | None:
+        rows = self._all(SQL["last_chain_block"].text)
+        return ChainBlock._make(rows[0]) if rows else None
 
     # -- whole tables, and lists for people ------------------------------------------------
 

@@ -17,9 +17,9 @@ from detent.store.sqlite.blob_store import DirectoryBlobs
 from detent.store.sqlite.connection import Connection, Turn
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.identity import Files
-from detent.store.sqlite.notifier import Doorbell
-from detent.store.sqlite.reader import SQL, SqliteReading
-from detent.store.sqlite.writer import SqliteWriting
+from detent.store.sqlite.notifier import Notifier
+from detent.store.sqlite.reader import SQL, SqliteReader
+from detent.store.sqlite.writer import SqliteWriter
 
 WRITTEN = SQL["written"].text
 #: Connections for reading that are kept when nobody uses them.
@@ -51,7 +51,7 @@ class SqliteStore:
         self._writer: Connection | None = self._first_connection()
         self._files = Files(self.path, self.url)
         write_ahead = self.path.with_name(self.path.name + "-wal")
-        self._doorbell = Doorbell(Connection(self.path, reads_only=True), write_ahead)
+        self._notifier = Notifier(Connection(self.path, reads_only=True), write_ahead)
         self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
 
     def _first_connection(self) -> Connection:
@@ -74,14 +74,14 @@ class SqliteStore:
     # -- transactions ----------------------------------------------------------------------
 
     @contextmanager
-    def read(self) -> Iterator[SqliteReading]:
+    def read(self) -> Iterator[SqliteReader]:
         """A consistent view. What it shows was committed when its first statement ran."""
         self._check_process()
         connection = None
         try:
             connection = self._take_reader()
             connection.all("BEGIN")
-            yield SqliteReading(connection, self._moment(connection))
+            yield SqliteReader(connection, self._moment(connection))
         except apsw.Error as error:
             self._drop(connection)
             connection = None
@@ -91,13 +91,13 @@ class SqliteStore:
                 self._give_back(connection)
 
     @contextmanager
-    def write(self) -> Iterator[SqliteWriting]:
+    def write(self) -> Iterator[SqliteWriter]:
         self._check_process()
         with self._turn, self._lock:
             try:
                 connection = self._open_writer()
                 connection.all("BEGIN IMMEDIATE")
-                writing = SqliteWriting(connection, self._moment(connection), self.url)
+                writing = SqliteWriter(connection, self._moment(connection), self.url)
                 failpoints.hit("transaction.begun")
                 yield writing
                 if writing.failed is not None:
@@ -162,23 +162,23 @@ class SqliteStore:
                 return
         connection.close()
 
-    # -- the doorbell, and the end ---------------------------------------------------------
+    # -- the notifier, and closing ---------------------------------------------------------
 
     def wait(self, after: int, timeout_s: float) -> bool:
         self._check_process()
         try:
-            return self._doorbell.wait(after, timeout_s)
+            return self._notifier.wait(after, timeout_s)
         except apsw.Error as error:
             raise explained(error, self.url) from error
 
-    def ring(self) -> None:
-        self._doorbell.ring()
+    def notify(self) -> None:
+        self._notifier.notify()
 
     def close(self) -> None:
         """Whoever writes or waits is let finish first."""
         with self._turn:
             self._drop_writer()
-        self._doorbell.close()
+        self._notifier.close()
         with self._idle_guard:
             while self._idle:
                 self._idle.pop().close()

@@ -3,22 +3,22 @@
 from collections.abc import Iterator
 from typing import Any
 
-from detent.store.sqlite.reader import SqliteReading
+from detent.store.sqlite.reader import SqliteReader
 
 BATCH = 1_000
 COLUMNS = "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid"
 
 
-def columns(view: SqliteReading, table: str) -> list[str]:
+def columns(view: SqliteReader, table: str) -> list[str]:
     return [name for name, _ in view.raw(COLUMNS, (table,))]
 
 
-def count(view: SqliteReading, table: str) -> int:
+def count(view: SqliteReader, table: str) -> int:
     rows: int = view.raw(f"SELECT count(*) FROM {table}")[0][0]
     return rows
 
 
-def batches(view: SqliteReading, table: str) -> Iterator[list[tuple[Any, ...]]]:
+def batches(view: SqliteReader, table: str) -> Iterator[list[tuple[Any, ...]]]:
     """All rows in the order of the key. The table's name is one of ours, never somebody's input."""
     named = view.raw(COLUMNS, (table,))
     names = [f'"{name}"' for name, _ in named]

@@ -10,23 +10,22 @@ from detent.kernel.entities import Checkpoint, Job, Run, Signal, Step, Task, Wai
 from detent.store import clock
 from detent.store.clock import Moment
 from detent.store.codec import event_digest, event_rows, to_json
-from detent.store.port import (
-    REBUILT,
-    TABLES,
-    Abilities,
-    Candidate,
-    Changes,
-    Delivery,
-    Due,
-    Logged,
-    Seal,
-)
 from detent.store.rows import edited, evidence_row, writer
 from detent.store.sqlite.claims import claimable
 from detent.store.sqlite.connection import Connection
 from detent.store.sqlite.error_mapping import explained
-from detent.store.sqlite.reader import SQL, SqliteReading
+from detent.store.sqlite.reader import SQL, SqliteReader
 from detent.store.statements import for_tables
+from detent.store.table_names import REBUILT, TABLES
+from detent.store.types import (
+    Candidate,
+    ChainBlock,
+    Changes,
+    ClaimFilter,
+    Delivery,
+    DueTimers,
+    LoggedEvent,
+)
 
 
 class Put(NamedTuple):
@@ -73,7 +72,7 @@ PARTS_OF_JOBS = [
 ]
 
 
-class SqliteWriting(SqliteReading):
+class SqliteWriter(SqliteReader):
     """Nobody else writes while this lives: SQLite has one writer."""
 
     def __init__(self, connection: Connection, moment: Moment, where: str) -> None:
@@ -90,19 +89,19 @@ class SqliteWriting(SqliteReading):
 
     # -- the queue -------------------------------------------------------------------------
 
-    def claimable(self, abilities: Abilities, limit: int, now: int) -> Sequence[Candidate]:
-        return claimable(self._connection, abilities, limit, now)
+    def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
+        return claimable(self._connection, claim_filter, limit, now)
 
-    def running_by(self, keys: Collection[str]) -> Mapping[str, int]:
+    def lease_counts(self, keys: Collection[str]) -> Mapping[str, int]:
         running = {}
         for key in keys:
             kind, _, name = key.partition(":")
             running[key] = self._all(RUNNING_BY[kind], (name,))[0][0]
         return running
 
-    def due(self, limit: int, now: int) -> Due:
+    def due(self, limit: int, now: int) -> DueTimers:
         values = (now, limit)
-        return Due(
+        return DueTimers(
             leases=self._all(SQL["due_leases"].text, values),
             waits=self._all(SQL["due_waits"].text, values),
             deadlines=[row[0] for row in self._all(SQL["due_deadlines"].text, values)],
@@ -134,10 +133,10 @@ class SqliteWriting(SqliteReading):
 
     # -- saving ----------------------------------------------------------------------------
 
-    def changing(self, table: str) -> Mapping[str, Any]:
+    def rows_for_update(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
-    def holding(self, table: str) -> Mapping[str, Any]:
+    def rows_held(self, table: str) -> Mapping[str, Any]:
         return self.rows(table)
 
     def put_rows(self, table: str, rows: Mapping[str, Any]) -> None:
@@ -167,7 +166,7 @@ class SqliteWriting(SqliteReading):
             self.failed = error
             raise
 
-    # -- what goes in and out, seals, and what makes rows or log smaller -------------------
+    # -- intake, outbox, chain blocks, and removal of rows and events --------------------
 
     def put_intake(self, operation: str, body: str, idempotency_key: str | None = None) -> None:
         self._all(SQL["put_intake"].text, (operation, body, idempotency_key))
@@ -178,9 +177,9 @@ class SqliteWriting(SqliteReading):
         for number, reason in refused.items():
             self._all(SQL["refuse_intake"].text, (reason, self._now, number))
 
-    def forget_keys(self, now: int, limit: int) -> int:
+    def delete_expired_keys(self, now: int, limit: int) -> int:
         before = self._connection.changed
-        self._all(SQL["forget_keys"].text, (now, limit))
+        self._all(SQL["delete_expired_keys"].text, (now, limit))
         return self._connection.changed - before
 
     def put_outbox(self, rows: Sequence[Delivery]) -> None:
@@ -195,11 +194,11 @@ class SqliteWriting(SqliteReading):
     def delete_outbox(self, ids: Collection[int]) -> None:
         self._many(SQL["delete_outbox"].text, [(each,) for each in ids])
 
-    def put_seal(self, seal: Seal) -> None:
-        last = self.last_seal()
-        if last is not None and seal.from_position <= last.to_position:
-            raise Refused("somebody else has sealed it", code="version_conflict")
-        self._all(SQL["insert_seal"].text, seal)
+    def put_chain_block(self, block: ChainBlock) -> None:
+        last = self.last_chain_block()
+        if last is not None and block.from_position <= last.to_position:
+            raise Refused("another process has written this chain block", code="version_conflict")
+        self._all(SQL["insert_chain_block"].text, block)
 
     def clear_rows(self) -> None:
         for statement in CLEAR_ROWS.values():
@@ -308,5 +307,5 @@ class SqliteWriting(SqliteReading):
             self._of(text, jobs)
         for name in ("delete_dependencies", "delete_tasks"):
             self._of(SQL[name].text, task_ids)
-        events = map(Logged._make, self._of(TO_BLANK, [*task_ids, *jobs]))
+        events = map(LoggedEvent._make, self._of(TO_BLANK, [*task_ids, *jobs]))
         self._many(BLANK, [(event_digest(event), event.position) for event in events])

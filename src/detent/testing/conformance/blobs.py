@@ -7,7 +7,7 @@ from io import BytesIO
 
 from detent.kernel import commands as c
 from detent.store.blobs import CHUNK_BYTES, MAX_BLOB_BYTES, Blob
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     PERSON,

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from detent.engine import Engine
 from detent.store.clock import TimeSource
-from detent.store.port import Reading, Store, Writing
+from detent.store.port import ReadTransaction, Store, WriteTransaction
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 
@@ -19,17 +19,17 @@ OpenStore = Callable[[TimeSource], Store]
 class Case:
     """An empty database, one store on it, and its engine."""
 
-    def __init__(self, open_store: OpenStore, *, doorbell: bool = True) -> None:
+    def __init__(self, open_store: OpenStore, *, notifier: bool = True) -> None:
         self.clock = VirtualClock()
         self._open_store = open_store
-        self._doorbell = doorbell
+        self._notifier = notifier
         self._others: list[Engine] = []
         self.engine = self._open()
         self.store = self.engine.store
 
     def _open(self) -> Engine:
         store = self._open_store(self.clock)
-        return Engine(store if self._doorbell else Unrung(store))
+        return Engine(store if self._notifier else SilentStore(store))
 
     def others(self, count: int) -> list[Engine]:
         """Engines on further stores of the same database: what other processes would have."""
@@ -45,8 +45,8 @@ class Case:
             engine.store.close()
 
 
-class Unrung:
-    """A store whose doorbell is broken: nobody is woken, every wait just passes."""
+class SilentStore:
+    """A store without a notifier: no thread is woken, every wait returns False."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -54,18 +54,18 @@ class Unrung:
         self.blobs = store.blobs
         self.outputs = store.outputs
 
-    def read(self) -> AbstractContextManager[Reading]:
+    def read(self) -> AbstractContextManager[ReadTransaction]:
         return self._store.read()
 
-    def write(self) -> AbstractContextManager[Writing]:
+    def write(self) -> AbstractContextManager[WriteTransaction]:
         return self._store.write()
 
     def wait(self, after: int, timeout_s: float) -> bool:  # noqa: ARG002
         time.sleep(min(timeout_s, 0.001))
         return False
 
-    def ring(self) -> None:
-        """Nobody hears it."""
+    def notify(self) -> None:
+        """Wake no thread."""
 
     def close(self) -> None:
         self._store.close()
@@ -82,9 +82,9 @@ def check(function: Check) -> Check:
     return function
 
 
-def run(function: Check, open_store: OpenStore, *, doorbell: bool = True) -> None:
+def run(function: Check, open_store: OpenStore, *, notifier: bool = True) -> None:
     """Run one check on an empty database; what it raises, often an AssertionError, is a failure."""
-    case = Case(open_store, doorbell=doorbell)
+    case = Case(open_store, notifier=notifier)
     try:
         function(case)
         audit(case.store)

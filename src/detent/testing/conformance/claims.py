@@ -129,7 +129,7 @@ def waiting_and_parked_work_is_never_claimed_nor_reclaimed(case: Case) -> None:
     case.clock.advance(seconds=29)
     with case.store.write() as tx:
         assert list(tx.due(100, tx.now()).leases) == []
-        assert tx.running_by(["intent:dig", "project:p"]).get("intent:dig", 0) == 0
+        assert tx.lease_counts(["intent:dig", "project:p"]).get("intent:dig", 0) == 0
     case.clock.advance(seconds=86_400)
     assert claim(case.engine, 10) == []
     with case.store.write() as tx:

@@ -4,7 +4,8 @@ from detent.engine import Ask
 from detent.errors import DetentError
 from detent.kernel import commands as c
 from detent.store.codec import event_digest
-from detent.store.port import LISTED, Query
+from detent.store.table_names import LISTED
+from detent.store.types import Query
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.fences import PLAN

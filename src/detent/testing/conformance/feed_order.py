@@ -10,8 +10,9 @@ from functools import partial
 from detent import feed
 from detent.engine import Ask, Engine
 from detent.kernel import commands as c
-from detent.store.port import Logged, Store, Writing
-from detent.testing.conformance.case import Case, Unrung, check
+from detent.store.port import Store, WriteTransaction
+from detent.store.types import LoggedEvent
+from detent.testing.conformance.case import Case, SilentStore, check
 from detent.testing.conformance.work_actions import (
     PERSON,
     claim_one,
@@ -24,7 +25,7 @@ WRITERS = 5
 BATCHES = 12
 
 
-class Slow(Unrung):
+class Slow(SilentStore):
     """A store whose commits take a while, each a different one."""
 
     def __init__(self, store: Store, seed: int) -> None:
@@ -32,7 +33,7 @@ class Slow(Unrung):
         self._random = random.Random(seed)
 
     @contextmanager
-    def write(self) -> Iterator[Writing]:
+    def write(self) -> Iterator[WriteTransaction]:
         with self._store.write() as tx:
             yield tx
             time.sleep(self._random.uniform(0, 0.004))
@@ -45,9 +46,9 @@ def write_slowly(store: Store, seed: int) -> None:
         engine.ask([Ask(c.SubmitJob(job, "p", "dig"), PERSON) for job in ids])
 
 
-def tail(store: Store, written: threading.Event) -> list[Logged]:
+def tail(store: Store, written: threading.Event) -> list[LoggedEvent]:
     """What a reader sees from the start until it finds nothing new after the last write."""
-    seen: list[Logged] = []
+    seen: list[LoggedEvent] = []
     log = feed.Tail(store, seen.extend, 0)
     last_look = False
     while log.step() or not last_look:
@@ -62,7 +63,7 @@ def a_reader_sees_every_event_once_and_in_order(case: Case) -> None:
     last, *stores = [engine.store for engine in case.others(WRITERS + 1)]
     written = threading.Event()
 
-    def write() -> list[Logged]:
+    def write() -> list[LoggedEvent]:
         try:
             together(*[partial(write_slowly, stores[at], at) for at in range(WRITERS)])
         finally:

@@ -101,7 +101,7 @@ def expired_keys_are_forgotten_some_at_a_time(case: Case) -> None:
     ask(case, *(keyed(f"old-{number}") for number in range(5)))
     case.clock.advance(us=case.engine.lifetimes.key_lifetime_us + 1)
     ask(case, keyed("new"))
-    gone = [case.engine.within(lambda tx: tx.forget_keys(tx.now(), 2)) for _ in range(4)]
+    gone = [case.engine.within(lambda tx: tx.delete_expired_keys(tx.now(), 2)) for _ in range(4)]
     assert gone == [2, 2, 1, 0]
     with case.store.read() as view:
         assert [key.key for key in view.keys([("p", "old-1"), ("p", "new")], 0)] == ["new"]

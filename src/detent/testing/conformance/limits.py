@@ -63,7 +63,7 @@ def limit_holds(case: Case, name: str) -> None:
     running += claimed_at_once(case)
     assert len(running) == 3, "an ended or resting job still counts, or too many were let in"
     with case.store.write() as tx:
-        assert tx.running_by([name]) == {name: 3}
+        assert tx.lease_counts([name]) == {name: 3}
     set_limits(case, **{name: None})
 
 

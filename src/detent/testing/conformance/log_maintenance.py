@@ -1,4 +1,4 @@
-"""Checks of what keeps the log: seals in order and once, rows made anew, a trimmed beginning."""
+"""Checks of log maintenance: ordered chain blocks, rows rebuilt from the log, a trimmed log."""
 
 from functools import partial
 
@@ -6,7 +6,8 @@ from detent.integrity import hash_chain
 from detent.integrity.rebuild import rebuild
 from detent.integrity.verify import verify
 from detent.kernel import commands as c
-from detent.store.port import LISTED, Seal
+from detent.store.table_names import LISTED
+from detent.store.types import ChainBlock
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.reads import busy
@@ -26,42 +27,42 @@ def finished(case: Case) -> str:
     return job
 
 
-def put(case: Case, seal: Seal) -> None:
+def put(case: Case, block: ChainBlock) -> None:
     with case.store.write() as tx:
-        tx.put_seal(seal)
+        tx.put_chain_block(block)
 
 
 @check
-def seals_come_back_in_the_order_of_the_log(case: Case) -> None:
-    made = [Seal(1, 4, 4, b"\0" * 32, 1), Seal(6, 9, 3, bytes(range(32)), 2)]
+def chain_blocks_are_returned_in_the_order_of_the_log(case: Case) -> None:
+    made = [ChainBlock(1, 4, 4, b"\0" * 32, 1), ChainBlock(6, 9, 3, bytes(range(32)), 2)]
     with case.store.read() as view:
-        assert view.last_seal() is None
-    for seal in made:
-        put(case, seal)
+        assert view.last_chain_block() is None
+    for block in made:
+        put(case, block)
     with case.store.read() as view:
-        assert view.last_seal() == made[1]
-        assert list(view.seals(0, 10)) == made
-        assert list(view.seals(0, 1)) == made[:1]
-        assert list(view.seals(4, 10)) == made[1:]
-        assert list(view.seals(9, 10)) == []
+        assert view.last_chain_block() == made[1]
+        assert list(view.chain_blocks(0, 10)) == made
+        assert list(view.chain_blocks(0, 1)) == made[:1]
+        assert list(view.chain_blocks(4, 10)) == made[1:]
+        assert list(view.chain_blocks(9, 10)) == []
 
 
 @check
-def a_range_is_sealed_once(case: Case) -> None:
-    put(case, Seal(1, 4, 4, b"\0" * 32, 1))
+def a_range_gets_one_chain_block(case: Case) -> None:
+    put(case, ChainBlock(1, 4, 4, b"\0" * 32, 1))
     for first, last in ((1, 4), (4, 8), (2, 3)):
-        refused = code(partial(put, case, Seal(first, last, 1, b"\1" * 32, 2)))
+        refused = code(partial(put, case, ChainBlock(first, last, 1, b"\1" * 32, 2)))
         assert refused == "version_conflict"
     with case.store.read() as view:
-        assert len(view.seals(0, 10)) == 1
+        assert len(view.chain_blocks(0, 10)) == 1
 
 
 @check
-def many_who_seal_make_one_chain(case: Case) -> None:
+def several_processes_extend_one_chain(case: Case) -> None:
     for _ in range(3):
         finished(case)
     stores = [case.store, *(engine.store for engine in case.others(3))]
-    together(*(partial(hash_chain.seal_all, store) for store in stores))
+    together(*(partial(hash_chain.extend_chain, store) for store in stores))
     with case.store.read() as view:
         chain = hash_chain.check(view)
         assert (chain.position, chain.breaks) == (view.head(), [])
@@ -83,7 +84,7 @@ def rows_are_made_anew_from_the_log(case: Case) -> None:
 @check
 def a_trim_takes_the_beginning_of_the_log(case: Case) -> None:
     do(case.engine, c.DeleteJob(finished(case)))
-    hash_chain.seal_all(case.store)
+    hash_chain.extend_chain(case.store)
     kept = finished(case)
     before = picture(case.store)["log"]
     gone = hash_chain.trim(case.store)

@@ -3,7 +3,7 @@
 import threading
 from functools import partial
 
-from detent.store.port import Delivery
+from detent.store.types import Delivery
 from detent.testing.conformance.case import Case, check
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from detent.engine import Claimed
 from detent.kernel import commands as c
-from detent.store.port import Query
+from detent.store.types import Query
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import claim, claim_one, do, job_of, keep, submit_job
 

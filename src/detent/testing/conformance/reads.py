@@ -10,7 +10,8 @@ from detent.kernel import commands as c
 from detent.kernel.entities import Resource
 from detent.kernel.world import CHECKPOINTS, RUNS, SIGNALS, STEPS, WAITS
 from detent.store.clock import CLOCK
-from detent.store.port import TABLES, Store
+from detent.store.port import Store
+from detent.store.table_names import TABLES
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     SECOND_US,
@@ -218,7 +219,7 @@ def of_those_who_change_named_values_each_sees_what_the_others_did(case: Case) -
         begin.wait()
         for _ in range(10):
             with store.write() as tx:
-                known = tx.changing("system_state").get("count", 0)
+                known = tx.rows_for_update("system_state").get("count", 0)
                 tx.put_rows("system_state", {"count": known + 1})
 
     threads = [threading.Thread(target=count, args=(each,)) for each in stores]

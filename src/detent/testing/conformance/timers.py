@@ -1,7 +1,7 @@
 """Checks of time: retries that the claim finds, waits that are over, limits that have passed."""
 
 from detent.kernel import commands as c
-from detent.store.port import Due
+from detent.store.types import DueTimers
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (
     SECOND_US,
@@ -20,10 +20,10 @@ from detent.testing.conformance.work_actions import (
 )
 
 
-def due_now(case: Case, limit: int = 100) -> Due:
+def due_now(case: Case, limit: int = 100) -> DueTimers:
     with case.store.write() as tx:
         leases, waits, deadlines = tx.due(limit, tx.now())
-        return Due(list(leases), list(waits), list(deadlines))
+        return DueTimers(list(leases), list(waits), list(deadlines))
 
 
 @check
@@ -71,11 +71,11 @@ def a_timer_is_due_at_its_time(case: Case) -> None:
     claimed = claim_one(case.engine)
     suspend(case.engine, claimed, "nap", "timer", due_at=case.clock() + SECOND_US)
     case.clock.advance(us=SECOND_US - 1)
-    assert due_now(case) == Due([], [], [])
+    assert due_now(case) == DueTimers([], [], [])
     case.clock.advance(us=1)
     assert list(due_now(case).waits) == [(claimed.job.id, "nap")]
     keep(case.engine)
-    assert due_now(case) == Due([], [], [])
+    assert due_now(case) == DueTimers([], [], [])
     again = claim_one(case.engine)
     assert (again.job.id, again.job.attempt) == (claimed.job.id, 1)
     with case.store.read() as view:
@@ -147,7 +147,7 @@ def a_limit_on_the_whole_job_passes(case: Case) -> None:
     assert job_of(case.store, asleep.job.id).state == "cancelled"
     assert job_of(case.store, running.job.id).cancel_reason == "job_timeout"
     assert do(case.engine, c.ConfirmCancel(running.grant)) == "cancelled"
-    assert due_now(case) == Due([], [], [])
+    assert due_now(case) == DueTimers([], [], [])
 
 
 @check

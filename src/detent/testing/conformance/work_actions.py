@@ -11,7 +11,7 @@ from detent.errors import DetentError
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.kernel.entities import Job, Task
-from detent.store.port import Reading, Store
+from detent.store.port import ReadTransaction, Store
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ def task_of(store: Store, task_id: str) -> Task:
     return task
 
 
-def names(view: Reading, stream: str) -> list[str]:
+def names(view: ReadTransaction, stream: str) -> list[str]:
     """The names of a stream's events."""
     return [event.name for event in view.events(0, 10_000, stream=stream)]
 

@@ -8,7 +8,8 @@ from detent.engine.loader import Wanted, load
 from detent.errors import DetentError, Invalid
 from detent.kernel import commands as c
 from detent.kernel.decide import decide
-from detent.store.port import Changes, Store
+from detent.store.port import Store
+from detent.store.types import Changes
 from detent.testing.audit import picture
 from detent.testing.conformance.case import Case, check
 from detent.testing.conformance.work_actions import (

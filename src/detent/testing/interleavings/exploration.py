@@ -158,12 +158,12 @@ def _scene(stack: ExitStack, proxy: Proxy, url: str, clock: Clock, writers: int)
         return Engine(store)
 
     intent = f"i-{new_id()}"
-    through = f"{proxy.url(url)}&doorbell=no"
+    through = f"{proxy.url(url)}&notifier=no"
     hands = [
         Hand(opened(f"{through}&application_name=w{number}"), f"w{number}", intent)
         for number in range(writers)
     ]
-    return Scene(hands, Hand(opened(f"{url}?doorbell=no"), "direct", intent), clock.advance)
+    return Scene(hands, Hand(opened(f"{url}?notifier=no"), "direct", intent), clock.advance)
 
 
 class Tail:

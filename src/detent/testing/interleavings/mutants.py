@@ -78,7 +78,7 @@ def limits_without_a_turn() -> Patches:
 
 
 def seals_without_a_turn() -> Patches:
-    """Two seal the same events at the same time."""
+    """Two processes write a chain block for the same events at the same time."""
     yield _without(Lock.SEALS)
 
 

@@ -11,7 +11,8 @@ from detent.errors import DetentError
 from detent.ids import new_id
 from detent.integrity import hash_chain
 from detent.kernel import commands as c
-from detent.store.port import Abilities, Writing
+from detent.store.port import WriteTransaction
+from detent.store.types import ClaimFilter
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
@@ -128,8 +129,8 @@ def named_rows(scene: Scene) -> Script:
     """Everybody adds to one counter, twice."""
     name = scene.direct.intent
 
-    def add(tx: Writing) -> bool:
-        count = tx.changing("system_state").get(name, 0)
+    def add(tx: WriteTransaction) -> bool:
+        count = tx.rows_for_update("system_state").get(name, 0)
         tx.put_rows("system_state", {name: count + 1})
         return True
 
@@ -235,14 +236,14 @@ def trees(scene: Scene) -> Script:
 
 
 def sealing(scene: Scene) -> Script:
-    """Two seal the log while others append to it."""
+    """Two processes extend the hash chain while others append to the log."""
 
-    def seal(hand: Hand) -> None:
+    def extend(hand: Hand) -> None:
         hand.operation = "seal"
         hand.submit()
-        hash_chain.seal_all(hand.engine.store)
+        hash_chain.extend_chain(hand.engine.store)
 
-    return Script([partial(seal, hand) for hand in scene.hands], bool)
+    return Script([partial(extend, hand) for hand in scene.hands], bool)
 
 
 class _Undo(Exception):
@@ -254,7 +255,7 @@ def claimable(hand: Hand) -> set[str]:
     found: set[str] = set()
     try:
         with hand.engine.store.write() as tx:
-            candidates = tx.claimable(Abilities([hand.intent]), 100, tx.now())
+            candidates = tx.claimable(ClaimFilter([hand.intent]), 100, tx.now())
             found.update(each.job_id for each in candidates)
             raise _Undo
     except _Undo:

@@ -238,5 +238,5 @@ ORDER BY id
 LIMIT :limit
 FOR UPDATE SKIP LOCKED;
 
--- name: ring
+-- name: notify
 SELECT pg_notify('detent', '');

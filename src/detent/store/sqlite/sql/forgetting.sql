@@ -24,7 +24,7 @@ DELETE FROM evidence WHERE run_id IN (
 -- name: delete_runs
 DELETE FROM runs WHERE job_id IN (SELECT value FROM carray(:ids));
 
--- name: forget_keys
+-- name: delete_expired_keys
 DELETE FROM idempotency_keys WHERE (project, key) IN (
     SELECT project, key FROM idempotency_keys
     WHERE expires_at <= :now

@@ -11,7 +11,8 @@ import msgspec
 
 from detent.kernel.entities import Task
 from detent.store.log_walk import events_of
-from detent.store.port import Logged, Query, Reading
+from detent.store.port import ReadTransaction
+from detent.store.types import LoggedEvent, Query
 from detent.worker.active_run import Attempt
 
 MAX_RUNS = 1_000
@@ -41,7 +42,7 @@ class Past(NamedTuple):
         return next((each for each in reversed(self.news) if each.kind == kind), None)
 
 
-def past_of(view: Reading, attempt: Attempt) -> Past:
+def past_of(view: ReadTransaction, attempt: Attempt) -> Past:
     """Look it up for a run that is about to start."""
     task, job = attempt.hold.task, attempt.hold.job
     step = None if attempt.step is None else attempt.step.name
@@ -59,7 +60,7 @@ def past_of(view: Reading, attempt: Attempt) -> Past:
     return Past(session_id, cost if session_id else 0, *told.all(), _title(view, task))
 
 
-def _runs(view: Reading, jobs: Sequence[str], step: str | None) -> list[Mapping[str, Any]]:
+def _runs(view: ReadTransaction, jobs: Sequence[str], step: str | None) -> list[Mapping[str, Any]]:
     query = Query("runs", {"job_id": jobs, "step": step}, "queued_at", limit=MAX_RUNS)
     return list(view.page(query))
 
@@ -80,7 +81,7 @@ def _run_again(attempt: Attempt, last: Mapping[str, Any]) -> bool:
     return failed and attempt.number == 1
 
 
-def _title(view: Reading, task: Task | None) -> str:
+def _title(view: ReadTransaction, task: Task | None) -> str:
     rows = view.page(Query("tasks", {"id": task.id}, limit=1)) if task is not None else ()
     return str(rows[0]["title"]) if rows else ""
 
@@ -99,7 +100,7 @@ class _Told:
     def all(self) -> tuple[tuple[Moment, ...], tuple[Moment, ...]]:
         return tuple(self.moments[self.news_from :]), tuple(self.moments)
 
-    def hear(self, logged: Logged) -> None:
+    def hear(self, logged: LoggedEvent) -> None:
         act = HEARD.get(logged.name)
         if act is not None and not self.over and logged.data:
             act(self, logged.subject or "", msgspec.json.decode(logged.data))

@@ -1,23 +1,23 @@
--- The chain of seals over the log, and what makes rows and log smaller.
+-- The hash chain over the log, and statements that make the rows and the log smaller.
 
--- name: seals_after
+-- name: chain_blocks_after
 SELECT from_position, to_position, count, chain, at
 FROM seals
 WHERE to_position > :after
 ORDER BY to_position
 LIMIT :limit;
 
--- name: last_seal
+-- name: last_chain_block
 SELECT from_position, to_position, count, chain, at
 FROM seals
 ORDER BY to_position DESC
 LIMIT 1;
 
--- name: insert_seal
+-- name: insert_chain_block
 INSERT INTO seals (from_position, to_position, count, chain, at)
 VALUES (:from_position, :to_position, :count, :chain, :at);
 
--- `named` stands for the table: one statement is made for each whose rows follow from the log.
+-- `named` is replaced by each table whose rows are derived from the log.
 -- name: clear_rows
 DELETE FROM named;
 

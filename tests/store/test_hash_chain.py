@@ -1,4 +1,4 @@
-"""The chain of seals: what it closes, what it finds, and what deletion and trimming leave of it."""
+"""The hash chain: what it covers, what it detects, and how it survives deletion and trimming."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +16,10 @@ from detent.kernel import commands as c
 from detent.operations.context import Core
 from detent.service import duties
 from detent.settings import Settings
-from detent.store.port import Seal, Store
+from detent.store.port import Store
 from detent.store.sqlite import SqliteStore
 from detent.store.store_url import open_store
+from detent.store.types import ChainBlock
 from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.testing.conformance.work_actions import claim_one, complete, do, submit_job, submit_task
@@ -69,19 +70,19 @@ def alter(store: SqliteStore, *statements: str) -> None:
     connection.close()
 
 
-# ---- sealing -----------------------------------------------------------------------------------
+# ---- extending ---------------------------------------------------------------------------------
 
 
-def test_seals_close_what_is_committed_range_by_range(store: Store) -> None:
+def test_chain_blocks_cover_the_committed_events(store: Store) -> None:
     finished(store)
-    assert hash_chain.seal_all(store) == 1
-    assert hash_chain.seal_all(store) == 0
+    assert hash_chain.extend_chain(store) == 1
+    assert hash_chain.extend_chain(store) == 0
     finished(store)
-    assert hash_chain.seal_all(store) == 1
+    assert hash_chain.extend_chain(store) == 1
     with store.read() as view:
-        first, second = view.seals(0, 10)
-        assert view.seals(first.to_position, 10) == [second]
-        assert view.last_seal() == second
+        first, second = view.chain_blocks(0, 10)
+        assert view.chain_blocks(first.to_position, 10) == [second]
+        assert view.last_chain_block() == second
         events = view.events(0, 1_000)
         head = view.head()
     assert (first.from_position, second.to_position) == (1, head)
@@ -89,19 +90,19 @@ def test_seals_close_what_is_committed_range_by_range(store: Store) -> None:
     assert second.chain == hash_chain.chained(hash_chain.START, events)
 
 
-def test_the_chain_does_not_depend_on_where_seals_end(store: Store) -> None:
+def test_the_chain_does_not_depend_on_where_chain_blocks_end(store: Store) -> None:
     finished(store)
     with store.read() as view:
-        whole = hash_chain.next_seal(view)
+        whole = hash_chain.next_chain_block(view)
     while True:
         with store.read() as view:
-            small = hash_chain.next_seal(view, most=2)
+            small = hash_chain.next_chain_block(view, max_events=2)
         if small is None:
             break
         with store.write() as tx:
-            tx.put_seal(small)
+            tx.put_chain_block(small)
     with store.read() as view:
-        last = view.last_seal()
+        last = view.last_chain_block()
     assert whole is not None
     assert last is not None
     assert (last.chain, last.to_position) == (whole.chain, whole.to_position)
@@ -109,32 +110,32 @@ def test_the_chain_does_not_depend_on_where_seals_end(store: Store) -> None:
     assert chain(store).breaks == []
 
 
-def test_a_range_is_sealed_once(store: Store) -> None:
+def test_a_range_gets_one_chain_block(store: Store) -> None:
     finished(store)
     with store.read() as view:
-        seal = hash_chain.next_seal(view)
-    assert seal is not None
+        block = hash_chain.next_chain_block(view)
+    assert block is not None
     with store.write() as tx:
-        tx.put_seal(seal)
+        tx.put_chain_block(block)
     with pytest.raises(Refused) as refused, store.write() as tx:
-        tx.put_seal(seal._replace(to_position=seal.to_position + 1))
+        tx.put_chain_block(block._replace(to_position=block.to_position + 1))
     assert refused.value.code == "version_conflict"
     with store.read() as view:
-        assert view.seals(0, 10) == [seal]
+        assert view.chain_blocks(0, 10) == [block]
 
 
-def test_the_keeper_seals_all_that_there_is(store: Store) -> None:
+def test_the_keeper_extends_the_chain_to_the_end_of_the_log(store: Store) -> None:
     core = Core(store, Engine(store))
     finished(store)
     assert duty.run(core) == 1
     assert duty.run(core) == 0
     with store.read() as view:
-        last = view.last_seal()
+        last = view.last_chain_block()
         assert last is not None
         assert last.to_position == view.head()
 
 
-def test_the_keeper_seals_in_every_pass() -> None:
+def test_the_keeper_extends_the_chain_in_every_pass() -> None:
     settings = Settings()
     (found,) = [each for each in duties(settings) if each.run is duty.run]
     assert found.every_ms == settings.keeper_interval_ms == 1_000
@@ -163,7 +164,7 @@ def test_the_keeper_seals_in_every_pass() -> None:
 )
 def test_it_finds(sqlite: SqliteStore, what: set[str], statements: list[str]) -> None:
     finished(sqlite)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     assert chain(sqlite).breaks == []
     alter(sqlite, *statements)
     assert {each.what for each in chain(sqlite).breaks} == what
@@ -171,7 +172,7 @@ def test_it_finds(sqlite: SqliteStore, what: set[str], statements: list[str]) ->
 
 def test_data_that_was_changed_does_not_pass_by_the_digest_of_the_old(sqlite: SqliteStore) -> None:
     finished(sqlite)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
         first = view.events(0, 1)[0]
     kept = hash_chain._digest(first).hex()
@@ -185,9 +186,9 @@ def test_data_that_was_changed_does_not_pass_by_the_digest_of_the_old(sqlite: Sq
 def test_only_the_range_that_differs_is_named(sqlite: SqliteStore) -> None:
     for _ in range(3):
         finished(sqlite)
-        hash_chain.seal_all(sqlite)
+        hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
-        middle = view.seals(0, 3)[1]
+        middle = view.chain_blocks(0, 3)[1]
     alter(
         sqlite, f"UPDATE events SET project = 'other' WHERE position = {middle.from_position + 1}"
     )
@@ -196,19 +197,19 @@ def test_only_the_range_that_differs_is_named(sqlite: SqliteStore) -> None:
     ]
 
 
-def test_a_seal_that_was_removed_is_missed(sqlite: SqliteStore) -> None:
+def test_a_removed_chain_block_is_found(sqlite: SqliteStore) -> None:
     for _ in range(3):
         finished(sqlite)
-        hash_chain.seal_all(sqlite)
+        hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
-        _, middle, last = view.seals(0, 3)
+        _, middle, last = view.chain_blocks(0, 3)
     alter(sqlite, f"DELETE FROM seals WHERE to_position = {middle.to_position}")
     assert Break(last.to_position, "count", last.events, middle.events + last.events) in (
         chain(sqlite).breaks
     )
 
 
-# ---- events without a timely seal --------------------------------------------------------------
+# ---- events that were not sealed in time -------------------------------------------------------
 
 MINUTE_US = 60_000_000
 #: Who did it is in no row, so that only the chain knows.
@@ -229,7 +230,7 @@ def head(store: Store) -> int:
 
 
 @pytest.mark.parametrize("age_us", [0, 10 * MINUTE_US])
-def test_deleted_seals_and_a_changed_actor_do_not_verify_as_clean(
+def test_deleted_chain_blocks_and_a_changed_actor_are_not_clean(
     sqlite: SqliteStore, clock: VirtualClock, age_us: int
 ) -> None:
     finished(sqlite)
@@ -240,17 +241,19 @@ def test_deleted_seals_and_a_changed_actor_do_not_verify_as_clean(
     assert named(sqlite) == [("removed", head(sqlite))], "the check has sealed it"
 
 
-def test_the_keeper_makes_no_seals_in_the_place_of_deleted_ones(sqlite: SqliteStore) -> None:
+def test_the_keeper_does_not_replace_deleted_chain_blocks(sqlite: SqliteStore) -> None:
     finished(sqlite)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     alter(sqlite, "DELETE FROM seals", ACTOR)
     with pytest.raises(Broken, match="were removed"):
         duty.run(Core(sqlite, Engine(sqlite)))
     assert named(sqlite) == [("removed", head(sqlite))]
 
 
-def test_seals_that_replace_deleted_ones_are_late(sqlite: SqliteStore, clock: VirtualClock) -> None:
-    """The note of how far the log was sealed is gone too, and a keeper has sealed all again."""
+def test_chain_blocks_that_replace_deleted_ones_are_late(
+    sqlite: SqliteStore, clock: VirtualClock
+) -> None:
+    """The recorded position is deleted too, and a keeper has sealed all events again."""
     finished(sqlite)
     assert verify(sqlite).clean
     clock.advance(us=2 * MINUTE_US)
@@ -261,7 +264,7 @@ def test_seals_that_replace_deleted_ones_are_late(sqlite: SqliteStore, clock: Vi
     assert chain(sqlite).breaks == []
 
 
-def test_events_that_no_keeper_has_sealed_are_named_and_can_be_accepted(
+def test_events_without_a_chain_block_are_reported_and_can_be_accepted(
     store: Store, clock: VirtualClock
 ) -> None:
     finished(store)
@@ -273,7 +276,7 @@ def test_events_that_no_keeper_has_sealed_are_named_and_can_be_accepted(
     assert verify(store, accept_unsealed=True).clean
     assert named(store) == []
     with store.read() as view:
-        last = view.last_seal()
+        last = view.last_chain_block()
     assert last is not None
     assert last.to_position == head(store)
 
@@ -285,13 +288,13 @@ def test_what_was_accepted_is_not_accepted_with_another_chain(
     clock.advance(us=2 * MINUTE_US)
     assert verify(sqlite, accept_unsealed=True).clean
     alter(sqlite, "DELETE FROM seals", "DELETE FROM system_state WHERE name = 'sealed'", ACTOR)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     assert named(sqlite) == [("late", head(sqlite))]
 
 
 def test_a_broken_chain_cannot_be_accepted(sqlite: SqliteStore, clock: VirtualClock) -> None:
     finished(sqlite)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     finished(sqlite)
     clock.advance(us=2 * MINUTE_US)
     alter(sqlite, ACTOR)
@@ -302,7 +305,7 @@ def test_a_broken_chain_cannot_be_accepted(sqlite: SqliteStore, clock: VirtualCl
 
 # ---- anchors -----------------------------------------------------------------------------------
 
-CUT: list[Callable[[Seal], str]] = [
+CUT: list[Callable[[ChainBlock], str]] = [
     lambda kept: "DROP TRIGGER events_keep_the_last",
     lambda kept: f"DELETE FROM events WHERE position > {kept.to_position}",
     lambda kept: f"DELETE FROM seals WHERE to_position > {kept.to_position}",
@@ -313,9 +316,9 @@ CUT: list[Callable[[Seal], str]] = [
 def cut_the_last_job(sqlite: SqliteStore) -> tuple[Anchor, str]:
     """A log whose end was removed with everything that would tell, and what was seen before."""
     finished(sqlite)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
-        kept = view.last_seal()
+        kept = view.last_chain_block()
     assert kept is not None
     job = finished(sqlite)
     seen = anchor(sqlite)
@@ -368,7 +371,7 @@ def test_the_chain_closes_over_deleted_work(store: Store) -> None:
 
 def test_work_that_was_blanked_without_being_deleted_is_found(sqlite: SqliteStore) -> None:
     job = finished(sqlite)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
         first = view.events(0, 1)[0]
     digest = hash_chain._digest(first).hex()
@@ -377,7 +380,7 @@ def test_work_that_was_blanked_without_being_deleted_is_found(sqlite: SqliteStor
     assert (job, "job", "row") in {(d.stream, d.what, d.field) for d in verify(sqlite).differences}
 
 
-def test_a_trim_removes_sealed_ranges_of_deleted_work_and_no_more(store: Store) -> None:
+def test_a_trim_removes_only_whole_chain_blocks_of_deleted_work(store: Store) -> None:
     engine = Engine(store)
     gone = submit_task(engine)
     complete(engine, claim_one(engine))
@@ -404,7 +407,7 @@ def test_after_a_trim_positions_go_on_and_the_chain_too(store: Store) -> None:
     engine = Engine(store)
     for _ in range(3):
         do(engine, c.DeleteJob(finished(store)))
-        hash_chain.seal_all(store)
+        hash_chain.extend_chain(store)
     with store.read() as view:
         head = view.head()
     assert hash_chain.trim(store) > 0
@@ -420,7 +423,7 @@ def test_after_a_trim_positions_go_on_and_the_chain_too(store: Store) -> None:
 def test_what_lives_is_never_trimmed(store: Store) -> None:
     submit_job(Engine(store))
     do(Engine(store), c.DeleteJob(finished_after(store)))
-    hash_chain.seal_all(store)
+    hash_chain.extend_chain(store)
     assert hash_chain.trim(store) == 0
 
 
@@ -433,10 +436,10 @@ def finished_after(store: Store) -> str:
 
 def test_a_prefix_that_was_cut_without_a_trim_is_found(sqlite: SqliteStore) -> None:
     do(Engine(sqlite), c.DeleteJob(finished(sqlite)))
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     finished(sqlite)
-    hash_chain.seal_all(sqlite)
+    hash_chain.extend_chain(sqlite)
     with sqlite.read() as view:
-        first = view.seals(0, 1)[0]
+        first = view.chain_blocks(0, 1)[0]
     alter(sqlite, f"DELETE FROM events WHERE position <= {first.to_position}")
     assert Break(first.to_position, "count", first.events, 0) in chain(sqlite).breaks

@@ -1,0 +1,204 @@
+"""Error codes of requests that are valid and that the rules of a lifecycle do not allow now."""
+
+from collections.abc import Mapping
+
+from detent.error_codes.code import Code
+
+
+def _refused(meaning: str, why: str, remedy: str) -> Code:
+    """The request conflicts with the present state."""
+    return Code(409, 1, meaning, why, remedy)
+
+
+REFUSALS: Mapping[str, Code] = {
+    "refused": _refused(
+        "The request conflicts with the present state.",
+        "The rules do not allow this action in the present state. Nothing was changed.",
+        "Check the state and the legal actions with `detent why ID`.",
+    ),
+    "illegal_transition": _refused(
+        "The event is not legal in the present state.",
+        "The lifecycle has no transition for this event from this state. Nothing was changed.",
+        "Check the state and the legal actions with `detent why ID`.",
+    ),
+    "stale_fence": _refused(
+        "The worker's claim is no longer valid: its fence is out of date.",
+        "The lease expired, another worker claimed the job, or the job ended. Nothing was changed.",
+        "Stop working on this job. The worker with the newest fence continues it.",
+    ),
+    "idempotency_conflict": _refused(
+        "The idempotency key was used before with a different body.",
+        "A key returns the first result for the same body. For a different body it is an error.",
+        "Send the same body again, or use a new key for new work.",
+    ),
+    "version_conflict": _refused(
+        "The object was changed after you read it.",
+        "A change is accepted only for the version that it was made for. Nothing was changed.",
+        "Read the object again, then repeat the change.",
+    ),
+    "task_exists": _refused(
+        "A task with this id already exists.",
+        "An id is never used twice, not even after the task was deleted.",
+        "Use another id, or change the existing task.",
+    ),
+    "job_exists": _refused(
+        "A job with this id already exists.",
+        "An id is never used twice, not even after the job was deleted.",
+        "Use another id, or change the existing job.",
+    ),
+    "parent_ended": _refused(
+        "The parent has ended and accepts no more subtasks.",
+        "A task or job that has ended does not change any more.",
+        "Submit the work without a parent.",
+    ),
+    "task_ended": _refused(
+        "The task has ended and cannot be changed.",
+        "A task that has ended does not change any more.",
+        "Submit a new task.",
+    ),
+    "job_ended": _refused(
+        "The job has ended and accepts no more signals.",
+        "A job that has ended does not change any more.",
+        "Check the job with `detent show ID`: it may have completed without the signal.",
+    ),
+    "token_exists": _refused(
+        "A token with this name already exists.",
+        "The log identifies the holder of a token by its name, so a name is used once.",
+        "Use another name, or revoke the existing token with `detent tokens revoke NAME`.",
+    ),
+    "history_removed": _refused(
+        "The history was removed from the log.",
+        "Retention or `detent db trim` has removed the content of its events.",
+        "Use an export or a backup that was made before.",
+    ),
+    "not_a_run": _refused(
+        "The token does not belong to a run.",
+        "Only the token that detent gives to a run when it starts may use this endpoint.",
+        "Use the operations for other tokens; the OpenAPI document of the gateway lists them.",
+    ),
+    "already_asked": _refused(
+        "The run has already asked a different question.",
+        "A run ends with one question. The next run gets the answer.",
+        "End the run. Ask the next question after the answer has come.",
+    ),
+    "bad_archive": _refused(
+        "The archive is invalid.",
+        "It is damaged, was changed, or was not made by `detent export`. Nothing was stored.",
+        "Export the task again. `detent export --verify FILE` lists what is wrong.",
+    ),
+    "evidence_exists": _refused(
+        "The run already has evidence with this name.",
+        "Evidence can be added and is never replaced.",
+        "Use another name.",
+    ),
+    "open_question": _refused(
+        "The task has an open question.",
+        "The task continues only after the question was answered.",
+        "Answer it with `detent answer ID …`, or cancel the task.",
+    ),
+    "no_question": _refused(
+        "The task has no open question.",
+        "The question was answered, has expired, or was never asked.",
+        "Check the state of the task with `detent why ID`.",
+    ),
+    "already_answered": _refused(
+        "The question already has a different answer.",
+        "The first answer counts; the work has continued with it.",
+        "Check the first answer, which the error contains.",
+    ),
+    "not_an_option": _refused(
+        "The answer is not one of the question's options.",
+        "The question lists its options and does not accept free text.",
+        "Give one of the options that the error lists.",
+    ),
+    "rounds_used": _refused(
+        "The task was rejected as often as its limit allows.",
+        "`max_rounds` limits the number of review rounds of this task.",
+        "Raise `max_rounds`, or cancel the task.",
+    ),
+    "budget_too_small": _refused(
+        "The new budget is not above the amount already spent.",
+        "A budget covers everything that the task has spent so far.",
+        "Set a budget above the amount spent, which `detent costs ID` shows.",
+    ),
+    "budget_spent": _refused(
+        "The budget of the task, or of a task above it, is spent.",
+        "The task would be stopped again immediately.",
+        "`detent why ID` names the task whose budget is spent. Raise it, or cancel the task.",
+    ),
+    "dependency_failed": _refused(
+        "A task that this task depends on has failed.",
+        "The task would fail again immediately.",
+        "`detent why ID` shows whether the failed task can be retried.",
+    ),
+    "dependency_open": _refused(
+        "The tasks that this task depends on are not done yet.",
+        "The task starts when all of them are done.",
+        "Wait, or cancel the task.",
+    ),
+    "still_needed": _refused(
+        "The task or job cannot be deleted while it is needed.",
+        "It has not ended, or other work that has not ended depends on it.",
+        "End or delete what the error lists first.",
+    ),
+    "not_dismissible": _refused(
+        "The task is not a subtask that failed.",
+        "Only a subtask that failed, timed out, was cancelled or exceeded its budget is dismissed.",
+        "Check the state and the legal actions with `detent why ID`.",
+    ),
+    "held_by_worker": _refused(
+        "A worker holds the job.",
+        "Only the worker that claimed a job can report its result.",
+        "Wait for the worker, or cancel the job. `detent workers` shows which worker holds it.",
+    ),
+    "name_used_twice": _refused(
+        "The name of a durable step, an effect or a wait was used twice in one job.",
+        "Recorded results are found by name, so a name must be unique within a job.",
+        "Use a different name for each; in a loop, put the index into the name.",
+    ),
+    "not_claimable": _refused(
+        "The job cannot be claimed now.",
+        "It is not queued, is not due yet, waits for a dependency, or has a plan.",
+        "Claim another job.",
+    ),
+    "not_due": _refused(
+        "No timer of the job is due.",
+        "The time has not come, or another process has handled the timer.",
+        "Do nothing: the keeper repeats the check safely.",
+    ),
+    "not_cancelling": _refused(
+        "No cancellation of the job was requested.",
+        "A worker confirms a cancellation only after it was requested.",
+        "Report how the run ended instead.",
+    ),
+    "step_not_startable": _refused(
+        "The plan step cannot start now.",
+        "It waits for other steps, a person or a time, or has already started.",
+        "Start one of the steps that the error lists.",
+    ),
+    "step_can_start": _refused(
+        "The job cannot be suspended: one of its plan steps can start.",
+        "A resource may have become free after the worker checked.",
+        "Start the step that the error names.",
+    ),
+    "no_resource": _refused(
+        "No matching resource is free.",
+        "Every matching resource is in use, unhealthy, or excluded for this step.",
+        "Wait: the job continues when one is free. `detent resources` shows who holds them.",
+    ),
+    "still_running": _refused(
+        "The job has runs that have not ended.",
+        "A job is suspended or gets a new plan only when none of its steps is running.",
+        "Report the end of its runs first.",
+    ),
+    "plan_not_wanted": _refused(
+        "The job has a plan and did not request another.",
+        "A new plan version is accepted only after a critic has asked for one.",
+        "Continue with the present plan.",
+    ),
+    "nothing_to_wait_for": _refused(
+        "The plan has nothing to wait for.",
+        "Every step of the plan has ended or can start.",
+        "Start a step, or check the job with `detent show ID`.",
+    ),
+}
