@@ -174,8 +174,8 @@ def test_a_reference_is_resolved_and_its_value_redacted(
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        ("ntn_1234567890", "not be it"),
-        ("env:", "not be it"),
+        ("ntn_1234567890", "not the secret itself"),
+        ("env:", "not the secret itself"),
         ("env:NOT_THERE", "NOT_THERE.* is not set"),
         ("file:/nowhere/at/all", "cannot be read"),
     ],

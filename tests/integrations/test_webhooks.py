@@ -299,7 +299,7 @@ def test_a_crash_before_the_outbox_is_written_loses_nothing(
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr("detent.store.memory.writer.Transaction.put_rows", die)
+        dying.setattr("detent.store.memory.writer.MemoryWriter.put_rows", die)
         with pytest.raises(Killed):
             Dispatcher(core, "here").run_once()
     assert listed(core)["pending"] == 0
