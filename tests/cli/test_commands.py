@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from detent.cli import output
 from detent.cli.main import COMMANDS, cli
-from tests.operations.installation import Place, placed
+from tests.operations.installation import LocalInstallation, local_installation
 
 HOSTILE = "\x1b[31mred\x1b]0;owned\x07\u202eturned\nsecond\u2066 line\r\x9b5mend任务 " + "x" * 200
 PLAN = {"steps": [{"name": "call", "intent": "runQA", "capabilities_required": ["call"]}]}
@@ -23,12 +23,12 @@ Made = dict[str, str]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """An installation with some of everything, and a hostile title wherever one may stand."""
     directory = tmp_path_factory.mktemp("installation")
-    with placed(directory) as place:
+    with local_installation(directory) as place:
         ids = _fill(place)
     return {**ids, "data": str(directory)}
 
 
-def _fill(place: Place) -> Made:
+def _fill(place: LocalInstallation) -> Made:
     from detent.kernel import commands as c
 
     place.call("put_resource", name="phone", capabilities=["call"], labels={"os": HOSTILE[:40]})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.operations.installation import OURS, placed
+from tests.operations.installation import OURS, local_installation
 
 Run = Callable[..., Result]
 IDS = ("alpha-one", "alpha-two", "beta-two", "beta")
@@ -15,7 +15,7 @@ IDS = ("alpha-one", "alpha-two", "beta-two", "beta")
 
 @pytest.fixture
 def work(data: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         for each in IDS:
             place.submit(id=each)
         (held,) = [each for each in place.claim() if each.job.task_id == "alpha-one"]
@@ -87,7 +87,7 @@ def test_what_nothing_has_is_unknown(run: Run, work: None) -> None:
 
 
 def test_many_candidates_are_cut_and_others_projects_stay_hidden(data: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         for number in range(12):
             place.submit(id=f"same-{number:02}", project="theirs")
         place.submit(id="same-own", project="ours")

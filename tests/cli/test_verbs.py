@@ -16,13 +16,13 @@ from detent.cli.submit import wait_for
 from detent.keeper import intake_drain
 from detent.kernel import commands as c
 from tests.cli.terminal import drawn_on
-from tests.operations.installation import placed
+from tests.operations.installation import local_installation
 
 Run = Callable[..., Result]
 
 
 def submit(data: Path, count: int = 1, **fields: Any) -> list[str]:
-    with placed(data) as place:
+    with local_installation(data) as place:
         return [place.submit(**fields) for _ in range(count)]
 
 
@@ -66,7 +66,7 @@ def test_several_as_json_are_one_document(run: Run, data: Path) -> None:
 
 
 def test_a_job_alone_is_named_like_a_task(run: Run, data: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         job_id = str(place.call("submit_job", intent="runQA")["id"])
         (held,) = place.claim()
         detail = {"text": "Go on?", "options": ["yes", "no"]}
@@ -258,7 +258,7 @@ def test_lists_are_searched(run: Run, data: Path) -> None:
 def test_the_inbox_is_dealt_with_one_by_one(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         for title in ("First", "Second", "Third"):
             place.submit(title=title)
             place.complete(place.claim()[0])
@@ -271,7 +271,7 @@ def test_the_inbox_is_dealt_with_one_by_one(
 
 def blocked_parent(data: Path) -> tuple[str, str]:
     """A parent that waits for its subtask, and that, which was cancelled."""
-    with placed(data) as place:
+    with local_installation(data) as place:
         parent = place.submit(title="Parent")
         held = place.claim()[0]
         child = place.submit(title="Child", parent_id=parent)
@@ -294,7 +294,7 @@ def test_a_failed_subtask_is_dismissed(run: Run, data: Path) -> None:
 
 def test_a_wait_ends_when_a_subtask_has_failed(data: Path) -> None:
     parent, child = blocked_parent(data)
-    with placed(data) as place:
+    with local_installation(data) as place:
         task = wait_for(place, parent, as_json=False)
     assert (task["state"], task["blocked_by"]) == ("blocked", "subtasks")
     assert task["failed_subtask"] == child
@@ -314,7 +314,7 @@ def test_a_failed_subtask_is_dismissed_in_the_inbox(
 def test_a_refused_submission_is_shown_and_dropped(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         with place.core.store.write() as tx:
             for intent in ("fly", "swim"):
                 tx.put_intake("submit_task", json.dumps({"intent": intent}))
@@ -330,7 +330,7 @@ def test_a_refused_submission_is_shown_and_dropped(
 
 
 def test_a_submission_for_later_says_when(run: Run, data: Path) -> None:
-    with placed(data):
+    with local_installation(data):
         pass
     (data.parent / "detent.toml").write_text('[intents.runQA]\ncommand = ["true"]\n')
     task_id = run("submit", "runQA", "--at", "2099-01-01T12:00:00Z").stdout.strip()
@@ -343,7 +343,7 @@ def test_a_job_alone_is_answered_in_the_inbox(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     detail = {"text": "Which way?", "options": ["left", "right"]}
-    with placed(data) as place:
+    with local_installation(data) as place:
         ids = [place.call("submit_job", intent="runQA", payload={"to": "x"})["id"] for _ in "ab"]
         for held in place.claim():
             suspend = c.SuspendRun(
@@ -370,7 +370,7 @@ def test_a_job_alone_is_answered_in_the_inbox(
 def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         for title in ("Broken", "Slow"):
             place.submit(title=title, options={"retry": {"retries": 0}})
         broken, slow = place.claim()
@@ -384,7 +384,7 @@ def test_what_failed_waits_in_the_inbox_until_somebody_deals_with_it(
 
 
 def test_what_changed_meanwhile_is_not_accepted_unseen(data: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         task_id = place.submit()
         place.complete(place.claim()[0])
         (row,) = place.call("inbox")["items"]

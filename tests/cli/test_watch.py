@@ -18,7 +18,7 @@ from rich.console import Console
 from detent.cli import output, watch
 from detent.engine.claims import ClaimRequest
 from detent.errors import Unavailable
-from tests.operations.installation import Place, placed
+from tests.operations.installation import LocalInstallation, local_installation
 
 Run = Callable[..., Result]
 HOSTILE = "\x1b[31mred\u202e\n[bold]markup[/bold] " + "x" * 300
@@ -31,7 +31,7 @@ class Enough(Exception):
 class Here:
     """A connection to a place."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LocalInstallation) -> None:
         self.place = place
 
     def call(self, operation: str, /, **arguments: Any) -> Any:
@@ -39,7 +39,7 @@ class Here:
         return self.place.call(operation, **given)
 
 
-def ready(place: Place, **fields: Any) -> str:
+def ready(place: LocalInstallation, **fields: Any) -> str:
     """A task that waits for a person."""
     task_id = place.submit(**fields)
     place.complete(place.claim()[0])
@@ -47,7 +47,7 @@ def ready(place: Place, **fields: Any) -> str:
 
 
 def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         ready(place, title="Review me")
         place.submit(title="Later")
         seen = watch.take_snapshot(Here(place), None)
@@ -58,7 +58,7 @@ def test_what_needs_a_person_stands_on_top(tmp_path: Path) -> None:
 def test_only_what_newly_waits_is_told(tmp_path: Path) -> None:
     notified: list[str] = []
     shown: list[Any] = []
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         old = ready(place, title="Waited before")
         happens: list[Callable[[], Any]] = [
             lambda: None,
@@ -96,7 +96,7 @@ def test_a_gateway_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> Non
                 raise Unavailable("away", retry_after_s=1)
             return super().call(operation, **arguments)
 
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         shown: list[Any] = []
         connection = Away(place)
 
@@ -112,7 +112,7 @@ def test_a_gateway_that_is_away_for_a_while_is_waited_for(tmp_path: Path) -> Non
 
 def test_everything_is_counted_and_only_of_the_project(tmp_path: Path) -> None:
     """More tasks than are listed, more that waits than is listed, and others' work."""
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         for _ in range(3):
             place.submit(project="other")
         for _ in range(105):
@@ -138,7 +138,7 @@ def test_everything_is_counted_and_only_of_the_project(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_the_board_fits_and_shows_data_as_data(tmp_path: Path, width: int) -> None:
-    with placed(tmp_path) as place:
+    with local_installation(tmp_path) as place:
         for _ in range(40):
             ready(place, title=HOSTILE)
         seen = watch.take_snapshot(Here(place), None)
@@ -194,7 +194,7 @@ def test_the_bell_rings_and_the_desktop_is_told(
 
 
 def test_without_a_terminal_each_change_is_a_line_of_json(run: Run, data: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         ready(place)
     once = json.loads(run("watch", "--once", "--json").stdout)
     assert len(once["waiting"]) == 1
@@ -203,7 +203,7 @@ def test_without_a_terminal_each_change_is_a_line_of_json(run: Run, data: Path) 
 def test_a_terminal_shows_the_counts_of_one_project_as_they_change(
     data: Path, tmp_path: Path
 ) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         for _ in range(202):
             place.submit(project="ours")
         place.submit(project="other")
@@ -246,7 +246,7 @@ class Terminal:
 
 
 def test_on_a_terminal_it_is_drawn_until_ctrl_c(data: Path, tmp_path: Path) -> None:
-    with placed(data) as place:
+    with local_installation(data) as place:
         ready(place, title="On the board")
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200", "LINES": "20"}

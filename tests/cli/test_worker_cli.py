@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from detent.cli import reload
-from tests.operations.installation import placed
+from tests.operations.installation import local_installation
 
 Run = Callable[..., Result]
 APP = """
@@ -58,7 +58,7 @@ def wait_for(condition: Callable[[], object], what: str, deadline_s: float = 90)
 
 def test_once_does_what_is_there_and_ends(run: Run, data: Path, tmp_path: Path) -> None:
     write_app(tmp_path, "v1")
-    with placed(data) as place:
+    with local_installation(data) as place:
         place.put("intents", {"greet": {}, "nest": {}, "later": {}})
         for name in ("a", "b"):
             place.call("submit_job", intent="greet", payload={"name": name})
@@ -75,7 +75,7 @@ def test_once_does_what_is_there_and_ends(run: Run, data: Path, tmp_path: Path) 
 
 def test_once_does_not_wait_for_what_is_paused(run: Run, data: Path, tmp_path: Path) -> None:
     write_app(tmp_path, "v1")
-    with placed(data) as place:
+    with local_installation(data) as place:
         place.put("intents", {"greet": {}})
         place.call("submit_job", intent="greet")
         place.call("pause", intent="greet")

@@ -43,7 +43,7 @@ def test_a_link_works_once(stranger: BrowserContext, detent: Scene) -> None:
     stranger.clear_cookies()
     second = stranger.new_page()
     second.goto(link)
-    expect(second.get_by_role("alert")).to_contain_text("unknown, used or expired")
+    expect(second.get_by_role("alert")).to_contain_text("unknown, already used, or expired")
 
 
 def test_the_link_can_be_pasted_and_what_is_none_is_said_so(

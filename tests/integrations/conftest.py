@@ -1,4 +1,4 @@
-"""Fixtures of what tells the outside: an installation with a clock, a receiver, a dispatcher."""
+"""Fixtures of the webhook tests: an installation with a clock, a receiver and a dispatcher."""
 
 from collections.abc import Iterator
 

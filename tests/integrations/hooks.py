@@ -1,4 +1,4 @@
-"""What tests of webhooks do: have one, let something happen, look at what came."""
+"""Helpers of webhook tests: create a webhook, submit work, and read what was received."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def submit(core: Core, task_id: str, **more: Any) -> None:
     core.engine.do(c.SubmitTask(task_id, **fields), PERSON)
 
 
-def said(receiver: Receiver) -> list[str]:
-    """The type and subject of each CloudEvent that came."""
+def received_events(receiver: Receiver) -> list[str]:
+    """The type and subject of each received CloudEvent."""
     found = [json.loads(each.body) for each in receiver.received]
     return [f"{each['type'].removeprefix('detent.')} {each.get('subject', '-')}" for each in found]

@@ -1,4 +1,4 @@
-"""An installation and a Notion with one clock, for tests of the sync between them."""
+"""An installation and a Notion server with one clock, for tests of the sync."""
 
 import itertools
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PERSON = c.Actor("person")
 
 
 class World:
-    """An installation, a Notion, and a clock for both; a request may be the last of its process."""
+    """An installation, a Notion server, and a clock for both; tests can fail any request."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -30,7 +30,7 @@ class World:
         store = MemoryStore(VirtualClock())
         settings = Settings(notion_parent=self.server.parent)
         self.core = Core(store, Engine(store), settings, {"dig": {}})
-        #: Called with the number of a request, before it is sent and after it is answered.
+        #: Called with the number of a request, before it is sent and after its response.
         self.hook: Callable[[str, int], None] = lambda *_: None
         self._count = itertools.count()
 
@@ -39,7 +39,7 @@ class World:
         self.now += seconds
 
     def sync(self) -> Sync:
-        """A new process, a little later."""
+        """The sync of a new process, a little later."""
         self.now += 10
         self._count = itertools.count()
         inner = self.server.transport()
@@ -66,7 +66,7 @@ class World:
     def rows(self, title: str) -> dict[str, Any]:
         found = self.server.rows(f"detent {title}")
         made = {row["ID"]: row for row in found}
-        assert len(made) == len(found), "a page stands twice"
+        assert len(made) == len(found), "a page exists twice"
         return made
 
     # -- work ------------------------------------------------------------------------------

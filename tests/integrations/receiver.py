@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTP server that notes what comes and answers as it is told."""
+"""A receiver of webhooks: a real HTTP server that records requests and sends given responses."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ class Received(NamedTuple):
 
 
 class Receiver(ThreadingHTTPServer):
-    """Answers 200, or what `answers` says next: a status, or a status with headers and a body."""
+    """Responds with 200, or with the next of `answers`: a status, or with headers and a body."""
 
     daemon_threads = True
 
@@ -22,7 +22,7 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.received: list[Received] = []
         self.answers: list[int | tuple[int, Mapping[str, str], bytes]] = []
-        #: Done once a request has come and before it is answered.
+        #: Called after a request was received and before its response.
         self.meanwhile: Callable[[], object] = lambda: None
 
     @property
@@ -42,8 +42,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.server.received.append(Received(self.path, headers, body))
         self.server.meanwhile()
-        told = self.server.answers.pop(0) if self.server.answers else 200
-        status, more, answer = told if isinstance(told, tuple) else (told, {}, b"")
+        given = self.server.answers.pop(0) if self.server.answers else 200
+        status, more, answer = given if isinstance(given, tuple) else (given, {}, b"")
         self.send_response(status)
         for name, value in more.items():
             self.send_header(name, value)

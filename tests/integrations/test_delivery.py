@@ -1,4 +1,4 @@
-"""Readers of the log that tell the outside: a failure between reading and delivery loses nothing.
+"""Integrations that follow the log: a failure between reading and delivery loses nothing.
 
 Each reader is compared with one that nothing has happened to.
 """
@@ -20,7 +20,7 @@ from detent.integrations.traces import Traces
 from detent.integrations.webhook_dispatcher import Dispatcher
 from detent.kernel import commands as c
 from detent.operations.context import Core
-from tests.integrations.hooks import PERSON, put, said, submit
+from tests.integrations.hooks import PERSON, put, received_events, submit
 from tests.integrations.notion_world import World
 from tests.integrations.receiver import Receiver
 from verification.notion.notion_server import Reply
@@ -51,7 +51,7 @@ def claim(core: Core) -> tuple[c.Grant, str]:
 
 
 def story(core: Core, name: str) -> None:
-    """A task that fails, is opened again and is done."""
+    """A task that fails, is retried and is completed."""
     fail_twice(core, name)
     core.engine.do(c.RetryTask(name), PERSON)
     core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
@@ -73,7 +73,7 @@ def counted(core: Core, after: int) -> tuple[Metrics, feed.Tail]:
 
 
 def families(metrics: Metrics) -> list[str]:
-    """What was counted from the feed."""
+    """The metrics that were counted from the feed."""
     page = metrics.page().decode().splitlines()
     return [line for line in page if line.startswith(("task_", "job_", "run_", "detent_claims"))]
 
@@ -81,7 +81,7 @@ def families(metrics: Metrics) -> list[str]:
 def test_metrics_count_each_event_once_although_counting_fails(
     core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At any event, of the batch or of the beginning of a stream that the batch goes on with."""
+    """A failure at any event: of the batch, or of the beginning of a stream of the batch."""
     fail_twice(core, "old")
     after = feed.head(core.store)
     core.engine.do(c.RetryTask("old"), PERSON)
@@ -113,11 +113,11 @@ class Kept(SpanExporter):
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """Nothing to let go of."""
+        """There is nothing to release."""
 
     @property
-    def told(self) -> set[str]:
-        """Spans as their receiver sees them; one that comes again is the same."""
+    def spans_seen(self) -> set[str]:
+        """The exported spans as text; a span that is exported twice is the same."""
         return {each.to_json() for each in self.spans}
 
 
@@ -129,14 +129,14 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def undisturbed_traces(core: Core, after: int) -> set[str]:
     kept = Kept()
     alone = Traces(core, "alone", kept)
-    alone._keep(after)
+    alone._save(after)
     while alone.work(0):
         pass
-    return kept.told
+    return kept.spans_seen
 
 
 def export_all(readers: Sequence[Traces]) -> None:
-    """Each exports one batch in its turn; a failure is tried again in the next turn."""
+    """Each exports one batch in turn; a failed export is retried in the next turn."""
     again = True
     while again:
         again = False
@@ -147,7 +147,7 @@ def export_all(readers: Sequence[Traces]) -> None:
                 again = True
 
 
-@pytest.mark.parametrize("part", ["export", "_keep"])
+@pytest.mark.parametrize("part", ["export", "_save"])
 @pytest.mark.parametrize("after", [False, True])
 def test_spans_are_the_same_although_an_export_fails(
     core: Core, monkeypatch: pytest.MonkeyPatch, in_pieces: None, part: str, after: bool
@@ -159,11 +159,11 @@ def test_spans_are_the_same_although_an_export_fails(
     for at in range(1, 4):
         kept = Kept()
         reader = Traces(core, "here", kept)
-        reader._keep(start)
+        reader._save(start)
         where: Any = kept if part == "export" else reader
         monkeypatch.setattr(where, part, Failing(getattr(where, part), at, after=after))
         export_all([reader])
-        assert kept.told == right, f"failed at {at}"
+        assert kept.spans_seen == right, f"failed at {at}"
 
 
 def test_spans_are_the_same_although_two_processes_export_in_turn(
@@ -174,9 +174,9 @@ def test_spans_are_the_same_although_two_processes_export_in_turn(
     right = undisturbed_traces(core, start)
     kept = Kept()
     readers = [Traces(core, name, kept) for name in ("one", "other")]
-    readers[0]._keep(start)
+    readers[0]._save(start)
     export_all(readers)
-    assert kept.told == right
+    assert kept.spans_seen == right
 
 
 # ---- Notion ------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_notions_cursor_moves_after_the_pages_of_its_batch() -> None:
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("function", ["_chosen", "_fill"])
+@pytest.mark.parametrize("function", ["_deliveries", "_fill"])
 def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
     core: Core,
     receiver: Receiver,
@@ -251,7 +251,7 @@ def test_a_webhook_gets_each_event_once_although_filling_its_outbox_fails(
     with pytest.raises(Unavailable):
         dispatcher.run_once()
     dispatcher.run_once()
-    assert said(receiver) == ["task_created t", "task_queued t", "job_created t-j1"]
+    assert received_events(receiver) == ["task_created t", "task_queued t", "job_created t-j1"]
     assert len({*receiver.ids}) == 3
 
 
@@ -264,7 +264,7 @@ def test_a_webhook_sends_again_what_was_not_noted_as_sent(
     with pytest.raises(Unavailable):
         dispatcher.run_once()
     dispatcher.run_once()
-    assert list(dict.fromkeys(said(receiver))) == [
+    assert list(dict.fromkeys(received_events(receiver))) == [
         "task_created t",
         "task_queued t",
         "job_created t-j1",

@@ -30,7 +30,7 @@ SECRET = "hunter2-and-more"
 
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets of one test are not those of another."""
+    """Forget the secrets of other tests."""
     monkeypatch.setattr(redaction, "_values", set())
     monkeypatch.setattr(redaction, "_pattern", redaction.SECRET_FORM)
 
@@ -81,7 +81,7 @@ def test_text_lines_show_the_ids_too(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err.rstrip().endswith("INFO detent.test hello job_id=j")
 
 
-def test_ids_travel_with_the_context_and_not_to_strangers() -> None:
+def test_ids_follow_the_context_only() -> None:
     seen: list[dict[str, str]] = []
 
     def look() -> None:
@@ -159,7 +159,7 @@ def test_a_request_has_one_id_in_the_answer_the_problem_and_the_log(
 # ---- secrets ---------------------------------------------------------------------------------
 
 
-def test_a_reference_is_resolved_and_its_value_never_said_again(
+def test_a_reference_is_resolved_and_its_value_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOTION", f" {SECRET} ")
@@ -174,8 +174,8 @@ def test_a_reference_is_resolved_and_its_value_never_said_again(
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        ("ntn_1234567890", "not be it"),
-        ("env:", "not be it"),
+        ("ntn_1234567890", "not the secret itself"),
+        ("env:", "not the secret itself"),
         ("env:NOT_THERE", "NOT_THERE.* is not set"),
         ("file:/nowhere/at/all", "cannot be read"),
     ],
@@ -195,7 +195,7 @@ def test_a_bad_reference_says_what_to_set(reference: str, words: str) -> None:
         ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
     ],
 )
-def test_some_secrets_are_known_by_their_form(said: str, shown: str) -> None:
+def test_some_secrets_are_recognized_by_their_form(said: str, shown: str) -> None:
     assert redaction.redact(said) == shown
 
 
@@ -205,7 +205,7 @@ def test_variables_are_secret_by_their_names() -> None:
     assert redaction.redact("sk-12345678 /home/ann abc") == "[secret] /home/ann abc"
 
 
-def test_the_longest_secret_goes_first() -> None:
+def test_the_longest_secret_is_redacted_first() -> None:
     redaction.remember(["secret-one", "secret-one-and-two"])
     assert redaction.redact("secret-one-and-two") == "[secret]"
 
@@ -230,16 +230,17 @@ def test_output_and_errors_of_a_run_have_no_secrets(tmp_path: Path) -> None:
     assert files.output().decode() == f"the key is [secret] indeed, {SECRET[:4]}"
     failure = run_outcome.of_exception(ValueError(f"cannot log in with {SECRET}"))
     assert SECRET not in failure.error
-    told = run_outcome.of_exit_code(1, f"wrong: {SECRET}")
-    assert told is not None
-    assert SECRET not in told.error
+    report = run_outcome.of_exit_code(1, f"wrong: {SECRET}")
+    assert report is not None
+    assert SECRET not in report.error
 
 
 @pytest.mark.parametrize("kind", ["text", "json"])
 def test_a_traceback_in_the_log_has_no_secrets(kind: str) -> None:
     code = (
-        "import logging; from detent import logs, redaction; from detent.settings import Settings\n"
-        f"redaction.remember(['{SECRET}']); logs.set_up(Settings(log_format='{kind}'))\n"
+        "import logging; from detent import program_log, redaction\n"
+        "from detent.settings import Settings\n"
+        f"redaction.remember(['{SECRET}']); program_log.set_up(Settings(log_format='{kind}'))\n"
         f"try: raise ValueError('{SECRET}')\n"
         f"except ValueError: logging.getLogger().exception('with {SECRET}')\n"
     )

@@ -1,4 +1,4 @@
-"""MCP by its public client library: over HTTP through a real gateway, with tokens of every kind."""
+"""MCP with its public client library: over HTTP with a real gateway and tokens of every kind."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -41,7 +41,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @asynccontextmanager
 async def guest(gateway: Installation, *scopes: Scope, mode: str = "auto") -> AsyncIterator[Client]:
-    """A client with a token of these scopes; the owner's without any."""
+    """A client with a token of these scopes; with the owner's token if there are none."""
     token = gateway.token_for(*scopes) if scopes else gateway.token
     async with holder_of(gateway, token, mode) as client:
         yield client
@@ -78,7 +78,7 @@ async def refused(client: Client, tool: str, /, **arguments: Any) -> dict[str, A
 
 
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
-async def test_a_task_is_led_through_its_life(gateway: Installation, mode: str) -> None:
+async def test_a_task_from_submission_to_acceptance(gateway: Installation, mode: str) -> None:
     async with guest(gateway, mode=mode) as client:
         task_id = (await call(client, "submit_task", intent="runQA", run=True))["id"]
         assert (await call(client, "show_task", task_id=task_id))["state"] == "queued"
@@ -134,7 +134,7 @@ async def test_a_tool_without_its_scope_is_neither_shown_nor_called(
     assert gateway.head() == before
 
 
-async def test_an_agent_never_judges_its_own_work(gateway: Installation) -> None:
+async def test_an_agent_cannot_review_its_own_work(gateway: Installation) -> None:
     async with guest(gateway) as client:
         task_id = (await call(client, "submit_task", intent="runQA", run=True))["id"]
     gateway.complete(task_id)
@@ -146,7 +146,7 @@ async def test_an_agent_never_judges_its_own_work(gateway: Installation) -> None
     assert gateway.head() == before
 
 
-async def test_a_run_does_its_own_things_and_nothing_else(gateway: Installation) -> None:
+async def test_a_run_token_has_only_its_own_tools(gateway: Installation) -> None:
     made = gateway.client().post("/api/tasks", json={"intent": "runQA", "run": True}).json()["id"]
     claimed = gateway.claim(made)
     run_id = str(claimed.job.run_id)
@@ -175,7 +175,7 @@ async def test_a_run_does_its_own_things_and_nothing_else(gateway: Installation)
     assert owner.get(f"/api/runs/{run_id}/evidence").json()["items"][0]["file"] == "notes.log"
 
 
-async def test_a_refusal_says_what_would_be_legal(gateway: Installation) -> None:
+async def test_a_refusal_lists_the_legal_actions(gateway: Installation) -> None:
     async with guest(gateway) as client:
         task_id = (await call(client, "submit_task", intent="runQA"))["id"]
         problem = await refused(client, "accept_task", task_id=task_id)
@@ -196,7 +196,7 @@ async def test_waiting_is_bounded(gateway: Installation) -> None:
 
 
 async def test_a_stop_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gateway goes down within its grace although a tool still waits."""
+    """The gateway stops within its grace period although a tool still waits."""
     looks: list[str] = []
 
     def looked(name: str, *rest: Any, **arguments: Any) -> Any:
@@ -327,7 +327,7 @@ async def test_resources_come_in_pages(gateway: Installation) -> None:
         "detent://tasks/a%00b",
     ],
 )
-async def test_what_is_no_resource_is_refused(gateway: Installation, uri: str) -> None:
+async def test_an_unknown_resource_is_refused(gateway: Installation, uri: str) -> None:
     async with guest(gateway) as client:
         with pytest.raises(MCPError):
             await client.read_resource(uri)
@@ -339,10 +339,10 @@ async def test_resources_need_the_scope_too(gateway: Installation) -> None:
             await client.list_resources()
 
 
-# ---- how tasks look to MCP and A2A -----------------------------------------------------------
+# ---- MCP and A2A tasks -----------------------------------------------------------------------
 
 
-async def test_a_shown_task_carries_its_state_in_other_words(gateway: Installation) -> None:
+async def test_a_task_has_its_mcp_and_a2a_states(gateway: Installation) -> None:
     async with guest(gateway) as client:
         task_id = (await call(client, "submit_task", intent="runQA", run=True))["id"]
         gateway.complete(task_id)
@@ -355,13 +355,13 @@ async def test_a_shown_task_carries_its_state_in_other_words(gateway: Installati
     assert a2a["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
 
 
-# ---- the door --------------------------------------------------------------------------------
+# ---- authentication --------------------------------------------------------------------------
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
-async def test_the_door_is_the_same_as_everywhere(gateway: Installation) -> None:
+async def test_mcp_has_the_same_authentication_as_other_routes(gateway: Installation) -> None:
     owner = gateway.client(**ACCEPT)
     assert owner.post("/mcp", json=PING).status_code == 200
     assert gateway.client(None).post("/mcp", json=PING).json()["code"] == "unauthorized"
@@ -384,7 +384,7 @@ async def test_the_door_is_the_same_as_everywhere(gateway: Installation) -> None
         (b"\xff", "unreadable"),
     ],
 )
-async def test_the_json_is_as_strict_as_everywhere(
+async def test_mcp_has_the_same_strict_json_as_other_routes(
     gateway: Installation, body: bytes, code: str
 ) -> None:
     answer = gateway.client(**ACCEPT).post(
@@ -402,7 +402,7 @@ async def test_a_revoked_token_is_refused_at_the_next_call(gateway: Installation
     assert client.post("/mcp", json=PING).status_code == 401
 
 
-async def test_another_project_stays_closed(gateway: Installation) -> None:
+async def test_another_project_is_not_accessible(gateway: Installation) -> None:
     theirs = gateway.client().post("/api/tasks", json={"intent": "runQA", "project": "theirs"})
     token = gateway.token_for(*Scope, project="ours")
     async with holder_of(gateway, token) as client:

@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 async def started(
     directory: Path, *arguments: str, **environment: str
 ) -> AsyncIterator[tuple[Client, Any]]:
-    """The command in a directory of its own, and a client on its pipes."""
+    """The command in its own directory, and a client on its pipes."""
     (directory / "detent.toml").write_text('[intents.runQA]\ncommand = ["true"]\n', "utf-8")
     parameters = StdioServerParameters(
         command=sys.executable,
@@ -48,7 +48,7 @@ async def called(client: Client, tool: str, /, **arguments: Any) -> types.CallTo
     return result
 
 
-async def test_it_works_on_the_data_itself_and_is_modest(tmp_path: Path) -> None:
+async def test_it_works_without_a_gateway_and_with_few_scopes(tmp_path: Path) -> None:
     async with started(tmp_path) as (client, names):
         assert {"submit_task", "show_task", "wait_task"} <= set(names)
         assert not {"accept_task", "cancel_task"} & set(names)
@@ -91,7 +91,7 @@ async def _only_what_the_token_allows(gateway: Installation, directory: Path) ->
         assert not {"show_task", "submit_task", "accept_task"} & set(names)
 
 
-def test_a_gateway_without_a_token_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gateway_without_a_token_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DETENT_TOKEN", raising=False)
     assert "DETENT_TOKEN" not in os.environ
     result = CliRunner().invoke(cli, ["mcp", "--url", "http://127.0.0.1:1"])
@@ -99,5 +99,5 @@ def test_a_gateway_without_a_token_is_said_plainly(monkeypatch: pytest.MonkeyPat
     assert "set DETENT_TOKEN; `detent tokens create` makes them" in result.output
 
 
-def test_the_command_knows_every_scope() -> None:
+def test_the_command_accepts_every_scope() -> None:
     assert set(SCOPES) == {scope.value for scope in Scope}

@@ -1,4 +1,4 @@
-"""Metrics: named as dashboards know them, true to the log, bounded, and behind a token."""
+"""Metrics: stable names, values that match the log, bounded series, and authentication."""
 
 import re
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def read(metrics: Metrics) -> Samples:
-    """Every sample of the page, as Prometheus would read it."""
+    """Every sample of the page, parsed as Prometheus does."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(metrics.page().decode())
@@ -63,7 +63,7 @@ def core(clock: VirtualClock) -> Core:
 
 
 def observed(core: Core) -> Metrics:
-    """Metrics that have seen the whole log, as one batch for each event."""
+    """Metrics after reading the whole log, with one batch for each event."""
     made = Metrics(core)
     for each in feed.read(core.store, 0):
         made.observe([each])
@@ -194,7 +194,7 @@ def _ask(command: c.Command) -> Any:
     return CommandRequest(command, PERSON)
 
 
-def test_a_stream_met_in_its_middle_is_known_from_its_beginning(core: Core) -> None:
+def test_a_stream_is_read_from_its_beginning(core: Core) -> None:
     submit(core)
     grant = claim(core)
     seen = feed.head(core.store)
@@ -207,10 +207,10 @@ def test_a_stream_met_in_its_middle_is_known_from_its_beginning(core: Core) -> N
     assert not any("inbox" in dict(key).values() for _, key in samples)
 
 
-# ---- how things stand ------------------------------------------------------------------------
+# ---- gauges ----------------------------------------------------------------------------------
 
 
-def test_the_queue_is_as_long_and_as_old_as_it_is(core: Core, clock: VirtualClock) -> None:
+def test_the_length_and_age_of_the_queue(core: Core, clock: VirtualClock) -> None:
     submit(core, "a", priority="P0")
     clock.advance(seconds=90)
     submit(core, "b")
@@ -221,7 +221,9 @@ def test_the_queue_is_as_long_and_as_old_as_it_is(core: Core, clock: VirtualCloc
     assert value(samples, "detent_health", verdict="ok") == 1
 
 
-def test_being_watched_costs_a_bounded_share(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scraping_takes_a_bounded_share_of_time(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [100.0]
     counted: list[float] = []
 
@@ -239,7 +241,7 @@ def test_being_watched_costs_a_bounded_share(core: Core, monkeypatch: pytest.Mon
     assert len(counted) == 3
 
 
-def test_names_beyond_the_bound_are_counted_together(core: Core) -> None:
+def test_names_over_the_maximum_are_counted_as_other(core: Core) -> None:
     for number in range(MAX_NAMES + 5):
         command = c.SubmitJob(f"j{number}", "p", f"intent{number}")
         core.engine.do(command, PERSON)
@@ -310,13 +312,13 @@ def test_a_token_of_one_project_does_not_see_all(served: tuple[Core, str, str]) 
 
 
 @pytest.mark.parametrize("served", [True], indirect=True)
-def test_by_setting_it_is_open_on_loopback(served: tuple[Core, str, str]) -> None:
+def test_metrics_without_a_token_on_loopback_by_setting(served: tuple[Core, str, str]) -> None:
     _, url, _ = served
     assert httpx2.get(f"{url}/metrics", timeout=DEADLINE_S).status_code == 200
     assert httpx2.get(f"{url}/api/tasks", timeout=DEADLINE_S).status_code == 401
 
 
-def test_it_is_never_open_beyond_loopback(core: Core) -> None:
+def test_metrics_always_need_a_token_beyond_loopback(core: Core) -> None:
     core.settings = Settings(
         gateway_host="0.0.0.0", gateway_public=True, gateway_metrics_open=True, gateway_port=0
     )
@@ -327,7 +329,7 @@ def test_it_is_never_open_beyond_loopback(core: Core) -> None:
 # ---- alerts ----------------------------------------------------------------------------------
 
 
-def test_alerts_ask_for_metrics_that_exist_with_the_thresholds_of_health(core: Core) -> None:
+def test_alerts_use_existing_metrics_and_the_health_thresholds(core: Core) -> None:
     submit(core)
     families = text_string_to_metric_families(Metrics(core).page().decode())
     known = {family.name for family in families}

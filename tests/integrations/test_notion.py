@@ -1,4 +1,4 @@
-"""The sync with Notion: each page once, changes only, gently, and nothing twice after any crash."""
+"""The sync with Notion: each page once, only changes, rate-limited, no duplicates after a crash."""
 
 import itertools
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from verification.notion.notion_server import Reply
 
 
 class Killed(BaseException):
-    """The process has ended here."""
+    """Simulates the end of the process."""
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def world() -> World:
     return World()
 
 
-# ---- what stands there -----------------------------------------------------------------------
+# ---- pages -----------------------------------------------------------------------------------
 
 
 def test_tasks_runs_and_state_become_pages(world: World) -> None:
@@ -57,13 +57,13 @@ def test_tasks_runs_and_state_become_pages(world: World) -> None:
     assert block["code"]["rich_text"][0]["text"]["content"] == '{"depth":3}'
 
 
-def test_the_time_of_the_sync_is_noted(world: World) -> None:
+def test_the_time_of_the_sync_is_stored(world: World) -> None:
     world.run()
     with world.core.store.read() as view:
         assert view.rows("system_state")["last_sync_notion"].endswith("Z")
 
 
-def test_only_changes_are_written_and_a_page_is_made_once(world: World) -> None:
+def test_only_changes_are_written_and_a_page_is_created_once(world: World) -> None:
     world.submit("t1", queue=True)
     world.submit("t2")
     world.run()
@@ -104,13 +104,13 @@ def test_a_log_that_is_longer_than_a_batch(world: World, monkeypatch: pytest.Mon
     for number in range(10):
         world.submit(f"t{number}")
     sync = world.sync()
-    assert not sync.run(most_batches=2).complete
+    assert not sync.run(max_batches=2).complete
     assert len(world.rows("tasks")) == 6
     assert sync.run().complete
     assert len(world.rows("tasks")) == 10
 
 
-def test_what_is_deleted_goes_into_the_trash(world: World) -> None:
+def test_pages_of_deleted_tasks_are_moved_to_the_trash(world: World) -> None:
     world.submit("t1", queue=True)
     world.complete()
     world.run()
@@ -119,7 +119,7 @@ def test_what_is_deleted_goes_into_the_trash(world: World) -> None:
     assert world.rows("tasks") == {}
 
 
-def test_a_page_that_somebody_trashed_stays_there(world: World) -> None:
+def test_a_page_that_a_person_trashed_is_not_created_again(world: World) -> None:
     world.submit("t1")
     world.run()
     (page,) = world.server.pages.values()
@@ -131,7 +131,7 @@ def test_a_page_that_somebody_trashed_stays_there(world: World) -> None:
     assert page.in_trash
 
 
-def test_a_database_that_somebody_deleted_is_made_anew(world: World) -> None:
+def test_a_database_that_a_person_deleted_is_created_again(world: World) -> None:
     world.submit("t1")
     world.run()
     world.server.databases.clear()
@@ -142,7 +142,7 @@ def test_a_database_that_somebody_deleted_is_made_anew(world: World) -> None:
     assert "t2" in world.rows("tasks")
 
 
-def test_a_page_that_is_refused_stops_no_other(world: World, caplog: Any) -> None:
+def test_a_refused_page_does_not_stop_the_others(world: World, caplog: Any) -> None:
     world.submit("t1")
     world.submit("t2")
     world.run()
@@ -151,11 +151,11 @@ def test_a_page_that_is_refused_stops_no_other(world: World, caplog: Any) -> Non
     refusal = {"object": "error", "code": "validation_error", "message": "No."}
     world.server.answers.append(Reply(400, refusal))
     assert world.run() == Synced(updated=1, failed=1)
-    assert "Notion refused: No." in caplog.text
+    assert "Notion refused the request: No." in caplog.text
 
 
 @pytest.mark.parametrize("length", [1_999, 2_000, 2_001, 100_000])
-def test_long_texts_are_cut_to_what_notion_takes(world: World, length: int) -> None:
+def test_long_texts_are_truncated_to_notions_limits(world: World, length: int) -> None:
     world.submit("t1", queue=True, payload="x" * length, options={"retry": {"retries": 0}})
     (claimed,) = world.core.engine.claim(ClaimRequest("w", "nonce", 1))
     failed = c.FailRun(claimed.grant, claimed.job.run_id or "", "error", "y" * length, 1)
@@ -165,10 +165,10 @@ def test_long_texts_are_cut_to_what_notion_takes(world: World, length: int) -> N
     assert run["Error"] == "y" * min(length, 40_000)
 
 
-# ---- gently ----------------------------------------------------------------------------------
+# ---- rate limits and retries -----------------------------------------------------------------
 
 
-def test_it_asks_at_most_three_times_a_second(world: World) -> None:
+def test_at_most_three_requests_per_second(world: World) -> None:
     for number in range(20):
         world.submit(f"t{number}")
     world.run()
@@ -178,7 +178,7 @@ def test_it_asks_at_most_three_times_a_second(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 529])
-def test_it_waits_as_long_as_notion_asks(world: World, status: int) -> None:
+def test_the_pause_is_that_of_retry_after(world: World, status: int) -> None:
     world.submit("t1")
     world.run()
     world.submit("t2")
@@ -190,7 +190,7 @@ def test_it_waits_as_long_as_notion_asks(world: World, status: int) -> None:
     assert len(world.rows("tasks")) == 2
 
 
-def test_it_never_waits_for_ever(world: World) -> None:
+def test_the_pause_is_bounded(world: World) -> None:
     world.submit("t1")
     busy = Reply(429, {"code": "rate_limited", "message": "later"}, {"Retry-After": "9999"})
     world.server.answers.extend([busy] * MAX_TRIES)
@@ -200,7 +200,7 @@ def test_it_never_waits_for_ever(world: World) -> None:
     assert world.run().created == 1
 
 
-def test_what_is_safe_to_repeat_is_repeated(world: World) -> None:
+def test_requests_that_are_safe_to_repeat_are_retried(world: World) -> None:
     world.submit("t1")
     world.run()
     world.core.engine.do(c.QueueTask("t1"), PERSON)
@@ -210,7 +210,7 @@ def test_what_is_safe_to_repeat_is_repeated(world: World) -> None:
     assert [seconds for seconds in world.slept if seconds >= 1] == [1.0, 2.0]
 
 
-def test_what_may_have_been_made_is_looked_for_first(world: World) -> None:
+def test_a_page_that_may_exist_is_searched_for_first(world: World) -> None:
     world.submit("t1")
     world.run()
     world.submit("t2")
@@ -228,10 +228,10 @@ def test_what_may_have_been_made_is_looked_for_first(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_wrong_token_is_for_the_operator(world: World, status: int) -> None:
+def test_a_wrong_token_is_a_configuration_error(world: World, status: int) -> None:
     world.submit("t1")
     world.server.answers.append(Reply(status, {"code": "unauthorized", "message": "No."}))
-    with pytest.raises(Misconfigured, match="does not let detent in"):
+    with pytest.raises(Misconfigured, match="does not accept the token"):
         world.run()
 
 
@@ -300,7 +300,7 @@ def test_a_crash_at_any_write_leaves_no_page_twice(
     for fatal in itertools.count():
         world = World()
         sync = world.sync()
-        keep, writes = sync._keep, itertools.count()
+        keep, writes = sync._save, itertools.count()
 
         def dying(*what: Any, keep: Any = keep, writes: Any = writes, fatal: int = fatal) -> None:
             last = next(writes) == fatal
@@ -310,7 +310,7 @@ def test_a_crash_at_any_write_leaves_no_page_twice(
             if last:
                 raise Killed
 
-        monkeypatch.setattr(sync, "_keep", dying)
+        monkeypatch.setattr(sync, "_save", dying)
         parts = story(world)
         next(parts)
         try:

@@ -1,4 +1,4 @@
-"""The sync with Notion by the keeper and by hand: over a real connection, one at a time."""
+"""The sync with Notion by the keeper and by the command: over a real connection, one at a time."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def installed(tmp_path: Path, server: NotionServer, url: str) -> Settings:
     )
 
 
-def test_it_runs_by_itself_over_a_real_connection(tmp_path: Path) -> None:
+def test_the_service_runs_over_a_real_connection(tmp_path: Path) -> None:
     server = NotionServer()
     with serving(server) as url:
         settings = installed(tmp_path, server, url)
@@ -48,7 +48,7 @@ def test_it_runs_by_itself_over_a_real_connection(tmp_path: Path) -> None:
         store.close()
 
 
-def test_another_process_that_took_over_is_left_alone() -> None:
+def test_the_sync_stops_when_another_process_leads() -> None:
     world = World()
     keeper = NotionKeeper(world.core, "here", world.sync().notion)
     world.submit("t1")
@@ -60,7 +60,7 @@ def test_another_process_that_took_over_is_left_alone() -> None:
     assert world.server.asked == []
 
 
-def test_what_another_process_has_written_meanwhile_is_not_written_again() -> None:
+def test_pages_of_the_previous_leader_are_not_written_again() -> None:
     world = World()
     keeper = NotionKeeper(world.core, "here", world.sync().notion)
     world.submit("t1")
@@ -77,8 +77,10 @@ def test_what_another_process_has_written_meanwhile_is_not_written_again() -> No
     assert len(world.server.pages) == len({*world.rows("tasks")})
 
 
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: NotionServer, url: str) -> None:
-    """The environment of a command, and one task for it to show."""
+def prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: NotionServer, url: str
+) -> None:
+    """Set the environment of the command, and submit one task for it to sync."""
     settings = installed(tmp_path, server, url)
     for name in ("store_data_dir", "notion_token", "notion_parent", "notion_url"):
         monkeypatch.setenv(f"DETENT_{name.upper()}", getattr(settings, name))
@@ -87,10 +89,10 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: NotionServer, 
     store.close()
 
 
-def test_it_can_be_done_once_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_syncs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = NotionServer()
     with serving(server) as url:
-        told(tmp_path, monkeypatch, server, url)
+        prepared(tmp_path, monkeypatch, server, url)
         done = CliRunner().invoke(cli, ["notion", "sync", "--once", "--json"])
         assert done.exit_code == 0, done.output
         assert '"created": 1' in done.stdout
@@ -99,7 +101,7 @@ def test_it_can_be_done_once_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(server.rows("detent tasks")) == 1
 
 
-def test_an_answer_that_was_lost_is_said_by_hand_too(
+def test_the_command_reports_a_lost_response(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, send = NotionServer(), Notion._send
@@ -109,12 +111,12 @@ def test_an_answer_that_was_lost_is_said_by_hand_too(
         return None if path == "/v1/pages" else answer
 
     with serving(server) as url:
-        told(tmp_path, monkeypatch, server, url)
+        prepared(tmp_path, monkeypatch, server, url)
         with monkeypatch.context() as patched:
             patched.setattr(Notion, "_send", lost)
             done = CliRunner().invoke(cli, ["notion", "sync", "--once"])
         assert (done.exit_code, type(done.exception)) == (6, SystemExit)
-        assert "POST /v1/pages: no answer [unavailable]" in done.stderr
+        assert "POST /v1/pages: no response [unavailable]" in done.stderr
         assert CliRunner().invoke(cli, ["notion", "sync", "--once"]).exit_code == 0
     assert len(server.rows("detent tasks")) == 1
 
@@ -126,5 +128,5 @@ def test_without_settings_it_says_what_to_set(
     done = CliRunner().invoke(cli, ["notion", "sync", "--once"])
     assert done.exit_code == 7
     assert "env:NAME or file:PATH" in done.output
-    with pytest.raises(Misconfigured, match="No page of Notion"):
+    with pytest.raises(Misconfigured, match=r"notion\.parent is not set"):
         connect(Settings(notion_token="env:X"))

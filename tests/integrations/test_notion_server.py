@@ -1,4 +1,4 @@
-"""The test's Notion refuses what the real one refuses: else a green test would prove nothing."""
+"""The Notion server of the tests refuses what the real Notion refuses."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ SCHEMA: dict[str, Any] = {
 
 
 class Asking:
-    """A client by hand, with a clock that lets every request through."""
+    """A plain client, with a clock that never limits the rate of requests."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -65,7 +65,7 @@ def refused(reply: Reply) -> tuple[int, str]:
     return reply.status, reply.document["code"]
 
 
-def test_what_is_right_is_done(notion: Asking) -> None:
+def test_valid_requests_are_accepted(notion: Asking) -> None:
     values = {
         "Name": {"title": text("one")},
         "ID": {"rich_text": text("x")},
@@ -129,7 +129,7 @@ def test_bodies(notion: Asking) -> None:
     ],
     ids=lambda each: str(each)[:40],
 )
-def test_values_that_do_not_fit(notion: Asking, properties: dict[str, Any]) -> None:
+def test_invalid_values_are_refused(notion: Asking, properties: dict[str, Any]) -> None:
     made = notion.ask("POST", "/v1/pages", notion.page(**properties))
     assert refused(made) == (400, "validation_error")
     assert notion.server.pages == {}
@@ -203,7 +203,7 @@ def test_changing_a_page(notion: Asking) -> None:
         "unknown type",
     ],
 )
-def test_databases_that_cannot_be(
+def test_invalid_databases_are_refused(
     notion: Asking, change: dict[str, Any], code: tuple[int, str]
 ) -> None:
     body = {
@@ -215,7 +215,7 @@ def test_databases_that_cannot_be(
     assert len(notion.server.databases) == 1
 
 
-def test_questions_that_cannot_be_answered(notion: Asking) -> None:
+def test_invalid_queries_are_refused(notion: Asking) -> None:
     path = f"/v1/data_sources/{notion.source}/query"
     wrong: list[dict[str, Any]] = [
         {"filter": {"property": "Nothing", "rich_text": {"equals": "x"}}},
@@ -243,7 +243,7 @@ def test_long_lists_come_in_pages(notion: Asking) -> None:
     assert (len(second["results"]), second["has_more"], second["next_cursor"]) == (3, False, None)
 
 
-def test_a_fast_client_is_told_to_wait(notion: Asking) -> None:
+def test_a_fast_client_gets_retry_after(notion: Asking) -> None:
     notion.now = 1_000
     codes = []
     for _ in range(MAX_PER_SECOND + 1):

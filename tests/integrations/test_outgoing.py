@@ -1,4 +1,4 @@
-"""Outgoing HTTP, and who may have what told: nothing private, nothing foreign, nothing endless."""
+"""Outgoing HTTP: address checks, timeouts, size limits, and the projects of webhooks."""
 
 import ipaddress
 import json
@@ -87,8 +87,8 @@ def test_addresses_that_are_public(address: str) -> None:
     assert is_public(ipaddress.ip_address(address))
 
 
-def test_what_is_public_is_this_projects_own_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ipaddress` says other things in other versions of Python."""
+def test_public_addresses_are_defined_by_this_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ipaddress` gives different results in different versions of Python."""
     for kind in (ipaddress.IPv4Address, ipaddress.IPv6Address):
         for name in ("is_global", "is_private", "is_reserved", "is_multicast"):
             monkeypatch.setattr(kind, name, property(lambda _: pytest.fail("it was asked")))
@@ -111,7 +111,7 @@ def test_what_is_public_is_this_projects_own_list(monkeypatch: pytest.MonkeyPatc
         ("http://example.org/", "only https may go to public addresses"),
     ],
 )
-def test_an_address_that_is_never_sent_to_is_refused_when_it_is_put(
+def test_a_forbidden_address_is_refused_when_the_webhook_is_created(
     core: Core, url: str, rule: str
 ) -> None:
     core.settings = Settings()
@@ -138,7 +138,7 @@ def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPa
         Outgoing().post("https://example.org/", {}, b"")
 
 
-def test_the_open_internet_is_for_https_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_addresses_need_https(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(*_: object, **__: object) -> list[Any]:
         return [(2, 1, 6, "", ("93.184.215.14", 80))]
 
@@ -147,7 +147,7 @@ def test_the_open_internet_is_for_https_alone(monkeypatch: pytest.MonkeyPatch) -
         Outgoing().post("http://example.org/", {}, b"")
 
 
-def test_a_name_is_looked_up_once_and_what_was_checked_is_connected_to(
+def test_a_name_is_resolved_once_and_the_checked_address_is_used(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -169,21 +169,19 @@ def test_a_name_is_looked_up_once_and_what_was_checked_is_connected_to(
     assert receiver.received[0].headers["host"] == f"rebound.example:{receiver.server_port}"
 
 
-def test_a_receiver_that_says_nothing_is_not_waited_for(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_receiver_times_out(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     assert TIMEOUT_S <= LONGEST_S <= 15
     monkeypatch.setattr("detent.integrations.outgoing_http.TIMEOUT_S", 0.05)
     over = threading.Event()
     receiver.meanwhile = lambda: over.wait(DEADLINE_S)
-    with pytest.raises(Failed, match=r"no answer: .*Timeout"):
+    with pytest.raises(Failed, match=r"no response: .*Timeout"):
         Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(receiver.url, {}, b"")
     over.set()
 
 
 @pytest.fixture
 def trickle() -> Iterator[Callable[[bytes], str]]:
-    """A receiver that says something and then a byte now and then, until the test is over."""
+    """A receiver that sends some bytes and then single bytes slowly, until the test ends."""
     over = threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))
     serving: list[threading.Thread] = []
@@ -207,7 +205,7 @@ def trickle() -> Iterator[Callable[[bytes], str]]:
     listening.close()
 
 
-def test_an_answer_that_never_ends_is_left_behind(
+def test_a_response_that_never_ends_times_out(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -219,11 +217,11 @@ def test_an_answer_that_never_ends_is_left_behind(
     assert {*answer.body} <= {*b"x"}
 
 
-def test_headers_that_never_end_are_no_answer(
+def test_headers_that_never_end_time_out(
     trickle: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("detent.integrations.outgoing_http.LONGEST_S", 0.2)
-    with pytest.raises(Failed, match=r"no answer: TimeoutError: not within 0\.2 s"):
+    with pytest.raises(Failed, match=r"no response: TimeoutError: no response within 0\.2 s"):
         Outgoing([ipaddress.ip_network("127.0.0.0/8")]).post(trickle(b"HTTP/1.1 "), {}, b"")
 
 
@@ -236,20 +234,20 @@ def test_a_redirect_is_not_followed(core: Core, receiver: Receiver, dispatcher: 
     assert "redirects are not followed" in listed(core)["error"]
 
 
-def test_an_endless_answer_is_cut(receiver: Receiver) -> None:
+def test_an_endless_response_is_truncated(receiver: Receiver) -> None:
     receiver.answers = [(500, {}, b"x" * 1_000_000)]
     outgoing = Outgoing([ipaddress.ip_network("127.0.0.0/8")])
     assert len(outgoing.post(receiver.url, {}, b"").body) == MAX_BYTES
 
 
-def test_nobody_there_is_a_failure_like_others(core: Core, dispatcher: Dispatcher) -> None:
+def test_a_refused_connection_is_a_failure(core: Core, dispatcher: Dispatcher) -> None:
     ops.put_webhook(core, OWNER, name="chat", url="http://127.0.0.1:1/")
     submit(core, "t")
     dispatcher.run_once()
-    assert listed(core)["error"].startswith("no answer: ConnectError")
+    assert listed(core)["error"].startswith("no response: ConnectError")
 
 
-def test_the_environment_names_no_proxy(
+def test_proxies_of_the_environment_are_not_used(
     core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
@@ -265,7 +263,7 @@ def test_a_wrong_network_is_named(core: Core) -> None:
         Dispatcher(core, "here")
 
 
-# ---- who may have what told ------------------------------------------------------------------
+# ---- projects of webhooks --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -281,12 +279,12 @@ def test_a_wrong_network_is_named(core: Core) -> None:
         "/hook",
     ],
 )
-def test_an_address_that_is_none_is_refused(core: Core, url: str) -> None:
+def test_an_invalid_url_is_refused(core: Core, url: str) -> None:
     with pytest.raises(Invalid, match="url must be like"):
         ops.put_webhook(core, OWNER, name="chat", url=url)
 
 
-def test_unknown_words_are_refused(core: Core, receiver: Receiver) -> None:
+def test_unknown_filters_are_refused(core: Core, receiver: Receiver) -> None:
     for wrong in (
         {"events": ["task_exploded"]},
         {"shape": "xml"},
@@ -295,11 +293,11 @@ def test_unknown_words_are_refused(core: Core, receiver: Receiver) -> None:
     ):
         with pytest.raises(Invalid):
             put(core, receiver, **wrong)
-    with pytest.raises(Invalid, match="Say after which position"):
+    with pytest.raises(Invalid, match="Give after"):
         ops.replay_webhook(core, OWNER, name="chat")
 
 
-def test_a_token_of_one_project_has_told_of_that_project_alone(
+def test_a_webhook_of_a_project_token_gets_only_that_project(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver, name="all")

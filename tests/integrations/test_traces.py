@@ -112,7 +112,7 @@ def test_a_retry_is_linked_to_the_run_before_it(
     assert attribute(spans[first], "error.type") == "error"
 
 
-def test_a_run_after_a_wait_is_linked_to_the_one_that_slept(
+def test_a_run_after_a_wait_is_linked_to_the_suspended_run(
     core: Core, kept: Kept, traces: Traces
 ) -> None:
     submit(core, "t", queue=True)
@@ -132,7 +132,7 @@ def test_a_run_after_a_wait_is_linked_to_the_one_that_slept(
     assert "t" not in spans, "a task that waits for review goes on"
 
 
-def test_a_task_that_is_opened_again_has_a_span_more_in_the_same_trace(
+def test_a_reopened_task_has_another_span_in_the_same_trace(
     core: Core, clock: VirtualClock, kept: Kept, traces: Traces
 ) -> None:
     submit(core, "t", queue=True, options={"retry": {"retries": 0}})
@@ -162,7 +162,7 @@ def test_a_subtask_is_a_trace_of_its_own_with_a_link(
     assert spans["child"].context.trace_id != spans["parent"].context.trace_id
 
 
-def test_a_job_alone_is_a_trace_too(core: Core, kept: Kept, traces: Traces) -> None:
+def test_a_job_without_a_task_is_a_trace(core: Core, kept: Kept, traces: Traces) -> None:
     core.engine.do(c.SubmitJob("j", "p", "dig"), PERSON)
     core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     traces.service.run_once()
@@ -171,7 +171,9 @@ def test_a_job_alone_is_a_trace_too(core: Core, kept: Kept, traces: Traces) -> N
     assert job.name == "job dig"
 
 
-def test_it_begins_with_what_is_new_and_goes_on_after_a_restart(core: Core, kept: Kept) -> None:
+def test_it_starts_at_the_end_of_the_log_and_continues_after_a_restart(
+    core: Core, kept: Kept
+) -> None:
     submit(core, "old", lifecycle="board", queue=True)
     core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     Traces(core, "here", kept).service.run_once()
@@ -183,7 +185,7 @@ def test_it_begins_with_what_is_new_and_goes_on_after_a_restart(core: Core, kept
     assert sorted(named(kept)) == sorted(["new", run])
 
 
-def test_what_could_not_be_exported_is_told_again(core: Core, kept: Kept, traces: Traces) -> None:
+def test_a_failed_export_is_retried(core: Core, kept: Kept, traces: Traces) -> None:
     submit(core, "t", lifecycle="board", queue=True)
     core.engine.do(c.CompleteRun(*claim(core), None, 0), PERSON)
     kept.broken = True
@@ -198,7 +200,7 @@ def test_what_could_not_be_exported_is_told_again(core: Core, kept: Kept, traces
 # ---- the environment ---------------------------------------------------------------------------
 
 
-def test_the_environment_says_where_to(
+def test_the_environment_configures_the_exporter(
     core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)

@@ -25,14 +25,14 @@ from detent.store.memory import MemoryStore
 from detent.store.store_url import open_store
 from detent.testing.clock import VirtualClock
 from tests.gateway.installation import DEADLINE_S, until
-from tests.integrations.hooks import PERSON, SETTINGS, listed, put, said, submit
+from tests.integrations.hooks import PERSON, SETTINGS, listed, put, received_events, submit
 from tests.integrations.receiver import Receiver
 
 # ---- what arrives ----------------------------------------------------------------------------
 
 
 def test_an_event_arrives_as_a_signed_cloudevent(receiver: Receiver) -> None:
-    store = MemoryStore()  # the referee looks at the real clock
+    store = MemoryStore()  # signature verification uses the real clock
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     submit(core, "before")
     key = put(core, receiver)["key"]
@@ -54,7 +54,7 @@ def test_an_event_arrives_as_a_signed_cloudevent(receiver: Receiver) -> None:
     assert listed(core)["delivered"] == 1
 
 
-def test_a_changed_body_or_a_foreign_key_does_not_pass(receiver: Receiver) -> None:
+def test_a_changed_body_or_a_wrong_key_fails_verification(receiver: Receiver) -> None:
     store = MemoryStore()
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     key = put(core, receiver)["key"]
@@ -66,17 +66,17 @@ def test_a_changed_body_or_a_foreign_key_does_not_pass(receiver: Receiver) -> No
             Referee(wrong).verify(body, came.headers)
 
 
-def test_a_webhook_begins_with_what_happens_next(
+def test_a_webhook_starts_at_the_end_of_the_log(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     submit(core, "old")
     put(core, receiver)
     submit(core, "new")
     dispatcher.run_once()
-    assert said(receiver) == ["task_created new"]
+    assert received_events(receiver) == ["task_created new"]
 
 
-def test_an_event_that_is_too_long_comes_without_what_it_says(
+def test_an_event_that_is_too_long_is_sent_without_its_data(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -108,7 +108,7 @@ def test_filters(
     submit(core, "a", queue=True)
     submit(core, "b", queue=True, project="q", intent="cut")
     dispatcher.run_once()
-    assert said(receiver) == expected
+    assert received_events(receiver) == expected
 
 
 def claim(core: Core, task_id: str) -> tuple[c.Grant, str]:
@@ -118,7 +118,7 @@ def claim(core: Core, task_id: str) -> tuple[c.Grant, str]:
     return claimed.grant, claimed.job.run_id or ""
 
 
-def test_for_people_only_what_needs_a_person(
+def test_the_filter_people_sends_only_events_that_need_a_person(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver, only="people", shape="slack")
@@ -147,7 +147,7 @@ def test_for_people_only_what_needs_a_person(
 # ---- trying again ----------------------------------------------------------------------------
 
 
-def test_a_failure_is_tried_again_later_under_the_same_id(
+def test_a_failed_delivery_is_retried_with_the_same_id(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -158,7 +158,7 @@ def test_a_failure_is_tried_again_later_under_the_same_id(
     assert (waits["state"], waits["attempts"], waits["error"]) == (
         "pending",
         1,
-        "it answered 500: ",
+        "status 500: ",
     )
     dispatcher.run_once()
     assert len(receiver.received) == 1
@@ -171,7 +171,7 @@ def test_a_failure_is_tried_again_later_under_the_same_id(
     assert listed(core)["delivered"] == 1
 
 
-def test_after_the_last_try_it_is_dead_and_can_be_revived(
+def test_a_delivery_is_dead_after_the_last_retry_and_can_be_replayed(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -185,14 +185,14 @@ def test_after_the_last_try_it_is_dead_and_can_be_revived(
     assert (listed(core)["dead"], listed(core)["pending"]) == (1, 0)
     submit(core, "next")
     dispatcher.run_once()
-    assert said(receiver)[-1] == "task_created next"
+    assert received_events(receiver)[-1] == "task_created next"
     assert ops.replay_webhook(core, OWNER, name="chat", dead=True)["revived"] == 1
     dispatcher.run_once()
-    assert said(receiver)[-1] == "task_created t"
+    assert received_events(receiver)[-1] == "task_created t"
     assert listed(core)["dead"] == 0
 
 
-def test_what_belongs_to_one_task_arrives_in_order(
+def test_events_of_one_task_arrive_in_order(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver, events=["task_created", "task_queued"])
@@ -201,13 +201,13 @@ def test_what_belongs_to_one_task_arrives_in_order(
     submit(core, "b", queue=True)
     dispatcher.run_once()
     dispatcher.run_once()
-    assert said(receiver) == ["task_created a", "task_created b", "task_queued b"]
+    assert received_events(receiver) == ["task_created a", "task_created b", "task_queued b"]
     clock.advance(seconds=RETRIES_S[0])
     dispatcher.run_once()
-    assert said(receiver)[3:] == ["task_created a", "task_queued a"]
+    assert received_events(receiver)[3:] == ["task_created a", "task_queued a"]
 
 
-def test_a_receiver_says_when_to_come_again(
+def test_a_receiver_sets_retry_after(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -222,7 +222,7 @@ def test_a_receiver_says_when_to_come_again(
     assert len(receiver.received) == 2
 
 
-def test_a_receiver_that_is_gone_is_asked_no_more(
+def test_a_webhook_is_paused_after_410_gone(
     core: Core, clock: VirtualClock, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
@@ -242,7 +242,7 @@ class Killed(BaseException):
     """The process has ended here."""
 
 
-def test_killed_between_sending_and_noting_it_is_sent_again_under_the_same_id(
+def test_a_crash_after_sending_sends_again_with_the_same_id(
     core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(core, receiver)
@@ -258,7 +258,7 @@ def test_killed_between_sending_and_noting_it_is_sent_again_under_the_same_id(
     assert listed(core)["pending"] == 1
     Dispatcher(core, "here").run_once()
     Dispatcher(core, "here").run_once()
-    assert said(receiver) == ["task_created t"] * 2
+    assert received_events(receiver) == ["task_created t"] * 2
     assert len(set(receiver.ids)) == 1
 
 
@@ -269,9 +269,7 @@ def keeper_of(tmp_path: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(argv, env=allowed, cwd=tmp_path, stderr=subprocess.DEVNULL)
 
 
-def test_a_process_that_is_really_killed_leaves_it_to_the_next(
-    tmp_path: Path, receiver: Receiver
-) -> None:
+def test_another_process_sends_after_a_kill(tmp_path: Path, receiver: Receiver) -> None:
     store = open_store(tmp_path / "detent.db")
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     put(core, receiver)
@@ -286,12 +284,12 @@ def test_a_process_that_is_really_killed_leaves_it_to_the_next(
     until(lambda: listed(core)["delivered"] == 1)
     second.terminate()
     second.wait(DEADLINE_S)
-    assert said(receiver) == ["task_created t"] * 2
+    assert received_events(receiver) == ["task_created t"] * 2
     assert len(set(receiver.ids)) == 1
     store.close()
 
 
-def test_killed_before_the_outbox_is_written_nothing_is_lost_and_nothing_twice(
+def test_a_crash_before_the_outbox_is_written_loses_nothing(
     core: Core, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(core, receiver)
@@ -301,12 +299,12 @@ def test_killed_before_the_outbox_is_written_nothing_is_lost_and_nothing_twice(
         raise Killed
 
     with monkeypatch.context() as dying:
-        dying.setattr("detent.store.memory.writer.Transaction.put_rows", die)
+        dying.setattr("detent.store.memory.writer.MemoryWriter.put_rows", die)
         with pytest.raises(Killed):
             Dispatcher(core, "here").run_once()
     assert listed(core)["pending"] == 0
     Dispatcher(core, "here").run_once()
-    assert said(receiver) == ["task_created t"]
+    assert received_events(receiver) == ["task_created t"]
 
 
 # ---- replay, keys, bounds --------------------------------------------------------------------
@@ -322,11 +320,11 @@ def test_a_replay_sends_again_from_a_position(
     position = json.loads(receiver.received[0].body)["data"]["position"]
     ops.replay_webhook(core, OWNER, name="chat", after=position)
     dispatcher.run_once()
-    assert said(receiver)[3:] == ["task_created b", "task_created c"]
+    assert received_events(receiver)[3:] == ["task_created b", "task_created c"]
     assert receiver.ids[3:] == receiver.ids[1:3]
 
 
-def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -> None:
+def test_two_keys_sign_during_the_overlap(receiver: Receiver) -> None:
     clock = VirtualClock()
     real = MemoryStore()
     with real.read() as view:
@@ -349,7 +347,7 @@ def test_two_keys_sign_while_one_takes_over_from_the_other(receiver: Receiver) -
     assert listed(core)["keys"] == 1
 
 
-def test_the_outbox_is_a_window_and_the_log_keeps_the_rest(
+def test_the_outbox_is_bounded_and_the_rest_waits_in_the_log(
     core: Core, clock: VirtualClock, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sending, "MAX_PENDING", 5)
@@ -364,7 +362,9 @@ def test_the_outbox_is_a_window_and_the_log_keeps_the_rest(
     for _ in range(10):
         dispatcher.run_once()
         clock.advance(seconds=5)
-    assert sorted(set(said(receiver))) == [f"task_created t{number:02}" for number in range(20)]
+    assert sorted(set(received_events(receiver))) == [
+        f"task_created t{number:02}" for number in range(20)
+    ]
 
 
 def test_one_dispatcher_at_a_time(
@@ -378,16 +378,16 @@ def test_one_dispatcher_at_a_time(
     clock.advance(seconds=16)
     Dispatcher(core, "elsewhere").run_once()
     dispatcher.run_once()
-    assert said(receiver) == ["task_created t"]
+    assert received_events(receiver) == ["task_created t"]
 
 
-def test_a_test_arrives_and_leaves_no_trace(
+def test_a_test_delivery_arrives_and_is_deleted(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver)
     queued = ops.try_webhook(core, OWNER, name="chat")
     dispatcher.run_once()
-    assert said(receiver) == ["test -"]
+    assert received_events(receiver) == ["test -"]
     assert receiver.ids == [queued["id"]]
     from_json(receiver.received[0].body)
     assert ops.list_deliveries(core, OWNER, name="chat")["items"] == []
@@ -411,9 +411,7 @@ def test_a_deleted_webhook_leaves_nothing(
 # ---- running ---------------------------------------------------------------------------------
 
 
-def test_it_runs_by_itself_and_a_slow_receiver_holds_up_no_other(
-    tmp_path: Path, receiver: Receiver
-) -> None:
+def test_a_slow_receiver_does_not_delay_others(tmp_path: Path, receiver: Receiver) -> None:
     store = open_store(tmp_path / "detent.db")
     core = Core(store, Engine(store), SETTINGS, {"dig": {}})
     ops.put_webhook(core, OWNER, name="a-dead", url="http://127.0.0.1:1/")
@@ -445,6 +443,6 @@ def test_on_postgresql_two_dispatchers_send_each_event_once(
     until(lambda: listed(cores[0])["delivered"] == 10)
     for dispatcher in dispatchers:
         dispatcher.stop()
-    assert sorted(said(receiver)) == [f"task_created t{number}" for number in range(10)]
+    assert sorted(received_events(receiver)) == [f"task_created t{number}" for number in range(10)]
     for store in stores:
         store.close()

@@ -1,4 +1,4 @@
-"""Work left by another program's own transaction: taken in once, with its rows or not at all."""
+"""Transactional enqueue: work is submitted once, together with the rows of the transaction."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -41,20 +41,30 @@ def installation(url: str, data: Path) -> Iterator[Core]:
 
 
 @pytest.fixture
-def core(url: str, tmp_path: Path) -> Iterator[Core]:
+def connections() -> Iterator[list[Any]]:
+    """Connections of other programs. They are closed after the store: closing one to an SQLite file
+    releases the locks that this process holds on the file."""
+    opened: list[Any] = []
+    yield opened
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def core(url: str, tmp_path: Path, connections: list[Any]) -> Iterator[Core]:
     with installation(url, tmp_path) as made:
         yield made
         audit(made.store)
 
 
 @pytest.fixture
-def theirs(core: Core, url: str) -> Iterator[Any]:
-    """The other program's own connection, with a table of its own."""
+def theirs(core: Core, url: str, connections: list[Any]) -> Any:
+    """The connection of the other program, with its own table."""
     opened: Any = psycopg.connect(url) if url.startswith("postgresql:") else sqlite3.connect(url)
     opened.execute("CREATE TABLE orders (number integer)")
     opened.commit()
-    yield opened
-    opened.close()
+    connections.append(opened)
+    return opened
 
 
 @pytest.fixture
@@ -73,7 +83,7 @@ def test_a_submission_is_committed_with_the_rows_beside_it(
 ) -> None:
     theirs.execute("INSERT INTO orders VALUES (7)")
     theirs.execute(*row("bill", {"order": 7}, project="shop", title="Bill 7"))
-    assert intake_drain.run(core) == 0  # not committed: nobody sees it
+    assert intake_drain.run(core) == 0  # not committed, so it is not visible
     theirs.commit()
     assert intake_drain.run(core) == 1
     (task,) = tasks(core)
@@ -82,14 +92,16 @@ def test_a_submission_is_committed_with_the_rows_beside_it(
     assert intake_drain.run(core) == 0
 
 
-def test_what_was_rolled_back_never_was(core: Core, theirs: Any, row: Callable[..., Any]) -> None:
+def test_a_rolled_back_submission_does_not_exist(
+    core: Core, theirs: Any, row: Callable[..., Any]
+) -> None:
     theirs.execute(*row("bill"))
     theirs.rollback()
     assert intake_drain.run(core) == 0
     assert tasks(core) == []
 
 
-def test_several_keepers_take_each_row_in_once(
+def test_several_keepers_submit_each_row_once(
     core: Core, theirs: Any, row: Callable[..., Any], url: str, tmp_path: Path
 ) -> None:
     for number in range(300):
@@ -123,12 +135,12 @@ def test_a_key_makes_one_task_of_two_rows(core: Core, theirs: Any, row: Callable
         ("submit_task", '{"intent": "nothing"}', "intent must be one of bill"),
         ("submit_task", '{"intent": "bill", "colour": 1}', "colour is not a known field"),
         ("submit_task", '{"intent": "bill", "depends_on": ["gone"]}', "gone"),
-        ("submit_task", "[1]", "body must be an object"),
+        ("submit_task", "[1]", "body must be a JSON object"),
         ("submit_task", "{", "body is not JSON"),
         ("cancel_task", '{"task_id": "x"}', "operation must be one of"),
     ],
 )
-def test_a_row_that_is_refused_stays_with_the_reason_and_hinders_nobody(
+def test_a_refused_row_keeps_its_reason_and_blocks_no_other(
     core: Core, theirs: Any, row: Callable[..., Any], operation: str, body: str, reason: str
 ) -> None:
     statement, _ = row("bill")
@@ -140,7 +152,7 @@ def test_a_row_that_is_refused_stays_with_the_reason_and_hinders_nobody(
     ((kept, error),) = theirs.execute("SELECT body, error FROM intake").fetchall()
     assert kept == body
     assert reason in error
-    assert intake_drain.run(core) == 0  # it is not tried again and again
+    assert intake_drain.run(core) == 0  # it is not retried
 
 
 def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(
@@ -179,7 +191,7 @@ def test_a_refused_row_is_in_the_inbox_until_it_is_dropped(
         call("drop_refused", core, OWNER, intake_id=first["id"])
 
 
-def test_a_payload_that_is_no_json_is_refused_on_the_spot() -> None:
+def test_a_payload_that_is_not_json_is_refused_immediately() -> None:
     with pytest.raises(Invalid, match="The payload is not valid JSON"):
         intake_row("bill", {"when": object()})
     with pytest.raises(Invalid, match="style must be one of"):

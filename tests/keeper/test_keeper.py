@@ -1,4 +1,4 @@
-"""The keeper: one at a time, and each of its duties does what nothing else does."""
+"""The keeper: the election of one leader, and each of its duties."""
 
 import json
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def task_state(core: Core, task_id: str) -> str:
     return core.task(OWNER, task_id)[0].state
 
 
-def test_one_keeper_holds_office_until_it_resigns_or_falls_silent(
+def test_one_keeper_leads_until_it_resigns_or_its_term_ends(
     core: Core, clock: VirtualClock
 ) -> None:
     done: list[str] = []
@@ -83,8 +83,10 @@ def test_one_keeper_holds_office_until_it_resigns_or_falls_silent(
     assert done == ["first", "second", "first"]
 
 
-def test_an_election_with_a_fast_clock_holds_nobody_up(core: Core, clock: VirtualClock) -> None:
-    """The fast keeper is killed: the next one comes a term later, not when it is that late."""
+def test_a_leader_with_a_fast_clock_is_replaced_after_a_term(
+    core: Core, clock: VirtualClock
+) -> None:
+    """The keeper with the fast clock is killed: the next one leads after one term."""
     fast = Keeper(core, "fast", [])
     clock.advance(seconds=3_600)
     fast.run_once()
@@ -97,7 +99,7 @@ def test_an_election_with_a_fast_clock_holds_nobody_up(core: Core, clock: Virtua
     other.close()
 
 
-def test_after_a_reset_the_keeper_goes_on(core: Core, clock: VirtualClock) -> None:
+def test_the_keeper_continues_after_a_clock_reset(core: Core, clock: VirtualClock) -> None:
     clock.advance(seconds=3_600)
     submit(core, "t1")
     first, second = Keeper(core, "first", [DUTY]), Keeper(core, "second", [DUTY])
@@ -131,7 +133,7 @@ def test_the_mean_duration_is_that_of_runs_that_ended(core: Core, clock: Virtual
     assert figures(core).mean_duration_ms == 3_000
 
 
-def test_a_lost_worker_gives_its_job_back(core: Core, clock: VirtualClock) -> None:
+def test_the_job_of_a_lost_worker_is_requeued(core: Core, clock: VirtualClock) -> None:
     submit(core, "t")
     claim(core)
     assert timers.run(core) == 0
@@ -160,7 +162,7 @@ def test_a_retry_that_is_due_unblocks_its_task(core: Core, clock: VirtualClock) 
         ("review", "failed", 14),
     ],
 )
-def test_what_has_ended_is_forgotten_in_its_time(
+def test_ended_work_is_deleted_after_its_retention_time(
     core: Core, clock: VirtualClock, lifecycle: str, end: str, days: int
 ) -> None:
     submit(core, "t", lifecycle, options={"retry": {"max_attempts": 1}})
@@ -180,7 +182,7 @@ def test_what_has_ended_is_forgotten_in_its_time(
         core.task(OWNER, "t")
 
 
-def test_live_work_is_never_forgotten(core: Core, clock: VirtualClock) -> None:
+def test_live_work_is_never_deleted(core: Core, clock: VirtualClock) -> None:
     submit(core, "t")
     clock.advance(seconds=400 * DAY_S)
     assert retention_sweep.run(core) == 0

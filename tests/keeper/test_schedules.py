@@ -1,4 +1,4 @@
-"""Schedules: when times come, what becomes of missed and overlapping ones, one task for each."""
+"""Schedules: their times, missed and overlapping times, and one task for each time."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -66,7 +66,7 @@ def test_missed_times_follow_the_policy(missed: str, expected: list[int]) -> Non
     assert [at // HOUR_US for at in found] == expected
 
 
-def test_a_time_that_is_found_in_time_is_no_missed_one() -> None:
+def test_a_time_that_is_fired_in_time_is_not_missed() -> None:
     hourly = Schedule("hourly", "x", every_s=3_600, missed="skip", next_at=HOUR_US, last_at=0)
     assert due_times(hourly, HOUR_US + S_US) == [HOUR_US]
     assert due_times(hourly, HOUR_US - 1) == []
@@ -122,14 +122,16 @@ def test_two_keepers_make_one_task_for_each_time(core: Core, clock: VirtualClock
         seen = schedule_from("sweep", view.rows("schedules")["sweep"])
         now = view.now()
     assert duty.fire(core, seen, now) == 1
-    duty.fire(core, seen, now)  # another keeper that had looked before the first one noted it
+    duty.fire(
+        core, seen, now
+    )  # another keeper that read the schedule before the first one updated it
     assert len(submitted(core)) == 1
     clock.advance(seconds=60)
     duty.run(core)
     assert len(submitted(core)) == 2
 
 
-def test_work_that_is_not_over_is_not_overlapped(core: Core, clock: VirtualClock) -> None:
+def test_an_unfinished_task_is_not_overlapped(core: Core, clock: VirtualClock) -> None:
     put(core, every_s=60, overlap="skip")
     duty.run(core)
     for _ in range(3):
@@ -142,7 +144,7 @@ def test_work_that_is_not_over_is_not_overlapped(core: Core, clock: VirtualClock
     assert len(submitted(core)) == 2
 
 
-def test_a_paused_schedule_rests(core: Core, clock: VirtualClock) -> None:
+def test_a_paused_schedule_does_not_fire(core: Core, clock: VirtualClock) -> None:
     put(core, every_s=60, paused=True)
     duty.run(core)
     clock.advance(seconds=600)

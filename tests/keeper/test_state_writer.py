@@ -1,4 +1,4 @@
-"""state.json follows the log also when refreshing it, or reading the log, fails in between."""
+"""state.json follows the log, also after a failed update or a failed read of the log."""
 
 import json
 from collections.abc import Iterator
@@ -41,10 +41,10 @@ def queue_length(directory: Path) -> int | None:
 
 @pytest.mark.parametrize("error", [OSError("disk full"), Unavailable("cut", retry_after_s=1)])
 @pytest.mark.parametrize(("where", "name"), [(state_file, "refresh"), (feed, "read")])
-def test_a_failed_refresh_is_repeated(
+def test_a_failed_update_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: Exception
 ) -> None:
-    """One event, one failure, and no other event that would refresh the file."""
+    """One event, one failure, and no other event that would update the file."""
     failed: list[bool] = []
     right = getattr(where, name)
 

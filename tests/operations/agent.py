@@ -1,4 +1,4 @@
-"""An agent for tests: a claimed run with the token that it was given, and its side of HTTP."""
+"""An agent for tests: a claimed run with its token, and an HTTP client that uses it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.gateway.installation import Installation
 
 
 class Agent:
-    """One run at work on a task."""
+    """A running run of a task."""
 
     def __init__(self, gateway: Installation, claimed: Claimed) -> None:
         assert claimed.task is not None
@@ -34,5 +34,5 @@ def submitted(owner: httpx2.Client, **fields: Any) -> str:
 
 
 def at_work(gateway: Installation, owner: httpx2.Client, **fields: Any) -> Agent:
-    """A new task whose run has begun."""
+    """Submit a task and start its run."""
     return Agent(gateway, gateway.claim(submitted(owner, **fields)))

@@ -1,4 +1,4 @@
-"""Fixtures of the operations' tests: one installation for each module, a client as its owner."""
+"""Fixtures of the operations' tests: an installation for each module, and its owner's client."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
-"""Every state that a small cast can reach, on the real engine and the memory store.
+"""Explores every state that a few tasks can reach, on the real engine and the memory store.
 
-Published tables of the memory store never change, so a state is kept by keeping its tables: to go
-back is to put them in place again. Two states are one if their rows differ in nothing but times,
-numbers of attempts and ids of jobs.
+Published tables of the memory store never change, so a state is saved by keeping its tables, and
+restored by putting them back. Two states are equal if their rows differ only in times, numbers of
+attempts and ids of jobs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,22 +15,22 @@ from detent.kernel.entities import Job, Task
 from detent.kernel.predicates import ENDED_JOB
 from detent.operations.actions import is_spent
 from detent.store.memory.tables import Tables
-from tests.operations.desk import WORKER, Desk
+from tests.operations.operations_client import WORKER, OperationsClient
 
 HOUR_S = 3_600
-#: Failures are final but for those of the network, which are tried once more.
+#: Failures are final, except those of the network, which are retried once.
 ONCE = {"retry": {"retries": 0, "classes": {"network": {"retries": 1}, "timeout": {"retries": 0}}}}
 
 
-class Place(NamedTuple):
+class SavedState(NamedTuple):
     """A state: the tables, and the time."""
 
     tables: Tables
     now: int
 
 
-class Move(NamedTuple):
-    """Something that somebody may try; refused is as good as done."""
+class Action(NamedTuple):
+    """An action that a person or a worker may try; it may be refused."""
 
     name: str
     do: Callable[[], Any]
@@ -38,39 +38,39 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """What is submitted in the beginning, and what may happen to it."""
+    """The tasks that are submitted at the beginning, and what may happen to them."""
 
     name: str
-    begin: Callable[[Desk, str], None]
-    #: What a run of a task may report, by the beginning of the task's id.
+    begin: Callable[[OperationsClient, str], None]
+    #: By prefix of the task's id, what its run may report.
     reports: Callable[[str], Sequence[str]]
     verbs: Sequence[str] = ("cancel", "retry")
-    #: Which subtask a run of a task may make.
+    #: The subtask that a run of a task may create.
     children: dict[str, str] = field(default_factory=dict)
     #: The steps of its plan, of which the last needs the resource `phone`.
     steps: Sequence[str] = ()
 
 
 class Explorer:
-    """Walks through the states of one cast, nearest first."""
+    """Visits the states of one cast in breadth-first order."""
 
     def __init__(self, cast: Cast, lifecycle: str) -> None:
         self.cast, self.lifecycle = cast, lifecycle
-        self.desk = Desk()
-        self.cast.begin(self.desk, lifecycle)
+        self.client = OperationsClient()
+        self.cast.begin(self.client, lifecycle)
 
-    # -- places ----------------------------------------------------------------------------
+    # -- states ----------------------------------------------------------------------------
 
     @property
     def database(self) -> Any:
-        return self.desk.core.store._database  # type: ignore[attr-defined]
+        return self.client.core.store._database  # type: ignore[attr-defined]
 
-    def here(self) -> Place:
-        return Place(self.database.tables, self.desk.clock.now)
+    def save(self) -> SavedState:
+        return SavedState(self.database.tables, self.client.clock.now)
 
-    def go(self, place: Place) -> None:
-        self.database.tables = place.tables
-        self.desk.clock.set(place.now)
+    def restore(self, state: SavedState) -> None:
+        self.database.tables = state.tables
+        self.client.clock.set(state.now)
 
     def tasks(self) -> list[Task]:
         return [row.task for row in self.database.tables.tasks.values()]
@@ -78,38 +78,38 @@ class Explorer:
     def job(self, task: Task) -> Job | None:
         return None if task.job_id is None else self.database.tables.jobs[task.job_id].job
 
-    def places(self, most: int) -> Iterator[Place]:
-        """All of them, or as many; where it stands, when one is given out, is that place."""
-        first = self.here()
+    def states(self, most: int) -> Iterator[SavedState]:
+        """All states, at most `most`. The explorer is in the state that it yields."""
+        first = self.save()
         seen = {self.key()}
         level = [first]
         while level and len(seen) < most:
             below = []
-            for place in level:
-                self.go(place)
-                yield place
-                below += [each for each in self._next(place) if self._is_new(each, seen)]
+            for state in level:
+                self.restore(state)
+                yield state
+                below += [each for each in self._next(state) if self._is_new(each, seen)]
             level = below
-        for place in level:
-            self.go(place)
-            yield place
+        for state in level:
+            self.restore(state)
+            yield state
 
-    def _next(self, place: Place) -> Iterator[Place]:
-        self.go(place)
-        for move in list(self.moves()):
-            self.go(place)
-            if attempted(move) is None and self.database.tables is not place.tables:
-                yield self.here()
+    def _next(self, state: SavedState) -> Iterator[SavedState]:
+        self.restore(state)
+        for action in list(self.actions()):
+            self.restore(state)
+            if attempted(action) is None and self.database.tables is not state.tables:
+                yield self.save()
 
-    def _is_new(self, place: Place, seen: set[Any]) -> bool:
-        self.go(place)
+    def _is_new(self, state: SavedState, seen: set[Any]) -> bool:
+        self.restore(state)
         key = self.key()
         new = key not in seen
         seen.add(key)
         return new
 
     def key(self) -> Any:
-        """What tells one state from another."""
+        """The key that identifies a state."""
         tables = self.database.tables
         rows = []
         for task in self.tasks():
@@ -130,10 +130,10 @@ class Explorer:
     def _of(part: Any, task: Task) -> bool:
         return bool(part.job_id == task.job_id)
 
-    # -- moves -----------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------
 
-    def moves(self) -> Iterator[Move]:
-        yield Move("later", lambda: self.desk.later(HOUR_S))
+    def actions(self) -> Iterator[Action]:
+        yield Action("later", lambda: self.client.later(HOUR_S))
         for task in self.tasks():
             yield from self._of_people(task)
             job = self.job(task)
@@ -141,23 +141,23 @@ class Explorer:
                 continue
             if job.state in ("queued", "retrying"):
                 claim = c.ClaimJob(job.id, "by-hand", f"nonce {job.fence + 1}")
-                yield Move(f"claim {task.id}", self._reported(claim))
+                yield Action(f"claim {task.id}", self._reported(claim))
             elif job.state == "running":
                 yield from self._of_worker(task, job)
         if self.cast.steps:
             for healthy in (True, False):
-                yield Move("resource", self._set_resource(healthy))
+                yield Action("resource", self._set_resource(healthy))
 
-    def _of_people(self, task: Task) -> Iterator[Move]:
+    def _of_people(self, task: Task) -> Iterator[Action]:
         for verb in self.cast.verbs:
-            yield Move(f"{verb} {task.id}", lambda verb=verb: act(self.desk, verb, task))  # type: ignore[misc]
+            yield Action(f"{verb} {task.id}", lambda verb=verb: act(self.client, verb, task))  # type: ignore[misc]
 
-    def _of_worker(self, task: Task, job: Job) -> Iterator[Move]:
+    def _of_worker(self, task: Task, job: Job) -> Iterator[Action]:
         grant = c.Grant(job.id, job.fence, job.nonce or "")
         child = self.cast.children.get(task.id)
         known = {each.id for each in self.tasks()}
         if child is not None and child not in known:
-            yield Move(f"make {child}", lambda: self._make(child, task.id))
+            yield Action(f"make {child}", lambda: self._make(child, task.id))
         runs = [
             run
             for run in self.database.tables.runs.values()
@@ -165,20 +165,22 @@ class Explorer:
         ]
         if not runs:
             for step in self.cast.steps:
-                yield Move(f"start {step}", self._reported(c.StartStep(grant, step)))
-            yield Move("rest", self._reported(c.RestPlan(grant)))
+                yield Action(f"start {step}", self._reported(c.StartStep(grant, step)))
+            yield Action("rest", self._reported(c.RestPlan(grant)))
         for run in runs:
             for name in self.cast.reports(task.id):
-                yield Move(f"{name} {task.id}", self._reported(*self._reports(name, grant, run.id)))
+                yield Action(
+                    f"{name} {task.id}", self._reported(*self._reports(name, grant, run.id))
+                )
 
     def _make(self, child: str, parent: str) -> None:
         options = {"options": ONCE, "lifecycle": self.lifecycle}
-        self.desk.submit(id=child, parent_id=parent, **options)
+        self.client.submit(id=child, parent_id=parent, **options)
 
     def _reports(self, name: str, grant: c.Grant, run_id: str) -> Iterator[c.Command]:
         kind, _, what = name.partition(" ")
         if kind == "fail":
-            reset = self.desk.clock.now + 60_000_000 if what == "rate_limit" else None
+            reset = self.client.clock.now + 60_000_000 if what == "rate_limit" else None
             yield c.FailRun(grant, run_id, what, "it broke", 1, reset)
         elif kind == "wait":
             yield c.SuspendRun(grant, run_id, f"{what} {grant.fence}", what, detail={"text": "?"})
@@ -195,10 +197,10 @@ class Explorer:
             )
 
     def _reported(self, *reports: c.Command) -> Callable[[], Any]:
-        return lambda: [self.desk.core.engine.do(each, WORKER) for each in reports]
+        return lambda: [self.client.core.engine.do(each, WORKER) for each in reports]
 
     def _set_resource(self, healthy: bool) -> Callable[[], Any]:
-        return lambda: self.desk.ask("put_resource", name="phone", healthy=healthy)
+        return lambda: self.client.call("put_resource", name="phone", healthy=healthy)
 
 
 def _of_task(task: Task) -> tuple[Any, ...]:
@@ -220,21 +222,21 @@ def _of_job(job: Job | None) -> tuple[Any, ...]:
     return (job.state, job.cancel_reason, tuple(sorted(job.failures.items())))
 
 
-def act(desk: Desk, verb: str, task: Task) -> Any:
-    """A verb as a person would say it."""
+def act(client: OperationsClient, verb: str, task: Task) -> Any:
+    """Carry out an action as a person would."""
     said: dict[str, Any] = {}
     if verb == "answer":
         options = task.blocked_detail.get("options") or ["yes"]
         said = {"answer": options[0]}
     if verb == "raise":
         dollars = max(task.spent, task.budget or 0) / 1_000_000 + 1
-        return desk.ask("edit_task", task_id=task.id, max_budget_usd=dollars)
-    return desk.ask(f"{verb}_task", task_id=task.id, **said)
+        return client.call("edit_task", task_id=task.id, max_budget_usd=dollars)
+    return client.call(f"{verb}_task", task_id=task.id, **said)
 
 
-def attempted(move: Move) -> DetentError | None:
+def attempted(action: Action) -> DetentError | None:
     try:
-        move.do()
+        action.do()
     except DetentError as error:
         return error
     return None

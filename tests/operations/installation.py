@@ -1,4 +1,4 @@
-"""An installation for operations alone: a store in memory of a test, a clock that it sets."""
+"""An installation for tests of operations: a store in a test's directory, and a virtual clock."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +21,8 @@ OURS = Caller("ours", frozenset(Scope), project="ours")
 WORKER = c.Actor("worker:w")
 
 
-class Place:
-    """A core with its clock, and the operations by name."""
+class LocalInstallation:
+    """A core with its clock; calls operations by name."""
 
     def __init__(self, core: Core, clock: VirtualClock) -> None:
         self.core, self.clock = core, clock
@@ -52,11 +52,11 @@ class Place:
 
 
 @contextmanager
-def placed(directory: Path, **settings: Any) -> Iterator[Place]:
+def local_installation(directory: Path, **settings: Any) -> Iterator[LocalInstallation]:
     clock = VirtualClock(START_US)
     chosen = Settings(store_data_dir=str(directory), **settings)
     store = SqliteStore(directory / "detent.db", clock=clock)
     try:
-        yield Place(Core(store, Engine(store), chosen, INTENTS), clock)
+        yield LocalInstallation(Core(store, Engine(store), chosen, INTENTS), clock)
     finally:
         store.close()

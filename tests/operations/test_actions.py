@@ -8,9 +8,9 @@ import pytest
 from detent.errors import Refused
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.state_mapping import BlockReason
-from tests.operations.desk import Desk
+from tests.operations.operations_client import OperationsClient
 
-Scene = Callable[[Desk, str], str]
+Scene = Callable[[OperationsClient, str], str]
 
 VERBS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "run": ("run_task", {}),
@@ -25,107 +25,107 @@ VERBS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def fresh(desk: Desk, lifecycle: str) -> str:
-    return desk.submit(lifecycle=lifecycle, run=False)
+def fresh(client: OperationsClient, lifecycle: str) -> str:
+    return client.submit(lifecycle=lifecycle, run=False)
 
 
-def queued(desk: Desk, lifecycle: str) -> str:
-    return desk.submit(lifecycle=lifecycle)
+def queued(client: OperationsClient, lifecycle: str) -> str:
+    return client.submit(lifecycle=lifecycle)
 
 
-def at_work(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.claim()
+def at_work(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.claim()
     return made
 
 
-def finished(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.complete()
+def finished(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.complete()
     return made
 
 
-def accepted(desk: Desk, lifecycle: str) -> str:
-    made = finished(desk, lifecycle)
-    desk.ask("accept_task", task_id=made)
+def accepted(client: OperationsClient, lifecycle: str) -> str:
+    made = finished(client, lifecycle)
+    client.call("accept_task", task_id=made)
     return made
 
 
-def cancelled(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.ask("cancel_task", task_id=made)
+def cancelled(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.call("cancel_task", task_id=made)
     return made
 
 
-def failed(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle, options={"retry": {"max_attempts": 1}})
-    desk.fail()
+def failed(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle, options={"retry": {"max_attempts": 1}})
+    client.fail()
     return made
 
 
-def timed_out(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.time_out()
+def timed_out(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.time_out()
     return made
 
 
-def stopped(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle, max_budget_usd=1)
-    held = desk.claim()
-    desk.charge(held, 2)
-    desk.fail(held, "budget")
+def stopped(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle, max_budget_usd=1)
+    held = client.claim()
+    client.charge(held, 2)
+    client.fail(held, "budget")
     return made
 
 
-def asking(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.suspend("question")
+def asking(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.suspend("question")
     return made
 
 
-def confirming(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.suspend("confirmation")
+def confirming(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.suspend("confirmation")
     return made
 
 
-def over_budget(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle, max_budget_usd=1)
-    held = desk.claim()
-    desk.charge(held, 2)
-    desk.suspend("budget", held)
+def over_budget(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle, max_budget_usd=1)
+    held = client.claim()
+    client.charge(held, 2)
+    client.suspend("budget", held)
     return made
 
 
-def waiting_for_subtasks(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    held = desk.claim()
-    desk.submit(lifecycle=lifecycle, parent_id=made)
-    desk.complete(held)
+def waiting_for_subtasks(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    held = client.claim()
+    client.submit(lifecycle=lifecycle, parent_id=made)
+    client.complete(held)
     return made
 
 
-def behind_another(desk: Desk, lifecycle: str) -> str:
-    first = desk.submit(lifecycle=lifecycle)
-    return desk.submit(lifecycle=lifecycle, depends_on=[first])
+def behind_another(client: OperationsClient, lifecycle: str) -> str:
+    first = client.submit(lifecycle=lifecycle)
+    return client.submit(lifecycle=lifecycle, depends_on=[first])
 
 
-def trying_again(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.fail(kind="network")
+def trying_again(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.fail(kind="network")
     return made
 
 
-def rate_limited(desk: Desk, lifecycle: str) -> str:
-    made = desk.submit(lifecycle=lifecycle)
-    desk.fail(kind="rate_limit", reset_at=desk.clock.now + 60_000_000)
+def rate_limited(client: OperationsClient, lifecycle: str) -> str:
+    made = client.submit(lifecycle=lifecycle)
+    client.fail(kind="rate_limit", reset_at=client.clock.now + 60_000_000)
     return made
 
 
-def behind_a_failure(desk: Desk, lifecycle: str) -> str:
-    first = desk.submit(lifecycle=lifecycle)
-    made = desk.submit(lifecycle=lifecycle, depends_on=[first])
-    desk.ask("cancel_task", task_id=first)
+def behind_a_failure(client: OperationsClient, lifecycle: str) -> str:
+    first = client.submit(lifecycle=lifecycle)
+    made = client.submit(lifecycle=lifecycle, depends_on=[first])
+    client.call("cancel_task", task_id=first)
     return made
 
 
@@ -176,25 +176,25 @@ def test_the_scenes_have_every_state_and_reason() -> None:
 @pytest.mark.parametrize(("scene", "lifecycle"), list(SCENES), ids=str)
 def test_listed_is_legal_and_unlisted_is_refused(scene: str, lifecycle: str) -> None:
     build, state, reason = SCENES[scene, lifecycle]
-    first = Desk()
+    first = OperationsClient()
     task = first.task(build(first, lifecycle))
     assert (task["state"], task["blocked_by"]) == (state, reason)
     listed = first.why(task["id"])["actions"]
     assert {verb for verb in VERBS if allowed(build, lifecycle, verb)} == set(listed) - {"raise"}
     if "raise" in listed:
-        desk = Desk()
-        desk.ask("edit_task", task_id=build(desk, lifecycle), max_budget_usd=10)
+        client = OperationsClient()
+        client.call("edit_task", task_id=build(client, lifecycle), max_budget_usd=10)
 
 
 def allowed(build: Scene, lifecycle: str, verb: str) -> bool:
-    """Whether the verb is taken, tried on a scene of its own."""
-    desk = Desk()
-    task_id = build(desk, lifecycle)
+    """Whether the action is accepted, tried on a new scene."""
+    client = OperationsClient()
+    task_id = build(client, lifecycle)
     operation, arguments = VERBS[verb]
-    before = desk.head()
+    before = client.head()
     try:
-        desk.ask(operation, task_id=task_id, **arguments)
+        client.call(operation, task_id=task_id, **arguments)
     except Refused:
-        assert desk.head() == before, "refused, and yet something was stored"
+        assert client.head() == before, "refused, and yet something was stored"
         return False
     return True

@@ -1,4 +1,4 @@
-"""What was: a task at any earlier moment, and jobs that are forked from one of their steps."""
+"""History: a task at any earlier time, and jobs that are forked from one of their steps."""
 
 from typing import Any
 
@@ -11,24 +11,24 @@ from detent.testing.audit import audit
 from detent.testing.harness import Harness
 from detent.worker.app import App
 from detent.worker.run_context import Run
-from tests.operations.desk import Desk
+from tests.operations.operations_client import OperationsClient
 
-# ---- as of -----------------------------------------------------------------------------------
+# ---- earlier times ---------------------------------------------------------------------------
 
 
-def test_every_earlier_moment_of_a_task() -> None:
-    desk = Desk()
-    made = desk.submit(title="first", payload=1, run=False)
-    desk.later(1)
-    desk.ask("run_task", task_id=made)
-    desk.later(1)
-    held = desk.claim()
-    desk.ask("edit_task", task_id=made, title="second", payload=2)
-    desk.complete(held)
-    events = desk.ask("task_events", task_id=made)["events"]
+def test_a_task_at_every_earlier_position() -> None:
+    client = OperationsClient()
+    made = client.submit(title="first", payload=1, run=False)
+    client.later(1)
+    client.call("run_task", task_id=made)
+    client.later(1)
+    held = client.claim()
+    client.call("edit_task", task_id=made, title="second", payload=2)
+    client.complete(held)
+    events = client.call("task_events", task_id=made)["events"]
     states = {}
     for event in events:
-        then = desk.ask("task_at", task_id=made, position=event["position"])
+        then = client.call("task_at", task_id=made, position=event["position"])
         assert then["position"] == event["position"]
         states[event["name"]] = (then["task"]["state"], then["task"]["title"])
     assert states["task_created"] == ("pending", "first")
@@ -36,29 +36,29 @@ def test_every_earlier_moment_of_a_task() -> None:
     assert states["task_started"] == ("running", "first")
     assert states["task_edited"] == ("running", "second")
     assert states["task_ready"] == ("ready", "second")
-    now = desk.ask("task_at", task_id=made)
-    shown = desk.task(made)
+    now = client.call("task_at", task_id=made)
+    shown = client.task(made)
     assert {name: shown[name] for name in now["task"] if name in shown} == {
         name: value for name, value in now["task"].items() if name in shown
     }
     assert now["jobs"][0]["state"] == "completed"
 
 
-def test_a_time_is_a_moment_too() -> None:
-    desk = Desk()
-    made = desk.submit(run=False)
-    created = desk.task(made)["created_at"]
-    desk.later(60)
-    desk.ask("cancel_task", task_id=made)
-    then = desk.ask("task_at", task_id=made, time=created)
-    assert (then["task"]["state"], desk.state(made)) == ("pending", "cancelled")
+def test_a_task_at_an_earlier_time() -> None:
+    client = OperationsClient()
+    made = client.submit(run=False)
+    created = client.task(made)["created_at"]
+    client.later(60)
+    client.call("cancel_task", task_id=made)
+    then = client.call("task_at", task_id=made, time=created)
+    assert (then["task"]["state"], client.state(made)) == ("pending", "cancelled")
     with pytest.raises(NotFound, match="did not exist at that time"):
-        desk.ask("task_at", task_id=made, time="2020-01-01T00:00:00Z")
+        client.call("task_at", task_id=made, time="2020-01-01T00:00:00Z")
     for wrong in ("yesterday", "2030-01-01T00:00:00"):
         with pytest.raises(Invalid):
-            desk.ask("task_at", task_id=made, time=wrong)
+            client.call("task_at", task_id=made, time=wrong)
     with pytest.raises(Invalid):
-        desk.ask("task_at", task_id=made, time=created, position=1)
+        client.call("task_at", task_id=made, time=created, position=1)
 
 
 # ---- pages -----------------------------------------------------------------------------------
@@ -66,30 +66,30 @@ def test_a_time_is_a_moment_too() -> None:
 
 def test_a_long_history_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MAX_EVENTS", 3)
-    desk = Desk()
-    made = desk.submit()
-    desk.complete(desk.claim())
+    client = OperationsClient()
+    made = client.submit()
+    client.complete(client.claim())
     pages, after = [], 0
-    while events := (page := desk.ask("task_events", task_id=made, after=after))["events"]:
+    while events := (page := client.call("task_events", task_id=made, after=after))["events"]:
         pages.append([each["position"] for each in events])
         after = page["cursor"]
     assert {len(page) for page in pages[:-1]} == {3}
-    told = [position for page in pages for position in page]
-    assert told == [*range(1, desk.head() + 1)]
-    job = desk.ask("show_task", task_id=made)["job_id"]
-    first = desk.ask("job_events", job_id=job)
+    positions = [position for page in pages for position in page]
+    assert positions == [*range(1, client.head() + 1)]
+    job = client.call("show_task", task_id=made)["job_id"]
+    first = client.call("job_events", job_id=job)
     assert len(first["events"]) == 3
     assert (
-        desk.ask("job_events", job_id=job, after=first["cursor"])["events"][0]["position"]
+        client.call("job_events", job_id=job, after=first["cursor"])["events"][0]["position"]
         > (first["cursor"])
     )
 
 
-# ---- forking ---------------------------------------------------------------------------------
+# ---- forks -----------------------------------------------------------------------------------
 
 
 def harness_of(app: App) -> tuple[Harness, list[str]]:
-    """A function of three steps and a question, and what it has really done."""
+    """A handler with three steps and a question, and the list of the steps that it executed."""
     done: list[str] = []
 
     def doing(name: str) -> str:
@@ -130,7 +130,7 @@ def test_a_fork_keeps_what_was_done_before_the_step() -> None:
     assert harness.events("again")[:2] == ["job_created", "job_forked"]
 
 
-def test_a_fork_from_an_answer_asks_again() -> None:
+def test_a_fork_from_an_answer_asks_the_question_again() -> None:
     app = App()
     harness, done = harness_of(app)
     first = harness.submit("work", {"n": 7})
@@ -143,7 +143,7 @@ def test_a_fork_from_an_answer_asks_again() -> None:
     assert done == ["a", "b", "c"]
 
 
-def test_a_fork_of_a_plan_keeps_what_does_not_come_after_the_step() -> None:
+def test_a_fork_of_a_plan_keeps_the_steps_not_after_the_step() -> None:
     app = App()
     done: list[str] = []
 
@@ -181,10 +181,10 @@ def test_what_cannot_be_forked() -> None:
     harness, _ = harness_of(app)
     first = harness.submit("work", {"n": 7})
     harness.drain()
-    with pytest.raises(NotFound, match="It has: a"):
+    with pytest.raises(NotFound, match="Its steps are: a"):
         ask(harness, "fork_job", job_id=first.job_id, step="z")
     with pytest.raises(NotFound):
-        ask(harness, "fork_job", job_id="nobody", step="a")
+        ask(harness, "fork_job", job_id="missing", step="a")
     bound = Caller("agent", root_id=first.job_id)
     with pytest.raises(Forbidden):
         ask(harness, "fork_job", bound, job_id=first.job_id, step="a")

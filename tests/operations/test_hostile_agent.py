@@ -1,4 +1,4 @@
-"""An agent that was talked into it tries everything: each attempt is refused and stored nowhere."""
+"""A compromised agent tries every operation: each attempt is refused and changes nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from tests.gateway.installation import Installation
 from tests.operations.agent import Agent, at_work, submitted
 
 OTHERS = [each for each in OPERATIONS.values() if each.scope is not Scope.RUN]
-#: What only bodies that are read would tell apart; the scope is looked at before any of it.
+#: Routes that differ only in their bodies; the scope is checked before the body is read.
 PLACES = {"name": "owner", "file": "x", "key": "x"}
 
 
@@ -25,7 +25,7 @@ def agent(gateway: Installation, owner: httpx2.Client) -> Agent:
 
 @pytest.fixture
 def untouched(gateway: Installation) -> Iterator[None]:
-    """Neither the log nor any small table has changed, but for how often the run has written."""
+    """Neither the log nor a named row has changed, except the run's request counts."""
     before = state_of(gateway)
     yield
     assert state_of(gateway) == before
@@ -47,7 +47,7 @@ def path_of(operation: Operation, agent: Agent) -> str:
 
 
 @pytest.mark.parametrize("operation", OTHERS, ids=lambda each: each.name)
-def test_no_other_operation_is_open_to_it(
+def test_a_run_token_may_call_no_other_operation(
     untouched: None, agent: Agent, operation: Operation
 ) -> None:
     body: dict[str, Any] = {"json": {}} if operation.method in ("POST", "PUT", "PATCH") else {}
@@ -59,7 +59,7 @@ def test_no_other_operation_is_open_to_it(
 @pytest.mark.parametrize(
     "path", ["/openapi.json", "/api/events", "/api/tokens", "/api/tasks", "/api/log", "/metrics"]
 )
-def test_it_reads_nothing_else(agent: Agent, path: str) -> None:
+def test_a_run_token_reads_nothing_else(agent: Agent, path: str) -> None:
     assert agent.http.get(path).status_code == 403
 
 
@@ -85,7 +85,7 @@ UNKNOWN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", WIDER, ids=str)
-def test_a_subtask_does_not_widen_its_limits(
+def test_a_subtask_cannot_exceed_the_limits_of_its_task(
     untouched: None, agent: Agent, body: dict[str, Any]
 ) -> None:
     answer = agent.post("/subtasks", **body)
@@ -93,7 +93,7 @@ def test_a_subtask_does_not_widen_its_limits(
 
 
 @pytest.mark.parametrize("body", UNKNOWN, ids=str)
-def test_a_subtask_is_told_nothing_else(
+def test_a_subtask_takes_no_other_fields(
     untouched: None, agent: Agent, body: dict[str, Any]
 ) -> None:
     assert agent.post("/subtasks", **body).status_code == 422
@@ -103,7 +103,7 @@ def test_a_subtask_is_told_nothing_else(
 
 
 def token(gateway: Installation, name: str, root_id: str | None = None) -> httpx2.Client:
-    """Every scope there is, under a name, bound to a tree or not."""
+    """A client with every scope, under a name, bound to a task tree or not."""
     caller = Caller(name, frozenset(Scope), None, root_id)
     return gateway.client(gateway.core.engine.transaction(lambda tx: issue(tx, caller)))
 
@@ -145,7 +145,7 @@ PRODUCERS = ["its subject", "its child's subject", "bound to the tree"]
 
 @pytest.mark.parametrize(("method", "verb", "body"), VERBS, ids=str)
 @pytest.mark.parametrize("who", PRODUCERS)
-def test_a_producer_judges_and_widens_nothing_with_any_scope(
+def test_a_producer_cannot_review_its_work_with_any_scope(
     untouched: None, ready: dict[str, Any], who: str, method: str, verb: str, body: dict[str, Any]
 ) -> None:
     given = {"json": body} if method != "DELETE" else {}
@@ -171,9 +171,7 @@ def test_a_producer_adds_work_below_its_own_only(
         assert (answer.status_code, answer.json()["code"]) == (403, "own_work")
 
 
-def test_an_agent_that_works_on_something_else_may_judge(
-    gateway: Installation, owner: httpx2.Client
-) -> None:
+def test_an_agent_of_another_task_may_review(gateway: Installation, owner: httpx2.Client) -> None:
     task_id = submitted(owner)
     gateway.complete(task_id)
     other = submitted(owner)

@@ -1,4 +1,4 @@
-"""Options of submissions and limits of the configuration: each is checked, kept and documented."""
+"""Options of submissions and limits of the configuration: checked, stored and documented."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from detent.operations.limits import limits_from, save_limits
 from detent.operations.parameters import INPUTS
 from detent.operations.registry import OWNER
 from detent.submission.options import OPTIONS, checked_options
-from tests.operations.desk import Desk
+from tests.operations.operations_client import OperationsClient
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "options.md"
 
@@ -55,7 +55,7 @@ def test_a_wrong_value_is_named(name: str, value: Any) -> None:
     assert refused.value.field.startswith("options")
 
 
-def test_every_option_was_tried_and_is_documented() -> None:
+def test_every_option_is_tested_and_documented() -> None:
     assert set(WRONG) == set(OPTIONS)
     page = PAGE.read_text("utf-8")
     assert [name for name in OPTIONS if f"`{name}`" not in page] == []
@@ -63,30 +63,32 @@ def test_every_option_was_tried_and_is_documented() -> None:
 
 
 def test_an_unknown_option_is_refused_and_nothing_is_stored() -> None:
-    desk = Desk()
+    client = OperationsClient()
     with pytest.raises(Invalid, match=r"options\.shell is not a known option") as refused:
-        desk.submit(options={"shell": "rm"})
+        client.submit(options={"shell": "rm"})
     assert "max_rounds" in refused.value.allowed
-    assert desk.head() == 0
+    assert client.head() == 0
 
 
 def test_a_submission_overrides_its_intent() -> None:
-    desk = Desk({"build": {"max_rounds": 2, "run_timeout_ms": 5, "command": ["true"]}})
-    task = desk.task(desk.submit(options={"max_rounds": 3}))
+    client = OperationsClient(
+        {"build": {"max_rounds": 2, "run_timeout_ms": 5, "command": ["true"]}}
+    )
+    task = client.task(client.submit(options={"max_rounds": 3}))
     assert task["options"] == {"max_rounds": 3, "run_timeout_ms": 5}
 
 
-def test_a_step_that_nobody_confirms_in_time_is_refused() -> None:
-    desk = Desk()
+def test_a_step_without_a_confirmation_in_time_is_refused() -> None:
+    client = OperationsClient()
     plan = {"steps": [{"name": "a", "intent": "build"}]}
-    made = desk.submit(options={"plan": plan, "confirm_timeout_ms": 5_000})
-    held = desk.claim()
-    run_id = desk.tell(c.StartStep(held.grant, "a"))
-    desk.tell(c.CompleteRun(held.grant, run_id, None, 0, "needs_user"))
-    reason = desk.reasons(made)["needs_user"]
+    made = client.submit(options={"plan": plan, "confirm_timeout_ms": 5_000})
+    held = client.claim()
+    run_id = client.report(c.StartStep(held.grant, "a"))
+    client.report(c.CompleteRun(held.grant, run_id, None, 0, "needs_user"))
+    reason = client.reasons(made)["needs_user"]
     assert (reason["cleared_by"], reason["looks_again_at"] is not None) == ("a person", True)
-    desk.later(6)
-    assert desk.state(made) == "queued"
+    client.later(6)
+    assert client.state(made) == "queued"
 
 
 # ---- the concurrency key ---------------------------------------------------------------------
@@ -94,86 +96,86 @@ def test_a_step_that_nobody_confirms_in_time_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["concurrency_key", "concurrency_key_template"])
 def test_an_intents_key_is_filled_from_the_payload(name: str) -> None:
-    desk = Desk({"build": {name: "customer-{customer}"}})
+    client = OperationsClient({"build": {name: "customer-{customer}"}})
     for customer in (7, 7, 8):
-        desk.submit(payload={"customer": customer})
-    desk.ask("submit_job", intent="build", payload={"customer": 8})
-    keys = [each.job.concurrency_key for each in desk.claims()]
+        client.submit(payload={"customer": customer})
+    client.call("submit_job", intent="build", payload={"customer": 8})
+    keys = [each.job.concurrency_key for each in client.claims()]
     assert sorted(str(key) for key in keys) == ["customer-7", "customer-8"]
 
 
-def test_a_key_of_the_submission_is_taken_as_it_stands() -> None:
-    desk = Desk({"build": {"concurrency_key": "customer-{customer}"}})
-    made = desk.submit(options={"concurrency_key": "{plain}"})
-    assert desk.task(made)["options"]["concurrency_key"] == "{plain}"
+def test_a_key_of_the_submission_is_used_unchanged() -> None:
+    client = OperationsClient({"build": {"concurrency_key": "customer-{customer}"}})
+    made = client.submit(options={"concurrency_key": "{plain}"})
+    assert client.task(made)["options"]["concurrency_key"] == "{plain}"
 
 
 @pytest.mark.parametrize("payload", [{}, {"customer": None}, {"customer": [1]}, "x"])
-def test_a_payload_that_the_key_needs(payload: Any) -> None:
-    desk = Desk({"build": {"concurrency_key": "customer-{customer}"}})
+def test_a_payload_must_have_the_fields_of_the_key(payload: Any) -> None:
+    client = OperationsClient({"build": {"concurrency_key": "customer-{customer}"}})
     with pytest.raises(Invalid) as refused:
-        desk.submit(payload=payload)
+        client.submit(payload=payload)
     assert refused.value.field == "payload.customer"
 
 
 @pytest.mark.parametrize("template", ["{a.b}", "{0}", "{", "{a[0]}", "{}"])
 def test_a_template_names_plain_fields(template: str) -> None:
     with pytest.raises(Invalid):
-        Desk({"build": {"concurrency_key": template}}).submit(payload={"a": 1})
+        OperationsClient({"build": {"concurrency_key": template}}).submit(payload={"a": 1})
 
 
 # ---- [limits] --------------------------------------------------------------------------------
 
 
-def limits(desk: Desk) -> dict[str, Any]:
-    return {row["name"]: row for row in desk.ask("list_limits")["items"]}
+def limits(client: OperationsClient) -> dict[str, Any]:
+    return {row["name"]: row for row in client.call("list_limits")["items"]}
 
 
-def test_the_file_wins_for_the_names_that_it_has() -> None:
-    desk = Desk()
+def test_the_file_overrides_the_limits_that_it_names() -> None:
+    client = OperationsClient()
     for command in (
         lc.SetLimit("intent:build", running=9),
         lc.SetPause("intent:build", in_file=True),
         lc.SetLimit("project:p", running=1),
     ):
-        desk.core.engine.do(command, OWNER.actor)
-    desk.core.limits = limits_from(
+        client.core.engine.do(command, OWNER.actor)
+    client.core.limits = limits_from(
         {"limits": {"intent:build": {"running": 2}, "key:k": {"rate": 3}}}
     )
-    save_limits(desk.core)
-    kept = limits(desk)
+    save_limits(client.core)
+    kept = limits(client)
     assert (kept["intent:build"]["running"], kept["intent:build"]["paused"]) == (2, False)
     assert (kept["key:k"]["rate"], kept["key:k"]["in_file"]) == (3, True)
     assert (kept["project:p"]["running"], kept["project:p"]["in_file"]) == (1, False)
-    desk.core.limits = limits_from({"limits": {"intent:build": {"running": 3}}})
-    save_limits(desk.core)
-    assert limits(desk).keys() == {"intent:build", "project:p"}
+    client.core.limits = limits_from({"limits": {"intent:build": {"running": 3}}})
+    save_limits(client.core)
+    assert limits(client).keys() == {"intent:build", "project:p"}
 
 
 def test_a_pause_by_a_person_outlives_a_start_with_a_file() -> None:
-    desk = Desk()
+    client = OperationsClient()
     in_file = {"limits": {"intent:build": {"running": 2}}}
-    desk.core.limits = limits_from(in_file)
-    save_limits(desk.core)
-    desk.ask("pause", intent="build", reason="broken")
-    save_limits(desk.core)
-    kept = limits(desk)["intent:build"]
+    client.core.limits = limits_from(in_file)
+    save_limits(client.core)
+    client.call("pause", intent="build", reason="broken")
+    save_limits(client.core)
+    kept = limits(client)["intent:build"]
     assert (kept["running"], kept["paused"], kept["reason"]) == (2, True, "broken")
-    desk.core.limits = {}
-    save_limits(desk.core)
-    kept = limits(desk)["intent:build"]
+    client.core.limits = {}
+    save_limits(client.core)
+    kept = limits(client)["intent:build"]
     assert (kept["running"], kept["paused"], kept["in_file"]) == (None, True, False)
-    desk.ask("resume", intent="build")
-    assert limits(desk) == {}
+    client.call("resume", intent="build")
+    assert limits(client) == {}
 
 
-def test_limits_of_the_file_hold_the_claim() -> None:
-    desk = Desk()
-    desk.core.limits = limits_from({"limits": {"intent:build": {"running": 1}}})
-    save_limits(desk.core)
+def test_limits_of_the_file_apply_to_claims() -> None:
+    client = OperationsClient()
+    client.core.limits = limits_from({"limits": {"intent:build": {"running": 1}}})
+    save_limits(client.core)
     for _ in range(3):
-        desk.submit()
-    assert len(desk.claims()) == 1
+        client.submit()
+    assert len(client.claims()) == 1
 
 
 @pytest.mark.parametrize(
@@ -189,17 +191,17 @@ def test_limits_of_the_file_hold_the_claim() -> None:
         {"intent:a": 3},
     ],
 )
-def test_a_limit_that_is_wrong_keeps_detent_from_starting(table: dict[str, Any]) -> None:
+def test_an_invalid_limit_refuses_the_start(table: dict[str, Any]) -> None:
     with pytest.raises(Misconfigured) as refused:
         limits_from({"limits": table})
     assert refused.value.setting.startswith("limits.")
 
 
 def test_an_intent_that_needs_a_plan_is_refused_without_one() -> None:
-    desk = Desk({"plan": {"needs_plan": True}, "build": {}})
+    client = OperationsClient({"plan": {"needs_plan": True}, "build": {}})
     for operation in ("submit_task", "submit_job"):
-        with pytest.raises(Invalid, match="does no work of its own") as refused:
-            desk.ask(operation, intent="plan", options={"max_retries": 1})
+        with pytest.raises(Invalid, match="the intent plan needs a plan") as refused:
+            client.call(operation, intent="plan", options={"max_retries": 1})
         assert refused.value.field == "options.plan"
         plan = {"steps": [{"name": "a", "intent": "build"}]}
-        assert desk.ask(operation, intent="plan", options={"plan": plan})["id"]
+        assert client.call(operation, intent="plan", options={"plan": plan})["id"]

@@ -1,4 +1,4 @@
-"""Workers as operators see them: what they hold, whether they live, and a drain."""
+"""Workers: their jobs, whether they are alive, and draining them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,66 +9,76 @@ from detent.engine.claims import ClaimRequest, waiting
 from detent.errors import DetentError
 from detent.worker.app import App
 from detent.worker.worker import Worker
-from tests.operations.installation import OURS, Place, placed
+from tests.operations.installation import OURS, LocalInstallation, local_installation
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with placed(tmp_path) as made:
+def installed(tmp_path: Path) -> Iterator[LocalInstallation]:
+    with local_installation(tmp_path) as made:
         row = {"host": "h", "pid": 7, "seen_at": made.clock(), "concurrency": 4, "intents": ["a"]}
         made.put("workers", {"w": row})
         yield made
 
 
-def test_it_says_what_each_runs_and_when_it_was_heard_of(place: Place) -> None:
-    task_id = place.submit()
-    place.claim()
-    (worker,) = place.call("list_workers")["items"]
+def test_workers_are_listed_with_their_jobs_and_heartbeats(installed: LocalInstallation) -> None:
+    task_id = installed.submit()
+    installed.claim()
+    (worker,) = installed.call("list_workers")["items"]
     assert (worker["name"], worker["pid"], worker["alive"]) == ("w", 7, True)
     assert [(each["task_id"], each["intent"]) for each in worker["running"]] == [(task_id, "runQA")]
-    (seen_by_others,) = place.call("list_workers", OURS)["items"]
+    (seen_by_others,) = installed.call("list_workers", OURS)["items"]
     assert seen_by_others["running"] == []
 
 
-def test_one_that_is_silent_for_a_lease_counts_as_gone(place: Place) -> None:
-    place.clock.advance(seconds=29)
-    assert place.call("list_workers")["items"][0]["alive"] is True
-    place.clock.advance(seconds=2)
-    assert place.call("list_workers")["items"][0]["alive"] is False
+def test_a_worker_without_a_heartbeat_for_a_lease_is_not_alive(
+    installed: LocalInstallation,
+) -> None:
+    installed.clock.advance(seconds=29)
+    assert installed.call("list_workers")["items"][0]["alive"] is True
+    installed.clock.advance(seconds=2)
+    assert installed.call("list_workers")["items"][0]["alive"] is False
 
 
-def test_a_drained_worker_claims_nothing_and_others_do(place: Place) -> None:
-    place.submit()
-    assert place.call("drain_worker", name="w") == {"name": "w", "draining": True}
-    assert place.call("list_workers")["items"][0]["draining"] is True
-    assert place.claim("w") == []
-    assert place.core.engine.transaction(lambda tx: waiting(tx, ClaimRequest("w", "", 1))) is False
-    assert place.core.engine.transaction(lambda tx: waiting(tx, ClaimRequest("v", "", 1))) is True
-    assert len(place.claim("v")) == 1
+def test_a_drained_worker_claims_nothing_and_others_do(installed: LocalInstallation) -> None:
+    installed.submit()
+    assert installed.call("drain_worker", name="w") == {"name": "w", "draining": True}
+    assert installed.call("list_workers")["items"][0]["draining"] is True
+    assert installed.claim("w") == []
+    assert (
+        installed.core.engine.transaction(lambda tx: waiting(tx, ClaimRequest("w", "", 1))) is False
+    )
+    assert (
+        installed.core.engine.transaction(lambda tx: waiting(tx, ClaimRequest("v", "", 1))) is True
+    )
+    assert len(installed.claim("v")) == 1
 
 
-def test_an_undrained_one_claims_again(place: Place) -> None:
-    place.submit()
-    place.call("drain_worker", name="w")
-    place.call("undrain_worker", name="w")
-    assert len(place.claim("w")) == 1
-    assert place.rows("limits") == {}
+def test_an_undrained_worker_claims_again(installed: LocalInstallation) -> None:
+    installed.submit()
+    installed.call("drain_worker", name="w")
+    installed.call("undrain_worker", name="w")
+    assert len(installed.claim("w")) == 1
+    assert installed.rows("limits") == {}
 
 
-def test_a_drain_ends_with_a_new_start_and_leaves_nothing_behind(place: Place) -> None:
-    place.call("drain_worker", name="w")
-    worker = Worker(place.core, App(), name="w")
+def test_a_drain_ends_with_a_new_start_and_leaves_nothing_behind(
+    installed: LocalInstallation,
+) -> None:
+    installed.call("drain_worker", name="w")
+    worker = Worker(installed.core, App(), name="w")
     worker.start()
-    assert place.rows("limits") == {}
-    place.call("drain_worker", name="w")
+    assert installed.rows("limits") == {}
+    installed.call("drain_worker", name="w")
     worker.stop()
-    assert (place.rows("limits"), place.rows("workers")) == ({}, {})
+    assert (installed.rows("limits"), installed.rows("workers")) == ({}, {})
 
 
-def test_only_a_known_worker_is_drained_and_by_no_projects_token(place: Place) -> None:
+def test_only_a_known_worker_is_drained_and_by_no_projects_token(
+    installed: LocalInstallation,
+) -> None:
     with pytest.raises(DetentError) as caught:
-        place.call("drain_worker", name="nobody")
+        installed.call("drain_worker", name="missing")
     assert (caught.value.code, caught.value.details["known"]) == ("not_found", ["w"])
     with pytest.raises(DetentError) as caught:
-        place.call("drain_worker", OURS, name="w")
+        installed.call("drain_worker", OURS, name="w")
     assert caught.value.code == "forbidden"

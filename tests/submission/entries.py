@@ -34,7 +34,7 @@ Fields = Mapping[str, Any]
 
 
 class Outcome(NamedTuple):
-    """The id of the task that was made, or the code and the field of the refusal."""
+    """The id of the created task, or the code and the field of the refusal."""
 
     task_id: str | None = None
     code: str | None = None
@@ -60,13 +60,13 @@ def of_error(error: DetentError) -> Outcome:
 
 
 def only(request: Fields, names: Collection[str], who: str) -> str:
-    """The reason that a field cannot be given."""
+    """The reason why a field cannot be given."""
     further = sorted(request.keys() - set(names) - {"colour"})
     return f"{who} has no field {further[0]}" if further else ""
 
 
 def orders() -> App:
-    """The handlers that every request is about; a worker of them has registered them."""
+    """The handlers of the requests, which a worker has registered."""
     app = App()
 
     @app.intent("order", max_rounds=5)
@@ -92,7 +92,7 @@ class Scene:
         self.opened: list[sqlite3.Connection] = []
 
     def facts(self, task_id: str) -> dict[str, Any]:
-        """What is stored of a task and of its job."""
+        """The stored fields of a task and of its job."""
         with self.core.store.read() as view:
             (task,) = view.page(Query("tasks", {"id": task_id}))
             (job,) = view.page(Query("jobs", {"task_id": task_id}))
@@ -256,7 +256,7 @@ class Transactional:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        #: Open to the end: closing it would drop the locks that this process holds on the file.
+        #: Stays open: closing it would release the locks that this process holds on the file.
         self.theirs = sqlite3.connect(scene.data / "detent.db", timeout=DEADLINE_S)
         scene.opened.append(self.theirs)
 

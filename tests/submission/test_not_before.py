@@ -1,4 +1,4 @@
-"""One-off delayed submissions: not started before their time, kept over a restart, said by why."""
+"""Delayed submissions: not started before their time, kept over a restart, explained by `why`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +16,12 @@ from detent.testing.harness import Harness
 from detent.views import utc
 from detent.worker.app import App
 from detent.worker.run_context import Run
-from tests.operations.installation import Place, placed
+from tests.operations.installation import LocalInstallation, local_installation
 from tests.worker.waiting import done, installation, until
 
 MINUTE_US = 60_000_000
 
-# ---- what a text means -----------------------------------------------------------------------
+# ---- parsing ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -56,75 +56,77 @@ def test_anything_else_is_refused_with_both_forms(given: str) -> None:
     assert (refused.value.field, len(refused.value.allowed)) == ("not_before", 2)
 
 
-# ---- what it does ----------------------------------------------------------------------------
+# ---- behaviour -------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with placed(tmp_path) as made:
+def installed(tmp_path: Path) -> Iterator[LocalInstallation]:
+    with local_installation(tmp_path) as made:
         yield made
 
 
 @pytest.mark.parametrize("operation", ["submit_task", "submit_job"])
-def test_it_is_claimed_when_its_time_has_come_and_not_before(place: Place, operation: str) -> None:
+def test_it_is_claimed_when_its_time_has_come_and_not_before(
+    installed: LocalInstallation, operation: str
+) -> None:
     run = {"run": True} if operation == "submit_task" else {}
-    made = place.call(operation, intent="runQA", not_before="10m", **run)["id"]
-    due = place.clock() + 10 * MINUTE_US
+    made = installed.call(operation, intent="runQA", not_before="10m", **run)["id"]
+    due = installed.clock() + 10 * MINUTE_US
     why = "why" if operation == "submit_task" else "job_why"
     id_of = {"task_id": made} if operation == "submit_task" else {"job_id": made}
-    first = place.call(why, **id_of)["reasons"][0]
+    first = installed.call(why, **id_of)["reasons"][0]
     assert (first["reason"], first["looks_again_at"]) == ("not_before", utc(due))
-    assert place.claim() == []
-    place.clock.advance(seconds=599)
-    assert place.claim() == []
-    place.clock.advance(seconds=1)
-    (claimed,) = place.claim()
+    assert installed.claim() == []
+    installed.clock.advance(seconds=599)
+    assert installed.claim() == []
+    installed.clock.advance(seconds=1)
+    (claimed,) = installed.claim()
     assert made in (claimed.job.id, claimed.job.task_id)
 
 
-def test_a_claim_by_name_is_refused_before_the_time(place: Place) -> None:
-    job_id = place.call("submit_job", intent="runQA", not_before="10m")["id"]
+def test_a_claim_by_name_is_refused_before_the_time(installed: LocalInstallation) -> None:
+    job_id = installed.call("submit_job", intent="runQA", not_before="10m")["id"]
     with pytest.raises(Refused) as refused:
-        place.core.engine.do(c.ClaimJob(job_id, "w", "n"), c.Actor("worker:w"))
+        installed.core.engine.do(c.ClaimJob(job_id, "w", "n"), c.Actor("worker:w"))
     assert refused.value.code == "not_claimable"
 
 
-def test_a_time_that_has_passed_delays_nothing(place: Place) -> None:
-    place.submit(not_before="2020-01-01T00:00:00Z")
-    assert len(place.claim()) == 1
+def test_a_time_that_has_passed_delays_nothing(installed: LocalInstallation) -> None:
+    installed.submit(not_before="2020-01-01T00:00:00Z")
+    assert len(installed.claim()) == 1
 
 
-def test_its_rank_and_its_limits_count_from_its_time(place: Place) -> None:
+def test_its_rank_and_its_limits_count_from_its_time(installed: LocalInstallation) -> None:
     options = {"queue_timeout_ms": 1_000, "job_timeout_ms": 2_000}
-    late = place.submit(not_before="10m", options=options)
-    place.clock.advance(seconds=599)
-    place.submit()
-    assert place.call("show_task", task_id=late)["state"] == "queued"
-    place.clock.advance(seconds=1)
-    assert [each.task.id == late for each in place.claim() if each.task] == [False, True]
+    late = installed.submit(not_before="10m", options=options)
+    installed.clock.advance(seconds=599)
+    installed.submit()
+    assert installed.call("show_task", task_id=late)["state"] == "queued"
+    installed.clock.advance(seconds=1)
+    assert [each.task.id == late for each in installed.claim() if each.task] == [False, True]
 
 
-def test_a_pending_task_is_delayed_when_it_is_run(place: Place) -> None:
-    task_id = place.submit(not_before="10m", run=False)
-    place.call("run_task", task_id=task_id)
-    assert place.claim() == []
-    place.clock.advance(seconds=600)
-    assert len(place.claim()) == 1
+def test_a_pending_task_is_delayed_when_it_is_run(installed: LocalInstallation) -> None:
+    task_id = installed.submit(not_before="10m", run=False)
+    installed.call("run_task", task_id=task_id)
+    assert installed.claim() == []
+    installed.clock.advance(seconds=600)
+    assert len(installed.claim()) == 1
 
 
-def test_the_same_key_with_the_same_delay_is_one_task(place: Place) -> None:
-    first = place.submit(not_before="10m", idempotency_key="k")
-    place.clock.advance(seconds=60)
-    assert place.submit(not_before="10m", idempotency_key="k") == first
+def test_the_same_key_with_the_same_delay_is_one_task(installed: LocalInstallation) -> None:
+    first = installed.submit(not_before="10m", idempotency_key="k")
+    installed.clock.advance(seconds=60)
+    assert installed.submit(not_before="10m", idempotency_key="k") == first
     with pytest.raises(Refused):
-        place.submit(not_before="20m", idempotency_key="k")
+        installed.submit(not_before="20m", idempotency_key="k")
 
 
-def test_the_time_is_shown_in_words(place: Place) -> None:
-    task_id = place.submit(not_before="2040-01-01T00:00:00Z")
-    shown = place.call("show_task", task_id=task_id)
+def test_the_time_is_shown_in_the_reasons(installed: LocalInstallation) -> None:
+    task_id = installed.submit(not_before="2040-01-01T00:00:00Z")
+    shown = installed.call("show_task", task_id=task_id)
     assert shown["options"]["not_before"] == "2040-01-01T00:00:00.000Z"
-    (job,) = place.call("task_jobs", task_id=task_id)["items"]
+    (job,) = installed.call("task_jobs", task_id=task_id)["items"]
     assert job["not_before"] == "2040-01-01T00:00:00.000Z"
 
 

@@ -1,4 +1,4 @@
-"""The same 40 requests get the same answer at each of the eight entry points of a submission."""
+"""The same 40 requests get the same result at each of the eight entry points of a submission."""
 
 import sys
 from collections import Counter
@@ -28,7 +28,7 @@ Fields = Mapping[str, Any]
 GOOD = {"customer": "c", "items": [1, 2]}
 ORDER = {"intent": "order", "payload": GOOD}
 FREE = {"intent": "free"}
-#: Stands for a task that is there before.
+#: Placeholder for the id of an existing task.
 KNOWN = "KNOWN"
 PLAN = {"steps": [{"name": "a", "intent": "free"}]}
 NEEDS_BROWSER = {"steps": [{"name": "a", "intent": "free", "capabilities_required": ["browser"]}]}
@@ -97,7 +97,7 @@ REFUSED: Mapping[str, tuple[Fields, str, str]] = {
 LEAST = 200
 
 
-def test_the_same_request_gets_the_same_answer_everywhere(
+def test_the_same_request_gets_the_same_result_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(ACCEPTED) + len(REFUSED) == 40
@@ -124,7 +124,7 @@ def test_the_same_request_gets_the_same_answer_everywhere(
 
 
 class Table:
-    """What came of each combination."""
+    """The result of each combination."""
 
     def __init__(self, place: Scene, known: str) -> None:
         self.place, self.known = place, known
@@ -168,7 +168,7 @@ class Table:
     ) -> None:
         if outcome != wanted:
             self.differences.append(f"{entry.name}, {name}: {outcome} instead of {wanted}")
-        # The handler that submits a subtask leaves events of its own.
+        # The handler that submits a subtask also appends events.
         if entry.name != Subtask.name and self.place.head() != before:
             self.differences.append(f"{entry.name}, {name}: something was stored")
 

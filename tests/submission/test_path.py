@@ -1,6 +1,6 @@
-"""How many of detent's own files and frames a `POST /add` passes until it is committed.
+"""The number of detent's files and frames that a `POST /add` passes until it is committed.
 
-A ceiling against growth: each layer that is removed lowers the numbers here.
+A maximum that prevents growth: lower the numbers when a layer is removed.
 """
 
 import sys
@@ -18,18 +18,18 @@ from detent.engine.engine import Engine
 from tests.gateway.installation import installed
 
 OWN = f"{Path(detent.__file__).parent}/"
-#: The follower of the log and its hub are awake at any time, and no part of the path.
+#: The follower of the log and its hub may run at any time and are not part of the path.
 ASIDE_THREAD, ASIDE_FILE = "detent-feed", "gateway/feed_hub.py"
-#: By store: most files. The kernel has 16 of them, the gateway 6.
+#: By store: the maximum number of files. The kernel has 16 of them, the gateway 6.
 MAX_FILES = {"sqlite": 43, "postgres": 46}
-#: By store: most frames. On SQLite the kernel has 9 of them (decide, the submission, two events and
+#: By store: the maximum number of frames. On SQLite the kernel has 9 (decide, submit, two events,
 #: their coupling, the fold); on PostgreSQL the rows of a batch have 12.
 MAX_FRAMES = {"sqlite": 16, "postgres": 17}
 BODY = {"source": "api", "intent": "runQA", "payload": {"project": "demo"}}
 
 
 class Trace:
-    """The files and the deepest stack of detent's own frames while it is on."""
+    """The files and the deepest stack of detent's frames while `on` is set."""
 
     def __init__(self) -> None:
         self.on = False
@@ -58,7 +58,7 @@ def own_frames(frame: FrameType | None) -> Iterator[str]:
 
 @contextmanager
 def traced() -> Iterator[Trace]:
-    """Every thread that is started from here on is traced."""
+    """Trace every thread that is started from now on."""
     trace, before = Trace(), sys.gettrace()
     threading.settrace(trace)
     try:
@@ -81,7 +81,7 @@ def test_a_submission_passes_no_more_files_and_frames_than_this(
     monkeypatch.setattr(Engine, "_commit_once", committed)
     with traced() as trace, installed(tmp_path, store_url=url) as gateway:
         client = gateway.client()
-        for _ in range(3):  # what is done once, as the lookup of a token, is done
+        for _ in range(3):  # warm up: work that is done once, such as the lookup of a token
             assert client.post("/add", json=BODY).status_code == 201
         trace.on = True
         assert client.post("/add", json=BODY).status_code == 201

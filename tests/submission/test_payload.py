@@ -21,7 +21,7 @@ from detent.worker.arguments import Parameters
 from detent.worker.worker import Worker
 from tests.worker.waiting import working
 
-# ---- what is refused at submit ---------------------------------------------------------------
+# ---- refused payloads ------------------------------------------------------------------------
 
 
 @dataclass
@@ -178,7 +178,7 @@ def test_a_version_counts_while_its_worker_is_live(core: Core) -> None:
         assert not fits(core, 1)
 
 
-# ---- the schema says what the handler's decoding says ----------------------------------------
+# ---- the schema and the decoding of the handler agree ----------------------------------------
 
 
 class Colour(Enum):

@@ -205,7 +205,7 @@ def test_a_handler_that_cannot_be_called_is_refused_at_import(function: Any, tex
         ({"timeout_s": True}, "timeout_s must be a number of seconds"),
         ({"timeout": 3}, "there is no option 'timeout'"),
         ({"concurrency_key": "r:{missing}"}, "which is no parameter of the handler"),
-        ({"concurrency_key": "r:{a.b}"}, "names no field of the payload"),
+        ({"concurrency_key": "r:{a.b}"}, "is not the name of a payload field"),
         ({"capabilities_required": "gpu"}, "capabilities_required"),
         ({"max_parallel_steps": 0}, "max_parallel_steps must be"),
         ({"max_retries": "many"}, "max_retries must be"),

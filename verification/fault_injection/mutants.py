@@ -77,7 +77,7 @@ def webhook_cursor_moves_first() -> Patches:
         with self.core.store.read() as view:
             cursor = view.rows("webhooks")[cursor_name(hook.name)]["position"]
             batch = view.events(cursor, webhook_dispatcher.MAX_EVENTS)
-            chosen = webhook_dispatcher._chosen(view, hook, batch) if batch else []
+            chosen = webhook_dispatcher._deliveries(view, hook, batch) if batch else []
         if batch:
             moved = {cursor_name(hook.name): {"position": batch[-1].position}}
             self.core.engine.transaction(lambda tx: tx.put_rows("webhooks", moved))
@@ -287,7 +287,7 @@ def session_survives_its_token() -> Patches:
         return tokens.caller_from(row, row["token"] if session else key, session=session)
 
     yield patch.object(tokens, "_revoked", only_the_token)
-    yield patch.object(auth, "holds", by_itself)
+    yield patch.object(auth, "is_valid", by_itself)
     yield patch.object(auth.Tokens, "_caller", own_rights)
 
 

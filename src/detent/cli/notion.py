@@ -25,7 +25,7 @@ def sync(once: bool, as_json: bool) -> None:
     loaded = load()
     with open_core(loaded) as core:
         keeper = NotionKeeper(core, process_name())
-        running = Sync(core, connect(loaded.settings, keeper.rest), keeper.hold)
+        running = Sync(core, connect(loaded.settings, keeper.sleep), keeper.check_leader)
         if keeper.election.acquire() is None:
             raise Refused(
                 "Another process updates Notion already.",
@@ -34,7 +34,7 @@ def sync(once: bool, as_json: bool) -> None:
         done = Synced()
         try:
             while True:
-                done = done.and_(running.run())
+                done = done.plus(running.run())
                 if once and done.complete:
                     break
                 if done.complete:

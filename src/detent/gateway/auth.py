@@ -23,7 +23,7 @@ from detent.operations.tokens import (
     TOKEN,
     caller_from,
     digest_of,
-    holds,
+    is_valid,
     kind_of,
     new_token,
     row_for,
@@ -77,7 +77,7 @@ class Tokens:
 
     def valid(self, key: str) -> bool:
         """Whether a digest is one of a valid token or session, as far as was read last."""
-        return holds(self._rows, key, self._now)
+        return is_valid(self._rows, key, self._now)
 
     def read(self) -> None:
         with self._store.read() as view:

@@ -1,1 +1,1 @@
-"""What tells the outside: metrics, webhooks, Notion and traces, all read from the feed."""
+"""Integrations that follow the event feed: metrics, webhooks, Notion and traces; and MCP."""

@@ -46,7 +46,7 @@ TASK_OVER = OVER["task"] | {"ready"}
 RUN_OVER = LIFECYCLES["run"].terminal
 
 
-class Names:
+class LabelValues:
     """Bounds the number of values of a label: further values become `other`."""
 
     def __init__(self, most: int = MAX_NAMES) -> None:
@@ -59,6 +59,14 @@ class Names:
                 return OTHER
             self._known.add(value)
         return value
+
+
+#: By level, the help text of its duration.
+DURATIONS = {
+    "task": "Time from the submission of a task to its end",
+    "job": "Time from the creation of a job to its end",
+    "run": "Time from the start of a run to its end",
+}
 
 
 class EventMetrics:
@@ -91,24 +99,8 @@ class EventMetrics:
             "step_retries_total", "Retries of steps", "step_id", "capability"
         )
         self.durations = {
-            "task": histogram(
-                "task_duration_seconds",
-                "Time from the submission of a task to its end",
-                "intent",
-                "status",
-            ),
-            "job": histogram(
-                "job_duration_seconds",
-                "Time from the creation of a job to its end",
-                "intent",
-                "status",
-            ),
-            "run": histogram(
-                "run_duration_seconds",
-                "Time from the start of a run to its end",
-                "intent",
-                "status",
-            ),
+            level: histogram(f"{level}_duration_seconds", meaning, "intent", "status")
+            for level, meaning in DURATIONS.items()
         }
         self.step_durations = histogram(
             "step_duration_seconds", "Duration of a step", "step_id", "capability", "status"
@@ -124,7 +116,7 @@ class EventMetrics:
         )
         self.limits = counter(
             "detent_limit_events_total",
-            "Pauses and limits that were set and ended",
+            "Pauses and limits that were set or ended",
             "event",
             "kind",
         )
@@ -142,7 +134,7 @@ class Metrics:
         #: Requests by method, route and status; the gateway counts them here.
         self.requests: Counts[tuple[str, str, str]] = Counts()
         self._counters = EventMetrics(self.registry)
-        self._steps, self._capabilities, self._intents = Names(), Names(), Names()
+        self._steps, self._capabilities, self._intents = LabelValues(), LabelValues(), LabelValues()
         self._tracker = TransitionTracker(core.store)
         self.registry.register(StoreCollector(core, self._counted_here))
         self._duties = {} if duties is None else duties
@@ -325,7 +317,7 @@ def queue(core: Core) -> Iterable[Metric]:
     return [
         _gauge("detent_queue_length", "Queued tasks and jobs by priority", lengths, "priority"),
         GaugeMetricFamily("detent_queue_age_seconds", "Age of the oldest queued job", value=age),
-        _gauge("detent_paused", "1 for each pause that holds", _paused(limits), "limit"),
+        _gauge("detent_paused", "1 for each current pause", _paused(limits), "limit"),
         GaugeMetricFamily(
             "detent_keeper_elected",
             "1 while a keeper is the elected leader",

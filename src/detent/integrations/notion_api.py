@@ -1,7 +1,7 @@
-"""Notion's API, as far as it is used: six calls, slowly enough, and again where that is safe.
+"""A client for Notion's API: six calls, rate-limited, retried where a retry is safe.
 
-A call that may have made something is never repeated blindly: `Uncertain` says that its maker has
-to look first.
+A call that may have created something is not retried automatically: it raises `Uncertain`, and the
+caller checks first whether the thing exists.
 """
 
 import time
@@ -13,14 +13,14 @@ import httpx2
 from detent.errors import DetentError, Misconfigured, Unavailable
 
 VERSION = "2026-03-11"
-#: Three requests a second on average are allowed.
+#: The minimum time between two requests: Notion allows three requests per second on average.
 PACE_S = 0.35
 TIMEOUT_S = 20.0
-#: How often a call is tried, how long is waited in between, and the longest that is waited for it.
+#: The maximum number of attempts of a call, and the first and the longest pause between two.
 MAX_TRIES = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 PAGE_SIZE = 100
-#: Answers that say: not now. Nothing was done.
+#: Status codes that mean that the request was not carried out and may be repeated.
 BUSY = (429, 529)
 CONFLICT = 409
 
@@ -28,32 +28,32 @@ Json = dict[str, Any]
 
 
 class Uncertain(DetentError):
-    """No answer came, or one that does not say whether the thing was made."""
+    """The request failed without a response that says whether it was carried out."""
 
     default_code = "unavailable"
 
 
 class Rejected(DetentError):
-    """Notion has understood and says no, and would again."""
+    """Notion refused the request; a retry would be refused again."""
 
     default_code = "refused"
 
     def __init__(self, status: int, notion_code: str, message: str) -> None:
         self.http_status, self.notion_code = status, notion_code
         super().__init__(
-            f"Notion refused: {message}",
-            hint="See its message; detent's own log has the page.",
+            f"Notion refused the request: {message}",
+            hint="See Notion's message; detent's log names the page.",
             details={"notion_code": notion_code},
         )
 
     @property
     def gone(self) -> bool:
-        """The page is deleted, out of reach, or in the trash."""
+        """Whether the page is deleted, not shared with the integration, or in the trash."""
         return self.http_status == 404 or "archived" in str(self)
 
 
 class Notion:
-    """A connection with one token. `sleep` and `clock` are the test's."""
+    """A connection with one token. Tests replace `sleep` and `clock`."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Notion:
     def close(self) -> None:
         self._http.close()
 
-    # -- the six calls ---------------------------------------------------------------------
+    # -- calls -----------------------------------------------------------------------------
 
     def children(self, block_id: str) -> Iterator[Json]:
         """The blocks of a page."""
@@ -101,16 +101,16 @@ class Notion:
         return self._call("POST", "/v1/pages", body, once=True)
 
     def update_page(self, page_id: str, changes: Json) -> Json:
-        """New properties, or into the trash."""
+        """Change the properties of a page, or move it to the trash."""
         return self._call("PATCH", f"/v1/pages/{page_id}", changes)
 
-    # -- how they are made -----------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------
 
     def _pages(self, method: str, path: str, given: Json) -> Iterator[Json]:
         cursor: Json = {}
         while True:
-            asked = {**given, "page_size": PAGE_SIZE, **cursor}
-            body, query = (None, asked) if method == "GET" else (asked, None)
+            wanted = {**given, "page_size": PAGE_SIZE, **cursor}
+            body, query = (None, wanted) if method == "GET" else (wanted, None)
             found = self._call(method, path, body, query)
             yield from found["results"]
             if not found["has_more"]:
@@ -126,16 +126,16 @@ class Notion:
         *,
         once: bool = False,
     ) -> Json:
-        """The answer; `once` for what must not be asked again without looking."""
+        """The response document; `once` for a request that must not be repeated after an error."""
         for attempt in range(MAX_TRIES):
-            answer = self._send(method, path, body, query)
-            if answer is not None and _final(answer):
-                return _read(answer)
-            if once and not _busy(answer):
-                raise Uncertain(f"{method} {path}: {_shown(answer)}")
+            response = self._send(method, path, body, query)
+            if response is not None and _final(response):
+                return _read(response)
+            if once and not _busy(response):
+                raise Uncertain(f"{method} {path}: {_status_text(response)}")
             if attempt < MAX_TRIES - 1:
-                self._sleep(_pause_s(answer, attempt))
-        raise Unavailable(f"Notion: {method} {path}: {_shown(answer)}", retry_after_s=60)
+                self._sleep(_pause_s(response, attempt))
+        raise Unavailable(f"Notion: {method} {path}: {_status_text(response)}", retry_after_s=60)
 
     def _send(
         self, method: str, path: str, body: Json | None, query: Mapping[str, Any] | None
@@ -150,40 +150,40 @@ class Notion:
             return None
 
 
-def _final(answer: httpx2.Response) -> bool:
-    """Whether asking again would change nothing."""
-    return answer.status_code < 500 and answer.status_code not in (*BUSY, CONFLICT)
+def _final(response: httpx2.Response) -> bool:
+    """Whether a retry would give the same response."""
+    return response.status_code < 500 and response.status_code not in (*BUSY, CONFLICT)
 
 
-def _busy(answer: httpx2.Response | None) -> bool:
-    """Whether it is sure that nothing was done."""
-    return answer is not None and answer.status_code in (*BUSY, CONFLICT)
+def _busy(response: httpx2.Response | None) -> bool:
+    """Whether the response says that the request was not carried out."""
+    return response is not None and response.status_code in (*BUSY, CONFLICT)
 
 
-def _pause_s(answer: httpx2.Response | None, attempt: int) -> float:
-    """What the server asks for, else twice as long as the last time."""
+def _pause_s(response: httpx2.Response | None, attempt: int) -> float:
+    """The pause that the server requires, or else twice the previous pause."""
     own = FIRST_PAUSE_S * 2**attempt
-    asked = answer.headers.get("retry-after", "") if answer is not None else ""
-    wanted = float(asked) if asked.isascii() and asked.isdigit() else own
+    required = response.headers.get("retry-after", "") if response is not None else ""
+    wanted = float(required) if required.isascii() and required.isdigit() else own
     return min(LONGEST_PAUSE_S, wanted)
 
 
-def _read(answer: httpx2.Response) -> Json:
+def _read(response: httpx2.Response) -> Json:
     try:
-        document: Json = answer.json()
+        document: Json = response.json()
     except ValueError:
         document = {}
-    if answer.is_success and document:
+    if response.is_success and document:
         return document
-    message = str(document.get("message") or answer.status_code)
-    if answer.status_code in (401, 403):
+    message = str(document.get("message") or response.status_code)
+    if response.status_code in (401, 403):
         raise Misconfigured(
-            f"Notion does not let detent in: {message}",
+            f"Notion does not accept the token: {message}",
             setting="notion.token",
             hint="Check notion.token, and share the page of notion.parent with the integration.",
         )
-    raise Rejected(answer.status_code, str(document.get("code", "")), message)
+    raise Rejected(response.status_code, str(document.get("code", "")), message)
 
 
-def _shown(answer: httpx2.Response | None) -> str:
-    return "no answer" if answer is None else f"it answered {answer.status_code}"
+def _status_text(response: httpx2.Response | None) -> str:
+    return "no response" if response is None else f"status {response.status_code}"

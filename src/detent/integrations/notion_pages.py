@@ -1,4 +1,4 @@
-"""What a task, a run and a value of the system state look like in Notion. Pure."""
+"""The Notion pages of tasks, runs and values of the system state. Pure."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from detent.store.codec import to_json
 Json = dict[str, Any]
 Row = Mapping[str, Any]
 
-#: Notion's limits: characters of one piece of text, pieces of one property, letters of an option.
+#: Notion's limits: characters of a text object, text objects of a property, option length.
 LONGEST_TEXT = 2_000
 MAX_PIECES = 20
 LONGEST_OPTION = 100
-#: The property by which a page is found again.
+#: The property by which a page is found.
 IDENT = "ID"
 
 # ---- values of properties --------------------------------------------------------------------
@@ -30,14 +30,14 @@ def text(value: Any) -> Json:
 
 
 def pieces(value: str, most: int) -> list[Json]:
-    """Text in pieces that Notion takes; what is longer is cut."""
+    """Text as Notion's text objects; longer text is truncated."""
     value = redact(value)
     cut = [value[at : at + LONGEST_TEXT] for at in range(0, len(value), LONGEST_TEXT)]
     return [{"type": "text", "text": {"content": each}} for each in cut[:most]]
 
 
 def option(value: Any) -> Json:
-    """One of a few words. A comma would be two options."""
+    """A select option. Notion does not allow commas in it."""
     if value in (None, ""):
         return {"select": None}
     return {"select": {"name": str(value).replace(",", ";")[:LONGEST_OPTION]}}
@@ -59,7 +59,7 @@ def moment(value: Any) -> Json:
 
 
 class Column(NamedTuple):
-    """A property: its type in Notion, what it shows, and how that is written."""
+    """A property: its type in Notion, its value, and the function that encodes the value."""
 
     kind: str
     value: Callable[[Row], Any]
@@ -67,7 +67,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A database in Notion: its title, and its properties by name."""
+    """A database in Notion: its title and its properties by name."""
 
     name: str
     title: str
@@ -146,7 +146,7 @@ TABLES: Mapping[str, Table] = {table.name: table for table in (TASKS, RUNS, STAT
 
 
 def content(table: Table, row: Row) -> list[Json]:
-    """What stands on the page itself: a task's payload."""
+    """The content of the page: the payload of a task."""
     if table is not TASKS or row.get("payload") is None:
         return []
     code = {"rich_text": pieces(to_json(row["payload"]), MAX_PIECES), "language": "json"}
@@ -154,12 +154,12 @@ def content(table: Table, row: Row) -> list[Json]:
 
 
 def digest(properties: Json) -> str:
-    """Tells whether a page needs to be written again."""
+    """The digest of the properties: a page with the same digest is up to date."""
     return hashlib.sha256(to_json(properties).encode()).hexdigest()[:16]
 
 
 def found_by(ident: str) -> Json:
-    """The filter that finds a page by what it is about."""
+    """The filter that finds the page of a task, run or value by its id."""
     return {"property": IDENT, "rich_text": {"equals": ident}}
 
 

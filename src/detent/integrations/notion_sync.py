@@ -1,8 +1,8 @@
-"""Notion: tasks, runs and system state as pages, kept up to date from the log. One way only.
+"""Syncs tasks, runs and system state from the log to pages in Notion. One way only.
 
-What a page is of, and which page, is kept in the table `notion_pages`. Before a page is made that
-is noted there; whoever finds such a note without a page looks for it in Notion first, so that a
-crash at any point leaves no page twice.
+The table `notion_pages` has the page id of each task, run and value. A row without a page id is
+written before a page is created. If a later pass finds such a row, it searches Notion for the page
+first, so that a crash at any point creates no page twice.
 """
 
 import logging
@@ -40,29 +40,29 @@ log = logging.getLogger("detent.notion")
 ROLE = "notion"
 CURSOR = "notion_cursor"
 LAST_SYNC = "last_sync_notion"
-#: Values of the system state that are shown.
+#: The values of the system state that are synced.
 SHOWN = ("queue_length", "health", "stats", "last_run", "last_heartbeat")
 MAX_EVENTS = 200
-#: The most that one call of a duty does before others have their turn.
+#: The maximum number of batches in one pass.
 MAX_BATCHES = 5
-#: Pages that Notion has refused before and that one call tries again.
-MAX_OWED = 3
-#: Longer than any single request takes, because the office must not change hands within one.
+#: The maximum number of refused pages that one pass retries.
+MAX_RETRIED_PAGES = 3
+#: Longer than any single request, because the leader must not change during one.
 TERM_US = 180_000_000
 LONGEST_REST_S = 10.0
 
 
 class Synced(NamedTuple):
-    """What a pass has done."""
+    """The result of a pass."""
 
     created: int = 0
     updated: int = 0
     trashed: int = 0
     failed: int = 0
-    #: The log was read to its end.
+    #: Whether the log was read to its end.
     complete: bool = True
 
-    def and_(self, other: "Synced") -> "Synced":
+    def plus(self, other: "Synced") -> "Synced":
         return Synced(
             self.created + other.created,
             self.updated + other.updated,
@@ -82,38 +82,42 @@ def connect(settings: Settings, sleep: Callable[[float], None] = time.sleep) -> 
         raise Misconfigured(
             "Notion is not configured.",
             setting="notion.token",
-            hint="Set notion.token to env:NAME or file:PATH, and notion.parent to a page's id.",
+            hint="Set notion.token to env:NAME or file:PATH, and notion.parent to a page id.",
         )
     if not settings.notion_parent:
-        raise Misconfigured("No page of Notion is named.", setting="notion.parent")
+        raise Misconfigured(
+            "notion.parent is not set.",
+            setting="notion.parent",
+            hint="Set it to the id of the page that is to contain the databases.",
+        )
     token = resolve(settings.notion_token, "notion.token")
     return Notion(settings.notion_url, token, sleep=sleep)
 
 
 class Sync:
-    """Brings Notion up to date. One process at a time; `LeaderElection` sees to that."""
+    """Updates Notion. Only the process that `LeaderElection` has elected may run it."""
 
     def __init__(
-        self, core: Core, notion: Notion, hold: Callable[[], object] = lambda: None
+        self, core: Core, notion: Notion, check_leader: Callable[[], object] = lambda: None
     ) -> None:
         self.core = core
         self.notion = notion
-        #: Called before each page: raises once somebody else does this.
-        self._hold = hold
-        #: The table `notion_pages`, read once: nobody else writes it while we hold the office.
+        #: Called before each page: raises an error if another process leads now.
+        self._check_leader = check_leader
+        #: The table `notion_pages`, read once: only the leader writes it.
         self._pages: dict[str, Json] | None = None
 
-    def run(self, most_batches: int = MAX_BATCHES) -> Synced:
-        """The changes since the last time, then the system state."""
+    def run(self, max_batches: int = MAX_BATCHES) -> Synced:
+        """Sync the changes since the last pass, then the system state."""
         if self._pages is None:
             with self.core.store.read() as view:
                 self._pages = dict(view.rows("notion_pages"))
-        done = self._owed()._replace(complete=False)
-        for _ in range(most_batches):
-            done = done.and_(self._batch())
+        done = self._retry_refused()._replace(complete=False)
+        for _ in range(max_batches):
+            done = done.plus(self._batch())
             if done.complete:
                 break
-        done = self._state().and_(done)
+        done = self._state().plus(done)
         self._note_time()
         return done
 
@@ -126,15 +130,15 @@ class Sync:
             changed = list(_changed(view, batch))
         done = Synced()
         for table, ident, row in changed:
-            done = done.and_(self._one(table, ident, row))
+            done = done.plus(self._one(table, ident, row))
         if batch:
-            self._keep("system_state", {CURSOR: batch[-1].position})
+            self._save("system_state", {CURSOR: batch[-1].position})
         return done._replace(complete=len(batch) < MAX_EVENTS)
 
-    def _owed(self) -> Synced:
-        """Try some of the pages again that Notion has refused; those refused again are last."""
+    def _retry_refused(self) -> Synced:
+        """Retry some of the pages that Notion has refused; those refused again go to the end."""
         owed = [key.partition(":") for key, page in self._known.items() if page.get("owed")]
-        some = owed[:MAX_OWED]
+        some = owed[:MAX_RETRIED_PAGES]
         tasks, runs = (
             [ident for name, _, ident in some if name == table.name] for table in (TASKS, RUNS)
         )
@@ -142,7 +146,7 @@ class Sync:
             rows = list(_present(view, tasks, runs))
         done = Synced()
         for table, ident, row in rows:
-            done = done.and_(self._one(table, ident, row))
+            done = done.plus(self._one(table, ident, row))
         return done
 
     def _state(self) -> Synced:
@@ -151,19 +155,19 @@ class Sync:
         done = Synced()
         for name in SHOWN:
             if name in values:
-                done = done.and_(self._one(STATE, name, {"id": name, "value": values[name]}))
+                done = done.plus(self._one(STATE, name, {"id": name, "value": values[name]}))
         return done
 
     def _note_time(self) -> None:
         with self.core.store.read() as view:
             now = views.utc(view.now())
-        self._keep("system_state", {LAST_SYNC: now})
+        self._save("system_state", {LAST_SYNC: now})
 
     # -- one page --------------------------------------------------------------------------
 
     def _one(self, table: Table, ident: str, row: Row | None) -> Synced:
-        """Make, change or trash one page; one that Notion refuses stops no other."""
-        self._hold()
+        """Create, update or trash one page. A refused page does not stop the others."""
+        self._check_leader()
         key = f"{table.name}:{ident}"
         known = self._known.get(key)
         try:
@@ -172,14 +176,14 @@ class Sync:
             return self._put(table, key, ident, row, known)
         except Rejected as error:
             if known is not None and known["page_id"] is not None and error.gone:
-                # Somebody has put it into the trash, and there it stays.
+                # A person moved the page to the trash; it is not created again.
                 self._remember(key, {**known, "gone": True})
                 return Synced()
             if error.http_status == 404:
                 self._forget_database(table)
             log.warning("notion: %s: %s", key, error)
-            if table is not STATE:  # its values are compared in every pass
-                self._owe(key)
+            if table is not STATE:  # state values are compared in every pass
+                self._mark_refused(key)
             return Synced(failed=1)
 
     def _put(self, table: Table, key: str, ident: str, row: Row, known: Json | None) -> Synced:
@@ -206,7 +210,7 @@ class Sync:
         return Synced(updated=1)
 
     def _trash(self, key: str, known: Json) -> Synced:
-        """What was deleted here goes into the trash there."""
+        """Move the page of a deleted task or run to the trash."""
         table, _, ident = key.partition(":")
         page_id = known["page_id"]
         if page_id is None:
@@ -220,7 +224,7 @@ class Sync:
     # -- databases -------------------------------------------------------------------------
 
     def _source(self, table: Table) -> str:
-        """Where pages of a table belong; the database is found by its title, or made."""
+        """The data source for the pages of a table; its database is found by title, or created."""
         key = f"database:{table.name}"
         if key not in self._known:
             database = self._database(table)
@@ -236,10 +240,10 @@ class Sync:
         return self.notion.create_database(parent, table.title, table.schema)
 
     def _forget_database(self, table: Table) -> None:
-        """It is out of reach: the next page looks for it anew."""
+        """Forget an unreachable database: the next page searches for it again."""
         self._remember(f"database:{table.name}", None)
 
-    # -- what is remembered ----------------------------------------------------------------
+    # -- the table of pages ----------------------------------------------------------------
 
     @property
     def _known(self) -> dict[str, Json]:
@@ -247,18 +251,18 @@ class Sync:
         return self._pages
 
     def _remember(self, key: str, page: Json | None) -> None:
-        self._keep("notion_pages", {key: page})
+        self._save("notion_pages", {key: page})
         if page is None:
             self._known.pop(key, None)
         else:
             self._known[key] = page
 
-    def _owe(self, key: str) -> None:
-        """Note that a page is not as it should be; a later pass tries it again."""
+    def _mark_refused(self, key: str) -> None:
+        """Mark a page as refused; a later pass retries it."""
         page = self._known.pop(key) if key in self._known else {"page_id": None}
         self._remember(key, {**page, "owed": True})
 
-    def _keep(self, table: str, rows: Mapping[str, Any]) -> None:
+    def _save(self, table: str, rows: Mapping[str, Any]) -> None:
         self.core.engine.transaction(lambda tx: tx.put_rows(table, rows))
 
 
@@ -269,14 +273,14 @@ def _title(block: Json) -> str:
 def _changed(
     view: ReadTransaction, batch: Sequence[LoggedEvent]
 ) -> Iterable[tuple[Table, str, Row | None]]:
-    """The tasks and runs that events are about, each once, as they are now; None if deleted."""
+    """The current rows of the tasks and runs of these events, each once; None if deleted."""
     return _present(view, _touched(batch, "task"), _touched(batch, "run"))
 
 
 def _present(
     view: ReadTransaction, tasks: Sequence[str], runs: Sequence[str]
 ) -> Iterable[tuple[Table, str, Row | None]]:
-    """Tasks and runs by their ids, as they are now; None if deleted."""
+    """The current rows of tasks and runs by their ids; None if deleted."""
     task_rows = _rows(view, "tasks", tasks)
     run_rows = _rows(view, "runs", runs)
     of_task = {
@@ -301,22 +305,22 @@ def _rows(view: ReadTransaction, table: str, ids: Sequence[str]) -> dict[str, Ro
     return {row["id"]: row for row in view.page(Query(table, {"id": list(ids)}, limit=len(ids)))}
 
 
-# ---- as a part of the keeper's process -------------------------------------------------------
+# ---- the service in the keeper's process -----------------------------------------------------
 
 
 class LeadershipLost(DetentError):
-    """Another process has taken the office over."""
+    """Another process is the leader now."""
 
     default_code = "refused"
 
 
 class NotionKeeper:
-    """Syncs on a thread of its own, as often as the settings say, while it holds the office."""
+    """Syncs on its own thread at the interval of the settings while this process leads."""
 
     def __init__(self, core: Core, name: str, notion: Notion | None = None) -> None:
         self.core = core
         self._notion = notion
-        #: Made for one term of the office: its memory of pages is not valid in another.
+        #: Created for one term of the leader: its cache of pages is not valid in another term.
         self._sync: Sync | None = None
         self._term = 0
         interval_s = core.settings.notion_interval_ms / 1_000
@@ -332,29 +336,29 @@ class NotionKeeper:
             self._notion.close()
 
     def work(self, _: int) -> bool:
-        """One pass; whether there is more to do."""
+        """Run one pass; returns whether there is more to do."""
         if self._notion is None:
-            self._notion = connect(self.core.settings, self.rest)
+            self._notion = connect(self.core.settings, self.sleep)
         if self._sync is None or self._term != self.election.term:
-            self._sync = Sync(self.core, self._notion, self.hold)
+            self._sync = Sync(self.core, self._notion, self.check_leader)
             self._term = self.election.term
         try:
             return not self._sync.run().complete
         except DetentError as error:
             level = logging.INFO if isinstance(error, LeadershipLost) else logging.WARNING
-            log.log(level, "Notion is not up to date: %s", error)
-            self._sync = None  # what another process may do meanwhile is read anew
+            log.log(level, "Notion sync failed: %s", error)
+            self._sync = None  # the next pass reads the table again
             return False
 
-    def hold(self) -> None:
+    def check_leader(self) -> None:
         held = self.election.acquire() is not None
         other_term = self._sync is not None and self.election.term != self._term
         if self.service.stopping.is_set() or not held or other_term:
-            raise LeadershipLost("This process does not sync any more.")
+            raise LeadershipLost("Another process syncs Notion now, or this process is stopping.")
 
-    def rest(self, seconds: float) -> None:
-        """Wait, and keep the office meanwhile."""
+    def sleep(self, seconds: float) -> None:
+        """Sleep, and renew the term meanwhile."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.service.stopping.wait(min(left, LONGEST_REST_S))
-            self.hold()
+            self.check_leader()

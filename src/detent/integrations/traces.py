@@ -1,7 +1,7 @@
-"""Traces for OpenTelemetry, made from the log: one for each task, a span for each of its runs.
+"""OpenTelemetry traces from the log: one trace for each task, with a span for each of its runs.
 
-Ids follow from the ids of tasks and runs, so that a piece of the log that is fields twice says the
-same twice. Where spans go is said by the standard OTEL_* variables. Needs the extra `otel`.
+Span ids are derived from the ids of tasks and runs, so that exporting a batch twice gives the same
+spans. The standard OTEL_* variables configure the exporter. Needs the extra `otel`.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ log = logging.getLogger("detent.traces")
 ROLE = "traces"
 CURSOR = "traces_cursor"
 MAX_EVENTS = 500
-#: Longer than an export takes.
+#: Longer than the duration of an export.
 TERM_US = 120_000_000
 PAUSE_S = 1.0
 SCOPE = InstrumentationScope("detent")
@@ -40,7 +40,7 @@ Attributes = Mapping[str, str | int]
 
 
 def exporter_from_environment() -> SpanExporter:
-    """What OTEL_TRACES_EXPORTER names: otlp if nothing is said; its own variables say where to."""
+    """The exporter that OTEL_TRACES_EXPORTER names: console, or otlp, which is the default."""
     name = os.environ.get("OTEL_TRACES_EXPORTER", "otlp")
     if name == "console":
         return ConsoleSpanExporter()
@@ -58,7 +58,7 @@ def exporter_from_environment() -> SpanExporter:
 
 
 def trace_id(root: str) -> int:
-    """One for each task, or for a job without one."""
+    """The trace id of a task, or of a job without a task."""
     return int.from_bytes(hashlib.sha256(f"trace {root}".encode()).digest()[:16])
 
 
@@ -74,7 +74,7 @@ def context(root: str, name: str) -> SpanContext:
 
 
 class Spans:
-    """Makes spans of transitions."""
+    """Creates spans from transitions."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._resource = provider.resource
@@ -93,7 +93,7 @@ class Spans:
                 yield from self._sampled(transition.logged.stream, self._whole(transition))
 
     def _sampled(self, root: str, span: ReadableSpan) -> Iterator[ReadableSpan]:
-        """The sampler looks at the trace's id alone, so a trace is fields whole or not at all."""
+        """The span, if its trace is sampled. The sampler decides by trace id: all spans or none."""
         decided = self._sampler.should_sample(None, trace_id(root), span.name)
         if decided.decision is Decision.RECORD_AND_SAMPLE:
             yield span
@@ -114,8 +114,8 @@ class Spans:
         }
         links = []
         if began.previous is not None:
-            why = {"detent.link": "retry" if began.attempt > 1 else "goes on"}
-            links.append(Link(context(root, began.previous), why))
+            kind = {"detent.link": "retry" if began.attempt > 1 else "goes on"}
+            links.append(Link(context(root, began.previous), kind))
         return self._span(
             f"run {began.step or transition.stream.intent}",
             transition,
@@ -127,7 +127,7 @@ class Spans:
         )
 
     def _whole(self, transition: Transition) -> ReadableSpan:
-        """The task's or lone job's own span; when it was opened again, one below the first."""
+        """The span of a task or of a job without one; after a reopening, a child of the first."""
         root = transition.logged.stream
         first = transition.stream.ends == 1
         attributes = {
@@ -160,8 +160,8 @@ class Spans:
         attributes: Attributes,
         links: Sequence[Link],
     ) -> ReadableSpan:
-        said = {key: value for key, value in attributes.items() if value != ""}
-        whose = {
+        present = {key: value for key, value in attributes.items() if value != ""}
+        owner = {
             "detent.intent": transition.stream.intent,
             "detent.project": transition.logged.project,
         }
@@ -172,7 +172,7 @@ class Spans:
             own,
             parent,
             self._resource,
-            {**said, **whose},
+            {**present, **owner},
             links=links,
             kind=SpanKind.INTERNAL,
             status=Status(StatusCode.ERROR if bad else StatusCode.OK, words),
@@ -186,11 +186,11 @@ def _root_of(transition: Transition) -> str:
     return transition.stream.task_id or transition.logged.stream
 
 
-# ---- as a part of the keeper's process ---------------------------------------------------------
+# ---- the service in the keeper's process -------------------------------------------------------
 
 
 class Traces:
-    """Follows the log from its cursor and exports; what could not be exported is fields again."""
+    """Follows the log from its cursor and exports spans; a failed export is retried."""
 
     def __init__(self, core: Core, name: str, exporter: SpanExporter | None = None) -> None:
         self.core = core
@@ -198,7 +198,7 @@ class Traces:
         resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "detent")})
         self._spans = Spans(TracerProvider(resource=resource, shutdown_on_exit=False))
         self._tracker = TransitionTracker(core.store)
-        #: The position up to which the tracker has seen the log; None if that is not known.
+        #: The position up to which the tracker has read the log; None if it is not known.
         self._tracked: int | None = None
         election = LeaderElection(core, ROLE, name, TERM_US)
         self.service = LeaderService(core, election, self.work, pause_s=PAUSE_S)
@@ -211,11 +211,11 @@ class Traces:
         self._exporter.shutdown()
 
     def work(self, _: int) -> bool:
-        """One piece of the log; whether there is more. It begins with what is new."""
+        """Export one batch of the log, at first from its end; returns whether there is more."""
         with self.core.store.read() as view:
             cursor = view.rows("system_state").get(CURSOR)
         if cursor is None:
-            self._keep(feed.head(self.core.store))
+            self._save(feed.head(self.core.store))
             return False
         batch = feed.read(self.core.store, cursor, MAX_EVENTS)
         if batch:
@@ -225,17 +225,17 @@ class Traces:
     def _export(self, batch: Sequence[LoggedEvent], cursor: int) -> None:
         """Export the spans of a batch, then transition the cursor.
 
-        The tracker is only used if it has seen exactly the events before the batch: not after a
-        failure, and not after another process has exported some.
+        The tracker is reset unless it has read exactly the events before the batch, as after an
+        error or after another process was the leader.
         """
         if self._tracked != cursor:
             self._tracker.forget()
         self._tracked = None
         spans = list(self._spans.of(self._tracker.transitions(batch)))
         if spans and self._exporter.export(spans) is not SpanExportResult.SUCCESS:
-            raise Unavailable("The traces could not be exported.", retry_after_s=1)
-        self._keep(batch[-1].position)
+            raise Unavailable("The trace exporter failed to export spans.", retry_after_s=1)
+        self._save(batch[-1].position)
         self._tracked = batch[-1].position
 
-    def _keep(self, position: int) -> None:
+    def _save(self, position: int) -> None:
         self.core.engine.transaction(lambda tx: tx.put_rows("system_state", {CURSOR: position}))

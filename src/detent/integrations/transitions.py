@@ -1,7 +1,7 @@
 """Derives state transitions from events: which task, job, run or step changed, from what, and when.
 
-The feed says where an event leads; where it came from is remembered here, for a bounded number of
-streams. A stream that is met in its middle is read once from its beginning. Reads the store.
+An event has the new state; the old state is cached here for a bounded number of streams. A stream
+that is not in the cache is read once from its beginning. Reads the store.
 """
 
 from collections import OrderedDict
@@ -16,29 +16,29 @@ from detent.kernel.lifecycles import LIFECYCLES
 from detent.store.port import ReadTransaction, Store
 from detent.store.types import LoggedEvent
 
-#: Streams that are remembered at once, and events of one that are read to remember it.
+#: The maximum number of cached streams, and of events that are read for one.
 MAX_STREAMS = 10_000
 MAX_EVENTS = 10_000
-#: States in which a task or job is over, though some of them can be left again.
+#: States in which a task or job has ended; some of them can be reopened.
 OVER: Mapping[str, frozenset[str]] = {
     "task": frozenset({"done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded"}),
     "job": frozenset({"completed", "failed", "cancelled"}),
 }
-#: After these nothing comes that could transition.
+#: The last events of a stream.
 GONE = frozenset({"task_deleted", "job_deleted"})
-#: From where a thing comes that was just made.
+#: The source state of a new task, job, run or step.
 NOWHERE = "none"
 
 
 class Place(NamedTuple):
-    """A state and since when."""
+    """A state, and since when it is current."""
 
     state: str
     since: int
 
 
 class EventFields(msgspec.Struct):
-    """The few fields of events that anything here looks at. The rest is not even decoded."""
+    """The fields of events that metrics and traces read. Other fields are not decoded."""
 
     intent: str = ""
     lifecycle: str = ""
@@ -66,7 +66,7 @@ class PlanFields(msgspec.Struct):
 
 
 class Began(NamedTuple):
-    """How a run began; `previous` is the run that it goes on from, if it is not the first."""
+    """The begin of a run; `previous` is the run that it continues, if it is not the first."""
 
     step: str | None
     attempt: int
@@ -76,22 +76,22 @@ class Began(NamedTuple):
 
 @dataclass(slots=True)
 class Stream:
-    """What is remembered of a task's or a job's stream."""
+    """The cached data of the stream of a task or a job."""
 
     intent: str = ""
-    #: `board` or `review` for a task's stream.
+    #: `board` or `review` for the stream of a task.
     lifecycle: str = ""
     task_id: str | None = None
     begun_at: int = 0
     places: dict[tuple[str, str], Place] = field(default_factory=dict)
-    #: The task that it is a part of.
+    #: The parent task.
     parent_id: str | None = None
-    #: How often it has ended, and since when it is open: somebody may open it again.
+    #: How often it has ended, and when it was created or last reopened.
     ends: int = 0
     opened_at: int = 0
-    #: By step, what it asks of a resource.
+    #: By step, the capabilities that it requires.
     capabilities: dict[str, str] = field(default_factory=dict)
-    #: Live runs as they began, and by step the last run that ended.
+    #: The begins of live runs, and by step the last run that ended.
     runs: dict[str, "Began"] = field(default_factory=dict)
     last: dict[str | None, str] = field(default_factory=dict)
 
@@ -106,12 +106,12 @@ class Transition(NamedTuple):
     source: str | None = None
     target: str | None = None
     since: int = 0
-    #: How the run began that this event ends.
+    #: The begin of the run that this event ends.
     began: Began | None = None
 
     @property
     def subject(self) -> str:
-        """The step or run that it is about; else the task or job."""
+        """The id of the step or run of the event, or else of the task or job."""
         return self.logged.subject or self.logged.stream
 
     @property
@@ -119,7 +119,7 @@ class Transition(NamedTuple):
         return (self.logged.at - self.since) / 1_000_000
 
 
-#: Events whose content is looked at.
+#: Events whose data is decoded.
 READ = frozenset(
     {
         "task_created",
@@ -141,7 +141,7 @@ _NOTHING = EventFields()
 
 
 class TransitionTracker:
-    """Remembers streams. One thread at a time."""
+    """Caches streams and derives transitions from batches of events. Not thread-safe."""
 
     def __init__(self, store: Store, most: int = MAX_STREAMS) -> None:
         self._store = store
@@ -149,16 +149,17 @@ class TransitionTracker:
         self._streams: OrderedDict[str, Stream] = OrderedDict()
 
     def transitions(self, batch: Sequence[LoggedEvent]) -> Iterator[Transition]:
-        """Every event of the batch, in order.
+        """The transitions of the events of a batch, in order.
 
-        What may fail is done before the first of them: the same batch can be given again.
+        The store is read before the first transition is returned, so that the same batch can be
+        given again after an error.
         """
         fields = [_fields(logged) for logged in batch]
         self._recall(batch)
         return self._transitions(zip(batch, fields, strict=True))
 
     def forget(self) -> None:
-        """Drop all streams: they may include events that will be given again."""
+        """Clear the cache: it may include events that will be given again."""
         self._streams.clear()
 
     def _transitions(
@@ -179,7 +180,7 @@ class TransitionTracker:
         return found
 
     def _recall(self, batch: Sequence[LoggedEvent]) -> None:
-        """Read the beginning of every stream that the batch goes on with and nobody remembers."""
+        """Read the streams of the batch that are not new and not in the cache."""
         first: dict[str, LoggedEvent] = {}
         for logged in batch:
             first.setdefault(logged.stream, logged)
@@ -192,7 +193,7 @@ class TransitionTracker:
                     self._read(view, each)
 
     def _read(self, view: ReadTransaction, upto: LoggedEvent) -> None:
-        """Remember a stream once all of its beginning is read."""
+        """Read a stream up to an event, then add it to the cache."""
         before = upto.position - 1
         stream = Stream()
         for logged in view.events(0, MAX_EVENTS, stream=upto.stream, upto=before):
@@ -218,7 +219,7 @@ class TransitionTracker:
         if level in OVER:
             _open_or_end(stream, place.state if place else None, target, level, logged.at)
         if place is None or (place.state, logged.name) not in lifecycle.move:
-            # Made just now: by its creation, or by a new version of the plan.
+            # It is new: created by this event, or by a new version of the plan.
             return transition._replace(source=NOWHERE, target=target, since=logged.at)
         return transition._replace(source=place.state, target=target, since=place.since)
 
@@ -252,7 +253,7 @@ def _open_or_end(stream: Stream, source: str | None, target: str, level: str, at
 
 
 def _ended(transition: Transition) -> Transition:
-    """Note the end of a run, and say how it began."""
+    """Record the end of a run, and add its begin to the transition."""
     if transition.level != "run":
         return transition
     began = transition.stream.runs.pop(transition.subject, None)

@@ -1,4 +1,4 @@
-"""What webhooks say: which events, as CloudEvents or as a line for a chat, and signed. Pure."""
+"""Webhook deliveries: event filters, bodies as CloudEvents or Slack messages, signatures. Pure."""
 
 import base64
 import hashlib
@@ -16,22 +16,22 @@ from detent.store.types import Delivery, LoggedEvent
 CLOUDEVENTS = "application/cloudevents+json; charset=utf-8"
 JSON = "application/json"
 SOURCE = "/detent"
-#: An event that would make a longer body is sent without what it says.
+#: An event with a longer body is sent without its data.
 LONGEST_BODY = 65_536
 LONGEST_LINE = 3_000
-#: Reasons of a block that only a person can clear.
+#: Reasons of a block that need a person.
 ASKING = (*PEOPLE, "budget", "error")
-#: Events after which a person must look, whatever they say.
+#: Events that always need a person.
 ENDED_BADLY = ("task_failed", "task_timed_out", "task_budget_exceeded")
 
 Row = Mapping[str, Any]
 
 
-# ---- which -----------------------------------------------------------------------------------
+# ---- filters ---------------------------------------------------------------------------------
 
 
 def wants(hook: Webhook, event: Row, work: Row | None) -> bool:
-    """Whether a webhook asked for this event; `work` is the row of its task or job."""
+    """Whether an event passes the filters of a webhook; `work` is the row of its task or job."""
     if hook.projects and event["project"] not in hook.projects:
         return False
     if hook.events and event["name"] not in hook.events:
@@ -42,7 +42,7 @@ def wants(hook: Webhook, event: Row, work: Row | None) -> bool:
 
 
 def needs_person(event: Row, work: Row | None) -> bool:
-    """Whether somebody has to do something now. A job alone has no task that says so for it."""
+    """Whether an event needs a person. Waits count only for jobs without a task."""
     if event["name"] == "wait_begun":
         return (work or {}).get("alone", False) and (event["data"] or {}).get("kind") in ANSWERED
     if event["name"] == "task_blocked":
@@ -50,11 +50,11 @@ def needs_person(event: Row, work: Row | None) -> bool:
     return event["name"] == "task_ready" or event["name"] in ENDED_BADLY
 
 
-# ---- how -------------------------------------------------------------------------------------
+# ---- bodies ----------------------------------------------------------------------------------
 
 
 def body(hook: Webhook, logged: LoggedEvent, event: Row, work: Row | None) -> str:
-    """The text of a delivery in the webhook's shape."""
+    """The body of a delivery in the webhook's format."""
     if hook.shape == "slack":
         return to_json({"text": line(event, work)[:LONGEST_LINE]})
     whole = {
@@ -71,7 +71,7 @@ def body(hook: Webhook, logged: LoggedEvent, event: Row, work: Row | None) -> st
 
 
 def test_body(hook: Webhook, row: Delivery, now: int) -> str:
-    """What a delivery says that was only asked for to see whether it arrives."""
+    """The body of a test delivery."""
     text = f"This is a test of detent's webhook {hook.name}."
     if hook.shape == "slack":
         return to_json({"text": escaped(text)})
@@ -81,7 +81,7 @@ def test_body(hook: Webhook, row: Delivery, now: int) -> str:
 
 
 def envelope(ident: str, name: str, at: str) -> dict[str, Any]:
-    """The attributes that every CloudEvent has."""
+    """The attributes of every CloudEvent."""
     return {
         "specversion": "1.0",
         "id": ident,
@@ -97,9 +97,9 @@ def media_type(hook: Webhook) -> str:
 
 
 def line(event: Row, work: Row | None) -> str:
-    """One line for a chat, in which nothing of a user's text is a command."""
-    said = SAID.get(event["name"])
-    words = said(event["data"] or {}) if said else event["name"].replace("_", " ")
+    """One line for a chat, in which user text is escaped."""
+    describe = DESCRIPTIONS.get(event["name"])
+    words = describe(event["data"] or {}) if describe else event["name"].replace("_", " ")
     if event["stream"] == SYSTEM:
         limit = event["subject"] or "limits"
         return f"*{escaped(limit)}* {escaped(words)} ({escaped(event['actor'])})"
@@ -135,7 +135,7 @@ def _paused(data: Row) -> str:
     return f"is paused{until}: {data.get('reason') or 'no reason given'}"
 
 
-SAID: Mapping[str, Callable[[Row], str]] = {
+DESCRIPTIONS: Mapping[str, Callable[[Row], str]] = {
     "pause_set": _paused,
     "pause_ended": lambda data: f"is no longer paused ({data.get('outcome')})",
     "task_ready": lambda _: "is ready for review",
@@ -143,8 +143,8 @@ SAID: Mapping[str, Callable[[Row], str]] = {
     "wait_begun": _waits,
     "task_failed": lambda data: f"failed: {data.get('error') or 'see its runs'}",
     "task_timed_out": lambda _: "timed out",
-    "task_budget_exceeded": lambda _: "spent more than its budget",
-    "task_completed": lambda _: "is done",
+    "task_budget_exceeded": lambda _: "exceeded its budget",
+    "task_completed": lambda _: "is completed",
     "task_accepted": lambda _: "was accepted",
     "subtask_dismissed": _dismissed,
     "subtask_handled": lambda data: f"has dealt with the failure of its subtask {data['task_id']}",
@@ -153,15 +153,15 @@ SAID: Mapping[str, Callable[[Row], str]] = {
 
 
 def escaped(text: str) -> str:
-    """Text as chats show it: their three control characters replaced."""
+    """Text with the control characters of Slack escaped."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-# ---- signed ----------------------------------------------------------------------------------
+# ---- signatures ------------------------------------------------------------------------------
 
 
 def signed(ident: str, now: int, text: str, keys: Iterable[str]) -> dict[str, str]:
-    """The headers of the Standard Webhooks scheme: one signature for each key that is live."""
+    """The headers of the Standard Webhooks scheme, with one signature for each valid key."""
     at = str(now // 1_000_000)
     signatures: Sequence[str] = [signature(key, f"{ident}.{at}.{text}") for key in keys]
     return {

@@ -1,7 +1,7 @@
-"""The dispatcher of webhooks: from the log into the outbox, and from there to the addresses.
+"""The webhook dispatcher: copies events from the log to the outbox, and sends the outbox.
 
-What is to be sent is put into the outbox in one transaction with the webhook's cursor. It leaves
-the outbox only after its receiver has said yes, so it arrives at least once, under one id.
+A delivery is inserted into the outbox in one transaction with the webhook's cursor. It is deleted
+only after its receiver has confirmed it, so it arrives at least once, always with the same id.
 """
 
 import logging
@@ -17,7 +17,7 @@ from detent.addresses import networks
 from detent.errors import DetentError
 from detent.integrations import webhook_bodies as bodies
 from detent.integrations.leader_service import LeaderService
-from detent.integrations.outgoing_http import Answer, Failed, Outgoing
+from detent.integrations.outgoing_http import Failed, Outgoing, Response
 from detent.operations.context import Core
 from detent.operations.leader_election import LeaderElection
 from detent.operations.webhooks import (
@@ -38,12 +38,12 @@ from detent.store.types import Delivery, LoggedEvent, Query
 log = logging.getLogger("detent.webhooks")
 
 SECOND_US = 1_000_000
-#: After which delay each further attempt is made; after the last one a delivery is dead.
+#: The delays before the retries of a delivery; after the last one it is dead.
 RETRIES_S = (5, 60, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
-#: How long a receiver is left alone after failures in a row: doubled each time, up to this.
+#: The maximum pause after consecutive failures of a receiver; the pause doubles each time.
 LONGEST_REST_S = 60
 LONGEST_RETRY_AFTER_S = 86_400
-#: Events looked at, and deliveries sent, for one webhook in one pass.
+#: The maximum numbers of events read and deliveries sent for one webhook in one pass.
 MAX_EVENTS = 500
 MAX_SENT = 100
 MAX_AT_ONCE = 8
@@ -53,7 +53,7 @@ GONE = 410
 
 
 class Dispatcher:
-    """Sends what is due. Each webhook is served alone, so that a slow one holds up no other."""
+    """Sends due deliveries, each webhook separately, so that a slow one does not delay others."""
 
     def __init__(self, core: Core, name: str) -> None:
         self.core = core
@@ -65,7 +65,7 @@ class Dispatcher:
         self._pool = ThreadPoolExecutor(MAX_AT_ONCE, "detent-webhook")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
-        #: By webhook, how often it failed in a row, and until when it is left alone.
+        #: By webhook, its number of consecutive failures, and until when sending is paused.
         self._resting: dict[str, tuple[int, int]] = {}
 
     def start(self) -> None:
@@ -75,16 +75,16 @@ class Dispatcher:
         self.service.stop()
         self._pool.shutdown(wait=True)
 
-    # -- a pass ----------------------------------------------------------------------------
+    # -- one pass --------------------------------------------------------------------------
 
     def work(self, now: int) -> None:
-        """Fill the outbox of every webhook, and begin to send where nobody is sending."""
+        """Fill the outbox of every webhook, and start sending where no thread is sending."""
         for hook in self._hooks():
             self.fill(hook)
             self._begin(hook, now)
 
     def run_once(self) -> None:
-        """The same, and wait until all of it is sent; not for a thread that is also started."""
+        """Fill and send all webhooks, and wait for it; must not be used while the service runs."""
         if self.service.election.acquire() is not None:
             for hook in self._hooks():
                 self.fill(hook)
@@ -107,7 +107,7 @@ class Dispatcher:
         except DetentError as error:
             log.warning("webhook %s: %s", hook.name, error)
         except Exception:
-            log.exception("webhook %s: sending failed; it is tried again", hook.name)
+            log.exception("webhook %s: sending failed; it will be retried", hook.name)
         finally:
             with self._lock:
                 self._busy.discard(hook.name)
@@ -115,7 +115,7 @@ class Dispatcher:
     # -- from the log to the outbox --------------------------------------------------------
 
     def fill(self, hook: Webhook) -> int:
-        """Put what comes next in the log into the outbox, as far as there is room."""
+        """Copy the next events of the log to the outbox, up to its maximum; returns the number."""
         with self.core.store.read() as view:
             cursor = view.rows("webhooks").get(cursor_name(hook.name))
             if cursor is None or not view.events(cursor["position"], 1):
@@ -128,7 +128,7 @@ class Dispatcher:
     # -- from the outbox to the receiver ---------------------------------------------------
 
     def send(self, hook: Webhook) -> int:
-        """Send what is due, in order; what belongs to one task waits for what failed before it."""
+        """Send the due deliveries in order. Those of a task wait for its earlier failed ones."""
         with self.core.store.read() as view:
             rows, now = view.outbox(hook.target, MAX_KEPT), view.now()
         waiting: set[str] = set()
@@ -155,14 +155,16 @@ class Dispatcher:
             **bodies.signed(ident, now, text, hook.live_keys(now)),
         }
         try:
-            answer = self.outgoing.post(hook.url, headers, text.encode())
+            response = self.outgoing.post(hook.url, headers, text.encode())
         except Failed as error:
             return self._failed(hook, row, str(error), now, 0)
-        if 200 <= answer.status < 300:
+        if 200 <= response.status < 300:
             failpoints.hit("webhook.sent")
             return self._delivered(hook, row)
-        retry_after_s = _retry_after_s(answer, now)
-        return self._failed(hook, row, _refusal(answer), now, retry_after_s, answer.status == GONE)
+        retry_after_s = _retry_after_s(response, now)
+        return self._failed(
+            hook, row, _error_text(response), now, retry_after_s, response.status == GONE
+        )
 
     def _delivered(self, hook: Webhook, row: Delivery) -> bool:
         self._resting.pop(hook.name, None)
@@ -172,7 +174,7 @@ class Dispatcher:
             tx.delete_outbox([row.id])
             count = status.get("delivered", 0) + 1
             well = {**status, "delivered": count, "delivered_at": tx.now(), "error": None}
-            _note(tx, hook, well)
+            _update_status(tx, hook, well)
 
         self.core.engine.transaction(write)
         return True
@@ -196,14 +198,14 @@ class Dispatcher:
             error=error[:LONGEST_ERROR],
         )
         if failed.due_at == DEAD:
-            log.warning("webhook %s: a delivery is given up: %s", hook.name, error)
+            log.warning("webhook %s: giving up a delivery: %s", hook.name, error)
 
         def write(tx: WriteTransaction) -> None:
             status = tx.rows_for_update("webhooks").get(status_name(hook.name), {})
             tx.update_outbox([failed])
-            _note(tx, hook, {**status, "failed_at": now, "error": failed.error})
+            _update_status(tx, hook, {**status, "failed_at": now, "error": failed.error})
             if failed.due_at == DEAD:
-                _bury(tx, hook)
+                _trim_dead(tx, hook)
             if gone:
                 _pause(tx, hook)
 
@@ -211,7 +213,7 @@ class Dispatcher:
         return False
 
 
-# ---- what is written ---------------------------------------------------------------------------
+# ---- writes ------------------------------------------------------------------------------------
 
 
 def _fill(tx: WriteTransaction, hook: Webhook) -> int:
@@ -222,13 +224,15 @@ def _fill(tx: WriteTransaction, hook: Webhook) -> int:
     batch = tx.events(cursor["position"], min(MAX_EVENTS, MAX_PENDING - pending))
     if not batch:
         return 0
-    chosen = _chosen(tx, hook, batch)
+    chosen = _deliveries(tx, hook, batch)
     tx.put_outbox(chosen)
     tx.put_rows("webhooks", {cursor_name(hook.name): {"position": batch[-1].position}})
     return len(chosen)
 
 
-def _chosen(view: ReadTransaction, hook: Webhook, batch: Sequence[LoggedEvent]) -> list[Delivery]:
+def _deliveries(
+    view: ReadTransaction, hook: Webhook, batch: Sequence[LoggedEvent]
+) -> list[Delivery]:
     work = _work(view, {logged.stream for logged in batch}, titled=hook.shape == "slack")
     now = view.now()
     found = []
@@ -243,7 +247,7 @@ def _chosen(view: ReadTransaction, hook: Webhook, batch: Sequence[LoggedEvent]) 
 def _work(
     view: ReadTransaction, streams: set[str], *, titled: bool
 ) -> Mapping[str, Mapping[str, Any]]:
-    """The tasks and jobs that events are about, by their streams; titles if somebody shows them."""
+    """By stream, the tasks and jobs of events; with their titles if `titled`."""
     found = view.jobs(streams)
     jobs = {job.id: {"intent": job.intent, "alone": job.task_id is None} for job, _ in found}
     if titled:
@@ -252,26 +256,26 @@ def _work(
     return {**jobs, **{task.id: {"intent": task.intent} for task, _ in view.tasks(streams)}}
 
 
-def _note(tx: WriteTransaction, hook: Webhook, status: Mapping[str, Any]) -> None:
-    """How sending goes, unless the webhook was deleted meanwhile."""
+def _update_status(tx: WriteTransaction, hook: Webhook, status: Mapping[str, Any]) -> None:
+    """Update the delivery status, unless the webhook was deleted in the meantime."""
     if hook.name in tx.rows("webhooks"):
         tx.put_rows("webhooks", {status_name(hook.name): status})
 
 
 def _pause(tx: WriteTransaction, hook: Webhook) -> None:
-    """A receiver that says it is gone is asked no more until somebody says otherwise."""
+    """Pause a webhook whose receiver responds with 410 Gone; an operator can end the pause."""
     row = tx.rows("webhooks").get(hook.name)
     if row is not None:
         tx.put_rows("webhooks", {hook.name: {**row, "paused": True}})
 
 
-def _bury(tx: WriteTransaction, hook: Webhook) -> None:
-    """Keep a bounded number of dead deliveries, the newest."""
+def _trim_dead(tx: WriteTransaction, hook: Webhook) -> None:
+    """Delete the oldest dead deliveries over the maximum."""
     dead = [row.id for row in tx.outbox(hook.target, MAX_KEPT + 1) if row.due_at == DEAD]
     tx.delete_outbox(dead[:-MAX_DEAD])
 
 
-# ---- when to try again -------------------------------------------------------------------------
+# ---- retries -----------------------------------------------------------------------------------
 
 
 def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
@@ -280,15 +284,15 @@ def _next_time(attempts: int, now: int, retry_after_s: int) -> int:
     return now + max(RETRIES_S[attempts - 1], retry_after_s) * SECOND_US
 
 
-def _refusal(answer: Answer) -> str:
-    if 300 <= answer.status < 400:
-        return f"it answered {answer.status}: redirects are not followed"
-    return f"it answered {answer.status}: {answer.body[:200].decode('utf-8', 'replace')}"
+def _error_text(response: Response) -> str:
+    if 300 <= response.status < 400:
+        return f"status {response.status}: redirects are not followed"
+    return f"status {response.status}: {response.body[:200].decode('utf-8', 'replace')}"
 
 
-def _retry_after_s(answer: Answer, now: int) -> int:
-    """What the receiver asked for: seconds, or a date; bounded."""
-    given = answer.headers.get("retry-after", "")
+def _retry_after_s(response: Response, now: int) -> int:
+    """The Retry-After of a response, which is seconds or a date; bounded."""
+    given = response.headers.get("retry-after", "")
     if given.isascii() and given.isdigit():
         return min(int(given[:9]), LONGEST_RETRY_AFTER_S)
     try:

@@ -1,1 +1,1 @@
-"""The keeper: one process at a time sees to what is due. Nothing depends on it for speed."""
+"""The keeper: the scheduler and maintenance process, of which one is elected at a time."""

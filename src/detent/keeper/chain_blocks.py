@@ -6,7 +6,7 @@ from detent.operations.context import Core
 from detent.store.port import WriteTransaction
 from detent.store.types import ChainBlock
 
-#: Seals in one pass; a log that was never sealed takes several.
+#: The maximum number of blocks in one pass; a log without a chain takes several passes.
 MAX_ROWS = 10
 
 

@@ -1,8 +1,8 @@
-"""Taking in work that other programs have left in their own transactions.
+"""Drains the table `intake`, into which other programs insert submissions.
 
-Such a program inserts one row into `intake` beside its own rows: both are there, or neither. Each
-row is decided and removed in one transaction, so it becomes work exactly once. One that is refused
-stays with its error, and is in the inbox until a person drops it.
+A program inserts one row into `intake` in the transaction of its own rows (transactional enqueue).
+Each row is submitted and deleted in one transaction, so it becomes work exactly once. A refused row
+is kept with its error, and is in the inbox until a person deletes it.
 """
 
 import logging
@@ -22,14 +22,14 @@ from detent.store.types import Intake
 log = logging.getLogger("detent.intake")
 
 MAX_ROWS = 500
-#: What may be asked for in this way: submissions, and nothing that acts on other work.
+#: The allowed operations: only submissions.
 ALLOWED = ("submit_task", "submit_job", "add")
-#: Whoever may insert the row may submit; the database has checked that.
+#: The caller of these submissions. The database has checked who may insert rows.
 CALLER = Caller("intake", frozenset({Scope.SUBMIT}))
 
 
 def run(core: Core) -> int:
-    """One bounded pass; how many rows were taken in."""
+    """Submit at most `MAX_ROWS` rows; returns their number."""
     with core.store.read() as view:
         if not view.intake(1):
             return 0
@@ -59,7 +59,7 @@ def _take(core: Core, tx: WriteTransaction) -> int:
 
 
 def _asks(core: Core, row: Intake) -> Sequence[CommandRequest]:
-    """The one command that a row stands for."""
+    """The engine request of a row."""
     operation = OPERATIONS.get(row.operation)
     if row.operation not in ALLOWED or operation is None or operation.prepare is None:
         raise Invalid(
@@ -80,5 +80,5 @@ def _body(row: Intake) -> dict[str, Any]:
     except ValueError as error:
         raise Invalid(f"body is not JSON: {error}.", field="body") from None
     if not isinstance(body, dict):
-        raise Invalid("body must be an object.", field="body", given=body)
+        raise Invalid(f"body must be a JSON object, not {body!r:.80}.", field="body", given=body)
     return body

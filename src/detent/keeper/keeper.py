@@ -1,4 +1,4 @@
-"""The keeper's loop: elected through the store, it runs each duty when its time has come."""
+"""The keeper: the elected scheduler and maintenance process; it runs each duty when it is due."""
 
 import logging
 import time
@@ -17,17 +17,17 @@ log = logging.getLogger("detent.keeper")
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """A bounded pass that is safe to repeat; the answer is how much it did."""
+    """A periodic maintenance job: `run` is bounded, idempotent, and returns how much it did."""
 
     name: str
     every_ms: int
     run: Callable[[Core], int]
-    #: It counts, and nobody waits for the count: it may take this share of the time, and no more.
+    #: The maximum share of time that the duty may take; None for no maximum.
     share: float | None = None
 
 
 class Keeper(PeriodicThread):
-    """Runs the duties while it is the elected one, and stands by otherwise."""
+    """Runs the duties while this process is the leader; otherwise it is on standby."""
 
     def __init__(self, core: Core, name: str, duties: Sequence[Duty]) -> None:
         super().__init__("detent-keeper", self._pass)
@@ -36,16 +36,16 @@ class Keeper(PeriodicThread):
         self.duties = duties
         self.next_at = dict.fromkeys((duty.name for duty in duties), 0)
         self._now = 0
-        #: How often each duty was done; for whoever watches.
+        #: The number of passes of each duty, for the metrics.
         self.passes: Counter[str] = Counter()
 
     def stop(self) -> None:
-        """End after the pass at hand, and let the next keeper in at once."""
+        """Stop after the current pass, and resign so that another keeper can lead immediately."""
         super().stop()
         self.election.resign()
 
     def run_once(self) -> int:
-        """One pass over the duties that are due, if this keeper is the elected one."""
+        """Run the duties that are due, if this keeper is the leader."""
         now = self.election.acquire()
         if now is None:
             return 0
@@ -74,13 +74,13 @@ class Keeper(PeriodicThread):
         try:
             self.run_once()
         except DetentError as error:
-            log.warning("the keeper cannot work now: %s", error)
+            log.warning("the keeper's pass failed: %s", error)
         except Exception:
-            log.exception("a pass of the keeper failed; the next one begins anew")
+            log.exception("the keeper's pass failed; it will be retried")
         return self.core.settings.keeper_interval_ms / 1_000
 
 
 def _pause_us(duty: Duty, took_s: float) -> int:
-    """How long after the beginning of a pass the next one may begin."""
+    """The minimum time from the begin of a pass of a duty to the next."""
     least = duty.every_ms * 1_000
     return least if duty.share is None else max(least, round(took_s / duty.share * 1_000_000))

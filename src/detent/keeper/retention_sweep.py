@@ -1,7 +1,8 @@
-"""Forgetting: what has ended is deleted when its time is over, counted from entering the state.
+"""Retention: deletes ended work whose retention time is over, and data that nothing refers to.
 
-Work goes by commands, which leave a tombstone. Then what nothing refers to any more: expired
-idempotency keys, output of runs, blobs without evidence. Files are swept by `directories`.
+The time is counted from the entry into the final state. Work is deleted by commands, which leave a
+tombstone; then expired idempotency keys, output of runs and blobs without evidence are deleted.
+`run_directories` deletes files.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,20 +20,20 @@ from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import Query
 
 MAX_ROWS = 200
-#: Batches of work in one pass, for each way to end; one more than this waits for the next.
+#: The maximum number of batches in one pass, for each final state.
 ROUNDS = 10
 MAX_KEYS = 10_000
 MAX_OUTPUTS = 500
 MAX_BLOBS = 1_000
-#: A blob is put before the event that names it: so much later that event has come or never will.
+#: The minimum age of a blob without evidence. A blob is written before the event that refers to it.
 BLOB_GRACE_US = DAY_US
-#: Where the last pass over output and blobs has ended; the next one goes on from there.
+#: The row with the positions at which the last pass over output and blobs ended.
 CURSORS = "retention_cursors"
 ACTOR = Actor("keeper")
 
 
-class Gone(NamedTuple):
-    """How much went, or would go; `bytes` are those of the blobs."""
+class RetentionCounts(NamedTuple):
+    """The numbers of deleted items, or of items that would be deleted; `bytes` of the blobs."""
 
     work: int = 0
     keys: int = 0
@@ -41,12 +42,12 @@ class Gone(NamedTuple):
     bytes: int = 0
 
 
-class _Undone(Exception):
-    """Ends a transaction in which something was only counted."""
+class _RolledBack(Exception):
+    """Rolls back a transaction that only counted."""
 
 
 def run(core: Core, retention: Retention | None = None) -> int:
-    """One bounded pass; what something still needs is refused by the kernel and stays."""
+    """One bounded pass. The kernel refuses to delete work that other work depends on."""
     wanted = retention or thresholds.retention(core.settings)
     work = delete_expired_work(core, wanted)
     keys = delete_expired_keys(core)
@@ -64,8 +65,8 @@ def _cursors(core: Core) -> Mapping[str, str]:
         return dict(view.rows("system_state").get(CURSORS) or {})
 
 
-def run_all(core: Core, *, dry_run: bool = False) -> Gone:
-    """Everything that may go now, however much it is; with `dry_run` it is only counted."""
+def run_all(core: Core, *, dry_run: bool = False) -> RetentionCounts:
+    """Delete everything whose retention time is over; with `dry_run`, only count it."""
     wanted = thresholds.retention(core.settings)
     work = delete_expired_work(core, wanted, rounds=1_000_000, dry_run=dry_run)
     keys = delete_expired_keys(core, dry_run=dry_run)
@@ -82,7 +83,7 @@ def run_all(core: Core, *, dry_run: bool = False) -> Gone:
         count, removed, after = delete_unused_blobs(core, after, dry_run=dry_run)
         blobs, size = blobs + count, size + removed
         if not after:
-            return Gone(work, keys, outputs, blobs, size)
+            return RetentionCounts(work, keys, outputs, blobs, size)
 
 
 # ---- work ------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def run_all(core: Core, *, dry_run: bool = False) -> Gone:
 def delete_expired_work(
     core: Core, retention: Retention, *, rounds: int = ROUNDS, dry_run: bool = False
 ) -> int:
-    """Tasks with all below them, and jobs alone, whose time is over."""
+    """Delete root tasks with their subtasks, and jobs without a task, whose time is over."""
     with core.store.read() as view:
         expired = list(_expired(view.now(), retention))
         if dry_run:
@@ -100,7 +101,7 @@ def delete_expired_work(
 
 
 def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: int) -> int:
-    """The oldest first; past those that something still needs to those behind them."""
+    """Delete the rows of a query, oldest first; refused ones are skipped. Returns the number."""
     gone = 0
     for _ in range(rounds):
         with core.store.read() as view:
@@ -115,7 +116,7 @@ def _forget(core: Core, query: Query, delete: Callable[..., Command], rounds: in
 
 
 def _expired(now: int, retention: Retention) -> Iterator[tuple[Query, Callable[..., Command]]]:
-    """Where the work stands whose time is over, and the command that deletes it."""
+    """The queries that find expired work, and the commands that delete it."""
     for (lifecycle, state), how in ENDINGS.items():
         before = ("<", now - retention.days(how) * DAY_US)
         where = {"state": state, "state_at": before}
@@ -130,19 +131,19 @@ def _expired(now: int, retention: Retention) -> Iterator[tuple[Query, Callable[.
     yield Query("tasks", failed, "state_at", limit=MAX_ROWS), DeleteTask
 
 
-# ---- what nothing refers to ------------------------------------------------------------------
+# ---- unreferenced data -----------------------------------------------------------------------
 
 
 def delete_expired_keys(core: Core, *, dry_run: bool = False) -> int:
-    """Idempotency keys that have expired. Nobody is woken for it."""
+    """Delete expired idempotency keys, without notifying waiters; returns their number."""
     counts: list[int] = []
 
     def forget(tx: WriteTransaction) -> None:
         counts.append(tx.delete_expired_keys(tx.now(), MAX_KEYS))
         if dry_run:
-            raise _Undone
+            raise _RolledBack
 
-    with suppress(_Undone):
+    with suppress(_RolledBack):
         core.engine.transaction(forget)
     return counts[0]
 
@@ -150,7 +151,10 @@ def delete_expired_keys(core: Core, *, dry_run: bool = False) -> int:
 def delete_expired_outputs(
     core: Core, retention: Retention, after: str, *, dry_run: bool = False
 ) -> tuple[int, str]:
-    """Output of runs whose time is over or that are gone; and where to go on, empty at the end."""
+    """Delete output of deleted runs and of runs whose time is over.
+
+    Returns the number, and the position to continue from, which is empty at the end.
+    """
     outputs = core.store.outputs
     if outputs is None:
         return 0, ""
@@ -170,7 +174,7 @@ def delete_expired_outputs(
 
 
 def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tuple[int, int, str]:
-    """Blobs that no evidence names: how many, their bytes, and where to go on."""
+    """Delete blobs without evidence; returns their number, their bytes, and where to continue."""
     blobs = core.store.blobs
     with core.store.read() as view:
         before = view.now() - BLOB_GRACE_US
@@ -184,7 +188,7 @@ def delete_unused_blobs(core: Core, after: str, *, dry_run: bool = False) -> tup
 
 
 def live_runs(view: ReadTransaction, runs: Collection[Run]) -> set[str]:
-    """Those of these runs whose task has not ended; without a task their job counts."""
+    """The runs whose task has not ended, or whose job has not ended if there is no task."""
     jobs = {job.id: job for job, _ in view.jobs({run.job_id for run in runs})}
     tasks = {
         task.id: task for task, _ in view.tasks({j.task_id for j in jobs.values() if j.task_id})

@@ -1,7 +1,7 @@
-"""The directories of runs and tasks on this machine: swept when their time is over.
+"""Deletes the directories of runs and tasks on this machine when their retention time is over.
 
-Every machine has its own, so that each process with a worker or a keeper sweeps, elected or not.
-A run that ended without a summary, because its worker died, gets one here.
+Every machine has its own directories, so each process with a worker or a keeper does this, elected
+or not. A run that ended without a summary, because its worker died, gets one here.
 """
 
 import logging
@@ -23,15 +23,15 @@ log = logging.getLogger("detent.keeper")
 
 EVERY_S = 600.0
 BATCH = 500
-#: A directory of nobody goes only when nobody has touched it for so long: the store may be another.
+#: The minimum age of an unknown directory before it is deleted: it may belong to another store.
 ORPHAN_GRACE_US = DAY_US
 
-#: Removes the workspace of a task: the data directory, the task's id.
+#: Deletes the workspace of a task, given the data directory and the id of the task.
 ForgetWorkspace = Callable[[Path, str], bool]
 
 
 class Swept(NamedTuple):
-    """What went from this machine, and how many summaries were made up for."""
+    """The numbers of deleted directories, outputs and workspaces, and of written summaries."""
 
     directories: int = 0
     outputs: int = 0
@@ -40,7 +40,7 @@ class Swept(NamedTuple):
 
 
 class Sweep:
-    """One look at every directory of this machine."""
+    """One pass over all directories of this machine."""
 
     def __init__(
         self, core: Core, forget_workspace: ForgetWorkspace, *, dry_run: bool = False
@@ -87,7 +87,7 @@ class Sweep:
         return is_over(run.ended_at, self.retention.output_days, now, task_live=live)
 
     def _sweep_workspaces(self, names: list[str]) -> None:
-        """A task's workspace stays as long as the task; what is no task's is a job's own."""
+        """Delete the workspaces whose task or job no longer exists."""
         with self.core.store.read() as view:
             known = {task.id for task, _ in view.tasks(names)}
             known |= {job.id for job, _ in view.jobs(names)}
@@ -111,7 +111,7 @@ class Sweep:
 
 
 def _batches(directory: Path) -> Iterator[list[str]]:
-    """The names of directories, some at a time; what is hidden is in the making."""
+    """The names of directories in batches; hidden ones are skipped because they are incomplete."""
     try:
         names = [each.name for each in directory.iterdir() if each.is_dir()]
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def _untouched(path: Path, now: int) -> bool:
 
 
 class RunDirectorySweeper(PeriodicThread):
-    """A thread that sweeps now and then."""
+    """A thread that runs `Sweep` periodically."""
 
     def __init__(self, core: Core, forget_workspace: ForgetWorkspace) -> None:
         super().__init__("detent-directories", self._sweep)
@@ -140,7 +140,7 @@ class RunDirectorySweeper(PeriodicThread):
         try:
             Sweep(self.core, self.forget_workspace).run()
         except (DetentError, OSError) as error:
-            log.warning("directories of runs cannot be swept now: %s", error)
+            log.warning("the sweep of run directories failed: %s", error)
         except Exception:
-            log.exception("a sweep of directories failed; the next one begins anew")
+            log.exception("the sweep of run directories failed; it will be retried")
         return EVERY_S

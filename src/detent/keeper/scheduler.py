@@ -1,22 +1,22 @@
-"""Firing schedules: what is due is submitted, once for each time, however many keepers look."""
+"""The scheduler: submits the tasks of due schedules, exactly once for each time."""
 
 import logging
 
 from detent import failpoints
 from detent.errors import DetentError, Unavailable
 from detent.operations.context import Core
-from detent.operations.schedules import note, submit
+from detent.operations.schedules import record_firing, submit
 from detent.schedule_times import Schedule, due_times, schedule_from, times
 from detent.store.types import Query
 
 log = logging.getLogger("detent.keeper")
 
-#: States in which a task is over, so that the next time does not overlap it.
+#: States in which the task of the previous time does not overlap the next.
 OVER = ("done", "completed", "failed", "timed_out", "cancelled", "budget_exceeded", "ready")
 
 
 def run(core: Core) -> int:
-    """One pass; the answer is how many tasks were submitted."""
+    """Fire the due schedules; returns the number of submitted tasks."""
     with core.store.read() as view:
         now = view.now()
         rows = dict(view.rows("schedules"))
@@ -24,24 +24,24 @@ def run(core: Core) -> int:
 
 
 def fire(core: Core, schedule: Schedule, now: int) -> int:
-    """Act on every time of one schedule that is due, and note which comes next."""
+    """Fire every due time of one schedule, and store its next time."""
     if schedule.next_at is None and not schedule.paused:
-        note(core, schedule, next_at=next(times(schedule, now)))
+        record_firing(core, schedule, next_at=next(times(schedule, now)))
         return 0
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return 0
     fired = 0
     last_at, last_task = schedule.last_at, schedule.last_task
     for at in due_times(schedule, now):
-        if schedule.overlap == "skip" and _still_at_work(core, last_task):
+        if schedule.overlap == "skip" and _is_unfinished(core, last_task):
             continue
-        made = _submitted(core, schedule, at)
+        made = _submit(core, schedule, at)
         if made is None:
             continue
         last_at, last_task = at, made
         fired += 1
         failpoints.hit("schedule.submitted")
-    note(
+    record_firing(
         core,
         schedule,
         last_at=last_at,
@@ -51,18 +51,18 @@ def fire(core: Core, schedule: Schedule, now: int) -> int:
     return fired
 
 
-def _submitted(core: Core, schedule: Schedule, at: int) -> str | None:
-    """The task for one time; None if it was refused, so that others are not held up."""
+def _submit(core: Core, schedule: Schedule, at: int) -> str | None:
+    """Submit the task for one time; None if it was refused, so that other schedules continue."""
     try:
         return submit(core, schedule, f"schedule:{schedule.name}:{at}")
     except Unavailable:
         raise
     except DetentError as error:
-        log.warning("schedule %s was not fired: %s", schedule.name, error)
+        log.warning("schedule %s could not be fired: %s", schedule.name, error)
         return None
 
 
-def _still_at_work(core: Core, task_id: str | None) -> bool:
+def _is_unfinished(core: Core, task_id: str | None) -> bool:
     if task_id is None:
         return False
     with core.store.read() as view:

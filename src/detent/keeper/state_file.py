@@ -1,8 +1,7 @@
-"""`state.json` and the rows of `system_state`: how the installation stands now.
+"""Writes `state.json` and the rows of `system_state`: the current state of the installation.
 
-Written from the feed: within a second of what changed it, and never in the path of a write. Runs
-are counted on from where the last count ended, so that a refresh costs the same however many there
-have been.
+They are updated from the event feed, within a second after a change and outside the write path.
+Runs are counted incrementally, so that the cost of an update does not grow with their number.
 """
 
 import json
@@ -20,20 +19,20 @@ from detent.store.log_walk import batches
 from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import LoggedEvent, Query
 
-#: Events after which the file is out of date, by how their names begin.
-STIRRING = ("task_", "job_", "run_")
-#: The writer's poll, and its pause between two refreshes.
+#: The prefixes of events after which the file is out of date.
+CHANGES_STATE = ("task_", "job_", "run_")
+#: The poll interval of the writer, and its pause between two updates.
 POLL_S, PAUSE_S = 0.5, 0.2
-#: The state that a run's last event leaves it in.
+#: By the last event of a run, its final state.
 ENDED = {
     "run_succeeded": "succeeded",
     "run_failed": "failed",
     "run_timed_out": "timeout",
     "run_cancelled": "cancelled",
 }
-#: The row that says how many runs have ended in each state, up to which position.
+#: The row with the numbers of ended runs by state, up to a position of the log.
 COUNTED = "run_counts"
-#: In the file's spelling, by the table's.
+#: By name of the row, the name in the file.
 NAMES = {
     "queue_length": "queueLength",
     "last_run": "lastRun",
@@ -46,7 +45,7 @@ NAMES = {
 
 
 def heartbeat(core: Core) -> int:
-    """The keeper's part: health and the time of its pass."""
+    """The keeper's duty: store the health and the time of the pass."""
     health = verdict(core).verdict.value
     with core.store.read() as view:
         now = views.utc(view.now())
@@ -58,7 +57,7 @@ def heartbeat(core: Core) -> int:
 
 
 def refresh(core: Core) -> dict[str, Any]:
-    """Bring the rows up to date, and replace the file."""
+    """Update the rows, and replace the file."""
     before, counted = _counted(core)
     values = _values(core)
 
@@ -92,7 +91,7 @@ def _values(core: Core) -> dict[str, Any]:
 
 
 def _counted(core: Core) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
-    """The last count as it is stored, and the count now."""
+    """The stored count, and the current count."""
     with core.store.read() as view:
         before = view.rows("system_state").get(COUNTED)
         if before is None or before["position"] < trimmed(view):
@@ -108,7 +107,7 @@ def _count_all(view: ReadTransaction) -> dict[str, int]:
 
 
 def _count_on(view: ReadTransaction, before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What has ended since; what retention has deleted meanwhile stays counted."""
+    """Add the runs that ended since the stored count; deleted runs stay counted."""
     position, runs = before["position"], Counter(before["runs"])
     for batch in batches(view, position):
         runs.update(ENDED[event.name] for event in batch if event.name in ENDED and _counts(event))
@@ -117,13 +116,13 @@ def _count_on(view: ReadTransaction, before: Mapping[str, Any]) -> Mapping[str, 
 
 
 def _counts(event: LoggedEvent) -> bool:
-    """A run that was suspended goes on in another one. What was blanked had counted before."""
+    """Whether the end of a run is counted: a suspended run continues in another run."""
     suspends = event.name == "run_succeeded" and event.data
     return not suspends or json.loads(event.data).get("outcome") != "suspended"
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write beside it and rename over it: nobody reads half of a text."""
+    """Replace a file atomically, so that a reader never reads a partial file."""
     beside = path.with_name(path.name + ".new")
     private_files.write_text(beside, text)
     failpoints.hit("state.replace")
@@ -131,9 +130,9 @@ def replace_file(path: Path, text: str) -> None:
 
 
 class StateWriter:
-    """Follows the feed and refreshes the file when something has stirred.
+    """Follows the feed and updates the file after changes.
 
-    Events whose refresh failed are delivered again: the file is out of date until one succeeds.
+    After a failed update the events are delivered again.
     """
 
     def __init__(self, core: Core) -> None:
@@ -150,5 +149,5 @@ class StateWriter:
         self._follower.join()
 
     def deliver(self, batch: Sequence[LoggedEvent]) -> None:
-        if any(event.name.startswith(STIRRING) for event in batch):
+        if any(event.name.startswith(CHANGES_STATE) for event in batch):
             refresh(self.core)

@@ -1,4 +1,4 @@
-"""What time has brought: lost leases, waits and pauses that are over, limits that have passed."""
+"""Fires due timers: expired leases, ended waits and pauses, and exceeded time limits."""
 
 from detent.engine import due_timers
 from detent.operations.context import Core
@@ -7,6 +7,6 @@ MAX_ROWS = 500
 
 
 def run(core: Core) -> int:
-    """One bounded pass; claims do the same for what they find, so this is only a safety net."""
+    """Fire at most `MAX_ROWS` timers. Claims also fire those that they find."""
     moved = core.engine.transaction(lambda tx: due_timers.run(tx, MAX_ROWS, core.engine.lifetimes))
     return moved + core.engine.expire_pauses()

@@ -1,4 +1,4 @@
-"""Looking at blocked tasks: those whose reason is gone are queued again."""
+"""Unblocks tasks whose reason for being blocked has ended."""
 
 from detent.engine import CommandRequest, CommandResult
 from detent.kernel.commands import Actor, CheckTask
@@ -7,7 +7,7 @@ from detent.store.types import Query
 
 MAX_ROWS = 500
 ACTOR = Actor("keeper")
-#: Reasons that can go away by themselves.
+#: Reasons that can end without a person.
 PASSING = ["dependency", "retry", "rate_limit"]
 
 

@@ -22,8 +22,8 @@ def with_ancestors(view: ReadTransaction, task: Task) -> list[Task]:
 
 def remaining(tasks: Iterable[Task]) -> int | None:
     """The smallest remaining budget among the tasks, in micro-dollars; None without a budget."""
-    purses = [Budget(task.id, task.budget, task.spent) for task in tasks]
-    lefts = [rest for purse in purses if (rest := purse.remaining) is not None]
+    budgets = [Budget(task.id, task.budget, task.spent) for task in tasks]
+    lefts = [rest for budget in budgets if (rest := budget.remaining) is not None]
     return min(lefts, default=None)
 
 

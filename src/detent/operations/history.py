@@ -25,7 +25,7 @@ from detent.store.codec import read_record
 from detent.store.log_walk import events_of
 from detent.store.port import ReadTransaction
 from detent.store.types import LoggedEvent
-from detent.submission.request import own_id
+from detent.submission.request import checked_id
 
 #: The fields of a task that the kernel does not read.
 DESCRIPTION = ("title", "payload", "tags")
@@ -55,7 +55,7 @@ def task_at(
 ) -> schemas.TaskThen:
     """Show a task and its jobs as they were after a position of the log or at a time."""
     if position is not None and time is not None:
-        raise Invalid("Name a position or a time, not both.", field="position", given=position)
+        raise Invalid("Give position or time, not both.", field="position", given=position)
     until_us = None if time is None else moment_from(time)
     task, _ = core.task(caller, task_id)
     streams = [task_id, *jobs_of_task(task_id, task.jobs)]
@@ -86,7 +86,7 @@ def _to_schema(entity: Task | Job) -> dict[str, Any]:
 def events_before(
     view: ReadTransaction, stream: str, position: int | None, until_us: int | None
 ) -> Iterator[tuple[LoggedEvent, e.Record]]:
-    """A stream's events up to a position or a time."""
+    """The events of a stream up to a position or a time."""
     for logged, record in stream_events(view, stream):
         if position is not None and logged.position > position:
             return
@@ -104,7 +104,7 @@ def _description(event: e.Event) -> Mapping[str, Any]:
 
 
 def moment_from(given: str) -> int:
-    """The time that a caller names, in microseconds."""
+    """The time that a caller gave, in microseconds."""
     try:
         moment = datetime.fromisoformat(given)
     except ValueError:
@@ -140,7 +140,7 @@ def fork_job(
     with core.store.read() as view:
         past = _past(view, job_id)
         payload = view.payloads([job_id]).get(job_id)
-    new = new_id() if id is None else own_id(id, "id")
+    new = new_id() if id is None else checked_id(id, "id")
     if past.plan is None:
         kept = _kept(past, step)
         command = c.ForkJob(new, job_id, step, payload, kept)

@@ -1,4 +1,4 @@
-"""Ids by a beginning or an end, for people who type them."""
+"""Finds ids by their first or last characters, for people who type them."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
@@ -12,24 +12,24 @@ from detent.store.port import ReadTransaction
 from detent.store.types import Query
 
 TABLES = {"task": "tasks", "job": "jobs", "run": "runs"}
-#: Candidates that are named.
+#: The maximum number of ids in a response.
 MAX_IDS = 10
-#: Rows of a search for an end that are read at once, and in all.
+#: The page size of a search by last characters, and the maximum number of pages.
 PAGE, MAX_PAGES = 500, 20
 
 
 @operation(Scope.READ, "GET", "/api/ids/{part}")
 def find_ids(core: Core, caller: Caller, *, part: str, kind: str = "task") -> schemas.Ids:
-    """The tasks, jobs or runs whose id begins or ends with a text; one with exactly that id alone.
+    """Find the ids of tasks, jobs or runs that begin or end with a text, or are equal to it.
 
-    At most ten are named; `more` says that there are others.
+    At most ten ids are returned; `more` is true if there are others.
     """
     with core.store.read() as view:
-        # A run has no project of its own: it is its job's.
+        # A run has no project; that of its job counts.
         where = {} if kind == "run" else of_project(caller, {}, None)
         exact = view.page(Query(TABLES[kind], {**where, "id": part}, limit=1))
         rows = iter(exact) if exact else _shortened(view, Query(TABLES[kind], where, "id"), part)
-        seen = (row["id"] for row in rows if _sees(view, caller, row))
+        seen = (row["id"] for row in rows if _may_see(view, caller, row))
         found = list(islice(dict.fromkeys(islice(seen, 2 * MAX_IDS)), MAX_IDS + 1))
     return {"items": found[:MAX_IDS], "more": len(found) > MAX_IDS}
 
@@ -39,7 +39,7 @@ def _shortened(view: ReadTransaction, query: Query, part: str) -> Iterator[Mappi
 
 
 def _beginning(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
-    """Neighbours in the order of ids."""
+    """The rows whose id begins with the text."""
     for row in view.page(query._replace(after=(part, part), limit=PAGE)):
         if not str(row["id"]).startswith(part):
             return
@@ -47,7 +47,7 @@ def _beginning(view: ReadTransaction, query: Query, part: str) -> Iterator[Mappi
 
 
 def _ending(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[str, Any]]:
-    """What a search for the text finds, a bounded number of pages."""
+    """The rows whose id ends with the text, from a bounded number of pages."""
     after = None
     for _ in range(MAX_PAGES):
         rows = view.page(query._replace(after=after, limit=PAGE, search=part))
@@ -57,7 +57,7 @@ def _ending(view: ReadTransaction, query: Query, part: str) -> Iterator[Mapping[
         after = (rows[-1]["id"], rows[-1]["id"])
 
 
-def _sees(view: ReadTransaction, caller: Caller, row: Mapping[str, Any]) -> bool:
+def _may_see(view: ReadTransaction, caller: Caller, row: Mapping[str, Any]) -> bool:
     if caller.project is None or "project" in row:
         return True
     return any(job.project == caller.project for job, _ in view.jobs([row["job_id"]]))

@@ -12,7 +12,7 @@ from detent.operations.costs import shown_tasks
 from detent.operations.cursor_pages import MAX_ROWS, listed, of_project
 from detent.operations.refusals import refused_rows
 from detent.operations.registry import Caller, Scope, operation
-from detent.operations.why_reasons import raises
+from detent.operations.why_reasons import budget_raises
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 ASKING = {"state": "blocked", "blocked_by": sorted(each.value for each in WAITS_FOR_PERSON)}
 FAILED = {"state": ["failed", "timed_out"], "lifecycle": "review"}
 KINDS: tuple[dict[str, Any], ...] = (ASKING, FAILED, {"state": "ready"})
-#: Ends that wait for a person only while a task above waits for the subtask.
+#: Final states that are in the inbox only while a task above waits for the subtask.
 ENDED_BADLY = ["budget_exceeded", "cancelled"]
 #: Actions that the inbox does not list.
 NOT_LISTED = ("run",)
@@ -80,5 +80,5 @@ def _to_schema(view: ReadTransaction, rows: Sequence[Row]) -> list[schemas.Inbox
 
 def _actions(view: ReadTransaction, task: Task, legal: Sequence[str]) -> list[schemas.Suggestion]:
     own = [Suggestion(each, task.id) for each in legal if each not in NOT_LISTED]
-    above = raises(view, task) if task.blocked_by == "budget" else ()
+    above = budget_raises(view, task) if task.blocked_by == "budget" else ()
     return [each.to_schema() for each in (*above, *own)]

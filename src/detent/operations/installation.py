@@ -26,7 +26,7 @@ MAX_RUNS = 200
 
 @operation(Scope.READ, "GET", "/status")
 def status(core: Core, caller: Caller, *, project: str | None = None) -> schemas.Queue:
-    """How long the queue is, by priority."""
+    """Show the length of the queue, in total and by priority."""
     queued = of_project(caller, {"state": ["todo", "queued"]}, project)
     alone = of_project(caller, {"state": "queued", "task_id": None}, project)
     with core.store.read() as view:
@@ -53,15 +53,15 @@ def verdict(core: Core) -> Health:
 def figures(core: Core) -> Figures:
     """The figures from which the health is judged, counted now."""
     with core.store.read() as view:
-        lately = {"ended_at": (">=", view.now() - DAY_US)}
-        ended = view.count_by(Query("runs", lately), "state")
-        suspended = view.count_by(Query("runs", {**lately, "outcome": "suspended"}), "state")
+        recent = {"ended_at": (">=", view.now() - DAY_US)}
+        ended = view.count_by(Query("runs", recent), "state")
+        suspended = view.count_by(Query("runs", {**recent, "outcome": "suspended"}), "state")
         queue = view.count_by(Query("tasks", {"state": ["todo", "queued"]}), "state")
         alone = view.count_by(Query("jobs", {"state": "queued", "task_id": None}), "state")
         blocked = view.count_by(Query("tasks", {"state": "blocked"}), "blocked_by")
         ready = view.count_by(Query("tasks", {"state": "ready"}), "state")
         asked = view.count_by(Query("questions", {"kind": sorted(QUESTIONS)}), "kind")
-        last = view.page(Query("runs", lately, "ended_at", descending=True, limit=MAX_RUNS))
+        last = view.page(Query("runs", recent, "ended_at", descending=True, limit=MAX_RUNS))
     # Tasks that wait for a person are counted separately, not as blocked.
     asking = sum(blocked.get(reason, 0) for reason in PEOPLE)
     return Figures(

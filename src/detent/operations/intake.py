@@ -90,7 +90,9 @@ def submit_task(
     core: Core, caller: Caller, /, **given: Any
 ) -> PreparedSubmission[schemas.Submitted]:
     """Create a task. It is queued if `run` is true; otherwise it stays pending."""
-    return PreparedSubmission([task_from(core.submission_context(caller), given).request()], submitted)
+    return PreparedSubmission(
+        [task_from(core.submission_context(caller), given).request()], submitted
+    )
 
 
 @operation(Scope.SUBMIT, "POST", "/api/bulk", status=201, whole="tasks", request=TaskRequest)

@@ -16,7 +16,9 @@ def submit_job(
     core: Core, caller: Caller, /, **given: Any
 ) -> PreparedSubmission[schemas.Submitted]:
     """Create a job without a task and queue it."""
-    return PreparedSubmission([job_from(core.submission_context(caller), given).request()], submitted)
+    return PreparedSubmission(
+        [job_from(core.submission_context(caller), given).request()], submitted
+    )
 
 
 def _done(core: Core, caller: Caller, command: c.JobCommand) -> schemas.Moved:

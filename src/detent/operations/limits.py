@@ -1,9 +1,9 @@
-"""Pausing, resuming, and limits of the configuration: rows of `limits`, which every claim reads.
+"""Limits and pauses: rows of the table `limits`, which every claim reads.
 
-Whatever is set, changed or ended is an event of the installation's own stream, by whom, when and
-why. `[limits]` of detent.toml is compared with the table at every start: for a name that stands in
-the file the file's numbers win, and what the file no longer names is ended if it came from there. A
-pause that a caller began lasts until its time is over or a caller ends it.
+Every change is an event of the installation's stream, with the actor, the time and the reason. At
+every start, `[limits]` of detent.toml is compared with the table: the numbers of the file replace
+those in the table, and a limit that came from the file ends when the file no longer has it. A pause
+that a caller began lasts until its time is over or a caller ends it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,18 +27,18 @@ from detent.store.port import ReadTransaction
 
 EVERYTHING = "all"
 KINDS = ("intent:", "project:", "key:")
-#: By field of a limit, the least and the most that it may be.
+#: By field of a limit, its minimum and its maximum.
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "running": (0, 1_000_000),
     "rate": (1, 1_000_000),
     "per_s": (1, 86_400),
 }
-#: What is said of a pause.
-SAID = ("paused_by", "paused_at", "paused_until", "reason")
+#: The fields of a pause.
+PAUSE_FIELDS = ("paused_by", "paused_at", "paused_until", "reason")
 #: The longest pause with an end, in seconds.
 MAX_PAUSE_S = 366 * 86_400
 S_US = 1_000_000
-#: Who sets and ends what the configuration file says.
+#: The actor of the changes that come from the configuration file.
 FILE = Actor("config")
 
 
@@ -46,23 +46,23 @@ FILE = Actor("config")
 def list_limits(
     core: Core, caller: Caller, *, position: int | None = None, time: str | None = None
 ) -> schemas.Limits:
-    """What is paused, how many may run at once under each key, and how many may start in a time.
+    """List the pauses, the concurrency limits and the rate limits.
 
-    With a position of the log, or a time, as it was then.
+    With a position of the log or a time, as they were then.
     """
     if position is not None and time is not None:
-        raise Invalid("Name a position or a time, not both.", field="position", given=position)
+        raise Invalid("Give position or time, not both.", field="position", given=position)
     with core.store.read() as view:
         then = position is not None or time is not None
         until_us = None if time is None else moment_from(time)
         rows = _rows_at(view, position, until_us) if then else view.rows("limits")
-    return {"items": [_shown(name, rows[name]) for name in sorted(rows)]}
+    return {"items": [_to_schema(name, rows[name]) for name in sorted(rows)]}
 
 
 def _rows_at(
     view: ReadTransaction, position: int | None, until_us: int | None
 ) -> Mapping[str, Row]:
-    """The rows as the events up to a moment make them."""
+    """The rows at an earlier position or time, from the events up to then."""
     world, begun = World(), False
     for logged, record in events_before(view, e.SYSTEM, position, until_us):
         begun = begun or logged.version == 1 or isinstance(record.event, e.LimitsNoted)
@@ -70,15 +70,18 @@ def _rows_at(
             world.apply(record)
     first = view.events(0, 1, stream=e.SYSTEM)
     if not begun and first and first[0].version > 1:
-        raise Refused("The history of the limits was removed up to then.", code="history_removed")
+        raise Refused(
+            "The events of the limits before that time were deleted by retention.",
+            code="history_removed",
+        )
     return world.known_limits()
 
 
-def _shown(name: str, row: Row) -> schemas.Limit:
+def _to_schema(name: str, row: Row) -> schemas.Limit:
     shown = {field: row.get(field) for field in NUMBERS}
     flags = {field: bool(row.get(field)) for field in ("paused", IN_FILE)}
-    said = views.shown({field: row.get(field) for field in SAID})
-    return cast(schemas.Limit, {"name": name, **flags, **shown, **said})
+    pause = views.shown({field: row.get(field) for field in PAUSE_FIELDS})
+    return cast(schemas.Limit, {"name": name, **flags, **shown, **pause})
 
 
 @operation(Scope.OPERATE, "POST", "/api/pause")
@@ -92,16 +95,16 @@ def pause(
     for_s: int | None = None,
     reason: str | None = None,
 ) -> schemas.Limit:
-    """Claim no more work of an intent, a project or a concurrency key, or none at all.
+    """Pause an intent, a project, a concurrency key, or everything: its jobs are not claimed.
 
-    With `for_s` the pause ends by itself after so many seconds.
+    With `for_s` the pause ends automatically after that time.
     """
     name = _name(caller, intent, project, key)
     if intent is not None:
         check_choice(intent, core.known_intents(), "intent", "unknown_intent")
     for_us = None if for_s is None else for_s * S_US
     row = core.engine.do(lc.SetPause(name, reason, for_us), caller.actor)
-    return _shown(name, row)
+    return _to_schema(name, row)
 
 
 @operation(Scope.OPERATE, "POST", "/api/resume")
@@ -113,28 +116,28 @@ def resume(
     project: str | None = None,
     key: str | None = None,
 ) -> schemas.Limit:
-    """End the pause of an intent, of a project, of a concurrency key, or of everything."""
+    """End the pause of an intent, a project, a concurrency key, or everything."""
     name = _name(caller, intent, project, key)
     row = core.engine.do(lc.EndPause(name), caller.actor)
-    return _shown(name, row)
+    return _to_schema(name, row)
 
 
 def _name(caller: Caller, intent: str | None, project: str | None, key: str | None) -> str:
-    """The limit's name. A token of one project may stop that project and nothing else."""
+    """The name of the limit. A token of one project may pause that project only."""
     named = {"intent": intent, "project": project, "key": key}
     given = {kind: value for kind, value in named.items() if value is not None}
     if caller.project is not None and given != {"project": caller.project}:
-        raise Forbidden(f"{caller.name} may pause and resume project {caller.project!r} alone")
+        raise Forbidden(f"{caller.name} may pause and resume only project {caller.project!r}.")
     if not given:
         return EVERYTHING
     if len(given) > 1:
         *_, (field, value) = given.items()
-        raise Invalid("Name one of intent, project and key.", field=field, given=value)
+        raise Invalid("Give only one of intent, project and key.", field=field, given=value)
     ((kind, value),) = given.items()
     return f"{kind}:" + text({kind: value}, kind)
 
 
-# ---- from the file ---------------------------------------------------------------------------
+# ---- the configuration file ------------------------------------------------------------------
 
 
 def limits_from(tables: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -166,20 +169,20 @@ def _row(name: str, given: object) -> Mapping[str, Any]:
 
 
 def save_limits(core: Core) -> None:
-    """Bring the table to what the file says; what the file has dropped is ended."""
+    """Update the table from the file, and end the limits that the file no longer has."""
     with core.store.read() as view:
         rows = view.rows("limits")
     names = sorted({*core.limits, *(name for name, row in rows.items() if row.get(IN_FILE))})
     commands = [
         command
         for name in names
-        for command in _towards(name, core.limits.get(name, {}), rows.get(name, {}))
+        for command in _commands_for(name, core.limits.get(name, {}), rows.get(name, {}))
     ]
     _do_all(core, commands)
 
 
-def _towards(name: str, wanted: Mapping[str, Any], row: Row) -> Iterator[lc.LimitCommand]:
-    """What makes of a row what the file wants. A pause that a caller began stays."""
+def _commands_for(name: str, wanted: Mapping[str, Any], row: Row) -> Iterator[lc.LimitCommand]:
+    """The commands that change a row to what the file has. A pause that a caller began is kept."""
     numbers = {field: wanted[field] for field in NUMBERS if field in wanted}
     if numbers:
         yield lc.SetLimit(name, **numbers, in_file=True)

@@ -35,7 +35,7 @@ def list_projects(core: Core, caller: Caller) -> schemas.Projects:
 
 @operation(Scope.OPERATE, "POST", "/api/projects", status=201)
 def create_project(core: Core, caller: Caller, *, name: str) -> schemas.Project:
-    """Create a project, as `intake.projects_locked` requires; an existing one is kept."""
+    """Create a project; while `intake.projects_locked` is set, tasks need an existing project."""
     require_all_projects(caller, "projects")
     named = text({"name": name}, "name")
     if not named.strip():

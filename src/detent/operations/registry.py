@@ -65,7 +65,7 @@ Result = CommandResult | DetentError
 
 
 class PreparedSubmission(NamedTuple, Generic[T]):
-    """The engine requests of a submission, and the function that makes the response of the results.
+    """The engine requests of a submission, and the function that turns the results into a response.
 
     The caller decides how to wait: most wait immediately, the gateway waits for many together.
     """

@@ -148,9 +148,9 @@ def own_question(
     default: Any = None,
     expires_in_s: int | None = None,
 ) -> schemas.OwnQuestion:
-    """Ask a person. The question counts when the run's process ends with exit code 0.
+    """Ask a person. The question is asked when the run's process ends with exit code 0.
 
-    With `options` only one of them is an answer, unless `other` allows own words.
+    With `options`, the answer must be one of them unless `other` is true.
     """
     question = _question(text, options, default, expires_in_s)
     question = redact_value({**question, "other": True} if other else question)
@@ -162,7 +162,7 @@ def own_question(
     if first is None:
         command = c.RecordCheckpoint(own.grant, _asked_as(own.run_id), question)
         core.engine.do(command, caller.actor)
-    following = "Exit now with code 0. The task continues in the same session after the answer."
+    following = "End now with exit code 0. The session continues after a person has answered."
     outcome = "asked" if first is None else "repeated"
     return {"run_id": own.run_id, "outcome": outcome, "next": following}
 
@@ -170,7 +170,7 @@ def own_question(
 def recorded_question(view: ReadTransaction, job_id: str, run_id: str) -> Mapping[str, Any] | None:
     """The question that a run has recorded with its token; it is asked when the run succeeds.
 
-    `text`, `options`, and where they were given `other`, `default` and `expires_in_s`.
+    Its fields are `text`, `options` and, if they were given, `other`, `default` and `expires_in_s`.
     """
     for found in view.checkpoints([(job_id, _asked_as(run_id))]):
         return cast(Mapping[str, Any], found.value)

@@ -24,7 +24,7 @@ MAX_TIMES = 100
 NO_PAYLOAD: Mapping[str, Any] = {}
 #: The fields that are kept when a schedule is replaced.
 KEPT = ("paused", "last_at", "last_task")
-#: Where tasks of schedules come from. No caller may say so of its own.
+#: The source of the tasks of schedules. Callers may not use it.
 SOURCE = "schedule"
 
 
@@ -33,7 +33,7 @@ def list_schedules(core: Core, caller: Caller) -> schemas.Schedules:
     """List the schedules that the caller may see."""
     with core.store.read() as view:
         rows = view.rows("schedules")
-    seen = [name for name in sorted(rows) if _sees(caller, rows[name])]
+    seen = [name for name in sorted(rows) if _may_see(caller, rows[name])]
     return {"items": [_to_schema(schedule_from(name, rows[name])) for name in seen]}
 
 
@@ -78,7 +78,7 @@ def put_schedule(
 
     def write(tx: WriteTransaction) -> Schedule:
         old = tx.rows_for_update("schedules").get(name)
-        if old is not None and not _sees(caller, old):
+        if old is not None and not _may_see(caller, old):
             raise _unknown(name)
         kept = {field: value for field, value in (old or {}).items() if field in KEPT}
         now = tx.now()
@@ -142,7 +142,7 @@ def submit(core: Core, schedule: Schedule, key: str) -> str:
     return submitted(core.engine.execute([made.request()._replace(actor=ACTOR, key=once)]))["id"]
 
 
-def note(core: Core, seen: Schedule, **changes: Any) -> None:
+def record_firing(core: Core, seen: Schedule, **changes: Any) -> None:
     """Update the current row after firing; the row may have been edited in the meantime.
 
     The next time of an edited schedule is kept.
@@ -179,7 +179,7 @@ def _submission(core: Core, caller: Caller, schedule: Schedule) -> Submission:
 
 
 def _kept_anchor(new: Schedule, old: Mapping[str, Any], now: int) -> int | None:
-    """Where intervals are counted from: an unchanged interval keeps its times."""
+    """The time from which intervals are counted: an unchanged interval keeps its times."""
     if new.every_s is None:
         return None
     same = old.get("every_s") == new.every_s
@@ -200,7 +200,7 @@ def _change(core: Core, caller: Caller, name: str, *, paused: bool) -> schemas.S
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Schedule:
     row = rows.get(name)
-    if row is None or not _sees(caller, row):
+    if row is None or not _may_see(caller, row):
         raise _unknown(name)
     return schedule_from(name, row)
 
@@ -209,7 +209,7 @@ def _unknown(name: str) -> NotFound:
     return NotFound(f"There is no schedule {name!r}.", hint="See `detent schedules`.")
 
 
-def _sees(caller: Caller, row: Mapping[str, Any]) -> bool:
+def _may_see(caller: Caller, row: Mapping[str, Any]) -> bool:
     return caller.project in (None, row.get("project"))
 
 

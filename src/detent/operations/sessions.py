@@ -22,10 +22,10 @@ from detent.operations.tokens import (
     Row,
     caller_from,
     digest_of,
-    holds,
+    is_valid,
     issue,
     kind_of,
-    sees,
+    may_see,
 )
 from detent.settings import TOKEN_FILE
 from detent.store.port import ReadTransaction, WriteTransaction
@@ -46,7 +46,7 @@ def create_login_code(core: Core, caller: Caller) -> schemas.LoginCode:
     key = caller.key or _owner_key(core.settings.data_dir / TOKEN_FILE)
 
     def write(tx: WriteTransaction) -> tuple[str, int]:
-        if not holds(tx.rows_for_update("tokens"), key, tx.now()):
+        if not is_valid(tx.rows_for_update("tokens"), key, tx.now()):
             raise Refused(
                 "The token that this session would belong to was revoked or has expired.",
                 hint="Create a code with a valid token.",
@@ -83,7 +83,7 @@ def exchange(core: Core, code: str) -> tuple[str, Row, int]:
     def write(tx: WriteTransaction) -> tuple[str, Row, int]:
         rows, key, now = tx.rows_for_update("tokens"), digest_of(code), tx.now()
         row = rows.get(key)
-        if row is None or kind_of(row) != CODE or not holds(rows, key, now):
+        if row is None or kind_of(row) != CODE or not is_valid(rows, key, now):
             raise Unauthorized(
                 "The code is unknown, already used, or expired.",
                 hint="Get a new code with `detent dashboard`; it is valid for a minute.",
@@ -150,13 +150,13 @@ def _visible(view: ReadTransaction, caller: Caller, now: int) -> Mapping[str, Ro
     return {
         key: row
         for key, row in rows.items()
-        if kind_of(row) == SESSION and holds(rows, key, now) and _may(caller, row)
+        if kind_of(row) == SESSION and is_valid(rows, key, now) and _may(caller, row)
     }
 
 
 def _may(caller: Caller, row: Row) -> bool:
     if Scope.ADMIN in caller.scopes:
-        return sees(caller, row)
+        return may_see(caller, row)
     return caller.key is not None and caller.key == row["token"]
 
 

@@ -63,7 +63,7 @@ def issue(
     """Create a token for a caller, and delete the rows that are no longer valid."""
     now, known = tx.now(), tx.rows("tokens")
     token = new_token()
-    rows: dict[str, Any] = {key: None for key in known if not holds(known, key, now)}
+    rows: dict[str, Any] = {key: None for key in known if not is_valid(known, key, now)}
     rows[digest_of(token)] = {**row_for(caller, kind, now, lifetime_s), **more}
     tx.put_rows("tokens", rows)
     return token
@@ -77,7 +77,7 @@ def kind_of(row: Row) -> str:
     return str(row.get("kind", TOKEN))
 
 
-def holds(rows: Mapping[str, Row], key: str, now: int) -> bool:
+def is_valid(rows: Mapping[str, Row], key: str, now: int) -> bool:
     """Whether a row is valid now. A session or a code is valid only while its token is."""
     row = rows.get(key)
     if row is None or expired(row, now):
@@ -117,7 +117,7 @@ def create_token(
 
     def write(tx: WriteTransaction) -> tuple[str, Row]:
         known, now = tx.rows_for_update("tokens"), tx.now()
-        if any(row["name"] == name and holds(known, key, now) for key, row in known.items()):
+        if any(row["name"] == name and is_valid(known, key, now) for key, row in known.items()):
             raise Refused(
                 f"A token with the name {name!r} already exists.",
                 code="token_exists",
@@ -142,7 +142,7 @@ def list_tokens(core: Core, caller: Caller) -> schemas.Tokens:
     """List the valid tokens, without their secrets."""
     with core.store.read() as view:
         rows, now = view.rows("tokens").values(), view.now()
-    mine = [row for row in _tokens(rows) if sees(caller, row) and not expired(row, now)]
+    mine = [row for row in _tokens(rows) if may_see(caller, row) and not expired(row, now)]
     mine.sort(key=lambda row: str(row["name"]))
     return {"items": [_to_schema(row) for row in mine]}
 
@@ -164,14 +164,14 @@ def revoke_token(core: Core, caller: Caller, *, name: str) -> schemas.Revoked:
 
 def _revoked(rows: Mapping[str, Row], caller: Caller, name: str) -> list[str]:
     """The keys of the rows of a token, its sessions and its codes."""
-    return [key for key, row in rows.items() if row["name"] == name and sees(caller, row)]
+    return [key for key, row in rows.items() if row["name"] == name and may_see(caller, row)]
 
 
 def _tokens(rows: Iterable[Row]) -> Iterable[Row]:
     return (row for row in rows if kind_of(row) == TOKEN)
 
 
-def sees(caller: Caller, row: Row) -> bool:
+def may_see(caller: Caller, row: Row) -> bool:
     return caller.project in (None, row.get("project"))
 
 

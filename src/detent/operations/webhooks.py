@@ -97,7 +97,7 @@ def message_id(hook: Webhook, delivery: Delivery) -> str:
 def list_webhooks(core: Core, caller: Caller) -> schemas.Webhooks:
     """List the webhooks with their delivery status."""
     with core.store.read() as view:
-        seen = [hook for hook in webhooks(view.rows("webhooks")) if _sees(caller, hook)]
+        seen = [hook for hook in webhooks(view.rows("webhooks")) if _may_see(caller, hook)]
         return {"items": [_to_schema(view, hook) for hook in seen]}
 
 
@@ -143,7 +143,7 @@ def put_webhook(
             }
             hook = Webhook(name, **wanted, **own, keys=[{"key": key, "until": None}])
             tx.put_rows("webhooks", {cursor_name(name): {"position": tx.head()}})
-        _keep(tx, hook)
+        _save(tx, hook)
         return dict(_to_schema(tx, hook)), key
 
     shown, key = core.engine.transaction(write, notify=True)
@@ -186,7 +186,7 @@ def rotate_webhook_key(
             for each in hook.keys
             if each["until"] is None or each["until"] > now
         ]
-        _keep(tx, hook._replace(keys=[{"key": key, "until": None}, *old]))
+        _save(tx, hook._replace(keys=[{"key": key, "until": None}, *old]))
         return until
 
     until = core.engine.transaction(write)
@@ -203,7 +203,7 @@ def try_webhook(core: Core, caller: Caller, *, name: str) -> schemas.TriedWebhoo
     def write(tx: WriteTransaction) -> str:
         hook = _one(tx.rows_for_update("webhooks"), caller, name)
         stream = f"{TEST}-{new_id()}"
-        # The body is made when the delivery is sent.
+        # The body is generated when the delivery is sent.
         row = Delivery(0, hook.target, stream, 0, "", tx.now())
         tx.put_outbox([row])
         return message_id(hook, row)
@@ -254,7 +254,7 @@ def new_key() -> str:
     return KEY_PREFIX + base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
 
 
-def _keep(tx: WriteTransaction, hook: Webhook) -> None:
+def _save(tx: WriteTransaction, hook: Webhook) -> None:
     row = hook._asdict()
     del row["name"]
     tx.put_rows("webhooks", {hook.name: row})
@@ -262,17 +262,17 @@ def _keep(tx: WriteTransaction, hook: Webhook) -> None:
 
 def _one(rows: Mapping[str, Any], caller: Caller, name: str) -> Webhook:
     for hook in webhooks(rows):
-        if hook.name == name and _sees(caller, hook):
+        if hook.name == name and _may_see(caller, hook):
             return hook
     raise NotFound(f"There is no webhook {name!r}.", code="unknown_webhook")
 
 
-def _sees(caller: Caller, hook: Webhook) -> bool:
+def _may_see(caller: Caller, hook: Webhook) -> bool:
     return caller.project in (None, hook.project)
 
 
 def _own(caller: Caller, hook: Webhook) -> None:
-    if not _sees(caller, hook):
+    if not _may_see(caller, hook):
         raise Forbidden(f"Webhook {hook.name!r} does not belong to project {caller.project!r}.")
 
 

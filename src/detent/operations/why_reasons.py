@@ -16,7 +16,7 @@ from detent.kernel.predicates import DONE_TASK, has_failed
 from detent.operations.actions import Suggestion, actions_on, actions_on_job, is_spent
 from detent.operations.budgets import with_ancestors
 from detent.operations.context import Core
-from detent.operations.limits import EVERYTHING, FILE, SAID
+from detent.operations.limits import EVERYTHING, FILE, PAUSE_FIELDS
 from detent.store.port import ReadTransaction
 from detent.store.types import Query
 from detent.views import shown, utc
@@ -141,11 +141,11 @@ def _reasons(
     if task.state == "blocked" and task.blocked_by:
         yield _blocked(context, task, legal)
     elif task.state in ("inbox", "pending"):
-        yield _for_a_person("not_queued", task, legal)
+        yield _person_reason("not_queued", task, legal)
     elif task.state == "ready":
-        yield _for_a_person("review", task, legal)
+        yield _person_reason("review", task, legal)
     elif task.state in ("failed", "timed_out"):
-        yield _for_a_person(task.state, task, legal, _failure(job))
+        yield _person_reason(task.state, task, legal, _failure(job))
     if task.open_dependencies and task.blocked_by != "dependency":
         yield _dependencies(context, task, legal)
     yield from _failed_subtasks(context.view, task)
@@ -154,11 +154,11 @@ def _reasons(
         yield from _job_reasons(context, job, task.blocked_detail.get("wait"))
 
 
-def _own(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
+def _suggested(task: Task, legal: Sequence[str]) -> tuple[Suggestion, ...]:
     return tuple(Suggestion(each, task.id) for each in SUGGESTED if each in legal)
 
 
-def _in_words(task: Task, first: str | None, actions: Sequence[Suggestion]) -> str:
+def _how_text(task: Task, first: str | None, actions: Sequence[Suggestion]) -> str:
     """The suggested actions as text: waiting, or actions with the ids of other tasks."""
     verbs: dict[str, list[str]] = {}
     for each in actions:
@@ -170,13 +170,13 @@ def _in_words(task: Task, first: str | None, actions: Sequence[Suggestion]) -> s
     return ", or ".join([*([first] if first else []), *parts]) or "delete it after it has ended"
 
 
-def _for_a_person(
+def _person_reason(
     reason: str, task: Task, legal: Sequence[str], detail: Mapping[str, Any] | None = None
 ) -> Reason:
-    actions = [each for each in _own(task, legal) if each.action != "cancel"]
+    actions = [each for each in _suggested(task, legal) if each.action != "cancel"]
     if not actions:
         actions = [Suggestion(each, task.id) for each in legal]
-    how = _in_words(task, None, actions)
+    how = _how_text(task, None, actions)
     return Reason(reason, "a person", how, NEVER, detail or {}, actions=tuple(actions))
 
 
@@ -188,15 +188,18 @@ def _blocked(context: WhyContext, task: Task, legal: Sequence[str]) -> Reason:
     if task.retries_left == 0:
         again = NEVER
     detail = {**task.blocked_detail, "retries_left": task.retries_left}
-    actions = _own(task, legal)
+    actions = _suggested(task, legal)
     if reason == "subtasks":
         waiting = _unsettled(context.view, task)
         detail["subtasks"] = _named(waiting)
         first = first if any(not has_failed(each) for each in waiting) else None
-        actions = (*_about(context.view, [each for each in waiting if has_failed(each)]), *actions)
+        actions = (
+            *_actions_on_others(context.view, [each for each in waiting if has_failed(each)]),
+            *actions,
+        )
     elif reason == "budget":
-        actions = (*raises(context.view, task), *actions)
-    how = _in_words(task, first, actions)
+        actions = (*budget_raises(context.view, task), *actions)
+    how = _how_text(task, first, actions)
     again_at = task.blocked_detail.get("due_at")
     return Reason(reason, who, how, again, detail, again_at, actions)
 
@@ -206,13 +209,16 @@ def _dependencies(context: WhyContext, task: Task, legal: Sequence[str]) -> Reas
     waiting = [each for each in found if each.state not in DONE_TASK]
     failed = [each for each in waiting if has_failed(each)]
     who = "a person" if failed else "the tasks that it depends on"
-    actions = (*_about(context.view, failed, ("run", "resume", "retry")), *_own(task, legal))
-    how = _in_words(task, None if failed else "wait", actions)
+    actions = (
+        *_actions_on_others(context.view, failed, ("run", "resume", "retry")),
+        *_suggested(task, legal),
+    )
+    how = _how_text(task, None if failed else "wait", actions)
     detail = {"open": task.open_dependencies, "tasks": _named(waiting)}
     return Reason("dependency", who, how, context.periodically, detail, actions=actions)
 
 
-def _about(
+def _actions_on_others(
     view: ReadTransaction,
     others: Sequence[Task],
     verbs: Sequence[str] = ("resume", "retry", "dismiss"),
@@ -227,7 +233,7 @@ def _about(
     )
 
 
-def raises(view: ReadTransaction, task: Task) -> Iterator[Suggestion]:
+def budget_raises(view: ReadTransaction, task: Task) -> Iterator[Suggestion]:
     """Suggestions to raise the spent budgets of the tasks above, unless those have ended."""
     for each in with_ancestors(view, task):
         ended = LIFECYCLES[each.lifecycle].is_terminal(each.state)
@@ -247,10 +253,10 @@ def _unsettled(view: ReadTransaction, task: Task) -> list[Task]:
 def _failed_subtasks(view: ReadTransaction, task: Task) -> Iterator[Reason]:
     """The failed subtasks that the task still waits for."""
     failed = [each for each in _unsettled(view, task) if has_failed(each)]
-    suggested = _about(view, failed)
+    suggested = _actions_on_others(view, failed)
     for each in failed[:MAX_NAMED]:
         actions = tuple(one for one in suggested if one.id == each.id)
-        how = _in_words(task, None, actions)
+        how = _how_text(task, None, actions)
         detail = {"task": each.id, "state": each.state}
         yield Reason("failed_subtask", "a person", how, NEVER, detail, actions=actions)
 
@@ -325,11 +331,11 @@ def _paused(view: ReadTransaction, job: Job) -> Iterator[Reason]:
     for name in (EVERYTHING, *_keys(job)):
         row = limits.get(name, {})
         if row.get("paused"):
-            said = {field: row[field] for field in SAID if row.get(field)}
+            pause = {field: row[field] for field in PAUSE_FIELDS if row.get(field)}
             by = row.get("paused_by") or FILE.name
-            detail = {"limit": name, "paused_by": by, **said}
+            detail = {"limit": name, "paused_by": by, **pause}
             until = row.get("paused_until")
-            yield Reason("paused", "an operator", "resume", IMMEDIATELY, detail, until)
+            yield Reason("paused", "an operator", "end the pause", IMMEDIATELY, detail, until)
 
 
 def _full(view: ReadTransaction, job: Job) -> Iterator[Reason]:

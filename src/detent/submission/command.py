@@ -33,7 +33,7 @@ from detent.submission.request import (
     JobRequest,
     Request,
     TaskRequest,
-    own_id,
+    checked_id,
     read,
 )
 
@@ -68,7 +68,7 @@ def add_task(context: Context, given: Mapping[str, Any]) -> Submission:
 def enqueue_task(context: Context, given: Mapping[str, Any]) -> Submission:
     """A queued board task under the caller's own id, from the fields of an `EnqueueRequest`."""
     request = read(EnqueueRequest, given)
-    return _task(context, _on_board(request, own_id(request.taskId, "taskId")))
+    return _task(context, _on_board(request, checked_id(request.taskId, "taskId")))
 
 
 def _on_board(request: BoardRequest | EnqueueRequest, task_id: str | None) -> TaskRequest:
@@ -92,7 +92,7 @@ def _task(context: Context, request: TaskRequest, source: str | None = None) -> 
     row = intent_row(context, request.intent)
     payload = payload_of(context, request, row)
     command = c.SubmitTask(
-        task_id=new_id() if request.id is None else own_id(request.id, "id"),
+        task_id=new_id() if request.id is None else checked_id(request.id, "id"),
         project=project_of(context, request.project, request.parent_id),
         lifecycle=lifecycle,
         intent=request.intent,
@@ -119,7 +119,7 @@ def submit_job(context: Context, given: Mapping[str, Any]) -> Submission:
     payload = payload_of(context, request, row)
     options = options_of(context, request.intent, request.options, "job", payload)
     command = c.SubmitJob(
-        job_id=new_id() if request.id is None else own_id(request.id, "id"),
+        job_id=new_id() if request.id is None else checked_id(request.id, "id"),
         project=project_of(context, request.project),
         intent=request.intent,
         priority=priority_from(request.priority).value,

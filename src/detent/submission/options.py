@@ -180,7 +180,7 @@ def options_for(
             field="options.plan",
             hint="Submit it with a plan (`detent submit plan --plan FILE`) or name another intent.",
         )
-    return with_key(with_steps(checked, intent, intents), defaults, given, payload)
+    return with_concurrency_key(with_steps(checked, intent, intents), defaults, given, payload)
 
 
 def options_from(
@@ -194,7 +194,7 @@ def options_from(
 # ---- the concurrency key ---------------------------------------------------------------------
 
 
-def with_key(
+def with_concurrency_key(
     options: dict[str, Any], defaults: Mapping[str, Any], given: Mapping[str, Any], payload: Any
 ) -> dict[str, Any]:
     """The options with the intent's concurrency key, filled from the payload.
@@ -204,10 +204,10 @@ def with_key(
     template = defaults.get("concurrency_key_template") or defaults.get("concurrency_key")
     if template is None or "concurrency_key" in given:
         return options
-    return {**options, "concurrency_key": filled_key(template, payload)}
+    return {**options, "concurrency_key": fill_key_template(template, payload)}
 
 
-def filled_key(template: str, payload: Any) -> str:
+def fill_key_template(template: str, payload: Any) -> str:
     """The template, for example `customer-{customer}`, filled with the fields of the payload."""
     given = payload if isinstance(payload, Mapping) else {}
     values = {}
@@ -229,13 +229,13 @@ def fields_of(template: str) -> list[str]:
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
     except ValueError as error:
-        raise _template(template, str(error)) from None
+        raise _bad_template(template, str(error)) from None
     for name in names:
         if not name.isidentifier():
-            raise _template(template, f"{{{name}}} is not the name of a payload field")
+            raise _bad_template(template, f"{{{name}}} is not the name of a payload field")
     return names
 
 
-def _template(template: str, why: str) -> Invalid:
+def _bad_template(template: str, why: str) -> Invalid:
     message = f"The concurrency key {template!r} is not a valid template: {why}."
     return Invalid(message, field="concurrency_key", given=template)

@@ -21,21 +21,26 @@ RETRY_FIELDS = ("retry", "max_retries")
 
 
 def with_steps(options: dict[str, Any], intent: str, intents: Intents) -> dict[str, Any]:
-    """The options of a submission, with the plan checked and completed if there is one."""
+    """The options of a submission, with the plan checked and completed, if there is one."""
     document = plan_from(options, intent)
     if document is None:
         return options
     if "plan" not in options:
         check_steps(document, intents, "options")
         return options
-    return {**options, "plan": completed(document, intents, "options.plan")}
+    return {**options, "plan": with_retry_policies(document, intents, "options.plan")}
 
 
-def completed(document: Mapping[str, Any], intents: Intents, where: str) -> dict[str, Any]:
+def with_retry_policies(
+    document: Mapping[str, Any], intents: Intents, where: str
+) -> dict[str, Any]:
     """The plan with the retry policy of each step, after checking all steps."""
     steps = check_steps(document, intents, where)
     rows = zip(document["steps"], steps, strict=True)
-    return {**document, "steps": [_with_policy(row, intents[step.intent]) for row, step in rows]}
+    return {
+        **document,
+        "steps": [_with_retry_policy(row, intents[step.intent]) for row, step in rows],
+    }
 
 
 def check_steps(document: Mapping[str, Any], intents: Intents, where: str) -> tuple[PlanStep, ...]:
@@ -47,7 +52,7 @@ def check_steps(document: Mapping[str, Any], intents: Intents, where: str) -> tu
     return steps
 
 
-def _with_policy(row: Mapping[str, Any], intent: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_retry_policy(row: Mapping[str, Any], intent: Mapping[str, Any]) -> Mapping[str, Any]:
     if any(row.get(name) is not None for name in RETRY_FIELDS):
         return row
     return {**row, **{name: intent[name] for name in RETRY_FIELDS if name in intent}}

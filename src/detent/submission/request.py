@@ -147,7 +147,7 @@ def missing_fields(names: list[str], why: str = "") -> Invalid:
     return error
 
 
-def own_id(given: str, where: str) -> str:
+def checked_id(given: str, where: str) -> str:
     """The id chosen by the caller, if it has the right form."""
     if OWN_ID.fullmatch(given):
         return given

@@ -106,7 +106,7 @@ def submit_own_subtask(
     """
     request = read(SubtaskRequest, given)
     intent_row(context, request.intent)
-    _open(context, task, request.intent)
+    _check_intent(context, task, request.intent)
     settings = context.settings
     command = _subtask(
         context,
@@ -116,7 +116,7 @@ def submit_own_subtask(
         max_depth=settings.run_subtask_depth,
         max_subtasks=settings.run_subtasks,
     )
-    _within(command, task, left)
+    _check_limits(command, task, left)
     _check_dependencies(context, task, command.depends_on)
     command = replace(command, options=_capped(task, dict(command.options)))
     # The prefix separates the keys of a task's runs: an agent cannot use the keys of other callers.
@@ -124,7 +124,7 @@ def submit_own_subtask(
     return Submission(command, context.actor, key)
 
 
-def _open(context: Context, task: Task, intent: str) -> None:
+def _check_intent(context: Context, task: Task, intent: str) -> None:
     """Refuse an intent other than the task's own, unless the operator has allowed it."""
     opened = context.intents.get(task.intent, {}).get("subtask_intents", ())
     if intent != task.intent and intent not in opened and "*" not in opened:
@@ -135,7 +135,7 @@ def _open(context: Context, task: Task, intent: str) -> None:
         )
 
 
-def _within(command: c.SubmitTask, task: Task, left: int | None) -> None:
+def _check_limits(command: c.SubmitTask, task: Task, left: int | None) -> None:
     if command.priority < task.priority:
         raise _over_limit(f"priority {command.priority} is above {task.priority}, the task's own")
     if command.budget is not None and left is not None and command.budget > left:

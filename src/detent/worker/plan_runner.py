@@ -18,7 +18,7 @@ from detent.kernel.entities import Job, Step
 from detent.kernel.plan import PlanStep
 from detent.kernel.plan_steps import CONTINUING, planner_is_due, startable, steps_of
 from detent.kernel.world import World
-from detent.submission.plan_steps import completed
+from detent.submission.plan_steps import with_retry_policies
 from detent.worker import run_outcome
 from detent.worker.active_run import Attempt, Hold, Stop
 from detent.worker.engine_client import Line
@@ -287,7 +287,7 @@ class PlanRun:
             {step.name: step.error or "" for step in steps if step.state == "failed"},
         )
         document = storable(plan_document(self.intent.planner(request)), "the plan")
-        return completed(document, self._known_intents(), "plan")
+        return with_retry_policies(document, self._known_intents(), "plan")
 
     def _known_intents(self) -> dict[str, Mapping[str, Any]]:
         """Those of this worker, and those that any other worker has registered."""

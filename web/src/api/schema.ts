@@ -310,7 +310,7 @@ export type Holder = {
   since: string;
 };
 
-/** Ids that a text stands for. */
+/** The ids that match a text; `more`: there are others. */
 export type Ids = {
   items: Array<string>;
   more: boolean;

@@ -35,7 +35,7 @@ class Resources(TypedDict):
 
 
 class Ids(TypedDict):
-    """Ids that a text stands for."""
+    """The ids that match a text; `more`: there are others."""
 
     items: list[str]
     more: bool

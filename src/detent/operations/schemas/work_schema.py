@@ -336,7 +336,7 @@ class Inbox(TypedDict):
     """Tasks that wait for a person, questions of jobs without a task, and refused submissions; each
     list is oldest first."""
 
-    #: How many there are of all; the lists have the oldest of each kind.
+    #: The total number; the lists have the oldest of each kind.
     count: int
     items: list[InboxTask]
     questions: list[JobQuestion]

@@ -1,4 +1,4 @@
-"""What retention does with keys, output, blobs and files; and that counts of runs are kept."""
+"""Retention of work, keys, output, blobs and files; and counts of runs that outlive them."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def sweep(core: Core, **options: Any) -> dict[str, int]:
 # ---- work ----------------------------------------------------------------------------------
 
 
-def test_all_that_goes_is_counted_however_many_batches_it_takes(
+def test_deletions_are_counted_over_all_batches(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention_sweep, "MAX_ROWS", 2)
@@ -90,7 +90,7 @@ def test_all_that_goes_is_counted_however_many_batches_it_takes(
     assert retention_sweep.run_all(core).work == 0
 
 
-def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
+def test_refused_deletions_do_not_block_later_ones(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention_sweep, "MAX_ROWS", 2)
@@ -110,7 +110,7 @@ def test_what_is_still_needed_does_not_stand_in_the_way_of_what_is_behind_it(
 # ---- keys, output, blobs -------------------------------------------------------------------
 
 
-def test_expired_keys_go(core: Core, clock: VirtualClock) -> None:
+def test_expired_keys_are_deleted(core: Core, clock: VirtualClock) -> None:
     key = Idempotency("p", "k", "digest")
     core.engine.do(c.SubmitJob("j", "p", "x"), PERSON, key=key)
     assert retention_sweep.delete_expired_keys(core) == 0
@@ -120,7 +120,7 @@ def test_expired_keys_go(core: Core, clock: VirtualClock) -> None:
     assert retention_sweep.delete_expired_keys(core) == 0
 
 
-def test_blobs_go_when_nothing_names_them(core: Core, clock: VirtualClock) -> None:
+def test_blobs_without_evidence_are_deleted(core: Core, clock: VirtualClock) -> None:
     run_id = done(core, "t")
     kept = attach_evidence(core, OWNER, run_id, "a.log", BytesIO(b"kept"))["sha256"]
     loose = core.store.blobs.put(BytesIO(b"loose")).sha256
@@ -135,7 +135,7 @@ def test_blobs_go_when_nothing_names_them(core: Core, clock: VirtualClock) -> No
     assert core.store.blobs.size(kept) is None
 
 
-def test_a_pass_goes_on_where_the_last_one_ended(
+def test_a_pass_continues_where_the_last_one_ended(
     core: Core, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention_sweep, "MAX_BLOBS", 2)
@@ -145,7 +145,7 @@ def test_a_pass_goes_on_where_the_last_one_ended(
     assert [retention_sweep.run(core) for _ in range(4)] == [2, 2, 1, 0]
 
 
-def test_output_has_a_time_of_its_own(core: Core, clock: VirtualClock) -> None:
+def test_output_has_its_own_retention_time(core: Core, clock: VirtualClock) -> None:
     outputs = core.store.outputs
     if outputs is None:
         run_id = done(core, "t")
@@ -159,7 +159,7 @@ def test_output_has_a_time_of_its_own(core: Core, clock: VirtualClock) -> None:
         assert not (path / "output.log").exists()
         return
     old, live = done(core, "t"), done(core, "u", lifecycle="review")
-    outputs.append([Piece(each, 0, b"said") for each in (old, live, "nobody-r1")])
+    outputs.append([Piece(each, 0, b"said") for each in (old, live, "missing-r1")])
     assert retention_sweep.run(core) == 1  # of a run that is gone
     clock.advance(seconds=29 * DAY_S)
     retention_sweep.run(core)
@@ -173,7 +173,7 @@ def test_output_has_a_time_of_its_own(core: Core, clock: VirtualClock) -> None:
 # ---- directories ---------------------------------------------------------------------------
 
 
-def test_directories_go_after_thirty_days_unless_the_task_is_live(
+def test_directories_are_deleted_after_thirty_days_unless_the_task_is_live(
     core: Core, clock: VirtualClock
 ) -> None:
     over, ready = done(core, "t"), done(core, "u", lifecycle="review")
@@ -185,7 +185,9 @@ def test_directories_go_after_thirty_days_unless_the_task_is_live(
     assert [path.exists() for path in paths] == [False, True]
 
 
-def test_a_directory_goes_with_its_task_and_stays_a_day(core: Core, clock: VirtualClock) -> None:
+def test_a_directory_of_a_deleted_task_is_deleted_after_a_day(
+    core: Core, clock: VirtualClock
+) -> None:
     path = left(core, done(core, "t"))
     core.engine.do(c.DeleteTask("t"), PERSON)
     for seconds, there in ((0, True), (DAY_S + 10, False)):
@@ -203,7 +205,7 @@ def test_a_run_whose_worker_died_gets_its_summary(core: Core) -> None:
     assert sweep(core)["summaries"] == 0
 
 
-def test_workspaces_of_tasks_that_are_gone_are_forgotten(core: Core, clock: VirtualClock) -> None:
+def test_workspaces_of_deleted_tasks_are_deleted(core: Core, clock: VirtualClock) -> None:
     done(core, "t")
     for name in ("t", "gone"):
         path = core.settings.data_dir / "workspaces" / name
@@ -219,7 +221,7 @@ def test_workspaces_of_tasks_that_are_gone_are_forgotten(core: Core, clock: Virt
     assert (swept.workspaces, forgotten) == (1, ["gone"])
 
 
-def test_no_link_in_the_place_of_a_directory_is_followed(
+def test_a_link_instead_of_a_directory_is_not_followed(
     core: Core, tmp_path: Path, clock: VirtualClock
 ) -> None:
     run_id = done(core, "t")
@@ -260,9 +262,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         thresholds.retention(Settings(retention_done_days=-1))
 
 
-def test_a_sweep_that_fails_does_not_end_sweeping(
-    core: Core, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_sweep_is_retried(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     swept = threading.Event()
 
@@ -284,7 +284,7 @@ def test_a_sweep_that_fails_does_not_end_sweeping(
 # ---- counting runs -------------------------------------------------------------------------
 
 
-def test_runs_are_counted_on_and_not_anew(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_counted_incrementally(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     done(core, "one")
     assert state_file.refresh(core)["stats"] == {"succeeded": 1}
 
@@ -299,7 +299,7 @@ def test_runs_are_counted_on_and_not_anew(core: Core, monkeypatch: pytest.Monkey
     assert state_file.refresh(core)["stats"] == {"succeeded": 2, "failed": 1}
 
 
-def test_a_run_that_was_suspended_is_no_success_yet(core: Core) -> None:
+def test_a_suspended_run_is_not_counted_as_success(core: Core) -> None:
     done(core, "one")
     for task_id, counted in (("two", {"succeeded": 1}), ("three", {"succeeded": 1})):
         core.engine.do(c.SubmitTask(task_id, "p", "board", "x", "api", queue=True), PERSON)
@@ -310,7 +310,7 @@ def test_a_run_that_was_suspended_is_no_success_yet(core: Core) -> None:
         assert state_file.refresh(core)["stats"] == counted  # first all of them, then on from there
 
 
-def test_two_who_count_do_not_count_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_do_not_count_twice(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     done(core, "one")
     state_file.refresh(core)
     done(core, "two")

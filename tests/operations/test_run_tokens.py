@@ -1,4 +1,4 @@
-"""A run's own door: what its token opens, what it is bound to, and when it dies."""
+"""The token of a run: what it may do, what it is bound to, and when it becomes invalid."""
 
 import base64
 import hashlib
@@ -41,7 +41,9 @@ def test_the_store_keeps_a_digest_and_what_it_is_bound_to(
     assert agent.run_id not in owner.get("/api/tokens").text
 
 
-def test_it_dies_when_the_run_ends(gateway: Installation, owner: httpx2.Client) -> None:
+def test_the_token_is_invalid_after_the_run_has_ended(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
     agent = at_work(gateway, owner)
     assert agent.http.get("/api/run").status_code == 200
     gateway.report(c.CompleteRun(agent.claimed.grant, agent.run_id, None, 0))
@@ -49,7 +51,7 @@ def test_it_dies_when_the_run_ends(gateway: Installation, owner: httpx2.Client) 
     assert problem(agent.post("/progress", progress=1)) == (401, "unauthorized")
 
 
-def test_it_dies_with_its_fence_though_the_job_runs_again(
+def test_the_token_is_invalid_after_the_job_is_claimed_again(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     first = at_work(gateway, owner)
@@ -62,16 +64,14 @@ def test_it_dies_with_its_fence_though_the_job_runs_again(
     assert second.look()["run_id"] == second.run_id
 
 
-def test_a_claim_that_is_over_gets_none(gateway: Installation, owner: httpx2.Client) -> None:
+def test_an_ended_claim_gets_no_token(gateway: Installation, owner: httpx2.Client) -> None:
     agent = at_work(gateway, owner)
     gateway.report(c.HandBack(agent.claimed.grant))
-    with pytest.raises(Refused, match="not held"):
+    with pytest.raises(Refused, match="no longer holds run"):
         issue_run_token(gateway.core, agent.claimed.grant, agent.run_id)
 
 
-def test_dead_tokens_are_swept_away_by_the_next_one(
-    gateway: Installation, owner: httpx2.Client
-) -> None:
+def test_a_new_token_deletes_the_invalid_ones(gateway: Installation, owner: httpx2.Client) -> None:
     agent = at_work(gateway, owner)
     gateway.report(c.HandBack(agent.claimed.grant))
     Agent(gateway, gateway.claim(agent.task.id))
@@ -79,7 +79,7 @@ def test_dead_tokens_are_swept_away_by_the_next_one(
         assert hashlib.sha256(agent.token.encode()).hexdigest() not in view.rows("tokens")
 
 
-def test_another_token_has_no_run(owner: httpx2.Client) -> None:
+def test_a_token_of_another_kind_has_no_run(owner: httpx2.Client) -> None:
     assert problem(owner.get("/api/run")) == (409, "not_a_run")
     assert problem(owner.post("/api/run/progress", json={"progress": 1})) == (409, "not_a_run")
 
@@ -87,7 +87,7 @@ def test_another_token_has_no_run(owner: httpx2.Client) -> None:
 # ---- reading ---------------------------------------------------------------------------------
 
 
-def test_it_reads_its_task_with_comments_and_answers(
+def test_a_run_reads_its_task_with_comments_and_answers(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     task_id = submitted(
@@ -110,7 +110,7 @@ def test_it_reads_its_task_with_comments_and_answers(
     assert shape.validate_python(found, strict=True) == found
 
 
-def test_on_the_board_an_answer_is_read_as_well(
+def test_a_run_of_a_board_task_reads_the_answer(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     task_id = submitted(owner, lifecycle="board")
@@ -123,7 +123,7 @@ def test_on_the_board_an_answer_is_read_as_well(
 # ---- writing ---------------------------------------------------------------------------------
 
 
-def test_progress_is_on_the_run(gateway: Installation, owner: httpx2.Client) -> None:
+def test_progress_is_stored_on_the_run(gateway: Installation, owner: httpx2.Client) -> None:
     agent = at_work(gateway, owner)
     assert agent.post("/progress", progress=0.25, note="reading").status_code == 200
     run = owner.get(f"/api/runs/{agent.run_id}").json()
@@ -142,7 +142,7 @@ def test_progress_is_on_the_run(gateway: Installation, owner: httpx2.Client) -> 
         ("shot.png", {"base64": base64.b64encode(b"\x89PNG").decode()}, "screenshot"),
     ],
 )
-def test_evidence_is_kept_with_its_digest(
+def test_evidence_is_stored_with_its_digest(
     gateway: Installation,
     owner: httpx2.Client,
     name: str,
@@ -171,7 +171,7 @@ def test_evidence_is_kept_with_its_digest(
         ({"name": "a", "text": "x" * 524_289}, 413),
     ],
 )
-def test_evidence_that_is_not_taken(
+def test_invalid_evidence_is_refused(
     gateway: Installation, owner: httpx2.Client, body: dict[str, Any], status: int
 ) -> None:
     agent = at_work(gateway, owner)
@@ -181,7 +181,7 @@ def test_evidence_that_is_not_taken(
     assert owner.get(f"/api/runs/{agent.run_id}/evidence").json()["items"] == []
 
 
-def test_a_question_is_kept_for_the_end_of_the_run(
+def test_a_question_is_recorded_until_the_run_ends(
     gateway: Installation, owner: httpx2.Client
 ) -> None:
     agent = at_work(gateway, owner)
@@ -200,13 +200,13 @@ def test_a_question_is_kept_for_the_end_of_the_run(
     "body",
     [{"text": "no mark"}, {"text": " "}, {"text": "x?", "options": ["a"], "default": "b"}],
 )
-def test_what_is_no_question(
+def test_an_invalid_question_is_refused(
     gateway: Installation, owner: httpx2.Client, body: dict[str, Any]
 ) -> None:
     assert problem(at_work(gateway, owner).post("/ask", **body)) == (422, "invalid")
 
 
-def test_a_secret_that_is_known_here_is_taken_out_of_what_it_says(
+def test_known_secrets_are_redacted_in_what_a_run_reports(
     gateway: Installation, owner: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redaction, "_values", set())
@@ -229,9 +229,7 @@ def test_a_secret_that_is_known_here_is_taken_out_of_what_it_says(
 # ---- subtasks --------------------------------------------------------------------------------
 
 
-def test_a_subtask_is_queued_with_what_its_task_has(
-    gateway: Installation, owner: httpx2.Client
-) -> None:
+def test_a_subtask_inherits_from_its_task(gateway: Installation, owner: httpx2.Client) -> None:
     agent = at_work(
         gateway,
         owner,
@@ -255,7 +253,7 @@ def test_a_subtask_is_queued_with_what_its_task_has(
     assert [each["id"] for each in agent.look()["subtasks"]] == [task["id"]]
 
 
-def test_the_same_key_makes_one_subtask(gateway: Installation, owner: httpx2.Client) -> None:
+def test_the_same_key_creates_one_subtask(gateway: Installation, owner: httpx2.Client) -> None:
     agent = at_work(gateway, owner)
     first, second = (
         agent.post("/subtasks", intent="review", idempotency_key="k").json() for _ in range(2)
@@ -265,13 +263,15 @@ def test_the_same_key_makes_one_subtask(gateway: Installation, owner: httpx2.Cli
     assert problem(other) == (409, "idempotency_conflict")
 
 
-def test_subtasks_may_wait_for_each_other_only(gateway: Installation, owner: httpx2.Client) -> None:
+def test_subtasks_may_depend_only_on_each_other(
+    gateway: Installation, owner: httpx2.Client
+) -> None:
     foreign = submitted(owner)
     agent = at_work(gateway, owner)
     first = agent.post("/subtasks", intent="review").json()["id"]
     second = agent.post("/subtasks", intent="review", depends_on=[first])
     assert second.status_code == 201
-    for name in (foreign, agent.task.id, "nobody"):
+    for name in (foreign, agent.task.id, "missing"):
         answer = agent.post("/subtasks", intent="review", depends_on=[name])
         assert problem(answer) == (422, "invalid")
 

@@ -1,8 +1,8 @@
-"""Every blocked state that can be reached has a way out, and nothing that is suggested is refused.
+"""Every reachable blocked state has an action that ends it, and no suggested action is refused.
 
-The states of small casts are enumerated on the real engine. In each one, everything is collected
-that detent suggests: by `why`, in the inbox, and in the words of every refusal. Each suggestion is
-then tried on a copy of the state.
+The states of a few tasks are enumerated on the real engine. In each state, the test collects what
+detent suggests: by `why`, in the inbox, and in the hints of refusals. Each suggestion is then tried
+on a copy of the state.
 """
 
 import re
@@ -17,20 +17,25 @@ from detent.kernel.predicates import has_failed
 from detent.kernel.state_mapping import BlockReason
 from detent.operations import actions
 from detent.operations.actions import VERBS
-from tests.operations.desk import Desk
-from tests.operations.explorer import ONCE, Cast, Explorer, Place, act
+from tests.operations.explorer import ONCE, Cast, Explorer, SavedState, act
+from tests.operations.operations_client import OperationsClient
 
-#: A command in the words of a hint, and a verb in the words of `how`.
+#: A command in a hint, and an action in `how`.
 COMMAND = re.compile(r"`detent (\w+) ([\w-]+)[^`]*`")
 WORD = re.compile(r"\b(" + "|".join(VERBS) + r")\b")
 PLAN = {
     "steps": [
-        {"name": "first"},
-        {"name": "call", "needs": ["first"], "capabilities_required": ["call"]},
+        {"name": "first", "intent": "build"},
+        {
+            "name": "call",
+            "intent": "build",
+            "needs": ["first"],
+            "capabilities_required": ["call"],
+        },
     ]
 }
-#: More states than any cast has: the search ends by itself.
-MOST = 20_000
+#: More states than any cast can reach.
+MAX_STATES = 20_000
 
 Suggested = tuple[str, str]
 
@@ -38,26 +43,26 @@ Suggested = tuple[str, str]
 # ---- the casts -------------------------------------------------------------------------------
 
 
-def _alone(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="a", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
+def _alone(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="a", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
 
 
-def _family(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="p", lifecycle=lifecycle, options=ONCE)
+def _family(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="p", lifecycle=lifecycle, options=ONCE)
 
 
-def _behind(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="a", lifecycle=lifecycle, options=ONCE)
-    desk.submit(id="b", lifecycle=lifecycle, depends_on=["a"], options=ONCE)
+def _behind(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="a", lifecycle=lifecycle, options=ONCE)
+    client.submit(id="b", lifecycle=lifecycle, depends_on=["a"], options=ONCE)
 
 
-def _planned(desk: Desk, lifecycle: str) -> None:
-    desk.ask("put_resource", name="phone", capabilities=["call"])
-    desk.submit(id="a", lifecycle=lifecycle, options={**ONCE, "plan": PLAN})
+def _planned(client: OperationsClient, lifecycle: str) -> None:
+    client.call("put_resource", name="phone", capabilities=["call"])
+    client.submit(id="a", lifecycle=lifecycle, options={**ONCE, "plan": PLAN})
 
 
-def _shared_budget(desk: Desk, lifecycle: str) -> None:
-    desk.submit(id="p", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
+def _shared_budget(client: OperationsClient, lifecycle: str) -> None:
+    client.submit(id="p", lifecycle=lifecycle, max_budget_usd=1, options=ONCE)
 
 
 ALONE = ("complete", "time_out", "fail error", "fail network", "fail rate_limit", "fail budget")
@@ -104,19 +109,19 @@ CASTS = (
 
 
 class Tried:
-    """One blocked task in one state, and what detent says about it."""
+    """One blocked task in one state, and the suggestions for it."""
 
-    def __init__(self, explorer: Explorer, place: Place, task: Task) -> None:
-        self.explorer, self.place, self.task = explorer, place, task
-        self.desk = explorer.desk
+    def __init__(self, explorer: Explorer, state: SavedState, task: Task) -> None:
+        self.explorer, self.state, self.task = explorer, state, task
+        self.client = explorer.client
 
     def suggestions(self) -> set[Suggested]:
         found = {*self._by_why(), *self._by_the_inbox(), *self._by_refusals()}
-        self.explorer.go(self.place)
+        self.explorer.restore(self.state)
         return found
 
     def _by_why(self) -> Iterator[Suggested]:
-        why = self.desk.why(self.task.id)
+        why = self.client.why(self.task.id)
         yield from ((verb, self.task.id) for verb in why["actions"])
         assert why["reasons"], f"{self.task.id} is blocked and nothing says why"
         for reason in why["reasons"]:
@@ -127,13 +132,13 @@ class Tried:
                 assert words == {verb for verb, _ in listed}, reason
 
     def _by_the_inbox(self) -> Iterator[Suggested]:
-        for item in self.desk.ask("inbox")["items"]:
+        for item in self.client.call("inbox")["items"]:
             yield from ((each["action"], each["id"]) for each in item["actions"])
 
     def _by_refusals(self) -> Iterator[Suggested]:
-        """Every verb is tried; what a refusal names, in its list or in its words, is suggested."""
+        """Try every action; what a refusal names, in its list or in its hint, is a suggestion."""
         for verb in VERBS:
-            self.explorer.go(self.place)
+            self.explorer.restore(self.state)
             refusal = self._refusal(verb, self.task.id)
             if refusal is None:
                 continue
@@ -145,7 +150,7 @@ class Tried:
 
     def _refusal(self, verb: str, task_id: str) -> DetentError | None:
         try:
-            act(self.desk, verb, self.now(task_id))
+            act(self.client, verb, self.now(task_id))
         except DetentError as error:
             return error
         return None
@@ -156,8 +161,8 @@ class Tried:
     # -- trying ----------------------------------------------------------------------------
 
     def leads_out(self, suggested: Suggested) -> bool:
-        """Take it; a refusal of what was suggested fails."""
-        self.explorer.go(self.place)
+        """Follow a suggestion; a refusal of it fails the test."""
+        self.explorer.restore(self.state)
         verb, task_id = suggested
         refusal = self._refusal(verb, task_id)
         assert refusal is None, f"{self.task}: {suggested} was suggested and refused: {refusal}"
@@ -168,11 +173,11 @@ class Tried:
         return not left or (left[0].state, left[0].blocked_by) != ("blocked", self.task.blocked_by)
 
     def dismissals_lead_out(self, suggested: set[Suggested]) -> bool:
-        """Without giving anything up: settle all that failed. False: something is still live."""
-        self.explorer.go(self.place)
+        """Dismiss all failed subtasks. False: a subtask is still live."""
+        self.explorer.restore(self.state)
         for verb, task_id in sorted(suggested):
             if verb == "dismiss":
-                act(self.desk, verb, self.now(task_id))
+                act(self.client, verb, self.now(task_id))
         return self._is_out()
 
 
@@ -188,30 +193,30 @@ def _look(tried: Tried) -> None:
 
 
 def _live_below(tried: Tried) -> bool:
-    tried.explorer.go(tried.place)
+    tried.explorer.restore(tried.state)
     others = [each for each in tried.explorer.tasks() if each.depth > tried.task.depth]
     ended = ("done", "completed")
     return any(each.state not in ended and not has_failed(each) for each in others)
 
 
-def looked_at(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
-    """Look at every blocked task in every state: how many states, and tasks by their reason."""
+def explored(casts: Sequence[Cast]) -> tuple[int, Counter[tuple[str, str]]]:
+    """Check every blocked task in every state; returns the number of states and tasks by reason."""
     counts: Counter[tuple[str, str]] = Counter()
     states = 0
     for cast in casts:
         for lifecycle in ("board", "review"):
             explorer = Explorer(cast, lifecycle)
-            for place in explorer.places(MOST):
+            for state in explorer.states(MAX_STATES):
                 states += 1
                 for task in [each for each in explorer.tasks() if each.state == "blocked"]:
                     counts[lifecycle, task.blocked_by or ""] += 1
-                    explorer.go(place)
-                    _look(Tried(explorer, place, task))
+                    explorer.restore(state)
+                    _look(Tried(explorer, state, task))
     return states, counts
 
 
 def test_every_blocked_state_has_a_way_out(capsys: pytest.CaptureFixture[str]) -> None:
-    states, counts = looked_at(CASTS)
+    states, counts = explored(CASTS)
     by_reason = {
         each.value: (counts["board", each], counts["review", each]) for each in BlockReason
     }
@@ -219,16 +224,16 @@ def test_every_blocked_state_has_a_way_out(capsys: pytest.CaptureFixture[str]) -
         print(f"\n  {states} states; blocked tasks in them by reason (board, review):")  # noqa: T201
         print("\n".join(f"    {name}: {found}" for name, found in by_reason.items()))  # noqa: T201
     assert [name for name, found in by_reason.items() if not any(found)] == []
-    assert states < MOST, "the search was cut off: not every state was seen"
+    assert states < MAX_STATES, "the search was cut off: not every state was seen"
 
 
 def test_a_suggestion_that_would_be_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actions, "_changes", lambda *_: True)
     with pytest.raises(AssertionError, match="was suggested and refused"):
-        looked_at([each for each in CASTS if each.name == "a dependency"])
+        explored([each for each in CASTS if each.name == "a dependency"])
 
 
 def test_a_state_without_a_way_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actions, "_changes", lambda *_: False)
     with pytest.raises(AssertionError, match="no way out"):
-        looked_at([each for each in CASTS if each.name == "a dependency"])
+        explored([each for each in CASTS if each.name == "a dependency"])

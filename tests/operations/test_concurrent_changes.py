@@ -1,4 +1,4 @@
-"""Two who change the same named rows at the same moment, on a server: the second sees the first."""
+"""Two processes change the same named rows on PostgreSQL: the second sees the first change."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def cores(postgres_url: str) -> Iterator[list[Core]]:
 
 @pytest.fixture
 def behind(cores: list[Core], postgres_url: str) -> Callable[..., Any]:
-    """What becomes of `second`, which has begun when `first` had acted and not yet committed."""
+    """The result of `second`, which begins after `first` has written and before it commits."""
 
     def play(first: Callable[[WriteTransaction], object], second: Callable[[], Any]) -> Any:
         ended: list[Any] = []
@@ -77,9 +77,7 @@ def test_a_code_is_exchanged_once(cores: list[Core], behind: Callable[..., Any])
     assert isinstance(behind(exchange, lambda: sessions.exchange(cores[1], code)), Unauthorized)
 
 
-def test_a_token_that_is_revoked_does_not_come_back(
-    cores: list[Core], behind: Callable[..., Any]
-) -> None:
+def test_a_revoked_token_stays_revoked(cores: list[Core], behind: Callable[..., Any]) -> None:
     engine = cores[0].engine
     engine.do(c.SubmitJob("j", "p", "dig"), c.Actor("person"))
     (claimed,) = engine.claim(ClaimRequest("w", "nonce", 1))

@@ -1,4 +1,4 @@
-"""Settled subtasks, as receivers of webhooks hear of them."""
+"""Webhook deliveries for dismissed and handled subtasks."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.integrations.hooks import PERSON, put, submit
 from tests.integrations.receiver import Receiver
 
 
-def test_a_dismissal_is_told_by_its_parent(
+def test_a_webhook_gets_the_dismissal_from_the_parent(
     core: Core, receiver: Receiver, dispatcher: Dispatcher
 ) -> None:
     put(core, receiver, events=["subtask_dismissed", "subtask_handled"], shape="slack")
