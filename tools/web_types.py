@@ -37,7 +37,7 @@ def _document() -> dict[str, Any]:
     store = open_store("memory:")
     try:
         door, gateway = make_app(Core(store, Engine(store)), [])
-        gateway.bridge.close()
+        gateway.dispatcher.close()
         return openapi(door.app, "0")  # type: ignore[attr-defined]
     finally:
         store.close()

@@ -350,7 +350,7 @@ def test_an_error_of_our_own_shows_no_traceback(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret of the program")
 
-    monkeypatch.setattr("detent.gateway.engine_bridge.call", broken)
+    monkeypatch.setattr("detent.gateway.operation_dispatcher.call", broken)
     answer = owner.get("/status")
     refused(gateway, answer, gateway.head(), 500, "internal")
     assert "secret" not in answer.text

@@ -264,7 +264,7 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_the_others_see_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_hub, "MAX_FRAMES", 3)
-    monkeypatch.setattr(feed_hub, "SHORTEST_S", 0.001)
+    monkeypatch.setattr(feed_hub, "MIN_PAUSE_S", 0.001)
     monkeypatch.setattr(
         feed_routes, "GRACE_S", DEADLINE_S
     )  # it hears why, when this test comes to it

@@ -45,7 +45,7 @@ def test_stopping_waits_for_the_request_under_way(
         return {"done": "yes"}
 
     with installed(tmp_path) as gateway:
-        monkeypatch.setattr("detent.gateway.engine_bridge.call", slow)
+        monkeypatch.setattr("detent.gateway.operation_dispatcher.call", slow)
         answers: list[httpx2.Response] = []
         asking = threading.Thread(target=lambda: answers.append(gateway.client().get("/status")))
         asking.start()

@@ -20,15 +20,20 @@ from detent.errors import DetentError, Forbidden, NotFound
 from detent.gateway import strict_json
 from detent.gateway.auth import Tokens
 from detent.gateway.bulk_route import lines_route
-from detent.gateway.engine_bridge import Bridge
 from detent.gateway.evidence_routes import evidence_routes
-from detent.gateway.feed_hub import Hub
+from detent.gateway.feed_hub import FeedHub
 from detent.gateway.feed_routes import events_route, feed_socket
 from detent.gateway.login_routes import login_route, logout_route
-from detent.gateway.mcp_route import Load, ToolDoor, tools_route
-from detent.gateway.middleware import OPEN, Door, Visit
+from detent.gateway.mcp_route import Load, McpEndpoint, mcp_route_for
+from detent.gateway.middleware import OPEN, AuthenticationMiddleware, RequestContext
 from detent.gateway.openapi import ALWAYS, openapi, responses
-from detent.gateway.operation_routes import GuardedRoute, OperationRoute, deny_undeclared, encode
+from detent.gateway.operation_dispatcher import OperationDispatcher
+from detent.gateway.operation_routes import (
+    OperationRoute,
+    ScopedRoute,
+    check_scopes_declared,
+    encode,
+)
 from detent.gateway.path_router import Paths
 from detent.operations import OPERATIONS, installation
 from detent.operations.context import Core
@@ -40,7 +45,7 @@ VERDICT_S = 1.0
 METRICS = "/metrics"
 
 
-class Watcher(Protocol):
+class MetricsPage(Protocol):
     """What is shown at `/metrics`; it reads the gateway's own counts from `requests`."""
 
     media_type: str
@@ -53,15 +58,15 @@ class Gateway:
     """The parts of a running gateway."""
 
     def __init__(
-        self, core: Core, watcher: Watcher | None = None, tools: Load | None = None
+        self, core: Core, watcher: MetricsPage | None = None, tools: Load | None = None
     ) -> None:
         self.core = core
         self.watcher = watcher
         self.limits = strict_json.Limits.of(core.settings)
         self.tokens = Tokens(core.store)
-        self.bridge = Bridge(core, self.tokens)
-        self.tools = ToolDoor(self.bridge, self.limits, tools)
-        self.hub: Hub | None = None
+        self.dispatcher = OperationDispatcher(core, self.tokens)
+        self.tools = McpEndpoint(self.dispatcher, self.limits, tools)
+        self.hub: FeedHub | None = None
         self._verdict = "ok"
         self._judged_at = self._tried_at = float("-inf")
         self._fault: DetentError | None = None
@@ -75,7 +80,7 @@ class Gateway:
         finally:
             self.hub.stop()
             await self.tools.join()
-            await self.bridge.work(self.hub.join)
+            await self.dispatcher.work(self.hub.join)
 
     def stop_feeds(self) -> None:
         """End the connections that would never end by themselves. Called on the event loop."""
@@ -85,11 +90,11 @@ class Gateway:
 
     # -- open paths ------------------------------------------------------------------------
 
-    async def health(self, _: Request, __: Visit) -> ASGIApp:
+    async def health(self, _: Request, __: RequestContext) -> ASGIApp:
         """One word for everybody; the reasons are behind the door."""
         if time.monotonic() - self._judged_at > VERDICT_S:
             self._judged_at = time.monotonic()
-            self._verdict = await self.bridge.work(self._judge)
+            self._verdict = await self.dispatcher.work(self._judge)
         return Response(encode({"status": self._verdict}), media_type=strict_json.JSON)
 
     def _judge(self) -> str:
@@ -98,22 +103,24 @@ class Gateway:
         except DetentError:
             return "unhealthy"
 
-    async def ready(self, _: Request, __: Visit) -> ASGIApp:
+    async def ready(self, _: Request, __: RequestContext) -> ASGIApp:
         """Whether the store takes writes, tried at most once a second."""
         if time.monotonic() - self._tried_at > VERDICT_S:
             self._tried_at = time.monotonic()
-            self._fault = await self.bridge.work(self._try_to_write)
+            self._fault = await self.dispatcher.work(self._try_to_write)
         if self._fault is not None:
             raise self._fault
         return Response(encode({"status": "ready"}), media_type=strict_json.JSON)
 
-    async def metrics(self, _: Request, visit: Visit) -> ASGIApp:
+    async def metrics(self, _: Request, context: RequestContext) -> ASGIApp:
         """What Prometheus reads: about all projects, so that a token of one does not do."""
-        if visit.visitor is not None and visit.caller.project is not None:
-            raise Forbidden(f"{visit.caller.name} may see project {visit.caller.project!r} alone")
+        if context.principal is not None and context.caller.project is not None:
+            raise Forbidden(
+                f"{context.caller.name} may see project {context.caller.project!r} alone"
+            )
         if self.watcher is None:
             raise NotFound("This gateway counts nothing.")
-        page = await self.bridge.work(self.watcher.page)
+        page = await self.dispatcher.work(self.watcher.page)
         return Response(page, media_type=self.watcher.media_type)
 
     def _try_to_write(self) -> DetentError | None:
@@ -129,7 +136,7 @@ class Gateway:
 def make_app(
     core: Core,
     hosts: Collection[str],
-    watcher: Watcher | None = None,
+    watcher: MetricsPage | None = None,
     tools: Load | None = None,
 ) -> tuple[ASGIApp, Gateway]:
     """The application behind its door, and its parts."""
@@ -143,26 +150,28 @@ def make_app(
     )
     app.router.routes.extend(_routes(gateway, app))
     open_paths = (*OPEN, METRICS) if core.settings.gateway_metrics_open else OPEN
-    deny_undeclared(app.routes, open_paths)
+    check_scopes_declared(app.routes, open_paths)
     body_timeout_s = core.settings.gateway_body_timeout_ms / 1_000
-    door = Door(app, Paths(app.routes), gateway.tokens, hosts, open_paths, body_timeout_s)
+    door = AuthenticationMiddleware(
+        app, Paths(app.routes), gateway.tokens, hosts, open_paths, body_timeout_s
+    )
     if watcher is not None:
         watcher.requests = door.requests
     return door, gateway
 
 
 def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
-    hub = gateway.hub = Hub(gateway.core.store, gateway.tokens)
-    bridge, limits = gateway.bridge, gateway.limits
+    hub = gateway.hub = FeedHub(gateway.core.store, gateway.tokens)
+    dispatcher, limits = gateway.dispatcher, gateway.limits
     return [
-        lines_route(bridge, limits),
-        *(OperationRoute(each, bridge, limits) for each in OPERATIONS.values()),
-        *evidence_routes(bridge),
+        lines_route(dispatcher, limits),
+        *(OperationRoute(each, dispatcher, limits) for each in OPERATIONS.values()),
+        *evidence_routes(dispatcher),
         events_route(hub),
         feed_socket(hub),
-        tools_route(gateway.tools),
-        login_route(bridge, limits),
-        logout_route(bridge, gateway.tokens),
+        mcp_route_for(gateway.tools),
+        login_route(dispatcher, limits),
+        logout_route(dispatcher, gateway.tokens),
         _open("/health", gateway.health, "How all is going, in one word."),
         _open("/ready", gateway.ready, "Whether requests can be served."),
         _metrics(gateway),
@@ -170,8 +179,8 @@ def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
     ]
 
 
-def _open(path: str, handler: Any, summary: str) -> GuardedRoute:
-    return GuardedRoute(
+def _open(path: str, handler: Any, summary: str) -> ScopedRoute:
+    return ScopedRoute(
         "GET",
         path,
         handler,
@@ -185,9 +194,9 @@ def _open(path: str, handler: Any, summary: str) -> GuardedRoute:
     )
 
 
-def _metrics(gateway: Gateway) -> GuardedRoute:
+def _metrics(gateway: Gateway) -> ScopedRoute:
     text = {200: {"description": "Metrics", "content": {"text/plain": {"schema": {}}}}}
-    return GuardedRoute(
+    return ScopedRoute(
         "GET",
         METRICS,
         gateway.metrics,
@@ -201,15 +210,15 @@ def _metrics(gateway: Gateway) -> GuardedRoute:
     )
 
 
-def _document(app: FastAPI) -> GuardedRoute:
+def _document(app: FastAPI) -> ScopedRoute:
     made: list[bytes] = []
 
-    async def serve(_: Request, __: Visit) -> ASGIApp:
+    async def serve(_: Request, __: RequestContext) -> ASGIApp:
         if not made:
             made.append(encode(openapi(app, version("detent"))))
         return Response(made[0], media_type=strict_json.JSON)
 
-    return GuardedRoute(
+    return ScopedRoute(
         "GET",
         "/openapi.json",
         serve,

@@ -40,7 +40,7 @@ SECURE_COOKIE = "__Host-detent"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-class Visitor(NamedTuple):
+class Principal(NamedTuple):
     """A caller with the digest of the token that it came with."""
 
     caller: Caller
@@ -53,20 +53,20 @@ class Tokens:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: Mapping[str, Any] = {}
-        self._visitors: dict[str, Visitor] = {}
+        self._principals: dict[str, Principal] = {}
         self._now = 0
         self._read_at = float("-inf")
 
-    async def find(self, given: "Credentials") -> Visitor:
+    async def find(self, given: "Credentials") -> Principal:
         """Who came with these credentials."""
         key = digest_of(given.token)
         if key not in self._rows or not self._fresh():
             await anyio.to_thread.run_sync(self.read)
         if not self.valid(key) or kind_of(self._rows[key]) not in accepted(given.cookie):
             raise Unauthorized("The token is unknown, expired or revoked.")
-        if key not in self._visitors:
-            self._visitors[key] = Visitor(self._caller(key), key)
-        return self._visitors[key]
+        if key not in self._principals:
+            self._principals[key] = Principal(self._caller(key), key)
+        return self._principals[key]
 
     def _caller(self, key: str) -> Caller:
         """A session has the rights that the record of its token gives now."""
@@ -81,7 +81,7 @@ class Tokens:
 
     def read(self) -> None:
         with self._store.read() as view:
-            self._rows, self._visitors, self._now = view.rows("tokens"), {}, view.now()
+            self._rows, self._principals, self._now = view.rows("tokens"), {}, view.now()
         self._read_at = time.monotonic()
 
     def forget(self) -> None:

@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from detent.engine import Answer, Ask
 from detent.errors import DetentError, Invalid
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import Visit, visit_of
+from detent.gateway.middleware import RequestContext, context_of
 from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
-from detent.gateway.operation_routes import GuardedRoute
+from detent.gateway.operation_dispatcher import OperationDispatcher
+from detent.gateway.operation_routes import ScopedRoute
 from detent.gateway.problems import document, explained
 from detent.operations.intake import one_task
 from detent.operations.registry import Caller
@@ -70,8 +70,10 @@ async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
 class Intake:
     """Submits chunks for one caller."""
 
-    def __init__(self, bridge: Bridge, caller: Caller, limits: strict_json.Limits) -> None:
-        self.core = bridge.core
+    def __init__(
+        self, dispatcher: OperationDispatcher, caller: Caller, limits: strict_json.Limits
+    ) -> None:
+        self.core = dispatcher.core
         self.caller = caller
         self.limits = limits
 
@@ -103,20 +105,22 @@ class Intake:
 class LinesAnswer:
     """An answer line for each chunk, sent as soon as the chunk is on disk."""
 
-    def __init__(self, request: Request, bridge: Bridge, intake: Intake, ids: bool) -> None:
+    def __init__(
+        self, request: Request, dispatcher: OperationDispatcher, intake: Intake, ids: bool
+    ) -> None:
         self.request = request
-        self.bridge = bridge
+        self.dispatcher = dispatcher
         self.intake = intake
         self.ids = ids
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         headers = [(b"content-type", strict_json.LINES.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        request_id = visit_of(scope).request_id
+        request_id = context_of(scope).request_id
         try:
             async for chunk in chunks(self.request, self.intake.limits.text):
                 take = partial(self.intake.take, chunk, request_id, ids=self.ids)
-                await _line(send, await self.bridge.work(take))
+                await _line(send, await self.dispatcher.work(take))
         except Exception as error:
             problem = document(explained(error, request_id), request_id)
             await _line(send, {"error": problem})
@@ -128,18 +132,18 @@ async def _line(send: Send, value: Any) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-def lines_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
-    async def lines(request: Request, visit: Visit) -> ASGIApp:
+def lines_route(dispatcher: OperationDispatcher, limits: strict_json.Limits) -> ScopedRoute:
+    async def lines(request: Request, context: RequestContext) -> ASGIApp:
         strict_json.must_be(request, strict_json.LINES)
         query = strict_json.once(request.query_params.multi_items())
         ids = query.pop("ids", "false")
         if query or ids not in ("true", "false"):
             name = next(iter(query), "ids")
             raise Invalid(f"{name} must not stand in the query.", field=name, allowed=("ids",))
-        intake = Intake(bridge, visit.caller, limits)
-        return LinesAnswer(request, bridge, intake, ids == "true")
+        intake = Intake(dispatcher, context.caller, limits)
+        return LinesAnswer(request, dispatcher, intake, ids == "true")
 
-    return GuardedRoute(
+    return ScopedRoute(
         "POST",
         "/api/bulk/lines",
         lines,

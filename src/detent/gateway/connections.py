@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from detent.gateway.strict_json import LEAST_BODY_BYTES
+from detent.gateway.strict_json import MIN_BODY_BYTES
 from detent.settings import Settings
 
 log = logging.getLogger("detent.gateway")
@@ -23,7 +23,7 @@ CONNECTION = "detent.connection"
 #: Descriptors that the process needs for other things than connections.
 RESERVED_FILES = 256
 #: A gateway answers this many clients whatever the limit of open files is.
-LEAST_CONNECTIONS = 16
+MIN_CONNECTIONS = 16
 #: How long a client may go on sending a body after the response to it was sent.
 LINGER_S = 5.0
 SWEEP_S = 1.0
@@ -52,7 +52,7 @@ def _within_open_files(wanted: int) -> int:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if most == resource.RLIM_INFINITY:
         return wanted
-    return min(wanted, max(LEAST_CONNECTIONS, most - RESERVED_FILES))
+    return min(wanted, max(MIN_CONNECTIONS, most - RESERVED_FILES))
 
 
 class Open(Protocol):
@@ -202,7 +202,7 @@ class HttpConnection(H11Protocol):
         if self._answered_at is not None:
             return now - self._answered_at > LINGER_S
         since, received = self._window or (now, self._received)
-        if self.flow.read_paused or self._received - received >= LEAST_BODY_BYTES:
+        if self.flow.read_paused or self._received - received >= MIN_BODY_BYTES:
             since, received = now, self._received
         self._window = since, received
         return now - since > body_s + LINGER_S

@@ -16,10 +16,10 @@ from starlette.types import ASGIApp
 
 from detent.errors import TooLarge
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import Visit
+from detent.gateway.middleware import RequestContext
 from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
-from detent.gateway.operation_routes import GuardedRoute, encode
+from detent.gateway.operation_dispatcher import OperationDispatcher
+from detent.gateway.operation_routes import ScopedRoute, encode
 from detent.operations import schemas
 from detent.operations.evidence import ANY, Found, attach_evidence, find_evidence, read_evidence
 from detent.operations.parameters import INPUTS
@@ -31,23 +31,23 @@ PATH = "/api/runs/{run_id}/evidence/{file:path}"
 IN_MEMORY_BYTES = 1_048_576
 
 
-def evidence_routes(bridge: Bridge) -> list[GuardedRoute]:
+def evidence_routes(dispatcher: OperationDispatcher) -> list[ScopedRoute]:
     """What reads a file of a run, and what adds one."""
-    return [_download(bridge), _upload(bridge)]
+    return [_download(dispatcher), _upload(dispatcher)]
 
 
-def _download(bridge: Bridge) -> GuardedRoute:
-    async def download(request: Request, visit: Visit) -> ASGIApp:
+def _download(dispatcher: OperationDispatcher) -> ScopedRoute:
+    async def download(request: Request, context: RequestContext) -> ASGIApp:
         run_id, file = _named(request)
 
         def find() -> tuple[Found, Iterator[bytes]]:
-            found = find_evidence(bridge.core, visit.caller, run_id, file)
-            return found, read_evidence(bridge.core, found)
+            found = find_evidence(dispatcher.core, context.caller, run_id, file)
+            return found, read_evidence(dispatcher.core, found)
 
-        found, pieces = await bridge.work(find)
+        found, pieces = await dispatcher.work(find)
         return StreamingResponse(pieces, 200, _headers(found), found.media_type)
 
-    return GuardedRoute(
+    return ScopedRoute(
         "GET",
         PATH,
         download,
@@ -72,21 +72,21 @@ def _headers(found: Found) -> dict[str, str]:
     }
 
 
-def _upload(bridge: Bridge) -> GuardedRoute:
-    async def upload(request: Request, visit: Visit) -> ASGIApp:
+def _upload(dispatcher: OperationDispatcher) -> ScopedRoute:
+    async def upload(request: Request, context: RequestContext) -> ASGIApp:
         run_id, file = _named(request)
-        await bridge.work(lambda: bridge.core.run(visit.caller, run_id))
+        await dispatcher.work(lambda: dispatcher.core.run(context.caller, run_id))
         strict_json.must_be(request, ANY)
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as body:
-            await _receive(request, body, bridge)
-            added = await bridge.work(
+            await _receive(request, body, dispatcher)
+            added = await dispatcher.work(
                 lambda: attach_evidence(
-                    bridge.core, visit.caller, run_id, file, cast(BinaryIO, body)
+                    dispatcher.core, context.caller, run_id, file, cast(BinaryIO, body)
                 )
             )
         return Response(encode(added), 201, media_type=strict_json.JSON)
 
-    return GuardedRoute(
+    return ScopedRoute(
         "PUT",
         PATH,
         upload,
@@ -103,7 +103,7 @@ def _upload(bridge: Bridge) -> GuardedRoute:
     )
 
 
-async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
+async def _receive(request: Request, body: Any, dispatcher: OperationDispatcher) -> None:
     declared = request.headers.get("content-length", "0")
     size = int(declared) if declared.isdigit() else 0
     received = 0
@@ -112,7 +112,7 @@ async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
         if max(size, received) > MAX_BLOB_BYTES:
             raise TooLarge(f"The body is over {MAX_BLOB_BYTES} bytes.", limit=MAX_BLOB_BYTES)
         if received > IN_MEMORY_BYTES:
-            await bridge.work(lambda piece=piece: body.write(piece))  # type: ignore[misc]
+            await dispatcher.work(lambda piece=piece: body.write(piece))  # type: ignore[misc]
         else:
             body.write(piece)
 

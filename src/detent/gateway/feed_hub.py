@@ -1,4 +1,4 @@
-"""The hub: one thread follows the log, and every reader of this process is told from there.
+"""The hub: one thread follows the log, and every reader of this process is encoded from there.
 
 Frames are batches, made once for all readers with the same filter. A reader has a short queue; one
 that does not keep up is dropped with a reason and never slows a writer or another reader. The hub's
@@ -18,23 +18,33 @@ import anyio.to_thread
 from detent import failpoints, feed
 from detent.errors import Invalid, TooMany, Unavailable
 from detent.gateway.auth import Tokens
-from detent.gateway.feed_messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
+from detent.gateway.feed_messages import (
+    EventMessages,
+    FeedEvent,
+    Filter,
+    Form,
+    Frame,
+    encoded,
+    frame,
+    single,
+    with_lifecycles,
+)
 from detent.store.port import Logged, Store
 
 log = logging.getLogger("detent.gateway")
 
 #: Frames are at least this far apart, and further with many readers.
-SHORTEST_S, LONGEST_S = 0.1, 0.25
-FOR_EACH_READER_S = 0.00025
+MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 0.25
+PAUSE_PER_READER_S = 0.00025
 #: Frames that a reader may be behind before it is dropped.
 MAX_FRAMES = 64
 MAX_READERS = 5_000
 #: Sending to a thousand readers takes a tenth of a second; nobody else waits that long for a turn.
-WOKEN_AT_ONCE = 20
+MAX_WOKEN_PER_TURN = 20
 #: How often it is looked whether the tokens of open connections still hold.
-LOOK_S = 1.0
+TOKEN_CHECK_S = 1.0
 #: A quiet connection hears its cursor this often.
-QUIET_LOOKS = 15
+IDLE_CHECKS = 15
 #: How often the hub's thread checks whether the hub is stopping while the loop has not delivered.
 CHECK_S = 0.5
 
@@ -53,7 +63,7 @@ class Reader:
         self._frames: deque[Frame] = deque()
         self._news = asyncio.Event()
 
-    def tell(self, news: Frame) -> None:
+    def enqueue(self, news: Frame) -> None:
         """Put it into the queue; whoever tells many wakes them little by little."""
         if len(self._frames) >= MAX_FRAMES:
             self.end("slow_reader")
@@ -81,29 +91,29 @@ class Reader:
         return self._frames.popleft()
 
 
-class Hub:
+class FeedHub:
     """Belongs to one event loop, on which everything but the following of the log happens."""
 
     def __init__(self, store: Store, tokens: Tokens) -> None:
         self.store = store
         self.tokens = tokens
-        #: All readers, and those of them that have caught up, by what they are told.
+        #: All readers, and those of them that have caught up, by what they are encoded.
         self.readers: set[Reader] = set()
-        self._joined: dict[tuple[Filter, Form], set[Reader]] = {}
-        #: Up to here, everything has been told to those who have caught up.
+        self._live: dict[tuple[Filter, Form], set[Reader]] = {}
+        #: Up to here, everything has been encoded to those who have caught up.
         self.position = 0
         self._moved = asyncio.Event()
-        self._asleep: deque[Reader] = deque()
+        self._to_wake: deque[Reader] = deque()
         self._follower = feed.Follower(store, "detent-feed", self._deliver, pause_s=self._pause_s)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.position = await anyio.to_thread.run_sync(feed.head, self.store)
         self._follower.start(self.position)
-        self._watch = asyncio.create_task(self._look_over())
+        self._watch = asyncio.create_task(self._watch_tokens())
 
     def stop(self) -> None:
-        """End every connection; they are told that the server goes away."""
+        """End every connection; they are encoded that the server goes away."""
         self._follower.stop()
         self._watch.cancel()
         for reader in self.readers:
@@ -116,11 +126,11 @@ class Hub:
 
     def _deliver(self, batch: Sequence[Logged]) -> None:
         """Have the event loop deliver a batch; returns after it has, raises if it could not."""
-        found = seen(self.store, batch)
+        found = with_lifecycles(self.store, batch)
         failpoints.hit("feed.read")
         done: Future[None] = Future()
         try:
-            self._loop.call_soon_threadsafe(self._tell_for, done, found)
+            self._loop.call_soon_threadsafe(self._publish_for, done, found)
         except RuntimeError:
             self._follower.stop()  # the loop has ended, and with it every reader
         while not done.done():
@@ -130,63 +140,63 @@ class Hub:
         done.result()
 
     def _pause_s(self) -> float:
-        return min(LONGEST_S, max(SHORTEST_S, FOR_EACH_READER_S * len(self.readers)))
+        return min(MAX_PAUSE_S, max(MIN_PAUSE_S, PAUSE_PER_READER_S * len(self.readers)))
 
     # -- the loop --------------------------------------------------------------------------
 
-    def _tell_for(self, done: "Future[None]", batch: list[Seen]) -> None:
+    def _publish_for(self, done: "Future[None]", batch: list[FeedEvent]) -> None:
         try:
-            self._tell(batch)
+            self._publish(batch)
         except Exception as error:
             done.set_exception(error)
         else:
             done.set_result(None)
 
-    def _tell(self, batch: list[Seen]) -> None:
+    def _publish(self, batch: list[FeedEvent]) -> None:
         """Tell everybody what has come; encode nothing if nobody listens.
 
         All frames are made before the first reader gets one: a failure leaves the batch as a whole
         to be delivered again.
         """
         position = batch[-1].logged.position
-        said = told(batch) if self._joined else ()
+        said = encoded(batch) if self._live else ()
         made = [
             (group, frame(said, chosen, form, position))
-            for (chosen, form), group in self._joined.items()
+            for (chosen, form), group in self._live.items()
         ]
         for group, news in made:
             if news is not None:
-                self._tell_all(group, news)
+                self._enqueue_for(group, news)
         self.position = position
         self._moved.set()
         self._moved = asyncio.Event()
 
-    def _tell_all(self, group: Iterable[Reader], news: Frame) -> None:
-        waking = bool(self._asleep)
+    def _enqueue_for(self, group: Iterable[Reader], news: Frame) -> None:
+        waking = bool(self._to_wake)
         for reader in group:
-            reader.tell(news)
-            self._asleep.append(reader)
+            reader.enqueue(news)
+            self._to_wake.append(reader)
         if not waking:
             self._wake_some()
 
     def _wake_some(self) -> None:
         """A few readers in each turn of the loop: requests have theirs in between."""
-        for _ in range(min(WOKEN_AT_ONCE, len(self._asleep))):
-            self._asleep.popleft().wake()
-        if self._asleep:
+        for _ in range(min(MAX_WOKEN_PER_TURN, len(self._to_wake))):
+            self._to_wake.popleft().wake()
+        if self._to_wake:
             self._loop.call_soon(self._wake_some)
 
-    async def _look_over(self) -> None:
+    async def _watch_tokens(self) -> None:
         """Once a second, end connections whose token is gone; now and then, give a sign of life."""
         looks = 0
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(TOKEN_CHECK_S)
             looks += 1
             if self.readers:
                 await self._end_unauthorized()
-            if looks % QUIET_LOOKS == 0:
-                for (_, form), group in self._joined.items():
-                    self._tell_all(group, single(form, "cursor", self.position))
+            if looks % IDLE_CHECKS == 0:
+                for (_, form), group in self._live.items():
+                    self._enqueue_for(group, single(form, "cursor", self.position))
 
     async def _end_unauthorized(self) -> None:
         try:
@@ -219,7 +229,7 @@ class Hub:
     ) -> AsyncGenerator[Frame, None]:
         """Everything after the cursor that the filter lets through, in order; then a last word."""
         reader.cursor = self.position if cursor is None else cursor
-        with self._present(reader):
+        with self._registered(reader):
             yield single(reader.form, "hello", reader.cursor)
             async for news in self._catch_up(reader) if live else self._history(reader):
                 yield news
@@ -231,7 +241,7 @@ class Hub:
             yield single(reader.form, kind, reader.cursor, reason=reader.ended)
 
     @contextmanager
-    def _present(self, reader: Reader) -> Iterator[None]:
+    def _registered(self, reader: Reader) -> Iterator[None]:
         self.readers.add(reader)
         if self._follower.stopping.is_set():
             reader.end("stopping")
@@ -239,16 +249,16 @@ class Hub:
             yield
         finally:
             self.readers.discard(reader)
-            group = self._joined.get((reader.filter, reader.form), set())
+            group = self._live.get((reader.filter, reader.form), set())
             group.discard(reader)
             if not group:
-                self._joined.pop((reader.filter, reader.form), None)
+                self._live.pop((reader.filter, reader.form), None)
 
     async def _catch_up(self, reader: Reader) -> AsyncGenerator[Frame, None]:
         """Read the log up to where the hub is, and join there: no await stands between the two."""
         while reader.ended is None:
-            if self._may_join(reader):
-                self._joined.setdefault((reader.filter, reader.form), set()).add(reader)
+            if self._at_hub_position(reader):
+                self._live.setdefault((reader.filter, reader.form), set()).add(reader)
                 return
             upto = self.position
             if reader.cursor > upto:
@@ -259,7 +269,7 @@ class Hub:
                 yield news
             reader.cursor = cursor
 
-    def _may_join(self, reader: Reader) -> bool:
+    def _at_hub_position(self, reader: Reader) -> bool:
         """Whether a reader is exactly where the hub is.
 
         One that is behind would miss events. One that is ahead, because it has read further at
@@ -282,8 +292,8 @@ class Hub:
         cursor = batch[-1].logged.position if len(batch) == feed.BATCH else upto
         return frame(batch, reader.filter, reader.form, cursor), cursor
 
-    def _read(self, after: int, upto: int) -> list[Told]:
+    def _read(self, after: int, upto: int) -> list[EventMessages]:
         found = [each for each in feed.read(self.store, after) if each.position <= upto]
-        batch = told(seen(self.store, found))
+        batch = encoded(with_lifecycles(self.store, found))
         failpoints.hit("feed.history")
         return batch

@@ -44,21 +44,21 @@ class Filter(NamedTuple):
         return logged.stream.startswith(f"{self.task}-j")
 
 
-class Seen(NamedTuple):
+class FeedEvent(NamedTuple):
     """An event of the log; with the lifecycle of its task where that decides a word."""
 
     logged: Logged
     lifecycle: str | None = None
 
 
-def seen(store: Store, batch: Sequence[Logged]) -> list[Seen]:
+def with_lifecycles(store: Store, batch: Sequence[Logged]) -> list[FeedEvent]:
     """Events with what is needed to speak of them. Reads the store."""
     tasks = {each.stream for each in batch if each.name == COMPLETED}
     if not tasks:
-        return [Seen(each) for each in batch]
+        return [FeedEvent(each) for each in batch]
     with store.read() as view:
         lifecycles = {task.id: task.lifecycle for task, _ in view.tasks(tasks)}
-    return [Seen(each, lifecycles.get(each.stream)) for each in batch]
+    return [FeedEvent(each, lifecycles.get(each.stream)) for each in batch]
 
 
 class Message(NamedTuple):
@@ -68,18 +68,18 @@ class Message(NamedTuple):
     text: str
 
 
-class Told(NamedTuple):
+class EventMessages(NamedTuple):
     """An event with everything that is said about it."""
 
     logged: Logged
     messages: tuple[Message, ...]
 
 
-def told(batch: Iterable[Seen]) -> list[Told]:
-    return [Told(each.logged, tuple(_messages(each))) for each in batch]
+def encoded(batch: Iterable[FeedEvent]) -> list[EventMessages]:
+    return [EventMessages(each.logged, tuple(_messages(each))) for each in batch]
 
 
-def _messages(each: Seen) -> Iterable[Message]:
+def _messages(each: FeedEvent) -> Iterable[Message]:
     logged = each.logged
     event = views.event(logged)
     yield Message(logged.name, note("event", **event))
@@ -95,7 +95,7 @@ def _messages(each: Seen) -> Iterable[Message]:
         yield Message("task_question", note("task_question", **place, **asked))
 
 
-def _ending(each: Seen) -> str | None:
+def _ending(each: FeedEvent) -> str | None:
     """The state that an event has brought a task to, if it is one to tell people of."""
     if each.logged.name != COMPLETED:
         return ENDINGS.get(each.logged.name)
@@ -135,7 +135,7 @@ def as_stream(groups: Groups) -> str:
     return "".join(lines)
 
 
-def frame(batch: Iterable[Told], chosen: Filter, form: Form, cursor: int) -> Frame | None:
+def frame(batch: Iterable[EventMessages], chosen: Filter, form: Form, cursor: int) -> Frame | None:
     """What the filter lets through; None if that is nothing."""
     groups: list[tuple[int, Sequence[str]]] = []
     for each in batch:

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from detent.gateway import strict_json
-from detent.gateway.feed_hub import Hub, Reader
+from detent.gateway.feed_hub import FeedHub, Reader
 from detent.gateway.feed_messages import Filter, Form, Frame, as_array, as_stream
-from detent.gateway.middleware import Visit, refuse, visit_of
+from detent.gateway.middleware import RequestContext, context_of, refuse
 from detent.gateway.openapi import ALWAYS, responses
-from detent.gateway.operation_routes import GuardedRoute, GuardedSocket
+from detent.gateway.operation_routes import ScopedRoute, ScopedWebSocket
 from detent.gateway.problems import explained
 from detent.operations.cursor_pages import of_project
 from detent.operations.input_models import invalid
@@ -43,7 +43,7 @@ EVENT = {
 CLOSE_CODES = {"stopping": 1012, "unauthorized": 4401, "slow_reader": 4408}
 
 
-class Wish(BaseModel):
+class FeedQuery(BaseModel):
     """What a reader asks for."""
 
     model_config = ConfigDict(extra="forbid")
@@ -66,14 +66,14 @@ class Wish(BaseModel):
         return Filter(project, self.task, frozenset(filter(None, names)))
 
 
-def wish_from(query: list[tuple[str, str]], last_event: str | None) -> Wish:
+def query_from(query: list[tuple[str, str]], last_event: str | None) -> FeedQuery:
     given: dict[str, Any] = strict_json.once(query)
     if last_event is not None:
         given["cursor"] = last_event  # a browser that reconnects repeats its first address
     try:
-        return Wish.model_validate(given)
+        return FeedQuery.model_validate(given)
     except ValidationError as error:
-        raise invalid(error, tuple(Wish.model_fields)) from None
+        raise invalid(error, tuple(FeedQuery.model_fields)) from None
 
 
 # ---- the WebSocket ---------------------------------------------------------------------------
@@ -82,21 +82,21 @@ def wish_from(query: list[tuple[str, str]], last_event: str | None) -> Wish:
 class FeedSocket:
     """Sends frames until the reader leaves or is ended; listens only to notice that it left."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: FeedHub) -> None:
         self.hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        socket, visit = WebSocket(scope, receive, send), visit_of(scope)
+        socket, context = WebSocket(scope, receive, send), context_of(scope)
         try:
-            visit.caller.must(Right.READ)
-            wish = wish_from(socket.query_params.multi_items(), None)
-            reader = _reader(wish, visit, as_array)
-            await self.hub.check(wish.cursor)
+            context.caller.must(Right.READ)
+            query = query_from(socket.query_params.multi_items(), None)
+            reader = _reader(query, context, as_array)
+            await self.hub.check(query.cursor)
         except Exception as error:
-            await refuse(explained(error, visit.request_id), scope, receive, send)
+            await refuse(explained(error, context.request_id), scope, receive, send)
             return
         await socket.accept()
-        sending = asyncio.create_task(self._send(socket, reader, wish))
+        sending = asyncio.create_task(self._send(socket, reader, query))
         leaving = asyncio.create_task(_until_gone(socket))
         await _first(sending, leaving, reader)
         for task in (sending, leaving):
@@ -104,17 +104,17 @@ class FeedSocket:
             with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError):
                 await task
 
-    async def _send(self, socket: WebSocket, reader: Reader, wish: Wish) -> None:
-        async with aclosing(self.hub.read(reader, wish.cursor, live=wish.follow)) as frames:
+    async def _send(self, socket: WebSocket, reader: Reader, query: FeedQuery) -> None:
+        async with aclosing(self.hub.read(reader, query.cursor, live=query.follow)) as frames:
             async for news in frames:
                 await socket.send_text(news.text)
         reason = reader.ended or "done"
         await socket.close(CLOSE_CODES.get(reason, 1000), reason)
 
 
-def _reader(wish: Wish, visit: Visit, form: Form) -> Reader:
-    assert visit.visitor is not None
-    return Reader(wish.filter_for(visit.caller), form, visit.visitor.key)
+def _reader(query: FeedQuery, context: RequestContext, form: Form) -> Reader:
+    assert context.principal is not None
+    return Reader(query.filter_for(context.caller), form, context.principal.key)
 
 
 async def _first(
@@ -135,8 +135,8 @@ async def _until_gone(socket: WebSocket) -> None:
         continue
 
 
-def feed_socket(hub: Hub) -> GuardedSocket:
-    return GuardedSocket("/api/feed", FeedSocket(hub), Right.READ)
+def feed_socket(hub: FeedHub) -> ScopedWebSocket:
+    return ScopedWebSocket("/api/feed", FeedSocket(hub), Right.READ)
 
 
 # ---- server-sent events ----------------------------------------------------------------------
@@ -169,21 +169,21 @@ class EventStream:
         self.reader.end("gone")
 
 
-def events_route(hub: Hub) -> GuardedRoute:
-    async def events(request: Request, visit: Visit) -> ASGIApp:
+def events_route(hub: FeedHub) -> ScopedRoute:
+    async def events(request: Request, context: RequestContext) -> ASGIApp:
         last_event = request.headers.get("last-event-id")
-        wish = wish_from(request.query_params.multi_items(), last_event)
-        await hub.check(wish.cursor)
-        reader = _reader(wish, visit, as_stream)
-        return EventStream(hub.read(reader, wish.cursor, live=wish.follow), reader)
+        query = query_from(request.query_params.multi_items(), last_event)
+        await hub.check(query.cursor)
+        reader = _reader(query, context, as_stream)
+        return EventStream(hub.read(reader, query.cursor, live=query.follow), reader)
 
     found = {200: {"description": "Messages", "content": {EVENT_STREAM: {"schema": EVENT}}}}
-    return GuardedRoute(
+    return ScopedRoute(
         "GET",
         "/api/events",
         events,
         Right.READ,
-        [Parameter("wish", Parameter.KEYWORD_ONLY, annotation=Annotated[Wish, Query()])],
+        [Parameter("query", Parameter.KEYWORD_ONLY, annotation=Annotated[FeedQuery, Query()])],
         response_class=Response,
         operation_id="follow_events",
         summary="The live feed as server-sent events, from a cursor on.",

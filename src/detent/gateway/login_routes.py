@@ -13,10 +13,10 @@ from detent import views
 from detent.errors import Forbidden
 from detent.gateway import strict_json
 from detent.gateway.auth import COOKIE, SECURE_COOKIE, Tokens
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import LOGIN, Visit
+from detent.gateway.middleware import LOGIN, RequestContext
 from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
-from detent.gateway.operation_routes import GuardedRoute, encode
+from detent.gateway.operation_dispatcher import OperationDispatcher
+from detent.gateway.operation_routes import ScopedRoute, encode
 from detent.operations import schemas
 from detent.operations.input_models import invalid
 from detent.operations.registry import Scope
@@ -31,23 +31,23 @@ class LoginBody(BaseModel):
     code: Annotated[str, Field(min_length=1, max_length=200, examples=["detent_…"])]
 
 
-def login_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
+def login_route(dispatcher: OperationDispatcher, limits: strict_json.Limits) -> ScopedRoute:
     """The one route whose credential stands in its body: whoever has no code is nobody."""
 
-    async def log_in(request: Request, _: Visit) -> ASGIApp:
+    async def log_in(request: Request, _: RequestContext) -> ASGIApp:
         body = await strict_json.read_body(request, limits.size)
         strict_json.must_be(request, strict_json.JSON)
         try:
             code = LoginBody.model_validate(strict_json.decode(body, limits)).code
         except ValidationError as error:
             raise invalid(error, ("code",)) from None
-        secret, row, lifetime_s = await bridge.work(lambda: exchange(bridge.core, code))
+        secret, row, lifetime_s = await dispatcher.work(lambda: exchange(dispatcher.core, code))
         shown = {name: row.get(name) for name in schemas.Token.__annotations__}
         response = Response(encode(views.shown(shown)), 200, media_type=strict_json.JSON)
         _set_cookie(response, request, secret, lifetime_s)
         return response
 
-    return GuardedRoute(
+    return ScopedRoute(
         "POST",
         LOGIN,
         log_in,
@@ -62,18 +62,18 @@ def login_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
     )
 
 
-def logout_route(bridge: Bridge, tokens: Tokens) -> GuardedRoute:
-    async def end(request: Request, visit: Visit) -> ASGIApp:
-        if visit.visitor is None:
+def logout_route(dispatcher: OperationDispatcher, tokens: Tokens) -> ScopedRoute:
+    async def end(request: Request, context: RequestContext) -> ASGIApp:
+        if context.principal is None:
             raise Forbidden("There is no session to end.")
-        key = visit.visitor.key
-        await bridge.work(lambda: log_out(bridge.core, key))
+        key = context.principal.key
+        await dispatcher.work(lambda: log_out(dispatcher.core, key))
         tokens.forget()
         response = Response(status_code=204)
         _set_cookie(response, request, "", 0)
         return response
 
-    return GuardedRoute(
+    return ScopedRoute(
         "POST",
         "/api/logout",
         end,

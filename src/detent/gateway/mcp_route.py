@@ -13,8 +13,8 @@ from starlette.types import Scope as Connection
 
 from detent.errors import NotFound
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import Visit
+from detent.gateway.middleware import RequestContext
+from detent.gateway.operation_dispatcher import OperationDispatcher
 from detent.gateway.operation_routes import AnyTokenRoute
 from detent.operations.registry import OPERATIONS, Caller, Scope
 
@@ -42,23 +42,25 @@ class Tools(Protocol):
 Load = Callable[[int], Tools]
 
 
-class ToolDoor:
+class McpEndpoint:
     """The path's handler: strict JSON as everywhere, then the protocol's own server."""
 
-    def __init__(self, bridge: Bridge, limits: strict_json.Limits, load: Load | None) -> None:
-        self.bridge = bridge
+    def __init__(
+        self, dispatcher: OperationDispatcher, limits: strict_json.Limits, load: Load | None
+    ) -> None:
+        self.dispatcher = dispatcher
         self.limits = limits
         self._load = load
         self._loading = asyncio.Lock()
         self._tools: Tools | None = None
         self._running: asyncio.Task[None] | None = None
 
-    async def handle(self, request: Request, visit: Visit) -> ASGIApp:
+    async def handle(self, request: Request, context: RequestContext) -> ASGIApp:
         body = await strict_json.read_body(request, self.limits.size)
         strict_json.must_be(request, strict_json.JSON)
         strict_json.decode(body, self.limits)
         tools = await self._ready()
-        caller = visit.caller
+        caller = context.caller
 
         async def serve(scope: Connection, receive: Receive, send: Send) -> None:
             again = _replay(body, receive)
@@ -78,14 +80,14 @@ class ToolDoor:
 
     def _asking(self, caller: Caller) -> Ask:
         async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
-            return await self.bridge.ask(OPERATIONS[operation], caller, arguments)
+            return await self.dispatcher.ask(OPERATIONS[operation], caller, arguments)
 
         return ask
 
     async def _ready(self) -> Tools:
         async with self._loading:
             if self._tools is None:
-                self._tools = await self.bridge.work(self._loaded)
+                self._tools = await self.dispatcher.work(self._loaded)
                 self._running = asyncio.create_task(self._tools.run())
             return self._tools
 
@@ -107,6 +109,6 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def tools_route(door: ToolDoor) -> AnyTokenRoute:
+def mcp_route_for(door: McpEndpoint) -> AnyTokenRoute:
     """The protocol describes itself, so that the OpenAPI document leaves it out."""
     return AnyTokenRoute("POST", PATH, door.handle, include_in_schema=False)

@@ -16,7 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from detent import program_log
 from detent.errors import DetentError
 from detent.gateway import problems
-from detent.gateway.auth import SAFE_METHODS, Tokens, Visitor, check_host, check_origin, credentials
+from detent.gateway.auth import (
+    SAFE_METHODS,
+    Principal,
+    Tokens,
+    check_host,
+    check_origin,
+    credentials,
+)
 from detent.gateway.connections import CONNECTION
 from detent.gateway.static_files import Page
 from detent.gateway.strict_json import BODY_TIMEOUT, BODY_TIMEOUT_S
@@ -27,7 +34,7 @@ from detent.operations.registry import Caller
 OPEN = ("/health", "/ready")
 #: The path whose credential is the code in its body.
 LOGIN = "/api/login"
-VISIT = "detent.visit"
+CONTEXT = "detent.request_context"
 #: Methods that are counted by name: anybody may invent further ones.
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WEBSOCKET")
 HEADERS = {
@@ -40,23 +47,23 @@ HEADERS = {
 
 
 @dataclass(slots=True)
-class Visit:
+class RequestContext:
     """One request: its id, and who asks; nobody on an open path."""
 
     request_id: str
-    visitor: Visitor | None = None
+    principal: Principal | None = None
     #: The route's path with its parameters' names; empty where there is no route.
     path: str = ""
 
     @property
     def caller(self) -> Caller:
-        assert self.visitor is not None, "an open path has no caller"
-        return self.visitor.caller
+        assert self.principal is not None, "an open path has no caller"
+        return self.principal.caller
 
 
-def visit_of(scope: Scope) -> Visit:
-    visit: Visit = scope[VISIT]
-    return visit
+def context_of(scope: Scope) -> RequestContext:
+    context: RequestContext = scope[CONTEXT]
+    return context
 
 
 class Routes(Protocol):
@@ -67,7 +74,7 @@ class Routes(Protocol):
     def knows(self, path: str) -> bool: ...
 
 
-class Door:
+class AuthenticationMiddleware:
     """The routes behind their checks; `app` starts and ends what they need."""
 
     def __init__(
@@ -93,14 +100,14 @@ class Door:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        visit = scope[VISIT] = Visit(new_id())
+        context = scope[CONTEXT] = RequestContext(new_id())
         scope[BODY_TIMEOUT] = self.body_timeout_s
 
         async def closed(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 self._count(scope, message["status"])
                 headers = MutableHeaders(scope=message)
-                headers["x-request-id"] = visit.request_id
+                headers["x-request-id"] = context.request_id
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
@@ -112,21 +119,21 @@ class Door:
             visits = scope.get("method") in ("GET", "HEAD")
             shown = self.page.find(scope, host, self.routes.knows) if visits else None
             if shown is None:
-                visit.visitor = await self._admit(scope, headers, host)
+                context.principal = await self._admit(scope, headers, host)
             else:
                 target = shown
         except Exception as error:
-            await refuse(problems.explained(error, visit.request_id), scope, receive, closed)
+            await refuse(problems.explained(error, context.request_id), scope, receive, closed)
             return
-        with program_log.about(request_id=visit.request_id):
+        with program_log.about(request_id=context.request_id):
             await target(scope, receive, closed)
 
     def _count(self, scope: Scope, status: int) -> None:
         method = scope.get("method", "WEBSOCKET")
         known = method if method in METHODS else "other"
-        self.requests[known, visit_of(scope).path or "other", str(status)] += 1
+        self.requests[known, context_of(scope).path or "other", str(status)] += 1
 
-    async def _admit(self, scope: Scope, headers: Headers, host: str) -> Visitor | None:
+    async def _admit(self, scope: Scope, headers: Headers, host: str) -> Principal | None:
         unsafe = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if unsafe:
             check_origin(headers, host, required=False)
@@ -135,15 +142,15 @@ class Door:
         given = credentials(headers)
         if unsafe:
             check_origin(headers, host, required=given.cookie)
-        visitor = await self.tokens.find(given)
+        principal = await self.tokens.find(given)
         if CONNECTION in scope:
             scope[CONNECTION].admitted = True
-        return visitor
+        return principal
 
 
 async def refuse(error: DetentError, scope: Scope, receive: Receive, send: Send) -> None:
     """The problem as the answer, also to a WebSocket that is not open yet."""
-    response = problems.answer(error, visit_of(scope).request_id)
+    response = problems.answer(error, context_of(scope).request_id)
     if scope["type"] == "http":
         await response(scope, receive, send)
         return

@@ -1,6 +1,6 @@
 """Routes: each operation of the list as one, with what it reads and answers; and routes by hand.
 
-Every route declares a scope. `deny_undeclared` refuses to start with one that does not.
+Every route declares a scope. `check_scopes_declared` refuses to start with one that does not.
 """
 
 import re
@@ -19,9 +19,9 @@ from starlette.types import Scope as Connection
 
 from detent.errors import Broken, Invalid, Refused
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import LOGIN, OPEN, Visit, refuse, visit_of
+from detent.gateway.middleware import LOGIN, OPEN, RequestContext, context_of, refuse
 from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
+from detent.gateway.operation_dispatcher import OperationDispatcher
 from detent.gateway.problems import explained
 from detent.operations.input_models import bounds, fields_of
 from detent.operations.parameters import INPUTS, input_for
@@ -32,10 +32,10 @@ TAG = r'^"[1-9][0-9]{0,17}"$|^\*$'
 LOOKED_AT = 'The version that was looked at, like "7"'
 
 encode = msgspec.json.Encoder(enc_hook=str).encode
-Handler = Callable[[Request, Visit], Awaitable[ASGIApp]]
+Handler = Callable[[Request, RequestContext], Awaitable[ASGIApp]]
 
 
-class GuardedRoute(APIRoute):
+class ScopedRoute(APIRoute):
     """A route that declares its scope; None is for the open paths and the login alone."""
 
     def __init__(
@@ -53,25 +53,25 @@ class GuardedRoute(APIRoute):
         self.app = self._serve
 
     async def _serve(self, scope: Connection, receive: Receive, send: Send) -> None:
-        visit = visit_of(scope)
+        context = context_of(scope)
         try:
             if self.needs is not None:
-                visit.caller.must(self.needs)
-            response = await self._handler(Request(scope, receive), visit)
+                context.caller.must(self.needs)
+            response = await self._handler(Request(scope, receive), context)
         except Exception as error:
-            await refuse(explained(error, visit.request_id), scope, receive, send)
+            await refuse(explained(error, context.request_id), scope, receive, send)
             return
         await response(scope, receive, send)
 
 
-class AnyTokenRoute(GuardedRoute):
+class AnyTokenRoute(ScopedRoute):
     """A route for every valid token: each operation that is asked for there checks its scope."""
 
     def __init__(self, method: str, path: str, handler: Handler, **documented: Any) -> None:
         super().__init__(method, path, handler, None, **documented)
 
 
-class GuardedSocket(WebSocketRoute):
+class ScopedWebSocket(WebSocketRoute):
     """A WebSocket that declares its scope."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], scope: Scope) -> None:
@@ -79,11 +79,11 @@ class GuardedSocket(WebSocketRoute):
         super().__init__(path, endpoint)
 
 
-def deny_undeclared(routes: Iterable[BaseRoute], open_paths: Collection[str] = OPEN) -> None:
+def check_scopes_declared(routes: Iterable[BaseRoute], open_paths: Collection[str] = OPEN) -> None:
     """Deny by default: a route that nobody gave a scope keeps the gateway from starting."""
     for route in routes:
         path = getattr(route, "path", "?")
-        if not isinstance(route, GuardedRoute | GuardedSocket):
+        if not isinstance(route, ScopedRoute | ScopedWebSocket):
             raise Broken(f"The route {path} declares no scope.")
         closed = route.needs is not None or isinstance(route, AnyTokenRoute)
         if not closed and path not in (*open_paths, LOGIN):
@@ -103,12 +103,14 @@ def _endpoint(parameters: Iterable[Parameter]) -> Callable[..., Any]:
 # ---- operations ------------------------------------------------------------------------------
 
 
-class OperationRoute(GuardedRoute):
+class OperationRoute(ScopedRoute):
     """One operation over HTTP."""
 
-    def __init__(self, operation: Operation, bridge: Bridge, limits: strict_json.Limits) -> None:
+    def __init__(
+        self, operation: Operation, dispatcher: OperationDispatcher, limits: strict_json.Limits
+    ) -> None:
         self.operation = operation
-        self.bridge = bridge
+        self.dispatcher = dispatcher
         self.limits = limits
         self.fields = fields_of(operation)
         names = {each.name for each in operation.parameters}
@@ -131,10 +133,10 @@ class OperationRoute(GuardedRoute):
             tags=[_noun(operation.path)],
         )
 
-    async def serve(self, request: Request, visit: Visit) -> Response:
+    async def serve(self, request: Request, context: RequestContext) -> Response:
         arguments = await self._arguments(request)
         try:
-            answer = await self.bridge.ask(self.operation, visit.caller, arguments)
+            answer = await self.dispatcher.ask(self.operation, context.caller, arguments)
         except Refused as refusal:
             if refusal.code == "version_conflict" and "if-match" in request.headers:
                 raise Refused(refusal.message, code="precondition_failed") from None

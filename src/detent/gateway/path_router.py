@@ -9,8 +9,8 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from detent.errors import DetentError, Invalid, NotFound
-from detent.gateway.middleware import refuse, visit_of
-from detent.gateway.operation_routes import GuardedRoute, GuardedSocket
+from detent.gateway.middleware import context_of, refuse
+from detent.gateway.operation_routes import ScopedRoute, ScopedWebSocket
 
 #: Stands for a parameter among the segments of a path.
 ANY = "*"
@@ -25,7 +25,7 @@ class Place:
     """
 
     def __init__(self, path: str) -> None:
-        self.routes: dict[str, GuardedRoute | GuardedSocket] = {}
+        self.routes: dict[str, ScopedRoute | ScopedWebSocket] = {}
         self.path, self.rest = _without_rest(path)
         self.parameters = {
             at: segment[1:-1]
@@ -45,7 +45,7 @@ class Paths:
             places = self._with_rest if made.rest else self._places
             place = places.setdefault(_shape(made.path), made)
             assert len(place.parameters) <= 1, "a second parameter would need more lookups"
-            methods = {WEBSOCKET} if isinstance(route, GuardedSocket) else route.methods
+            methods = {WEBSOCKET} if isinstance(route, ScopedWebSocket) else route.methods
             place.routes.update(dict.fromkeys(methods, route))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +56,7 @@ class Paths:
             await refuse(_refusal(scope["path"], method, place), scope, receive, send)
             return
         scope["path_params"] = parameters
-        visit_of(scope).path = route.path
+        context_of(scope).path = route.path
         await route.app(scope, receive, send)
 
     def knows(self, path: str) -> bool:

@@ -17,7 +17,7 @@ MEDIA_TYPE = "application/problem+json"
 #: Where the reference page explains each code.
 EXPLAINED = "/docs/reference/errors.html#"
 #: What was given is shown back up to this many characters.
-LONGEST_SHOWN = 200
+MAX_SHOWN = 200
 
 
 class Problem(TypedDict, total=False):
@@ -76,7 +76,7 @@ def answer(error: DetentError, request_id: str) -> Response:
 
 
 def explained(error: Exception, request_id: str) -> DetentError:
-    """What a client is told of an exception; one that nobody expected is written to the log."""
+    """What a client is encoded of an exception; one that nobody expected is written to the log."""
     if isinstance(error, DetentError):
         return error
     log.error("request %s failed", request_id, exc_info=error)
@@ -85,8 +85,8 @@ def explained(error: Exception, request_id: str) -> DetentError:
 
 def _short(value: Any) -> Any:
     text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
-    return value if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+    return value if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
 
 
-def too_late() -> Unavailable:
+def body_timed_out() -> Unavailable:
     return Unavailable("The body did not come in time.", code="body_timeout", retry_after_s=1)

@@ -8,7 +8,7 @@ import threading
 import uvicorn
 
 from detent.errors import Misconfigured
-from detent.gateway.application import Watcher, make_app
+from detent.gateway.application import MetricsPage, make_app
 from detent.gateway.auth import allowed_hosts, check_address
 from detent.gateway.connections import Connections, Limits, protocols, sweeper
 from detent.gateway.mcp_route import Load
@@ -31,7 +31,7 @@ class Server:
     """A gateway on its own thread. `start` says the port; `stop` returns when all is down."""
 
     def __init__(
-        self, core: Core, watcher: Watcher | None = None, tools: Load | None = None
+        self, core: Core, watcher: MetricsPage | None = None, tools: Load | None = None
     ) -> None:
         self.core = core
         self.watcher = watcher
@@ -66,7 +66,7 @@ class Server:
         self._server.loop.call_soon_threadsafe(self.gateway.stop_feeds)
         self._server.should_exit = True
         self._thread.join()
-        self.gateway.bridge.close()
+        self.gateway.dispatcher.close()
         self._server = self._thread = None
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from starlette.requests import Request
 
 from detent.errors import Invalid, TooLarge
-from detent.gateway.problems import too_late
+from detent.gateway.problems import body_timed_out
 from detent.settings import Settings
 
 JSON = "application/json"
@@ -23,7 +23,7 @@ LINES = "application/x-ndjson"
 BODY_TIMEOUT = "detent.body_timeout_s"
 BODY_TIMEOUT_S = 30.0
 #: What must come of a body within that time, unless it ends.
-LEAST_BODY_BYTES = 1_024
+MIN_BODY_BYTES = 1_024
 MAX_DIGITS = 100
 MAX_INTEGER = 10**MAX_DIGITS - 1
 #: What may hide a huge number or a broken character: escapes, long runs of digits, big exponents.
@@ -92,12 +92,12 @@ async def pieces(request: Request) -> AsyncIterator[bytes]:
             async with asyncio.timeout(left_s):
                 message = await request.receive()
         except TimeoutError:
-            raise too_late() from None
+            raise body_timed_out() from None
         if message["type"] == "http.disconnect":
-            raise too_late()
+            raise body_timed_out()
         more, body = message.get("more_body", False), message.get("body", b"")
         left_s, received = left_s - (time.monotonic() - begun), received + len(body)
-        if received >= LEAST_BODY_BYTES:
+        if received >= MIN_BODY_BYTES:
             left_s, received = most_s, 0
         yield body
 

@@ -47,7 +47,7 @@ class _Begun(NamedTuple):
     result: "Future[Any]"
 
 
-class Bridge:
+class OperationDispatcher:
     """From one event loop to the operations, which block: requests there, answers back."""
 
     def __init__(self, core: Core, tokens: Tokens) -> None:
