@@ -21,7 +21,7 @@ from detent import private_files, server_file
 from detent.engine import Engine, Lifetimes
 from detent.errors import Misconfigured, NotFound, Unavailable
 from detent.gateway.auth import ensure_token
-from detent.gateway.mcp_route import Tools
+from detent.gateway.mcp_route import McpServer
 from detent.gateway.server import Server
 from detent.integrations.metrics import Metrics
 from detent.integrations.notion_sync import NotionKeeper, configured
@@ -200,7 +200,7 @@ def duties(settings: Settings) -> list[Duty]:
     ]
 
 
-def mcp_tools(body_limit: int) -> Tools:
+def mcp_tools(body_limit: int) -> McpServer:
     """The server of MCP. Its library is an extra and slow to import, so that it comes when used."""
     try:
         from detent.integrations.mcp_server import HttpTools

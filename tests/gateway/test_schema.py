@@ -190,7 +190,7 @@ class Attack:
 @pytest.fixture(scope="module")
 def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
     with installed(tmp_path_factory.mktemp("schema")) as gateway:
-        gateway.server.gateway.watcher = Metrics(gateway.core, {})
+        gateway.server.gateway.metrics_page = Metrics(gateway.core, {})
         made = Attack(gateway)
         yield made
         made.close()

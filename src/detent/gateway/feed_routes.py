@@ -1,15 +1,13 @@
-"""The live feed's two doors: `/api/feed` as a WebSocket, `/api/events` as server-sent events."""
+"""The live feed over HTTP: `/api/feed` as a WebSocket, `/api/events` as server-sent events."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from inspect import Parameter
 from typing import Annotated, Any
 
-from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import msgspec
+from msgspec import Meta
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -17,19 +15,19 @@ from detent.gateway import strict_json
 from detent.gateway.feed_hub import FeedHub, Reader
 from detent.gateway.feed_messages import Filter, Form, Frame, as_array, as_stream
 from detent.gateway.middleware import RequestContext, context_of, refuse
-from detent.gateway.openapi import ALWAYS, responses
+from detent.gateway.openapi import ALWAYS, Documentation, Json, parameter
 from detent.gateway.operation_routes import ScopedRoute, ScopedWebSocket
 from detent.gateway.problems import explained
 from detent.operations.cursor_pages import of_project
-from detent.operations.input_models import invalid
 from detent.operations.parameters import MOST
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
+from detent.submission.request import convert
 
-#: How long a reader that was dropped may take to hear why.
+#: How long a dropped reader may take to receive the reason.
 GRACE_S = 10.0
 EVENT_STREAM = "text/event-stream"
-#: One server-sent event, as OpenAPI sees it.
+#: One server-sent event as a schema.
 EVENT = {
     "type": "object",
     "required": ["data"],
@@ -39,28 +37,31 @@ EVENT = {
         "event": {"type": "string"},
     },
 }
-#: How a WebSocket is closed, by the reason.
+#: The close code of a WebSocket by the reason.
 CLOSE_CODES = {"stopping": 1012, "unauthorized": 4401, "slow_reader": 4408}
 
 
-class FeedQuery(BaseModel):
-    """What a reader asks for."""
+class FeedQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query string of both feeds."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    cursor: Annotated[int | None, Field(ge=0, le=MOST, description="Only what comes after it")] = (
-        None
-    )
-    project: Annotated[str | None, Field(max_length=200, description="Only this project")] = None
-    task: Annotated[str | None, Field(max_length=200, description="Only this task")] = None
-    names: Annotated[
-        str | None,
-        Field(max_length=2_000, description="Only these events and messages, by commas"),
+    cursor: Annotated[
+        Annotated[int, Meta(ge=0, le=MOST)] | None,
+        Meta(description="Only what comes after this position of the log"),
     ] = None
-    follow: Annotated[bool, Field(description="Go on with what happens from now on")] = True
+    project: Annotated[
+        Annotated[str, Meta(max_length=200)] | None, Meta(description="Only this project")
+    ] = None
+    task: Annotated[
+        Annotated[str, Meta(max_length=200)] | None, Meta(description="Only this task")
+    ] = None
+    names: Annotated[
+        Annotated[str, Meta(max_length=2_000)] | None,
+        Meta(description="Only these events and messages, separated by commas"),
+    ] = None
+    follow: Annotated[bool, Meta(description="Continue with events as they happen")] = True
 
     def filter_for(self, caller: Caller) -> Filter:
-        """The filter, kept to what the caller may see."""
+        """The filter, limited to what the caller may read."""
         project = of_project(caller, {}, self.project).get("project")
         names = (each.strip() for each in (self.names or "").split(","))
         return Filter(project, self.task, frozenset(filter(None, names)))
@@ -69,18 +70,26 @@ class FeedQuery(BaseModel):
 def query_from(query: list[tuple[str, str]], last_event: str | None) -> FeedQuery:
     given: dict[str, Any] = strict_json.once(query)
     if last_event is not None:
-        given["cursor"] = last_event  # a browser that reconnects repeats its first address
-    try:
-        return FeedQuery.model_validate(given)
-    except ValidationError as error:
-        raise invalid(error, tuple(FeedQuery.model_fields)) from None
+        given["cursor"] = last_event  # a browser that reconnects repeats its first URL
+    return convert(FeedQuery, given, strict=False)
+
+
+def query_parameters() -> tuple[Json, ...]:
+    """The fields of the query string, for the OpenAPI document."""
+    (schema,) = msgspec.json.schema_components([FeedQuery])[1].values()
+    fields = schema["properties"]
+    return tuple(parameter("query", name, _without_null(fields[name])) for name in fields)
+
+
+def _without_null(schema: Json) -> Json:
+    return {key: value for key, value in schema.items() if (key, value) != ("default", None)}
 
 
 # ---- the WebSocket ---------------------------------------------------------------------------
 
 
 class FeedSocket:
-    """Sends frames until the reader leaves or is ended; listens only to notice that it left."""
+    """Sends frames until the client disconnects or the reader is ended; ignores all messages."""
 
     def __init__(self, hub: FeedHub) -> None:
         self.hub = hub
@@ -97,7 +106,7 @@ class FeedSocket:
             return
         await socket.accept()
         sending = asyncio.create_task(self._send(socket, reader, query))
-        leaving = asyncio.create_task(_until_gone(socket))
+        leaving = asyncio.create_task(_until_disconnected(socket))
         await _first(sending, leaving, reader)
         for task in (sending, leaving):
             task.cancel()
@@ -120,7 +129,7 @@ def _reader(query: FeedQuery, context: RequestContext, form: Form) -> Reader:
 async def _first(
     sending: "asyncio.Task[None]", leaving: "asyncio.Task[None]", reader: Reader
 ) -> None:
-    """Until all was sent or the reader is gone; one that was ended gets some time to hear it."""
+    """Wait until all is sent or the client has left; an ended reader has `GRACE_S` for the rest."""
     ending = asyncio.create_task(reader.over.wait())
     try:
         await asyncio.wait({sending, leaving, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +139,7 @@ async def _first(
         ending.cancel()
 
 
-async def _until_gone(socket: WebSocket) -> None:
+async def _until_disconnected(socket: WebSocket) -> None:
     while (await socket.receive())["type"] != "websocket.disconnect":
         continue
 
@@ -143,17 +152,17 @@ def feed_socket(hub: FeedHub) -> ScopedWebSocket:
 
 
 class EventStream:
-    """Frames as they come, until the client leaves or the reader is ended."""
+    """Sends frames as they come, until the client disconnects or the reader is ended."""
 
     def __init__(self, frames: AsyncGenerator[Frame, None], reader: Reader) -> None:
         self.frames = frames
         self.reader = reader
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        # A proxy that gathers the answer before it passes it on would hold the events back.
+        # x-accel-buffering: a proxy that buffers the response would delay the events.
         headers = [(b"content-type", EVENT_STREAM.encode()), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        leaving = asyncio.create_task(self._end_when_gone(receive))
+        leaving = asyncio.create_task(self._end_when_disconnected(receive))
         try:
             async with aclosing(self.frames) as frames:
                 async for news in frames:
@@ -163,7 +172,7 @@ class EventStream:
         finally:
             leaving.cancel()
 
-    async def _end_when_gone(self, receive: Receive) -> None:
+    async def _end_when_disconnected(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             continue
         self.reader.end("gone")
@@ -177,17 +186,16 @@ def events_route(hub: FeedHub) -> ScopedRoute:
         reader = _reader(query, context, as_stream)
         return EventStream(hub.read(reader, query.cursor, live=query.follow), reader)
 
-    found = {200: {"description": "Messages", "content": {EVENT_STREAM: {"schema": EVENT}}}}
-    return ScopedRoute(
-        "GET",
-        "/api/events",
-        events,
-        Right.READ,
-        [Parameter("query", Parameter.KEYWORD_ONLY, annotation=Annotated[FeedQuery, Query()])],
-        response_class=Response,
+    documentation = Documentation(
         operation_id="follow_events",
-        summary="The live feed as server-sent events, from a cursor on.",
-        description="Goes on until it is left. `Last-Event-ID` resumes.\n\nNeeds the scope `read`.",
-        responses={**responses((*ALWAYS, "invalid", "not_found", "too_many")), **found},
-        tags=["log"],
+        summary="The live feed as server-sent events, after a cursor.",
+        description=(
+            "Continues until the client disconnects. `Last-Event-ID` resumes.\n\n"
+            "Needs the scope `read`."
+        ),
+        tag="log",
+        parameters=query_parameters(),
+        responses={200: {"description": "Messages", "content": {EVENT_STREAM: {"schema": EVENT}}}},
+        errors=(*ALWAYS, "invalid", "not_found", "too_many"),
     )
+    return ScopedRoute("GET", "/api/events", events, Right.READ, documentation)

@@ -1,16 +1,16 @@
-"""How requests reach the operations: submissions through one thread, all else through a pool.
+"""Runs operations for the event loop: submissions on one thread, all others in a pool of threads.
 
-Submissions that come while a batch is being written are taken along in the next one, and share its
-transaction. A request costs no thread of its own, and the event loop never waits for the store.
+Operations block on the store. The submission thread hands everything that has arrived to the engine
+before it waits for the results, so that one transaction holds many submissions.
 """
 
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -22,128 +22,131 @@ from detent.operations.registry import Caller, Operation, Posted, call
 
 log = logging.getLogger("detent.gateway")
 
-#: A batch takes at most so many submissions, as the engine does.
-MAX_AT_ONCE = 1_000
-#: Reads and verbs that may be under way at once; further ones wait for their turn.
 #: Operations below these paths change the table of tokens.
-TOKENS = ("/api/tokens", "/api/sessions")
+TOKEN_PATHS = ("/api/tokens", "/api/sessions")
+#: Operations that run at the same time in the pool; further ones wait for a thread.
 MAX_THREADS = 16
 
+T = TypeVar("T")
 
-class _Order(NamedTuple):
-    """A submission with the place where its answer is waited for."""
+
+class _Submission(NamedTuple):
+    """A submission, and the future that its request awaits."""
 
     operation: Operation
     caller: Caller
     arguments: Mapping[str, Any]
-    answer: "asyncio.Future[Any]"
+    response: "asyncio.Future[Any]"
 
 
-class _Begun(NamedTuple):
-    """A submission that the engine has been asked for."""
+class _Posted(NamedTuple):
+    """A submission whose commands are in the engine's queue."""
 
-    order: _Order
+    submission: _Submission
     posted: Posted[Any]
-    result: "Future[Any]"
+    results: "Future[Any]"
 
 
 class OperationDispatcher:
-    """From one event loop to the operations, which block: requests there, answers back."""
+    """Calls operations from one event loop."""
 
     def __init__(self, core: Core, tokens: Tokens) -> None:
         self.core = core
         self.tokens = tokens
-        self._orders: SimpleQueue[_Order | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="detent-submissions", daemon=True)
+        self._submissions: SimpleQueue[_Submission | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._submit, name="detent-submissions", daemon=True)
         self._pool = anyio.CapacityLimiter(MAX_THREADS)
         self._thread.start()
 
-    async def ask(self, operation: Operation, caller: Caller, arguments: Mapping[str, Any]) -> Any:
-        """The answer of an operation; its scope is checked first."""
+    async def call(self, operation: Operation, caller: Caller, arguments: Mapping[str, Any]) -> Any:
+        """The result of an operation; the caller's scope is checked first."""
         caller.must(operation.scope)
         if operation.post is None:
-            answer = await self.work(lambda: call(operation.name, self.core, caller, **arguments))
-            if operation.method != "GET" and operation.path.startswith(TOKENS):
+            result = await self.run_in_thread(
+                lambda: call(operation.name, self.core, caller, **arguments)
+            )
+            if operation.method != "GET" and operation.path.startswith(TOKEN_PATHS):
                 self.tokens.forget()
-            return answer
-        made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._orders.put(_Order(operation, caller, arguments, made))
-        return await made
+            return result
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._submissions.put(_Submission(operation, caller, arguments, response))
+        return await response
 
-    async def work(self, work: Callable[[], Any]) -> Any:
-        """Something that reads or writes the store, away from the event loop."""
-        return await anyio.to_thread.run_sync(work, limiter=self._pool)
+    async def run_in_thread(self, function: Callable[[], T]) -> T:
+        """The result of a function that blocks, run in the pool."""
+        return await anyio.to_thread.run_sync(function, limiter=self._pool)
 
     def close(self) -> None:
-        """Work off what was asked for, then end the thread."""
-        self._orders.put(None)
+        """Complete the submissions that have arrived, then end the thread."""
+        self._submissions.put(None)
         self._thread.join()
 
-    # -- the thread ------------------------------------------------------------------------
+    # -- the submission thread -------------------------------------------------------------
 
-    def _serve(self) -> None:
-        """Ask the engine for everything that has come, all at once."""
-        while (first := self._orders.get()) is not None:
-            orders = [first, *self._waiting()]
-            answers: list[tuple[_Order, Any]] = []
+    def _submit(self) -> None:
+        while (first := self._submissions.get()) is not None:
+            arrived = [first, *self._arrived()]
+            outcomes: list[tuple[_Submission, Any]] = []
             try:
                 failpoints.hit("request.received")
-                for each in self._begun(orders, answers):
-                    self.core.engine.serve(each.result)
-                    answers.append((each.order, _outcome(each)))
+                for each in self._post(arrived, outcomes):
+                    self.core.engine.serve(each.results)
+                    outcomes.append((each.submission, _outcome(each)))
                 failpoints.hit("response.before")
-            except Exception as error:  # each client must hear of it, and the thread goes on
+            except Exception as error:  # every client gets a response, and the thread continues
                 log.exception("submissions failed")
-                answers = [(order, error) for order in orders]
-            _deliver(answers)
+                outcomes = [(each, error) for each in arrived]
+            _deliver(outcomes)
 
-    def _waiting(self) -> Iterator[_Order]:
-        """What came meanwhile; the end stays in the queue for the next look."""
-        for _ in range(MAX_AT_ONCE - 1):
+    def _arrived(self) -> Iterator[_Submission]:
+        """What is in the queue now; the end (None) stays in it. The engine limits its batches."""
+        for _ in range(self._submissions.qsize()):
             try:
-                order = self._orders.get_nowait()
+                submission = self._submissions.get_nowait()
             except Empty:
                 return
-            if order is None:
-                self._orders.put(None)
+            if submission is None:
+                self._submissions.put(None)
                 return
-            yield order
+            yield submission
 
-    def _begun(self, orders: Iterable[_Order], answers: list[tuple[_Order, Any]]) -> list[_Begun]:
-        """What the engine was asked for; a refusal is an answer already."""
-        begun: list[_Begun] = []
-        for order in orders:
-            assert order.operation.post is not None
+    def _post(
+        self, arrived: list[_Submission], outcomes: list[tuple[_Submission, Any]]
+    ) -> list[_Posted]:
+        """Put the commands into the engine's queue; a refused submission gets its outcome here."""
+        accepted: list[_Posted] = []
+        for each in arrived:
+            assert each.operation.post is not None
             try:
-                posted = order.operation.post(self.core, order.caller, **order.arguments)
+                posted = each.operation.post(self.core, each.caller, **each.arguments)
             except Exception as error:
-                answers.append((order, error))
+                outcomes.append((each, error))
             else:
-                begun.append(_Begun(order, posted, self.core.engine.post(posted.asks)))
-        return begun
+                accepted.append(_Posted(each, posted, self.core.engine.post(posted.asks)))
+        return accepted
 
 
-def _outcome(begun: _Begun) -> Any:
+def _outcome(each: _Posted) -> Any:
     try:
-        return begun.posted.finish(begun.result.result())
+        return each.posted.finish(each.results.result())
     except Exception as error:
         return error
 
 
-def _deliver(answers: list[tuple[_Order, Any]]) -> None:
-    """Wake the event loop once for the whole batch."""
-    loop = answers[0][0].answer.get_loop()
+def _deliver(outcomes: list[tuple[_Submission, Any]]) -> None:
+    """Wake the event loop once for all outcomes."""
+    loop = outcomes[0][0].response.get_loop()
     try:
-        loop.call_soon_threadsafe(_settle, answers)
+        loop.call_soon_threadsafe(_set_responses, outcomes)
     except RuntimeError:
-        return  # the loop has ended: nobody waits any more, and what is written stays written
+        return  # the loop has ended, and with it every request; what was committed stays
 
 
-def _settle(answers: list[tuple[_Order, Any]]) -> None:
-    for order, outcome in answers:
-        if order.answer.done():
-            continue  # the client has gone away
+def _set_responses(outcomes: list[tuple[_Submission, Any]]) -> None:
+    for submission, outcome in outcomes:
+        if submission.response.done():
+            continue  # the client has disconnected
         if isinstance(outcome, Exception):
-            order.answer.set_exception(outcome)
+            submission.response.set_exception(outcome)
         else:
-            order.answer.set_result(outcome)
+            submission.response.set_result(outcome)

@@ -8,13 +8,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from inspect import Parameter
 from typing import Any, NamedTuple
 
 import anyio
-from pydantic import BaseModel, Field, ValidationError, create_model
 
 from detent.kernel.state_mapping import McpStatus, View, seen
-from detent.operations.input_models import invalid, model_for
+from detent.operations.input_models import Field, InputModel, fields_for, model_name
+from detent.operations.parameters import Input
 from detent.operations.registry import OPERATIONS, Operation, Scope
 
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
@@ -54,25 +55,20 @@ class Tool:
     description: str
     reads: bool
     destroys: bool
-    model: type[BaseModel]
-    names: tuple[str, ...]
+    model: InputModel
     #: Whether the answer is one task.
     shows_task: bool = False
     submits: bool = False
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        return self.model.model_json_schema()
+        return self.model.schema()
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What was given, if it fits; a submission's shape is checked when it is submitted."""
         if self.submits:
             return dict(given)
-        try:
-            found = self.model.model_validate(dict(given))
-        except ValidationError as error:
-            raise invalid(error, self.names) from None
-        return {name: getattr(found, name) for name in found.model_fields_set}
+        return self.model.read(given)
 
     async def call(self, ask: Ask, given: Mapping[str, Any], stopping: anyio.Event) -> Any:
         arguments = self.arguments(given)
@@ -88,8 +84,7 @@ def _tool(operation: Operation) -> Tool:
         operation.summary,
         operation.method == "GET",
         operation.method == "DELETE" or operation.name.startswith("cancel"),
-        model_for(operation, operation.parameters, strict=True),
-        tuple(each.name for each in operation.parameters),
+        InputModel(model_name(operation), fields_for(operation, operation.parameters)),
         operation.name == "show_task",
         operation.request is not None,
     )
@@ -112,18 +107,13 @@ WAIT = "wait_task"
 
 def _wait_tool() -> Tool:
     shown = OPERATIONS["show_task"]
-    inherited = model_for(shown, shown.parameters, strict=True)
-    model = create_model(
-        "WaitTaskBody",
-        __base__=inherited,
-        timeout_s=(
-            int,
-            Field(30, ge=0, le=LONGEST_WAIT_S, description="Wait at most so many seconds"),
-        ),
+    timeout = Field(
+        Parameter("timeout_s", Parameter.KEYWORD_ONLY, annotation=int, default=30),
+        Input("Wait at most this many seconds", least=0, most=LONGEST_WAIT_S),
     )
+    model = InputModel("WaitTaskBody", (*fields_for(shown, shown.parameters), timeout))
     description = "Wait until a task has ended or needs somebody, and show it as it is then."
-    names = ("task_id", "timeout_s")
-    return Tool(WAIT, Scope.READ, description, True, False, model, names, shows_task=True)
+    return Tool(WAIT, Scope.READ, description, True, False, model, shows_task=True)
 
 
 async def _wait(ask: Ask, stopping: anyio.Event, task_id: str, timeout_s: int = 30) -> Any:

@@ -485,7 +485,6 @@ export type Log = {
   cursor: number;
 };
 
-/** The code of a one-time link. */
 export type LoginBody = {
   code: string;
 };
