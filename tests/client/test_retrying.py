@@ -154,7 +154,7 @@ def test_a_feed_that_stays_away_is_given_up(pauses: list[float]) -> None:
 
 @pytest.mark.anyio
 async def test_coroutines_ask_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retry, "MAX_PAUSE_S", 0.0)
     with faulty(BUSY, GONE, MADE) as gateway:
         async with AsyncClient(gateway.url, "token") as client:
             assert (await client.submit("runQA")).id == "t1"

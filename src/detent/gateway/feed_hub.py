@@ -1,9 +1,9 @@
-"""The hub: one thread follows the log, and every reader of this process is encoded from there.
+"""The feed hub: one thread follows the log and publishes it to all readers of this process.
 
-Frames are batches, made once for all readers with the same filter. A reader has a short queue; one
-that does not keep up is dropped with a reason and never slows a writer or another reader. The hub's
-position and a reader's cursor move only after delivery: a batch whose delivery fails is delivered
-again.
+A frame is a batch of messages, encoded once for all readers with the same filter. A reader has a
+short queue; one that is too slow is dropped with a reason and never slows a writer or another
+reader. The position of the hub and the cursor of a reader move only after delivery: if a delivery
+fails, the batch is delivered again.
 """
 
 import asyncio
@@ -33,29 +33,29 @@ from detent.store.port import Logged, Store
 
 log = logging.getLogger("detent.gateway")
 
-#: Frames are at least this far apart, and further with many readers.
+#: The time between two frames, which grows with the number of readers.
 MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 0.25
 PAUSE_PER_READER_S = 0.00025
-#: Frames that a reader may be behind before it is dropped.
+#: The length of a reader's queue; a reader that exceeds it is dropped.
 MAX_FRAMES = 64
 MAX_READERS = 5_000
-#: Sending to a thousand readers takes a tenth of a second; nobody else waits that long for a turn.
+#: Sending to a thousand readers takes 0.1 s, so only this many are woken in one turn of the loop.
 MAX_WOKEN_PER_TURN = 20
-#: How often it is looked whether the tokens of open connections still hold.
+#: How often the tokens of open connections are checked.
 TOKEN_CHECK_S = 1.0
-#: A quiet connection hears its cursor this often.
+#: After this many checks, each connection is sent its cursor.
 IDLE_CHECKS = 15
 #: How often the hub's thread checks whether the hub is stopping while the loop has not delivered.
 CHECK_S = 0.5
 
 
 class Reader:
-    """One connection: the frames that wait for it, and why it ends, once it does."""
+    """One connection: the frames in its queue, and the reason why it has ended."""
 
     def __init__(self, chosen: Filter, form: Form, key: str) -> None:
         self.filter = chosen
         self.form = form
-        #: The digest of the token that it came with.
+        #: The digest of its token.
         self.key = key
         self.ended: str | None = None
         self.over = asyncio.Event()
@@ -64,7 +64,7 @@ class Reader:
         self._news = asyncio.Event()
 
     def enqueue(self, news: Frame) -> None:
-        """Put it into the queue; whoever tells many wakes them little by little."""
+        """Put a frame into the queue; `wake` must follow."""
         if len(self._frames) >= MAX_FRAMES:
             self.end("slow_reader")
         if self.ended is None:
@@ -74,7 +74,7 @@ class Reader:
         self._news.set()
 
     def end(self, reason: str) -> None:
-        """Let go of it: what waits is dropped, and the last word says from where to begin again."""
+        """End the connection: drop its queue; its last message has the cursor to resume from."""
         if self.ended is None:
             self.ended = reason
             self._frames.clear()
@@ -92,15 +92,15 @@ class Reader:
 
 
 class FeedHub:
-    """Belongs to one event loop, on which everything but the following of the log happens."""
+    """Runs on one event loop; only the follower of the log has its own thread."""
 
     def __init__(self, store: Store, tokens: Tokens) -> None:
         self.store = store
         self.tokens = tokens
-        #: All readers, and those of them that have caught up, by what they are encoded.
+        #: All readers, and those that have caught up, by filter and form.
         self.readers: set[Reader] = set()
         self._live: dict[tuple[Filter, Form], set[Reader]] = {}
-        #: Up to here, everything has been encoded to those who have caught up.
+        #: Up to this position, everything was sent to the readers that have caught up.
         self.position = 0
         self._moved = asyncio.Event()
         self._to_wake: deque[Reader] = deque()
@@ -113,7 +113,7 @@ class FeedHub:
         self._watch = asyncio.create_task(self._watch_tokens())
 
     def stop(self) -> None:
-        """End every connection; they are encoded that the server goes away."""
+        """End every connection with the reason `stopping`."""
         self._follower.stop()
         self._watch.cancel()
         for reader in self.readers:
@@ -125,7 +125,7 @@ class FeedHub:
     # -- the thread ------------------------------------------------------------------------
 
     def _deliver(self, batch: Sequence[Logged]) -> None:
-        """Have the event loop deliver a batch; returns after it has, raises if it could not."""
+        """Deliver a batch on the event loop; returns after the delivery, raises if it failed."""
         found = with_lifecycles(self.store, batch)
         failpoints.hit("feed.read")
         done: Future[None] = Future()
@@ -153,15 +153,15 @@ class FeedHub:
             done.set_result(None)
 
     def _publish(self, batch: list[FeedEvent]) -> None:
-        """Tell everybody what has come; encode nothing if nobody listens.
+        """Send a batch to every reader that has caught up; without readers nothing is encoded.
 
-        All frames are made before the first reader gets one: a failure leaves the batch as a whole
-        to be delivered again.
+        All frames are encoded before the first is sent: after a failure the whole batch is
+        delivered again.
         """
         position = batch[-1].logged.position
-        said = encoded(batch) if self._live else ()
+        messages = encoded(batch) if self._live else ()
         made = [
-            (group, frame(said, chosen, form, position))
+            (group, frame(messages, chosen, form, position))
             for (chosen, form), group in self._live.items()
         ]
         for group, news in made:
@@ -180,14 +180,14 @@ class FeedHub:
             self._wake_some()
 
     def _wake_some(self) -> None:
-        """A few readers in each turn of the loop: requests have theirs in between."""
+        """Wake a few readers in each turn of the loop, so that requests run in between."""
         for _ in range(min(MAX_WOKEN_PER_TURN, len(self._to_wake))):
             self._to_wake.popleft().wake()
         if self._to_wake:
             self._loop.call_soon(self._wake_some)
 
     async def _watch_tokens(self) -> None:
-        """Once a second, end connections whose token is gone; now and then, give a sign of life."""
+        """End connections whose token is no longer valid; send cursors to idle connections."""
         looks = 0
         while True:
             await asyncio.sleep(TOKEN_CHECK_S)
@@ -202,7 +202,7 @@ class FeedHub:
         try:
             await anyio.to_thread.run_sync(self.tokens.read)
         except Exception:
-            log.warning("The tokens cannot be read; it is tried again.", exc_info=True)
+            log.warning("The tokens cannot be read; the next check tries again.", exc_info=True)
             return
         for reader in self.readers:
             if not self.tokens.valid(reader.key):
@@ -211,23 +211,23 @@ class FeedHub:
     # -- readers ---------------------------------------------------------------------------
 
     async def check(self, cursor: int | None) -> None:
-        """Refuse a cursor that this log has not reached, and one reader too many."""
+        """Refuse a cursor beyond the end of the log, and a reader above the limit."""
         if len(self.readers) >= MAX_READERS:
-            raise TooMany(f"There are {MAX_READERS} readers already.", retry_after_s=5)
+            raise TooMany(f"The feed has {MAX_READERS} readers, the maximum.", retry_after_s=5)
         if cursor is not None and cursor > self.position:
             head = await anyio.to_thread.run_sync(feed.head, self.store)
             if cursor > head:
                 raise Invalid(
-                    f"The log ends at {head}; the cursor is not one of it.",
+                    f"The cursor {cursor} is beyond the end of the log, {head}.",
                     field="cursor",
                     given=cursor,
-                    hint="Begin again without a cursor, and load what you show anew.",
+                    hint="Connect without a cursor, and load again what you show.",
                 )
 
     async def read(
         self, reader: Reader, cursor: int | None, *, live: bool
     ) -> AsyncGenerator[Frame, None]:
-        """Everything after the cursor that the filter lets through, in order; then a last word."""
+        """Everything after the cursor that matches the filter, in order; then a last message."""
         reader.cursor = self.position if cursor is None else cursor
         with self._registered(reader):
             yield single(reader.form, "hello", reader.cursor)
@@ -255,7 +255,7 @@ class FeedHub:
                 self._live.pop((reader.filter, reader.form), None)
 
     async def _catch_up(self, reader: Reader) -> AsyncGenerator[Frame, None]:
-        """Read the log up to where the hub is, and join there: no await stands between the two."""
+        """Read the log up to the hub's position, then join the hub, without an await in between."""
         while reader.ended is None:
             if self._at_hub_position(reader):
                 self._live.setdefault((reader.filter, reader.form), set()).add(reader)
@@ -270,15 +270,15 @@ class FeedHub:
             reader.cursor = cursor
 
     def _at_hub_position(self, reader: Reader) -> bool:
-        """Whether a reader is exactly where the hub is.
+        """Whether the reader's cursor is the position of the hub.
 
-        One that is behind would miss events. One that is ahead, because it has read further at
-        another gateway, would get events that it has already.
+        A reader behind it would miss events. A reader ahead of it, which has read further at
+        another gateway, would get events twice.
         """
         return reader.cursor == self.position
 
     async def _history(self, reader: Reader) -> AsyncGenerator[Frame, None]:
-        """The log as it stands now, and no more."""
+        """The log up to its present end."""
         head = await anyio.to_thread.run_sync(feed.head, self.store)
         while reader.cursor < head and reader.ended is None:
             news, cursor = await self._next_batch(reader, head)
@@ -287,7 +287,7 @@ class FeedHub:
             reader.cursor = cursor
 
     async def _next_batch(self, reader: Reader, upto: int) -> tuple[Frame | None, int]:
-        """What the filter lets through of the next batch, and the cursor after the batch."""
+        """The frame of the next batch, None if nothing matches, and the cursor after the batch."""
         batch = await anyio.to_thread.run_sync(self._read, reader.cursor, upto)
         cursor = batch[-1].logged.position if len(batch) == feed.BATCH else upto
         return frame(batch, reader.filter, reader.form, cursor), cursor

@@ -672,7 +672,7 @@ export type PauseBody = {
   reason?: string | null;
 };
 
-/** What went wrong, for people and for machines; `code` does not change between versions. */
+/** What went wrong, for people and for programs; `code` does not change between versions. */
 export type Problem = {
   type: string;
   title: string;
