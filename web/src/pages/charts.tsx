@@ -27,7 +27,7 @@ export default function Charts({ hours }: { hours: number }) {
           queue
           {stats.data.oldest_queued_s !== null &&
             `, the oldest for ${seconds(stats.data.oldest_queued_s)}`}
-          .{partial && " Only the latest runs of the window were looked at."}
+          .{partial && " Only the latest runs of the window are included."}
         </p>
       )}
       <div className="charts">

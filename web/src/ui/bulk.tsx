@@ -7,7 +7,7 @@ import { Dialog } from "./dialog";
 import { Meter } from "./meter";
 import { say } from "./toast";
 
-/** So many go with one request: few enough that the bar moves and that it can be stopped. */
+/** The number in one request: few enough that the progress bar moves and that it can be stopped. */
 const TOGETHER = 100;
 
 export interface Verb<T> {
@@ -45,8 +45,8 @@ export function Bulk<T extends { id: string }>({
     setReading(false);
   };
   return (
-    <div className="bulk row" role="group" aria-label="With the chosen">
-      <strong>{items.length.toLocaleString("en")} chosen</strong>
+    <div className="bulk row" role="group" aria-label="Selected rows">
+      <strong>{items.length.toLocaleString("en")} selected</strong>
       {verbs.map((each) => {
         const count = items.filter(each.fits).length;
         return (
@@ -63,11 +63,11 @@ export function Bulk<T extends { id: string }>({
       })}
       {chooseAll && (
         <button type="button" className="button small" disabled={reading} onClick={everything}>
-          {reading ? "Reading all…" : "Choose all that fit"}
+          {reading ? "Loading all…" : "Select all that match"}
         </button>
       )}
       <button type="button" className="button small" onClick={onDone}>
-        Choose none
+        Clear selection
       </button>
       {verb && (
         <Acting
@@ -141,7 +141,7 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
     >
       {done === null ? (
         <p>
-          {plural(fitting.length, noun)} of the {items.length} chosen can be acted on in their
+          {plural(fitting.length, noun)} of the {items.length} selected can be acted on in their
           state.
           {left > 0 && ` ${left} will be left alone.`}
         </p>
