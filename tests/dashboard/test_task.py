@@ -33,7 +33,7 @@ def test_the_state_lights_up_and_the_way_is_drawn(page: Page, detent: Scene) -> 
     detent.post(f"/api/tasks/{task_id}/accept", {})
     expect(page.locator(".diagram .box.lit")).to_have_attribute("data-state", "completed")
     expect(page.locator(".arrow.taken")).to_have_count(5)
-    expect(page.get_by_text("Nothing holds it up. It is completed.")).to_be_visible()
+    expect(page.get_by_text("Nothing blocks it. Its state is completed.")).to_be_visible()
 
 
 def test_its_state_at_an_earlier_event(page: Page, detent: Scene) -> None:

@@ -13,6 +13,7 @@ import httpx2
 from detent.engine import Claimed
 from detent.engine.claims import ClaimAsk
 from detent.ids import new_id
+from detent.keeper import intake_drain
 from detent.kernel import commands as c
 from detent.operations.run_tokens import issue_run_token
 from tests.gateway.installation import WORKER, Installation
@@ -77,6 +78,7 @@ def fill(gateway: Installation) -> None:
     asking(gateway, owner)
     evidence(gateway)
     by_hand(gateway, owner)
+    refused_submission(gateway)
     named(gateway, owner)
 
 
@@ -113,6 +115,12 @@ def by_hand(gateway: Installation, owner: httpx2.Client) -> None:
     for _ in range(2):
         job = owner.post("/api/jobs", json={"intent": "runQA"}).json()["id"]
     owner.post(f"/api/jobs/{job}/runs", json={})
+
+
+def refused_submission(gateway: Installation) -> None:
+    """A submission of another program's transaction that was refused."""
+    gateway.core.engine.within(lambda tx: tx.put_intake("submit_job", "no JSON"))
+    intake_drain.run(gateway.core)
 
 
 def named(gateway: Installation, owner: httpx2.Client) -> None:
