@@ -1,4 +1,4 @@
-"""An installation with work of every kind, for browsers to look at: real processes, real events."""
+"""An installation with work of every kind, for the browser tests: real processes, real events."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ DIFF = """diff --git a/app/session.py b/app/session.py
 
 @app.intent("ask")
 def ask(run: detent.Run, text: str = "Which database shall it use?", choices: list = ()) -> str:
-    run.log("Looking at the options")
+    run.log("Comparing the options")
     return run.ask(text, choices=list(choices))
 
 
@@ -122,8 +122,8 @@ app.plan(
 )
 '''
 
-#: Work that kills whoever carries it out: only ever run by a worker process of its own, until
-#: so many of them are lost.
+#: Work that kills its worker: it is run only by worker processes of its own, until several of
+#: them are lost.
 WORKERS_LOST = 4
 POISON = """
 import os

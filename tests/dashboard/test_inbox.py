@@ -51,7 +51,7 @@ def test_answer_a_job_that_has_no_task(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/jobs/{job_id}")
     page.get_by_role("link", name="Answer in the inbox").click()
     expect(page.locator(".asked")).to_have_text("Which road?")
-    expect(page.get_by_role("log")).to_contain_text("Looking at the options")
+    expect(page.get_by_role("log")).to_contain_text("Comparing the options")
     page.get_by_role("button", name="low", exact=True).click()
     expect(page.get_by_role("link", name="alone")).to_have_count(0)
     events = detent.get(f"/api/jobs/{job_id}/events")["events"]
@@ -183,11 +183,11 @@ def test_dismiss_a_failed_subtask(page: Page, detent: Scene) -> None:
         "href", f"/tasks/{parent}"
     )
     expect(matter.get_by_role("button", name="Retry")).to_be_visible()
-    matter.get_by_label("Reason (optional)").fill("nobody needs this part")
+    matter.get_by_label("Reason (optional)").fill("this part is not needed")
     matter.get_by_role("button", name="Dismiss").click()
     dismissed = detent.last_event(parent, "subtask_dismissed")
     assert dismissed["data"]["task_id"] == child
-    assert dismissed["data"]["reason"] == "nobody needs this part"
+    assert dismissed["data"]["reason"] == "this part is not needed"
     detent.wait_for(parent, "ready")
     assert detent.task(child)["state"] == "failed"
     expect(page.locator(f'a[href="/inbox/{child}"]')).to_have_count(0)

@@ -66,7 +66,7 @@ def test_bulk_says_what_was_refused_and_why(page: Page, detent: Scene) -> None:
     expect(page.locator("tbody tr")).to_have_count(2)
     page.get_by_label("Select all rows shown").check()
     page.get_by_role("button", name="Retry 2").click()
-    # Somebody else deletes one of them meanwhile.
+    # Another client deletes one of them meanwhile.
     headers = {"Authorization": f"Bearer {detent.token}"}
     url = f"{detent.url}/api/tasks/{first}"
     httpx2.delete(url, headers=headers, timeout=DEADLINE_S).raise_for_status()
@@ -80,7 +80,7 @@ def test_bulk_says_what_was_refused_and_why(page: Page, detent: Scene) -> None:
 
 
 def test_bulk_reaches_what_is_not_shown_yet(page: Page, detent: Scene) -> None:
-    # Held back, so that no worker is kept busy by what nobody waits for.
+    # Held back, so that no worker is kept busy by it.
     assert detent.post("/api/pause", {"project": "many"}).status_code == 200
     ids = detent.bulk(104, intent="hold", project="many", run=True, payload={"until": "never"})
     page.goto(f"{detent.url}/jobs?project=many")
@@ -170,7 +170,7 @@ def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
     row.get_by_role("button", name="Trigger now").click()
     expect(page).to_have_url(re.compile("/tasks/"))
     task_id = page.url.rpartition("/")[2]
-    detent.wait_for(task_id, "ready")  # so that others count what stands still
+    detent.wait_for(task_id, "ready")  # so that other tests count settled work
 
 
 def test_health_gives_its_reasons_and_its_charts(page: Page, detent: Scene) -> None:

@@ -135,9 +135,9 @@ def test_evidence_of_each_kind_in_its_form(page: Page, detent: Scene) -> None:
 
 
 def test_a_task_that_is_not_there(page: Page, detent: Scene) -> None:
-    page.goto(f"{detent.url}/tasks/nobody")
+    page.goto(f"{detent.url}/tasks/unknown")
     expect(page.get_by_role("alert")).to_contain_text("There is no task")
-    expect(page.get_by_role("link", name="Look at the board")).to_be_visible()
+    expect(page.get_by_role("link", name="Open the board")).to_be_visible()
 
 
 def test_times_are_in_the_viewers_zone_with_utc_beside(page: Page, detent: Scene) -> None:

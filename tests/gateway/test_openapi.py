@@ -160,7 +160,7 @@ def busy(gateway: Installation, owner: httpx2.Client) -> dict[str, str]:
     return {"task_id": task_id, "job_id": claimed.job.id, "run_id": run_id, "name": "board"}
 
 
-#: A run's own door is tried by a run.
+#: The operations of a run's own token are tested elsewhere.
 READS = [
     each for each in OPERATIONS.values() if each.method == "GET" and each.scope is not Scope.RUN
 ]

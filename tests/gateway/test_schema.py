@@ -29,7 +29,7 @@ from tests.gateway.schema_material import Wanted, fill, owner_of, run_token, wan
 #: The routes are dealt out, so that several processes can share the work.
 SHARDS = 16
 EXAMPLES = 100
-#: Of these, so many are drawn to break the document and to fit it, after its edges were walked
+#: Of these, this many are drawn to break the document and to fit it, after its edges were walked
 #: through one by one; the rest are strange ids and queries, which cost little to make up.
 BREAKING, FITTING = 8, 16
 LINES = "application/x-ndjson"
@@ -67,7 +67,7 @@ def _word(chance: random.Random) -> str:
 
 
 class Attack:
-    """Sends what schemathesis makes up, over one connection, and has it look at the answers."""
+    """Sends what schemathesis makes up, over one connection, and has it check the responses."""
 
     def __init__(self, gateway: Installation) -> None:
         self.gateway = gateway
@@ -100,7 +100,7 @@ class Attack:
         self._be_strange(operation, EXAMPLES - self.sent)
 
     def _draw(self, strategy: Any, count: int) -> None:
-        """So many requests, or as many as can be made up."""
+        """This many requests, or as many as can be generated."""
 
         @settings(UNHURRIED, max_examples=max(1, count))
         @given(strategy)
@@ -111,7 +111,7 @@ class Attack:
             attack()
 
     def _be_strange(self, operation: Any, count: int) -> None:
-        """Ids that are none, with queries that nobody has heard of."""
+        """Ids that are none, with unknown queries."""
         chance = random.Random(operation.label)
         names = [each.name for each in operation.path_parameters]
         for _ in range(count):

@@ -22,9 +22,9 @@ OWN = f"{Path(detent.__file__).parent}/"
 ASIDE_THREAD, ASIDE_FILES = "detent-feed", ("gateway/feed_hub.py", "gateway/server.py")
 #: The maximum of files by store. The kernel has 18 of them, the gateway 6.
 MAX_FILES = {"sqlite": 48, "postgres": 50}
-#: By store: most frames. On SQLite the kernel has 9 of them (decide, the submission, two events and
-#: their coupling, the fold); on PostgreSQL the rows of a batch have 12.
-MAX_FRAMES = {"sqlite": 16, "postgres": 17}
+#: The maximum of frames by store. On SQLite the kernel has 9 of them (decide, the submission, two
+#: events and their coupling, the fold); on PostgreSQL the rows of a batch have 14.
+MAX_FRAMES = {"sqlite": 16, "postgres": 19}
 BODY = {"source": "api", "intent": "runQA", "payload": {"project": "demo"}}
 
 
