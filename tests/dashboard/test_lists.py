@@ -51,7 +51,7 @@ def test_bulk_retry_counts_first(page: Page, detent: Scene) -> None:
     page.get_by_role("button", name="Retry 3").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Retry 3 jobs?")
-    expect(dialog).to_contain_text("1 will be left alone")
+    expect(dialog).to_contain_text("1 will be skipped")
     dialog.get_by_role("button", name="Retry 3").click()
     for task_id in ids:
         assert detent.last_event(task_id, "task_retried")["actor"] == "owner"

@@ -83,7 +83,7 @@ def test_actions_are_what_is_legal_and_cancel_asks_first(page: Page, detent: Sce
     page.goto(f"{detent.url}/tasks/{task_id}")
     expect(page.locator(".actions").get_by_role("button")).to_have_text(["Cancel"])
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="Close").click()
     assert detent.task(task_id)["cancel_reason"] is None
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the task").click()

@@ -50,7 +50,7 @@ export default function Workers() {
 
 /** How a worker looks, and the word for it. */
 function standing(worker: Worker): [look: string, word: string] {
-  if (!worker.alive) return ["bad", "not heard of"];
+  if (!worker.alive) return ["bad", "no heartbeat"];
   if (worker.draining) return ["attention", "draining"];
   return worker.running.length > 0 ? ["active", "working"] : ["good", "idle"];
 }
@@ -66,10 +66,10 @@ function WorkerTile({ worker }: { worker: Worker }) {
       <p className="faint">
         {worker.seen_at ? (
           <>
-            heard of <When at={worker.seen_at} />
+            last heartbeat <When at={worker.seen_at} />
           </>
         ) : (
-          "never heard of"
+          "no heartbeat yet"
         )}
         {worker.concurrency !== null &&
           ` · ${worker.running.length} of ${worker.concurrency} slots`}

@@ -28,7 +28,7 @@ test("a chunk without an answer is refused, and the next one is asked", async ()
   expect(refused[0]!.detail).toBe("The gateway does not answer.");
 });
 
-test("what is not wanted any more is left alone", async () => {
+test("what was stopped is not sent", async () => {
   const asked: string[][] = [];
   const ask = async (ids: string[]) => {
     asked.push(ids);

@@ -42,8 +42,10 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
   );
 }
 
+/** The details that are set; times are shown elsewhere. */
 function details(reason: Reason): [string, unknown][] {
   return Object.entries(reason.detail).filter(
-    ([name, value]) => value != null && !name.endsWith("_at"),
+    ([name, value]) =>
+      value != null && !(Array.isArray(value) && value.length === 0) && !name.endsWith("_at"),
   );
 }

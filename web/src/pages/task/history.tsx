@@ -123,7 +123,9 @@ function Whole({ taskId, position }: { taskId: string; position: number }) {
   if (!then.data) return null;
   return (
     <details>
-      <summary>The whole task then, with {plural(then.data.jobs.length, "job")}</summary>
+      <summary>
+        The task and its jobs after this event ({plural(then.data.jobs.length, "job")})
+      </summary>
       <Value value={{ task: then.data.task, jobs: then.data.jobs }} />
     </details>
   );
