@@ -9,7 +9,6 @@ from typing import Any
 
 from detent.engine import Engine
 from detent.gateway.application import make_app
-from detent.gateway.openapi import openapi
 from detent.operations import OPERATIONS
 from detent.operations.context import Core
 from detent.store.store_url import open_store
@@ -36,9 +35,9 @@ def text() -> str:
 def _document() -> dict[str, Any]:
     store = open_store("memory:")
     try:
-        door, gateway = make_app(Core(store, Engine(store)), [])
-        gateway.bridge.close()
-        return openapi(door.app, "0")  # type: ignore[attr-defined]
+        _, gateway = make_app(Core(store, Engine(store)), [])
+        gateway.dispatcher.close()
+        return gateway.openapi()
     finally:
         store.close()
 

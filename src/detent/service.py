@@ -17,7 +17,7 @@ from zlib import crc32
 from detent import server_file
 from detent.errors import Misconfigured, NotFound
 from detent.gateway.auth import ensure_token
-from detent.gateway.mcp_route import Tools
+from detent.gateway.mcp_route import McpServer
 from detent.gateway.server import Server
 from detent.integrations.metrics import Metrics
 from detent.integrations.notion_sync import NotionKeeper, configured
@@ -165,7 +165,7 @@ def duties(settings: Settings) -> list[Duty]:
     ]
 
 
-def mcp_tools(body_limit: int) -> Tools:
+def mcp_tools(body_limit: int) -> McpServer:
     """The MCP server; its library is optional and slow to import, so it is loaded when used."""
     try:
         from detent.integrations.mcp_server import HttpTools

@@ -57,14 +57,14 @@ class Faulty:
 
 @contextmanager
 def faulty(*answers: Answer) -> Iterator[Faulty]:
-    told = Faulty(answers=list(answers))
+    faulty = Faulty(answers=list(answers))
 
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            told.seen.append(Seen(self.command, self.path, headers, self.rfile.read(length)))
-            answer = told.next()
+            faulty.seen.append(Seen(self.command, self.path, headers, self.rfile.read(length)))
+            answer = faulty.next()
             if answer.status is not None or answer.body:
                 self.send_response(answer.status or 200)
                 self.send_header("Content-Type", answer.media_type)
@@ -87,9 +87,9 @@ def faulty(*answers: Answer) -> Iterator[Faulty]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    told.url = f"http://127.0.0.1:{server.server_address[1]}"
+    faulty.url = f"http://127.0.0.1:{server.server_address[1]}"
     try:
-        yield told
+        yield faulty
     finally:
         server.shutdown()
         server.server_close()

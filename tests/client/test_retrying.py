@@ -26,7 +26,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def note(seconds: float) -> None:
         if threading.get_ident() == here:
             found.append(seconds)
-        else:  # whoever else sleeps in this process
+        else:  # another thread of this process sleeps
             sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", note)
@@ -120,12 +120,14 @@ def event(position: int) -> dict[str, Any]:
 
 
 def test_a_cut_between_two_messages_of_a_position_repeats_none(pauses: list[float]) -> None:
-    told = {"type": "task_completed", "position": 2}
+    completed = {"type": "task_completed", "position": 2}
     first = events((0, {"type": "hello", "cursor": 0}), (1, event(1)), (None, event(2)), cut=True)
-    second = events((1, {"type": "hello", "cursor": 1}), (None, event(2)), (2, told), (3, event(3)))
+    second = events(
+        (1, {"type": "hello", "cursor": 1}), (None, event(2)), (2, completed), (3, event(3))
+    )
     with connected(first, second) as (gateway, client):
         found = list(islice(client.follow(0), 4))
-    assert found == [event(1), event(2), told, event(3)]
+    assert found == [event(1), event(2), completed, event(3)]
     assert [each.path for each in gateway.seen] == [
         "/api/events?cursor=0",
         "/api/events?cursor=1",
@@ -154,7 +156,7 @@ def test_a_feed_that_stays_away_is_given_up(pauses: list[float]) -> None:
 
 @pytest.mark.anyio
 async def test_coroutines_ask_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retry, "MAX_PAUSE_S", 0.0)
     with faulty(BUSY, GONE, MADE) as gateway:
         async with AsyncClient(gateway.url, "token") as client:
             assert (await client.submit("runQA")).id == "t1"

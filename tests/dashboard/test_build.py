@@ -1,4 +1,4 @@
-"""The built page is what its sources make, and is built anew exactly when they change."""
+"""The built page is what its sources make, and is built again exactly when they change."""
 
 from pathlib import Path
 

@@ -36,7 +36,7 @@ def test_drop_a_refused_submission_of_another_program(page: Page, detent: Scene)
     expect(link).to_contain_text("Refused", timeout=30_000)
     link.click()
     expect(page.locator(".asked")).to_have_text("payload.text must be text, not 5.")
-    page.get_by_role("button", name="Drop it").click()
+    page.get_by_role("button", name="Discard").click()
     expect(link).to_have_count(0)
     assert detent.get("/api/intake") == {"items": []}
 
@@ -51,7 +51,7 @@ def test_answer_a_job_that_has_no_task(page: Page, detent: Scene) -> None:
     page.goto(f"{detent.url}/jobs/{job_id}")
     page.get_by_role("link", name="Answer in the inbox").click()
     expect(page.locator(".asked")).to_have_text("Which road?")
-    expect(page.get_by_role("log")).to_contain_text("Looking at the options")
+    expect(page.get_by_role("log")).to_contain_text("Comparing the options")
     page.get_by_role("button", name="low", exact=True).click()
     expect(page.get_by_role("link", name="alone")).to_have_count(0)
     events = detent.get(f"/api/jobs/{job_id}/events")["events"]
@@ -98,7 +98,7 @@ def test_reject_with_a_comment_then_accept(page: Page, detent: Scene) -> None:
     open_matter(page, detent, task_id)
     expect(page.get_by_text("Renamed it.")).to_be_visible()
     expect(page.get_by_text("self.renewed += 1")).to_be_visible()
-    page.get_by_label("Comment, told to the next run first").fill("Not that name.")
+    page.get_by_label("Comment (the next run gets it)").fill("Not that name.")
     page.get_by_role("button", name="Reject").click()
     rejected = detent.last_event(task_id, "task_rejected")
     assert rejected["data"] == {"round": 1, "comment": "Not that name."}
@@ -133,7 +133,7 @@ def test_keys_move_and_judge(page: Page, detent: Scene) -> None:
     page.keyboard.press("k")
     expect(page.locator("#matter-title")).to_have_text("Older work")
     page.keyboard.press("r")
-    expect(page.get_by_label("Comment, told to the next run first")).to_be_focused()
+    expect(page.get_by_label("Comment (the next run gets it)")).to_be_focused()
     page.keyboard.type("a word with a and j")
     assert detent.task(first)["state"] == "ready", "letters typed into a field are no commands"
     page.keyboard.press("Escape")
@@ -148,7 +148,7 @@ def test_raise_a_budget(page: Page, detent: Scene) -> None:
     open_matter(page, detent, task_id)
     expect(page.get_by_text("$1.25 of $1.00 are spent.")).to_be_visible()
     page.get_by_label("New budget in dollars").fill("7.5")
-    page.get_by_role("button", name="Raise and go on").click()
+    page.get_by_role("button", name="Raise the budget and continue").click()
     assert detent.last_event(task_id, "budget_raised")["data"]["budget"] == 7_500_000
 
 
@@ -192,16 +192,16 @@ def test_dismiss_a_failed_subtask(page: Page, detent: Scene) -> None:
     parent, child = failed_below(detent, "Family")
     open_matter(page, detent, child)
     matter = page.get_by_role("region", name="Failed")
-    expect(matter).to_contain_text("Its parent waits for it.")
+    expect(matter).to_contain_text("Its parent is waiting for it.")
     expect(matter.get_by_role("link", name="Its parent")).to_have_attribute(
         "href", f"/tasks/{parent}"
     )
     expect(matter.get_by_role("button", name="Retry")).to_be_visible()
-    matter.get_by_label("Reason (optional)").fill("nobody needs this part")
+    matter.get_by_label("Reason (optional)").fill("this part is not needed")
     matter.get_by_role("button", name="Dismiss").click()
     dismissed = detent.last_event(parent, "subtask_dismissed")
     assert dismissed["data"]["task_id"] == child
-    assert dismissed["data"]["reason"] == "nobody needs this part"
+    assert dismissed["data"]["reason"] == "this part is not needed"
     detent.wait_for(parent, "ready")
     assert detent.task(child)["state"] == "failed"
     expect(page.locator(f'a[href="/inbox/{child}"]')).to_have_count(0)
@@ -219,7 +219,7 @@ def test_a_cancelled_subtask_can_only_be_dismissed(page: Page, detent: Scene) ->
     detent.wait_for(parent, "blocked")
     open_matter(page, detent, child)
     matter = page.get_by_role("region", name="Subtask")
-    expect(matter).to_contain_text("It was cancelled, and cannot be run again.")
+    expect(matter).to_contain_text("It was cancelled and cannot run again.")
     expect(matter.get_by_role("button", name="Retry")).to_have_count(0)
     expect(page.get_by_role("list", name="Keys")).to_contain_text("enter dismiss")
     matter.get_by_role("button", name="Dismiss").click()
@@ -235,7 +235,7 @@ def test_let_go_what_was_quarantined(page: Page, detent: Scene) -> None:
         open_matter(page, detent, task_id)
         expect(page.get_by_role("link", name="Poison")).to_contain_text("Quarantine")
         matter = page.get_by_role("region", name="Quarantine")
-        expect(matter).to_contain_text("No worker takes it any more")
+        expect(matter).to_contain_text("No worker claims it any more")
         expect(matter).to_contain_text("workers were lost without progress")
         expect(matter.get_by_role("log")).to_contain_text("about to die")
         (detent.project / "cured").touch()

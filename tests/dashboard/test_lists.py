@@ -46,12 +46,12 @@ def test_bulk_retry_counts_first(page: Page, detent: Scene) -> None:
     well = detent.submit("change", {}, "ready", project="bulk")
     page.goto(f"{detent.url}/jobs?project=bulk")
     expect(page.locator("tbody tr")).to_have_count(4)
-    page.get_by_label("Choose all that are shown").check()
+    page.get_by_label("Select all rows shown").check()
     (detent.project / "all-mended").touch()
     page.get_by_role("button", name="Retry 3").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Retry 3 jobs?")
-    expect(dialog).to_contain_text("1 will be left alone")
+    expect(dialog).to_contain_text("1 will be skipped")
     dialog.get_by_role("button", name="Retry 3").click()
     for task_id in ids:
         assert detent.last_event(task_id, "task_retried")["actor"] == "owner"
@@ -64,9 +64,9 @@ def test_bulk_says_what_was_refused_and_why(page: Page, detent: Scene) -> None:
     first, other = (detent.submit("fail", payload, "failed", project="part") for _ in range(2))
     page.goto(f"{detent.url}/jobs?project=part")
     expect(page.locator("tbody tr")).to_have_count(2)
-    page.get_by_label("Choose all that are shown").check()
+    page.get_by_label("Select all rows shown").check()
     page.get_by_role("button", name="Retry 2").click()
-    # Somebody else deletes one of them meanwhile.
+    # Another client deletes one of them meanwhile.
     headers = {"Authorization": f"Bearer {detent.token}"}
     url = f"{detent.url}/api/tasks/{first}"
     httpx2.delete(url, headers=headers, timeout=DEADLINE_S).raise_for_status()
@@ -80,14 +80,14 @@ def test_bulk_says_what_was_refused_and_why(page: Page, detent: Scene) -> None:
 
 
 def test_bulk_reaches_what_is_not_shown_yet(page: Page, detent: Scene) -> None:
-    # Held back, so that no worker is kept busy by what nobody waits for.
+    # Held back, so that no worker is kept busy by it.
     assert detent.post("/api/pause", {"project": "many"}).status_code == 200
     ids = detent.bulk(104, intent="hold", project="many", run=True, payload={"until": "never"})
     page.goto(f"{detent.url}/jobs?project=many")
     expect(page.locator("tbody tr")).to_have_count(100)
-    page.get_by_label("Choose all that are shown").check()
-    page.get_by_role("button", name="Choose all that fit").click()
-    expect(page.get_by_text("104 chosen")).to_be_visible()
+    page.get_by_label("Select all rows shown").check()
+    page.get_by_role("button", name="Select all that match").click()
+    expect(page.get_by_text("104 selected")).to_be_visible()
     page.get_by_role("button", name="Cancel 104").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Cancel 104").click()
@@ -101,7 +101,7 @@ def test_bulk_cancel(page: Page, detent: Scene) -> None:
     ids = [detent.submit("hold", {"until": until}, "running", project="stop") for _ in range(2)]
     page.goto(f"{detent.url}/jobs?project=stop&state=running")
     expect(page.locator("tbody tr")).to_have_count(2)
-    page.get_by_label("Choose all that are shown").check()
+    page.get_by_label("Select all rows shown").check()
     page.get_by_role("button", name="Cancel 2").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel 2").click()
     for task_id in ids:
@@ -119,7 +119,7 @@ def test_the_server_sorts_and_filters(page: Page, detent: Scene) -> None:
     expect(rows.last).to_have_attribute("data-id", str(newest))
     assert "sort=created_at" in page.url
     page.get_by_label("Filter by state").select_option("failed")
-    expect(page.get_by_text("No job fits the filters.")).to_be_visible()
+    expect(page.get_by_text("No job matches the filters.")).to_be_visible()
 
 
 def test_the_server_searches(page: Page, detent: Scene) -> None:
@@ -135,7 +135,7 @@ def test_the_server_searches(page: Page, detent: Scene) -> None:
     expect(rows.first).to_have_attribute("data-id", f"{task_id}-j1")
     search.fill("no job is called so")
     search.press("Enter")
-    expect(page.get_by_text("No job fits the filters.")).to_be_visible()
+    expect(page.get_by_text("No job matches the filters.")).to_be_visible()
 
 
 def test_runs_lead_to_their_output(page: Page, detent: Scene) -> None:
@@ -170,7 +170,7 @@ def test_pause_and_trigger_a_schedule(page: Page, detent: Scene) -> None:
     row.get_by_role("button", name="Trigger now").click()
     expect(page).to_have_url(re.compile("/tasks/"))
     task_id = page.url.rpartition("/")[2]
-    detent.wait_for(task_id, "ready")  # so that others count what stands still
+    detent.wait_for(task_id, "ready")  # so that other tests count settled work
 
 
 def test_health_gives_its_reasons_and_its_charts(page: Page, detent: Scene) -> None:

@@ -20,7 +20,7 @@ class Hostile(BaseHTTPRequestHandler):
         self.wfile.write(b"<!doctype html><title>hostile</title>")
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Write no access log."""
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_the_same_from_our_own_page_is_heard(page: Page, detent: Scene) -> None:
     own = POST.replace('mode: "no-cors", ', "")
     page.evaluate(own, [f"{detent.url}/api/tasks", "application/json"])
     assert head(detent) > before
-    # Its work ends here: the others see whether the log stands still.
+    # Its work ends here: other tests check that the log does not grow.
     detent.wait_for(detent.get("/api/tasks")["items"][0]["id"], "ready")
     assert "items" in page.evaluate(READ, f"{detent.url}/api/tasks")
     url = detent.url.replace("http://", "ws://") + "/api/feed?cursor=0"

@@ -54,7 +54,7 @@ def test_the_link_can_be_pasted_and_what_is_none_is_said_so(
     field = page.get_by_label("One-time link or code")
     field.fill("open sesame")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_text("neither a one-time link nor its code")).to_be_visible()
+    expect(page.get_by_text("not a one-time link or its code")).to_be_visible()
     field.fill(detent.link())
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()

@@ -33,7 +33,7 @@ def test_the_state_lights_up_and_the_way_is_drawn(page: Page, detent: Scene) -> 
     detent.post(f"/api/tasks/{task_id}/accept", {})
     expect(page.locator(".diagram .box.lit")).to_have_attribute("data-state", "completed")
     expect(page.locator(".arrow.taken")).to_have_count(5)
-    expect(page.get_by_text("Nothing holds it up. It is completed.")).to_be_visible()
+    expect(page.get_by_text("Nothing blocks it. Its state is completed.")).to_be_visible()
 
 
 def test_its_state_at_an_earlier_event(page: Page, detent: Scene) -> None:
@@ -83,7 +83,7 @@ def test_actions_are_what_is_legal_and_cancel_asks_first(page: Page, detent: Sce
     page.goto(f"{detent.url}/tasks/{task_id}")
     expect(page.locator(".actions").get_by_role("button")).to_have_text(["Cancel"])
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="Leave it").click()
+    page.get_by_role("button", name="Close").click()
     assert detent.task(task_id)["cancel_reason"] is None
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the task").click()
@@ -135,9 +135,9 @@ def test_evidence_of_each_kind_in_its_form(page: Page, detent: Scene) -> None:
 
 
 def test_a_task_that_is_not_there(page: Page, detent: Scene) -> None:
-    page.goto(f"{detent.url}/tasks/nobody")
+    page.goto(f"{detent.url}/tasks/unknown")
     expect(page.get_by_role("alert")).to_contain_text("There is no task")
-    expect(page.get_by_role("link", name="Look at the board")).to_be_visible()
+    expect(page.get_by_role("link", name="Open the board")).to_be_visible()
 
 
 def test_times_are_in_the_viewers_zone_with_utc_beside(page: Page, detent: Scene) -> None:

@@ -13,7 +13,7 @@ from detent import feed
 from detent.engine import Claimed, Engine
 from detent.engine.claims import ClaimRequest
 from detent.gateway.auth import ensure_token
-from detent.gateway.mcp_route import Load
+from detent.gateway.mcp_route import LoadMcpServer
 from detent.gateway.server import Server
 from detent.kernel import commands as c
 from detent.operations.context import Core
@@ -158,14 +158,14 @@ def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None
 
 @contextmanager
 def installed(
-    directory: Path, tools: Load | None = None, *, port: int = 0, **settings: Any
+    directory: Path, tools: LoadMcpServer | None = None, *, port: int = 0, **settings: Any
 ) -> Iterator[Installation]:
     """A gateway in a directory, on a port of its own."""
     chosen = Settings(store_data_dir=str(directory), gateway_port=port, **settings)
     store = open_store(chosen.url)
     core = Core(store, Engine(store), chosen, INTENTS)
     token = ensure_token(core).read_text("ascii").strip()
-    server = Server(core, tools=tools)
+    server = Server(core, load_mcp=tools)
     installation = Installation(core, server, server.start(), token)
     try:
         yield installation

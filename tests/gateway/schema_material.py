@@ -13,6 +13,7 @@ import httpx2
 from detent.engine import Claimed
 from detent.engine.claims import ClaimRequest
 from detent.ids import new_id
+from detent.keeper import intake_drain
 from detent.kernel import commands as c
 from detent.kernel.limit_commands import EndPause
 from detent.operations.registry import OWNER
@@ -79,6 +80,7 @@ def fill(gateway: Installation) -> None:
     asking(gateway, owner)
     evidence(gateway)
     by_hand(gateway, owner)
+    refused_submission(gateway)
     named(gateway, owner)
 
 
@@ -120,6 +122,12 @@ def by_hand(gateway: Installation, owner: httpx2.Client) -> None:
     owner.post(f"/api/jobs/{job}/runs", json={})
 
 
+def refused_submission(gateway: Installation) -> None:
+    """A submission of another program's transaction that was refused."""
+    gateway.core.engine.transaction(lambda tx: tx.put_intake("submit_job", "no JSON"))
+    intake_drain.run(gateway.core)
+
+
 def named(gateway: Installation, owner: httpx2.Client) -> None:
     """One of everything that has a name."""
     gateway.core.engine.transaction(
@@ -137,7 +145,7 @@ def named(gateway: Installation, owner: httpx2.Client) -> None:
 # ---- requests that should be answered well ---------------------------------------------------
 
 
-class Wanted:
+class LoadRequest:
     """A request to an operation."""
 
     def __init__(self, method: str, path: str, content: bytes | None, media_type: str) -> None:
@@ -147,12 +155,12 @@ class Wanted:
         self.headers = {} if content is None else {"Content-Type": media_type}
 
 
-def wanted(gateway: Installation, method: str, path: str, operation: Json) -> Iterator[Wanted]:
+def wanted(gateway: Installation, method: str, path: str, operation: Json) -> Iterator[LoadRequest]:
     """The operation with what the document gives as an example, for everything that there is."""
     owner = owner_of(gateway)
     content, media_type = _content(gateway, operation)
     for target in targets(owner, path):
-        yield Wanted(method, target, content, media_type)
+        yield LoadRequest(method, target, content, media_type)
 
 
 def _content(gateway: Installation, operation: Json) -> tuple[bytes | None, str]:

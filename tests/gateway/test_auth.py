@@ -128,15 +128,15 @@ def test_a_token_made_elsewhere_is_known_at_once(gateway: Installation) -> None:
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Basic b3duZXI6eA==", "Token abc", "Bearer-x y"])
 def test_an_authorization_that_is_none(gateway: Installation, header: str) -> None:
-    nobody = gateway.client(None)
-    answer = nobody.get("/status", headers={"Authorization": header} if header else {})
+    anonymous = gateway.client(None)
+    answer = anonymous.get("/status", headers={"Authorization": header} if header else {})
     assert answer.status_code == 401
 
 
 def test_a_token_in_the_url_is_no_token(gateway: Installation) -> None:
-    nobody = gateway.client(None)
+    anonymous = gateway.client(None)
     for name in ("token", "access_token", "authorization"):
-        assert nobody.get("/status", params={name: gateway.token}).status_code == 401
+        assert anonymous.get("/status", params={name: gateway.token}).status_code == 401
 
 
 # ---- Host and Origin -------------------------------------------------------------------------

@@ -334,7 +334,7 @@ def test_an_id_beyond_its_bounds(
 
 
 def test_an_unknown_token_to_revoke(gateway: Installation, owner: httpx2.Client) -> None:
-    refused(gateway, owner.delete("/api/tokens/nobody"), gateway.head(), 404, "unknown_token")
+    refused(gateway, owner.delete("/api/tokens/unknown"), gateway.head(), 404, "unknown_token")
 
 
 def test_a_method_that_the_path_does_not_take(gateway: Installation, owner: httpx2.Client) -> None:
@@ -350,7 +350,7 @@ def test_an_error_of_our_own_shows_no_traceback(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret of the program")
 
-    monkeypatch.setattr("detent.gateway.engine_bridge.call", broken)
+    monkeypatch.setattr("detent.gateway.operation_dispatcher.call", broken)
     answer = owner.get("/status")
     refused(gateway, answer, gateway.head(), 500, "internal")
     assert "secret" not in answer.text

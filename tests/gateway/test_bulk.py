@@ -1,4 +1,4 @@
-"""Many tasks at once: a list in one transaction, or JSON lines in chunks while they come."""
+"""Many tasks together: a list in one transaction, or JSON lines in chunks while they arrive."""
 
 import json
 import socket
@@ -204,12 +204,12 @@ def test_others_are_served_between_the_chunks(gateway: Installation, owner: http
 def test_one_request_acts_on_many(gateway: Installation, owner: httpx2.Client) -> None:
     ids = owner.post("/api/bulk", json=[{"intent": "runQA"}] * 300).json()["ids"]
     before = gateway.head()
-    answer = owner.post("/api/many/cancel", json={"ids": [*ids, "nobody"], "reason": "enough"})
+    answer = owner.post("/api/many/cancel", json={"ids": [*ids, "unknown"], "reason": "enough"})
     assert answer.status_code == 200
     found = answer.json()
     assert [each["id"] for each in found["items"]] == ids
     assert found["refused"] == [
-        {"id": "nobody", "code": "unknown_task", "detail": "There is no task or job 'nobody'."}
+        {"id": "unknown", "code": "unknown_task", "detail": "There is no task or job 'unknown'."}
     ]
     with gateway.core.store.read() as view:
         assert len({each.at for each in view.events(before, 1_000)}) == 1

@@ -135,7 +135,7 @@ def test_a_body_that_nobody_reads_does_not_hold_the_connection(
 
 
 def test_a_long_upload_with_steady_progress_arrives(tmp_path: Path) -> None:
-    """It takes longer than the limit of time, and never stands still that long."""
+    """It takes longer than the timeout, but never pauses that long."""
     limit_s = 2.0
 
     def pieces() -> Iterator[bytes]:

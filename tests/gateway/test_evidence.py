@@ -52,7 +52,7 @@ def test_an_empty_file_is_a_file(owner: httpx2.Client, run_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "media_type"),
     [
         ("page.html", "text/plain; charset=utf-8"),
         ("picture.svg", BYTES),
@@ -63,11 +63,11 @@ def test_an_empty_file_is_a_file(owner: httpx2.Client, run_id: str) -> None:
     ],
 )
 def test_no_type_is_told_that_a_browser_would_act_on(
-    owner: httpx2.Client, run_id: str, name: str, told: str
+    owner: httpx2.Client, run_id: str, name: str, media_type: str
 ) -> None:
     put(owner, run_id, name, b"<script>alert(1)</script>")
     got = owner.get(f"/api/runs/{run_id}/evidence/{name}")
-    assert got.headers["content-type"] == told
+    assert got.headers["content-type"] == media_type
 
 
 def test_a_name_cannot_break_out_of_its_header(gateway: Installation, run_id: str) -> None:

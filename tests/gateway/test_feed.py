@@ -169,7 +169,7 @@ def test_a_projects_token_sees_its_project_alone(
 # ---- the two messages that people wait for ---------------------------------------------------
 
 
-def told(gateway: Installation, before: int) -> list[Message]:
+def messages_after(gateway: Installation, before: int) -> list[Message]:
     """The messages for people since a position."""
     with socket_to(gateway, f"?cursor={before}&follow=false") as connection:
         found = until_closed(connection)
@@ -186,7 +186,7 @@ def test_a_board_task_is_told_done_blocked_and_cancelled(
     blocked = submit(owner, lifecycle="board", run=True)
     gateway.fail(blocked)
     owner.post(f"/api/tasks/{blocked}/cancel")
-    found = [(message["task_id"], message["state"]) for message in told(gateway, before)]
+    found = [(message["task_id"], message["state"]) for message in messages_after(gateway, before)]
     assert found == [(done, "done"), (blocked, "blocked"), (blocked, "cancelled")]
 
 
@@ -201,7 +201,7 @@ def test_a_review_task_is_told_its_question_and_its_ends(
     owner.post(f"/api/tasks/{task_id}/accept")
     failed = submit(owner, run=True)
     gateway.fail(failed)
-    found = told(gateway, before)
+    found = messages_after(gateway, before)
     assert [(message["type"], message.get("state")) for message in found] == [
         ("task_completed", "blocked"),
         ("task_question", None),
@@ -221,7 +221,7 @@ def test_a_subtask_under_review_is_told_completed(
     before = gateway.head()
     child = submit(owner, parent_id=parent)
     gateway.complete(child)
-    found = [(message["task_id"], message["state"]) for message in told(gateway, before)]
+    found = [(message["task_id"], message["state"]) for message in messages_after(gateway, before)]
     assert found == [(child, "completed")]
 
 
@@ -264,10 +264,10 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_the_others_see_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_hub, "MAX_FRAMES", 3)
-    monkeypatch.setattr(feed_hub, "SHORTEST_S", 0.001)
+    monkeypatch.setattr(feed_hub, "MIN_PAUSE_S", 0.001)
     monkeypatch.setattr(
         feed_routes, "GRACE_S", DEADLINE_S
-    )  # it hears why, when this test comes to it
+    )  # it receives the reason when this test reads it
     with installed(tmp_path) as gateway:
         owner = gateway.client()
         narrow = socket.socket()

@@ -25,7 +25,7 @@ def joined(gateway: Installation) -> Iterator[tuple[ClientConnection, Iterator[i
     before = gateway.head()
     stream = gateway.client().stream("GET", "/api/events", params={"cursor": before})
     with socket_to(gateway, f"?cursor={before}") as socket, stream as response:
-        until(lambda: sum(map(len, gateway.hub._joined.values())) >= 2)
+        until(lambda: sum(map(len, gateway.hub._live.values())) >= 2)
         yield socket, told_positions(response), before
 
 
@@ -69,8 +69,8 @@ def in_the_hubs_thread() -> bool:
 @pytest.mark.parametrize(
     ("function", "when"),
     [
-        pytest.param("seen", in_the_hubs_thread, id="reading what else is needed"),
-        pytest.param("told", lambda: True, id="encoding"),
+        pytest.param("with_lifecycles", in_the_hubs_thread, id="reading what else is needed"),
+        pytest.param("encoded", lambda: True, id="encoding"),
         pytest.param("frame", lambda: True, id="making a frame"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
 ) -> None:
     """It has read further at another gateway, whose hub was faster."""
     until(lambda: gateway.hub.position == gateway.head())
-    right, held, go_on = feed_messages.seen, threading.Event(), threading.Event()
+    right, held, go_on = feed_messages.with_lifecycles, threading.Event(), threading.Event()
 
     def hold(*given: Any) -> Any:
         if in_the_hubs_thread():
@@ -124,7 +124,7 @@ def test_a_reader_that_is_ahead_of_the_hub_gets_nothing_twice(
             assert go_on.wait(DEADLINE_S)
         return right(*given)
 
-    monkeypatch.setattr(feed_hub, "seen", hold)
+    monkeypatch.setattr(feed_hub, "with_lifecycles", hold)
     submit(owner, 3)
     until(held.is_set)
     ahead = gateway.head()

@@ -1,4 +1,4 @@
-"""The two doors of the live feed: who is refused at the WebSocket, and server-sent events."""
+"""The two endpoints of the live feed: what the WebSocket refuses, and server-sent events."""
 
 import json
 from contextlib import closing

@@ -54,7 +54,7 @@ def test_requests_that_wait_together_are_written_together(
         first = pool.submit(submit, gateway)
         assert gate.entered.wait(DEADLINE_S)
         others = [pool.submit(submit, gateway) for _ in range(40)]
-        orders = gateway.server.gateway.bridge._orders
+        orders = gateway.server.gateway.dispatcher._submissions
         until(lambda: orders.qsize() == 40)
         gate.open.set()
         answers = [each.result() for each in (first, *others)]
@@ -71,7 +71,7 @@ def test_a_refusal_in_a_batch_is_its_own_alone(gated: tuple[Installation, Gate])
         twice = pool.submit(submit, gateway, id="same")
         unknown = pool.submit(submit, gateway, intent="fly")
         fine = pool.submit(submit, gateway, id="other")
-        until(lambda: gateway.server.gateway.bridge._orders.qsize() == 3)
+        until(lambda: gateway.server.gateway.dispatcher._submissions.qsize() == 3)
         gate.open.set()
         answers = [each.result() for each in (first, twice, unknown, fine)]
     assert [answer.status_code for answer in answers] == [201, 409, 422, 201]
@@ -84,7 +84,7 @@ def test_two_submissions_with_one_key_make_one_task(gated: tuple[Installation, G
         pool.submit(submit, gateway)
         assert gate.entered.wait(DEADLINE_S)
         made = [pool.submit(submit, gateway, idempotency_key="one") for _ in range(8)]
-        until(lambda: gateway.server.gateway.bridge._orders.qsize() == 8)
+        until(lambda: gateway.server.gateway.dispatcher._submissions.qsize() == 8)
         gate.open.set()
         answers = [each.result().json() for each in made]
     assert len({answer["id"] for answer in answers}) == 1

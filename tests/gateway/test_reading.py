@@ -174,9 +174,9 @@ def test_paused_work_is_not_claimed(
         jobs = gateway.core.engine.claim(ClaimRequest("w", "n", 100, projects=["paused"]))
         return [each.job.intent for each in jobs]
 
-    told = owner.post("/api/pause", json={**body, "reason": "maintenance"}).json()
-    since = told.pop("paused_at")
-    assert told == {
+    paused = owner.post("/api/pause", json={**body, "reason": "maintenance"}).json()
+    since = paused.pop("paused_at")
+    assert paused == {
         "name": name,
         "paused": True,
         "running": None,

@@ -9,7 +9,7 @@ import pytest
 from detent.errors import Broken
 from detent.gateway import application as app_module
 from detent.gateway.application import make_app
-from detent.gateway.operation_routes import GuardedRoute, GuardedSocket, deny_undeclared
+from detent.gateway.operation_routes import ScopedRoute, ScopedWebSocket, check_scopes_declared
 from detent.operations.registry import Scope
 from detent.operations.tokens import digest_of
 from tests.gateway.installation import Installation
@@ -81,17 +81,17 @@ def test_every_route_and_method(
 
 def test_the_table_has_every_route(gateway: Installation) -> None:
     app, made = make_app(gateway.core, ["127.0.0.1"])
-    made.bridge.close()
+    made.dispatcher.close()
     routes = app.app.routes  # type: ignore[attr-defined]
     http = {
         (method, route.path): route.needs.value if route.needs else None
         for route in routes
-        if isinstance(route, GuardedRoute)
+        if isinstance(route, ScopedRoute)
         for method in route.methods or ()
     }
     typed = {key: None if scope in (OPEN, CODE, ANY) else scope for key, scope in SCOPES.items()}
     assert http == typed
-    sockets = {route.path: route.needs for route in routes if isinstance(route, GuardedSocket)}
+    sockets = {route.path: route.needs for route in routes if isinstance(route, ScopedWebSocket)}
     assert sockets == {"/api/feed": Scope.READ}
 
 
@@ -102,10 +102,10 @@ def test_a_route_without_a_scope_keeps_the_gateway_from_starting(gateway: Instal
     from starlette.routing import Route
 
     with pytest.raises(Broken, match="/secret declares no scope"):
-        deny_undeclared([Route("/secret", handler)])
-    undeclared = GuardedRoute("GET", "/secret", handler, None)  # type: ignore[arg-type]
+        check_scopes_declared([Route("/secret", handler)])
+    undeclared = ScopedRoute("GET", "/secret", handler, None)  # type: ignore[arg-type]
     with pytest.raises(Broken, match="/secret may not be open"):
-        deny_undeclared([undeclared])
+        check_scopes_declared([undeclared])
 
 
 def test_the_gateway_itself_looks_at_what_its_routes_declare(

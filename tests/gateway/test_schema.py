@@ -24,12 +24,12 @@ from schemathesis.generation import GenerationMode
 
 from detent.integrations.metrics import Metrics
 from tests.gateway.installation import DEADLINE_S, Installation, installed
-from tests.gateway.schema_material import Wanted, fill, owner_of, run_token, wanted
+from tests.gateway.schema_material import LoadRequest, fill, owner_of, run_token, wanted
 
 #: The routes are dealt out, so that several processes can share the work.
 SHARDS = 16
 EXAMPLES = 100
-#: Of these, so many are drawn to break the document and to fit it, after its edges were walked
+#: Of these, this many are drawn to break the document and to fit it, after its edges were walked
 #: through one by one; the rest are strange ids and queries, which cost little to make up.
 BREAKING, FITTING = 8, 16
 LINES = "application/x-ndjson"
@@ -67,7 +67,7 @@ def _word(chance: random.Random) -> str:
 
 
 class Attack:
-    """Sends what schemathesis makes up, over one connection, and has it look at the answers."""
+    """Sends what schemathesis makes up, over one connection, and has it check the responses."""
 
     def __init__(self, gateway: Installation) -> None:
         self.gateway = gateway
@@ -100,7 +100,7 @@ class Attack:
         self._be_strange(operation, EXAMPLES - self.sent)
 
     def _draw(self, strategy: Any, count: int) -> None:
-        """So many requests, or as many as can be made up."""
+        """This many requests, or as many as can be generated."""
 
         @settings(UNHURRIED, max_examples=max(1, count))
         @given(strategy)
@@ -111,7 +111,7 @@ class Attack:
             attack()
 
     def _be_strange(self, operation: Any, count: int) -> None:
-        """Ids that are none, with queries that nobody has heard of."""
+        """Ids that are none, with unknown queries."""
         chance = random.Random(operation.label)
         names = [each.name for each in operation.path_parameters]
         for _ in range(count):
@@ -179,7 +179,7 @@ class Attack:
             answers.append(f"{each.path}: {answer.text[:200]}")
         raise AssertionError(f"{method} {path} was never answered well: {answers}")
 
-    def _ask(self, each: Wanted, token: str) -> Any:
+    def _ask(self, each: LoadRequest, token: str) -> Any:
         query = {"follow": "false"} if each.path == FOLLOWING else None
         headers = {**each.headers, "Authorization": f"Bearer {token}"}
         return owner_of(self.gateway).request(
@@ -190,7 +190,7 @@ class Attack:
 @pytest.fixture(scope="module")
 def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
     with installed(tmp_path_factory.mktemp("schema")) as gateway:
-        gateway.server.gateway.watcher = Metrics(gateway.core, {})
+        gateway.server.gateway.metrics_page = Metrics(gateway.core, {})
         made = Attack(gateway)
         yield made
         made.close()

@@ -45,7 +45,7 @@ def test_stopping_waits_for_the_request_under_way(
         return {"done": "yes"}
 
     with installed(tmp_path) as gateway:
-        monkeypatch.setattr("detent.gateway.engine_bridge.call", slow)
+        monkeypatch.setattr("detent.gateway.operation_dispatcher.call", slow)
         answers: list[httpx2.Response] = []
         asking = threading.Thread(target=lambda: answers.append(gateway.client().get("/status")))
         asking.start()
@@ -85,7 +85,7 @@ def test_stopping_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
 def test_stopping_does_not_wait_for_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sockets, a stream and one that reads nothing: each would stay open for ever by itself."""
+    """Sockets, a stream and one that reads nothing: each would stay open without end."""
     monkeypatch.setattr(server_module, "GRACE_S", DEADLINE_S)
     with installed(tmp_path) as gateway, ExitStack() as open_ones:
         sockets = [open_ones.enter_context(socket_to(gateway)) for _ in range(20)]

@@ -30,7 +30,7 @@ def names(owner: httpx2.Client, task_id: str) -> list[str]:
     return [event["name"] for event in events if event["stream"] == task_id]
 
 
-# ---- the plain door --------------------------------------------------------------------------
+# ---- /add, /enqueue --------------------------------------------------------------------------
 
 
 def test_add_creates_a_board_task_and_queues_it_in_one_go(owner: httpx2.Client) -> None:
@@ -132,8 +132,8 @@ def test_status_counts_the_queue_by_priority(gateway: Installation, owner: httpx
 
 
 def test_health_and_ready_are_open_and_say_one_word(gateway: Installation) -> None:
-    nobody = gateway.client(None)
-    health, ready = nobody.get("/health"), nobody.get("/ready")
+    anonymous = gateway.client(None)
+    health, ready = anonymous.get("/health"), anonymous.get("/ready")
     assert (health.status_code, set(health.json())) == (200, {"status"})
     assert health.json()["status"] in ("ok", "degraded", "unhealthy")
     assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
@@ -162,7 +162,7 @@ def test_a_board_task_goes_its_whole_way(gateway: Installation, owner: httpx2.Cl
     assert [job["result"] for job in jobs] == [{"passed": 3}]
 
 
-# ---- the full door ---------------------------------------------------------------------------
+# ---- /api/tasks ------------------------------------------------------------------------------
 
 
 def test_a_review_task_stays_pending_until_it_is_run(owner: httpx2.Client) -> None:

@@ -68,12 +68,12 @@ def test_a_key_stands_once(keys: list[str]) -> None:
     if len(set(keys)) == len(keys):
         assert decode(body.encode(), LIMITS) == dict.fromkeys(keys, 1)
     else:
-        with pytest.raises(DetentError, match="stands twice"):
+        with pytest.raises(DetentError, match="twice in"):
             decode(body.encode(), LIMITS)
 
 
 def test_a_key_that_is_written_in_two_ways_stands_twice() -> None:
-    with pytest.raises(DetentError, match="stands twice"):
+    with pytest.raises(DetentError, match="twice in"):
         decode(b'{"a": 1, "\\u0061": 2}', LIMITS)
 
 
@@ -112,5 +112,5 @@ def test_larger_numbers(text: bytes) -> None:
 
 def test_a_parameter_stands_once_in_a_query() -> None:
     assert once([("a", "1"), ("b", "2")]) == {"a": "1", "b": "2"}
-    with pytest.raises(DetentError, match="stands twice"):
+    with pytest.raises(DetentError, match="twice in"):
         once([("a", "1"), ("a", "1")])

@@ -203,7 +203,7 @@ async def test_a_stop_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         looks.append(name)
         return registry.call(name, *rest, **arguments)
 
-    monkeypatch.setattr("detent.gateway.engine_bridge.call", looked)
+    monkeypatch.setattr("detent.gateway.operation_dispatcher.call", looked)
     monkeypatch.setattr("detent.gateway.server.GRACE_S", DEADLINE_S)
     states: list[str] = []
     with installed(tmp_path, mcp_tools) as gateway:
@@ -263,7 +263,7 @@ async def test_an_error_of_our_own_shows_no_traceback(
         raise ZeroDivisionError("a secret of the program")
 
     async with guest(gateway) as client:
-        monkeypatch.setattr("detent.gateway.engine_bridge.call", broken)
+        monkeypatch.setattr("detent.gateway.operation_dispatcher.call", broken)
         problem = await refused(client, "status")
         with pytest.raises(MCPError) as raised:
             await client.read_resource("detent://tasks/x")

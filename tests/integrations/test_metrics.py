@@ -322,7 +322,7 @@ def test_metrics_always_need_a_token_beyond_loopback(core: Core) -> None:
     core.settings = Settings(
         gateway_host="0.0.0.0", gateway_public=True, gateway_metrics_open=True, gateway_port=0
     )
-    with pytest.raises(Misconfigured, match="loopback alone"):
+    with pytest.raises(Misconfigured, match="needs a loopback address"):
         Server(core).start()
 
 

@@ -17,7 +17,7 @@ from detent.engine import CommandResult, Engine, due_timers
 from detent.engine.changeset import ChangeSet
 from detent.errors import Unavailable
 from detent.gateway import auth
-from detent.gateway.feed_hub import Hub
+from detent.gateway.feed_hub import FeedHub
 from detent.ids import new_id
 from detent.integrations import webhook_dispatcher
 from detent.integrations.webhook_dispatcher import Dispatcher
@@ -105,21 +105,21 @@ def cursor_moves_before_delivery() -> Patches:
 def reader_ahead_of_the_hub_joins() -> Patches:
     """A reader of the live feed that has read further than the hub joins it immediately."""
 
-    def may_join(self: Hub, reader: Any) -> bool:
+    def may_join(self: FeedHub, reader: Any) -> bool:
         return bool(reader.cursor >= self.position)
 
-    yield patch.object(Hub, "_may_join", may_join)
+    yield patch.object(FeedHub, "_at_hub_position", may_join)
 
 
 def reader_takes_the_hubs_position() -> Patches:
     """A reader that has read its history goes on from where the hub is by then."""
-    next_batch = Hub._next_batch
+    next_batch = FeedHub._next_batch
 
-    async def read_then_look(self: Hub, reader: Any, upto: int) -> Any:
+    async def read_then_look(self: FeedHub, reader: Any, upto: int) -> Any:
         news, _ = await next_batch(self, reader, upto)
         return news, self.position
 
-    yield patch.object(Hub, "_next_batch", read_then_look)
+    yield patch.object(FeedHub, "_next_batch", read_then_look)
 
 
 def step_is_not_recorded() -> Patches:

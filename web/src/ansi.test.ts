@@ -49,13 +49,13 @@ describe("what a terminal would obey is dropped", () => {
   test("what turns the line around is shown as a sign", () => {
     expect(texts(written("safe\u202egnp.exe"))).toEqual(["safe\ufffdgnp.exe"]);
   });
-  test("an escape that never ends does not hide the rest for ever", () => {
+  test("an escape that never ends does not hide the rest", () => {
     const terminal = written(`x${ESC}]0;${"e".repeat(5_000)}`, "\u0007after\n");
     expect(texts(terminal)).toEqual(["x\ufffdafter"]);
   });
 });
 
-test("a carriage return starts the line anew, a line feed after it does not", () => {
+test("a carriage return starts the line again, a line feed after it does not", () => {
   expect(texts(written("10 %\r50 %\r100 %\r\ndone\n"))).toEqual(["100 %", "done"]);
 });
 
@@ -63,7 +63,7 @@ test("empty lines stay, and the last line goes on", () => {
   expect(texts(written("a\n\nb", "c\n"))).toEqual(["a", "", "bc"]);
 });
 
-test("only so many lines are kept, and those that went are counted", () => {
+test("a maximum of lines is kept, and the dropped ones are counted", () => {
   const terminal = new Terminal(3);
   terminal.write("1\n2\n3\n4\n5\n");
   expect([texts(terminal), terminal.dropped]).toEqual([["3", "4", "5"], 2]);

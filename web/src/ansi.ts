@@ -38,7 +38,7 @@ export class Terminal {
 
   write(text: string): void {
     let all = this.rest + text;
-    // A sequence that has begun and not ended waits for more, but not for ever.
+    // A sequence that has begun and not ended waits for more, up to a limit.
     const cut = all.lastIndexOf(ESCAPE);
     this.rest = "";
     if (cut >= 0 && all.length - cut < 2_000 && !isWhole(all.slice(cut))) {
@@ -69,7 +69,7 @@ export class Terminal {
       this.open = [];
       this.lines.push(this.open);
     }
-    // A carriage return starts the line anew, as progress bars do.
+    // A carriage return starts the line again, as progress bars do.
     const overwritten = text.lastIndexOf("\r");
     if (overwritten >= 0) this.open.length = 0;
     const kept = plain(overwritten >= 0 ? text.slice(overwritten + 1) : text);

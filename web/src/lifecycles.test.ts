@@ -92,7 +92,7 @@ describe("timeline", () => {
   test("a wait ends when it is completed", () => {
     expect(drawn.rows[3]!.bars[0]!.end).toBe(Date.parse(EVENTS[10]!.at));
   });
-  test("it ends now while somebody works, and soon after the last event otherwise", () => {
+  test("it ends now while work runs, and soon after the last event otherwise", () => {
     expect(drawn.end).toBeNull();
     const resting = timeline(TABLES, "review", "t", EVENTS.slice(0, 2));
     expect(resting.end).toBeGreaterThan(resting.last);
@@ -111,7 +111,7 @@ describe("plan", () => {
     { name: "lint", intent: "i", needs: ["fetch"] },
     { name: "publish", intent: "i", needs: ["build", "fetch"] },
   ];
-  test("a step stands behind all that it needs", () => {
+  test("a step is after every step that it needs", () => {
     expect([...layers(STEPS)]).toEqual([
       ["fetch", 0],
       ["build", 1],

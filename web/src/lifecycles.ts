@@ -60,7 +60,7 @@ function isLoop(table: Lifecycle, state: string | null, event: string): boolean 
   );
 }
 
-/** Which entity an event speaks of; null for one that stands for itself. */
+/** The entity that an event is about; null if it is about no entity. */
 export function levelOf(tables: Tables, event: Event): Level | null {
   for (const level of ["job", "run", "step"] as const) {
     const table = tables.byName.get(level);
@@ -85,7 +85,7 @@ export interface Standing {
   since: number;
 }
 
-/** Where everything of a task stood right after a position of the log, by the tables alone. */
+/** The states of a task and its jobs after a position of the log, from the transition tables. */
 export function asOf(
   tables: Tables,
   lifecycle: string,

@@ -1,5 +1,5 @@
 // Whether the gateway knows this browser. A one-time link carries its code in the fragment, which
-// no server sees; it is exchanged for a cookie at once and taken out of the address.
+// no server sees; it is exchanged for a cookie immediately and removed from the address.
 import { useEffect, useState } from "react";
 import { call, logIn, onSignedOut, type Problem } from "./api/call";
 
@@ -9,7 +9,7 @@ export type Session =
   | { kind: "out"; problem: Problem | null }
   | { kind: "unreachable"; problem: Problem };
 
-/** The code of a one-time link, or of what somebody pasted. */
+/** The code of a one-time link, or of a pasted text. */
 export function codeFrom(text: string): string | null {
   const found = /#code=([^&\s]+)/.exec(text);
   if (found) return decodeURIComponent(found[1]!);
@@ -35,7 +35,7 @@ export function useSession(): [Session, (code?: string) => void] {
       () => set({ kind: "in" }),
       (problem: Problem) => {
         if (problem.status === 0) set({ kind: "unreachable", problem });
-        // Whoever brought nothing is told how to get in, not that it was refused.
+        // Without a code the page explains how to sign in; nothing was refused.
         else set({ kind: "out", problem: code || problem.status !== 401 ? problem : null });
       },
     );

@@ -1,6 +1,6 @@
 """The Python client of a gateway, for threads and for coroutines, with detent's own errors.
 
-Imports neither kernel nor store: only where HTTP finds the operations, and an HTTP library.
+It imports neither the kernel nor the store: only the table of routes and an HTTP library.
 """
 
 from detent.client.async_client import AsyncClient, AsyncHandle

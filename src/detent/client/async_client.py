@@ -1,4 +1,4 @@
-"""The client for coroutines: the same words as the one for threads."""
+"""The client for coroutines, with the methods of the blocking client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import Any, Self
 import httpx2
 
 from detent.client.retry import (
-    QUIET_S,
+    MAX_SILENCE_S,
     TIMEOUT_S,
     Address,
     Json,
@@ -21,7 +21,7 @@ from detent.client.retry import (
 
 
 class AsyncClient:
-    """The same for coroutines: `await (await client.submit("runQA")).result()`."""
+    """`Client` for coroutines: `await (await client.submit("runQA")).result()`."""
 
     def __init__(
         self,
@@ -36,39 +36,41 @@ class AsyncClient:
         self._http = httpx2.AsyncClient(timeout=timeout_s, **self._address.options)
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
-        """The operation's answer; its refusal is raised as the error that it is."""
-        asking = self._address.asking(operation, arguments)
+        """The result of an operation; an error of the gateway is raised as detent's own error."""
+        request = self._address.request(operation, arguments)
         while True:
             try:
-                response = await self._http.request(**asking.request)
+                response = await self._http.request(**request.request)
             except httpx2.HTTPError as error:
-                pause_s = asking.unanswered(error)
+                pause_s = request.unanswered(error)
             else:
                 if response.is_success:
-                    return asking.answer(response.content)
-                pause_s = asking.refused(response.status_code, response.content)
+                    return request.result(response.content)
+                pause_s = request.refused(response.status_code, response.content)
             await asyncio.sleep(pause_s)
 
-    async def submit(self, intent: str, payload: Any = None, **ways: Any) -> "AsyncHandle":
-        """Queue a job, or with a `lifecycle` (board, review) a task; `key`: only once."""
-        operation, arguments = submission(intent, payload, ways)
+    async def submit(self, intent: str, payload: Any = None, **options: Any) -> "AsyncHandle":
+        """Submit a job, or with a `lifecycle` (board, review) a task; with a `key` at most once."""
+        operation, arguments = submission(intent, payload, options)
         made = (await self.call(operation, **arguments))["id"]
         return AsyncHandle(self, made, task=operation == "submit_task")
 
     def task(self, task_id: str) -> "AsyncHandle":
-        """A handle on a task that is there already."""
+        """A handle on an existing task."""
         return AsyncHandle(self, task_id, task=True)
 
     def job(self, job_id: str) -> "AsyncHandle":
-        """A handle on a job without a task."""
+        """A handle on an existing job without a task."""
         return AsyncHandle(self, job_id, task=False)
 
-    async def follow(self, cursor: int | None = None, **wish: Any) -> AsyncIterator[Json]:
-        """Messages of the feed in order, for ever, as `Client.follow` gives them."""
-        stream = Stream(self.url, cursor, wish, self._address.retries)
+    async def follow(self, cursor: int | None = None, **query: Any) -> AsyncIterator[Json]:
+        """Messages of the feed in order, without end, as `Client.follow` returns them."""
+        stream = Stream(self.url, cursor, query, self._address.retries)
         while not stream.over:
             try:
-                async with self._http.stream("GET", timeout=QUIET_S, **stream.request) as response:
+                async with self._http.stream(
+                    "GET", timeout=MAX_SILENCE_S, **stream.request
+                ) as response:
                     if not response.is_success:
                         stream.refused(response.status_code, await response.aread())
                     async for line in response.aiter_lines():
@@ -106,12 +108,12 @@ class AsyncHandle:
         return f"<AsyncHandle {self.id}>"
 
     async def call(self, verb: str, **arguments: Any) -> Any:
-        """An operation on it: `handle.call("accept")` asks for `accept_task`."""
+        """Call an operation on it: `handle.call("accept")` calls `accept_task`."""
         named = {f"{self.noun}_id": self.id}
         return await self._client.call(f"{verb}_{self.noun}", **named, **arguments)
 
     async def show(self) -> Json:
-        """As it is now."""
+        """Its present state with all fields."""
         found: Json = await self.call("show")
         return found
 
@@ -119,7 +121,7 @@ class AsyncHandle:
         return str((await self.show())["state"])
 
     async def wait(self, timeout: float | None = None) -> Json:
-        """Show it when its work is over. TimeoutError if that takes longer."""
+        """Wait until its job has ended, and return it; TimeoutError after `timeout` seconds."""
         for pause_s in pauses(self.id, timeout):
             job = await self._job()
             if job is not None and ended(job):
@@ -128,26 +130,26 @@ class AsyncHandle:
         raise AssertionError("the pauses end with a TimeoutError")
 
     async def result(self, timeout: float | None = None) -> Any:
-        """Wait for the end; what the work gave back, or JobFailed."""
+        """Wait until its job has ended, and return the result; raises JobFailed if it failed."""
         return result_of(await self.wait(timeout))
 
     async def cancel(self, reason: str = "cancelled") -> Json:
-        """Cancel it; running work is asked to stop."""
+        """Cancel it; a running handler is asked to stop."""
         moved: Json = await self.call("cancel", reason=reason)
         return moved
 
     async def signal(self, name: str, value: Any = None) -> Json:
-        """Send a named fact; kept if nothing waits for it yet."""
-        told: Json = await self.call("signal", name=name, value=value)
-        return told
+        """Send a signal; it is kept if nothing waits for it yet."""
+        sent: Json = await self.call("signal", name=name, value=value)
+        return sent
 
     async def answer(self, answer: Any) -> Json:
-        """Answer the open question."""
+        """Answer its open question."""
         moved: Json = await self.call("answer", answer=answer)
         return moved
 
     async def _job(self) -> Json | None:
-        """The job as it is now; of a task the latest, None before there is one."""
+        """The job, or the latest job of a task; None if the task has none yet."""
         found = await self.show()
         if self.noun == "task":
             job_id = found["job_id"]

@@ -1,6 +1,7 @@
-"""What both clients of a gateway do between two requests: when to ask again, and what it meant.
+"""What both clients share: requests, retries, the end of a job, and the messages of the feed.
 
-Decides and parses; sends nothing, waits for nothing. Reads clock and environment, makes keys.
+It decides and parses; it sends nothing and waits for nothing. It reads the clock and the
+environment, and generates idempotency keys.
 """
 
 import json
@@ -16,21 +17,21 @@ from detent.http_requests import Route, error_from, request_for
 from detent.http_routes import ROUTES
 
 TIMEOUT_S = 30.0
-#: The feed gives a sign of life every quarter of a minute; silence for longer is a dead line.
-QUIET_S = 60.0
-#: Operations that never make a second thing under one key.
+#: The feed sends its cursor every 15 seconds; a connection that is silent for this long is dead.
+MAX_SILENCE_S = 60.0
+#: Operations that create nothing twice under one idempotency key.
 KEYED = frozenset({"add", "submit_task", "submit_job"})
-#: Methods that may be sent again although the answer was lost.
+#: Methods that may be sent again after a lost response.
 REPEATABLE = ("GET", "PUT", "PATCH", "DELETE")
-LONGEST_PAUSE_S = 30.0
-FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.5
+MAX_PAUSE_S = 30.0
+MIN_POLL_S, MAX_POLL_S = 0.02, 0.5
 ENDED = ("completed", "failed", "cancelled")
 
 Json = dict[str, Any]
 
 
 class Address:
-    """Where the gateway is and what opens it: as given, else from the environment."""
+    """The URL and the token of the gateway: as given, else from the environment."""
 
     def __init__(self, url: str | None, token: str | None, retries: int) -> None:
         self.url = (url or os.environ.get("DETENT_URL") or "http://127.0.0.1:5680").rstrip("/")
@@ -38,21 +39,21 @@ class Address:
         found = token or os.environ.get("DETENT_TOKEN")
         if not found:
             raise errors.Misconfigured(
-                "No token for the gateway is known.",
+                "The client has no token for the gateway.",
                 setting="DETENT_TOKEN",
-                hint="Give one, or set DETENT_TOKEN; `detent tokens create` makes them.",
+                hint="Pass `token`, or set DETENT_TOKEN; `detent tokens create` creates a token.",
             )
         self.options: Json = {
             "base_url": self.url,
             "headers": {"Authorization": f"Bearer {found}"},
         }
 
-    def asking(self, operation: str, arguments: Mapping[str, Any]) -> "Asking":
-        return Asking(self.url, operation, arguments, self.retries)
+    def request(self, operation: str, arguments: Mapping[str, Any]) -> "RetriedRequest":
+        return RetriedRequest(self.url, operation, arguments, self.retries)
 
 
-class Asking:
-    """One operation, asked for until it is answered or there is no point any more."""
+class RetriedRequest:
+    """The request of one operation, and whether it is sent again after a failure."""
 
     def __init__(
         self, url: str, operation: str, arguments: Mapping[str, Any], retries: int
@@ -65,33 +66,34 @@ class Asking:
         route = Route(*ROUTES[operation])
         given = dict(arguments)
         if operation in KEYED and given.get("idempotency_key") is None:
-            # Made here, so that an answer that was lost on the way does not make two of it.
+            # With a key, a request that is sent again after a lost response creates nothing twice.
             given["idempotency_key"] = secrets.token_urlsafe(16)
         self._repeatable = route.method in REPEATABLE or operation in KEYED
         try:
-            asked = request_for(route, given)
+            made = request_for(route, given)
         except KeyError as error:
             name = str(error.args[0])
             raise errors.Invalid(f"{name} is missing.", field=name) from None
         self.request: dict[str, Any] = {
-            "method": asked.method,
-            "url": asked.target,
-            "headers": asked.headers,
-            "content": asked.body,
+            "method": made.method,
+            "url": made.target,
+            "headers": made.headers,
+            "content": made.body,
         }
 
-    def answer(self, content: bytes) -> Any:
+    def result(self, content: bytes) -> Any:
+        """The result in the body of a response."""
         return json.loads(content) if content else None
 
     def refused(self, status: int, content: bytes) -> float:
-        """How long to wait before asking again; raises what is not to be asked again."""
+        """The pause before the next try, after an error response; raises if there is none."""
         error = error_from(status, content)
         if not isinstance(error, errors.Unavailable) or not self._again():
             raise error
-        return min(float(error.retry_after_s), LONGEST_PAUSE_S)
+        return min(float(error.retry_after_s), MAX_PAUSE_S)
 
     def unanswered(self, error: Exception) -> float:
-        """The same after no answer came at all."""
+        """The pause before the next try, after no response; raises if there is none."""
         if not self._again():
             raise errors.Unavailable(
                 f"{self.url} does not answer: {error}", retry_after_s=1
@@ -105,13 +107,13 @@ class Asking:
 
 
 def backoff_s(failures: int) -> float:
-    """Longer each time, and not the same for everybody."""
-    return float(min(0.1 * 2**failures, LONGEST_PAUSE_S) * (0.5 + secrets.randbelow(500) / 1_000))
+    """The pause after this many failures: exponential, with jitter."""
+    return float(min(0.1 * 2**failures, MAX_PAUSE_S) * (0.5 + secrets.randbelow(500) / 1_000))
 
 
-def submission(intent: str, payload: Any, ways: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The operation that queues this, with its arguments."""
-    arguments = {"intent": intent, "payload": payload, **ways}
+def submission(intent: str, payload: Any, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The operation that submits this, with its arguments."""
+    arguments = {"intent": intent, "payload": payload, **options}
     if "key" in arguments:
         arguments["idempotency_key"] = arguments.pop("key")
     if arguments.get("lifecycle") is None:
@@ -121,15 +123,15 @@ def submission(intent: str, payload: Any, ways: Mapping[str, Any]) -> tuple[str,
 
 
 def pauses(what: str, timeout_s: float | None) -> Iterator[float]:
-    """How long to wait between looks: short at first. The last one is followed by TimeoutError."""
+    """The pauses between two polls, short at first. TimeoutError follows the last one."""
     until_s = None if timeout_s is None else time.monotonic() + timeout_s
-    pause_s = FIRST_LOOK_S
+    pause_s = MIN_POLL_S
     while True:
         left_s = pause_s if until_s is None else until_s - time.monotonic()
         yield max(0.0, min(pause_s, left_s))
         if until_s is not None and left_s <= 0:
             raise TimeoutError(f"{what} has not ended after {timeout_s} s")
-        pause_s = min(pause_s * 1.5, LAST_LOOK_S)
+        pause_s = min(pause_s * 1.5, MAX_POLL_S)
 
 
 def ended(job: Mapping[str, Any]) -> bool:
@@ -145,22 +147,24 @@ def result_of(job: Mapping[str, Any]) -> Any:
 
 # ---- the feed --------------------------------------------------------------------------------
 
-#: Messages of the connection itself; whoever follows does not see them.
-OF_THE_LINE = ("hello", "cursor", "bye", "resync")
+#: Messages about the connection, which `follow` does not return.
+CONNECTION_MESSAGES = ("hello", "cursor", "bye", "resync")
 
 
 class Stream:
-    """Server-sent events as messages, with the cursor from which a new connection goes on.
+    """Parses server-sent events into messages, and keeps the cursor that a new connection resumes.
 
-    The messages of a position are kept together until its number has come, which is with the last
-    of them: a connection that is cut in between repeats none of them.
+    The messages of a position are held until its id has arrived, which the last of them has: a
+    connection that is cut in between repeats none of them.
     """
 
-    def __init__(self, url: str, cursor: int | None, wish: Mapping[str, Any], retries: int) -> None:
+    def __init__(
+        self, url: str, cursor: int | None, query: Mapping[str, Any], retries: int
+    ) -> None:
         self.url = url
         self.cursor = cursor
         self.over = False
-        self._wish = {name: value for name, value in wish.items() if value is not None}
+        self._query = {name: value for name, value in query.items() if value is not None}
         self._retries = retries
         self._failures = 0
         self._waiting: list[dict[str, Any]] = []
@@ -169,7 +173,7 @@ class Stream:
     @property
     def request(self) -> dict[str, Any]:
         self._waiting, self._id = [], None
-        query = dict(self._wish)
+        query = dict(self._query)
         if self.cursor is not None:
             query["cursor"] = self.cursor
         words = {
@@ -179,18 +183,18 @@ class Stream:
         return {"url": f"/api/events?{urlencode(words)}"}
 
     def read(self, line: str) -> Iterator[dict[str, Any]]:
-        """The messages that are whole with this line."""
+        """The messages that this line completes."""
         if line.startswith("id: "):
             self._id = int(line[4:])
         elif line.startswith("data: "):
             message = json.loads(line[6:])
             self._failures = 0
-            if message["type"] not in OF_THE_LINE:
+            if message["type"] not in CONNECTION_MESSAGES:
                 self._waiting.append(message)
             else:
-                # Without following, the end of the answer is the end; not if it was ended early.
-                asked_for_all = self._wish.get("follow") is False
-                self.over = asked_for_all and message["type"] not in ("bye", "resync")
+                # With follow=False the stream ends at the end of the log, unless it was cut.
+                until_end = self._query.get("follow") is False
+                self.over = until_end and message["type"] not in ("bye", "resync")
         elif not line and self._id is not None:
             cursor, self._id = self._id, None
             whole, self._waiting = self._waiting, []
@@ -198,14 +202,14 @@ class Stream:
             self.cursor = cursor
 
     def refused(self, status: int, content: bytes) -> None:
-        """Raises what will be the same next time."""
+        """Count an error response; raises the error if another try would get it again."""
         error = error_from(status, content)
         if not isinstance(error, errors.Unavailable | errors.TooMany):
             raise error
         self._again(error)
 
     def cut(self, error: Exception) -> None:
-        self.over = False  # what was asked for has not come whole
+        self.over = False  # the response was incomplete
         self._again(errors.Unavailable(f"{self.url} does not answer: {error}", retry_after_s=1))
 
     def pause_s(self) -> float:

@@ -1,4 +1,4 @@
-"""The client for threads: any operation by its name, and the words of the embedded API."""
+"""The blocking client: calls any operation by name, and has the methods of the embedded API."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any, Self
 import httpx2
 
 from detent.client.retry import (
-    QUIET_S,
+    MAX_SILENCE_S,
     TIMEOUT_S,
     Address,
     Json,
@@ -21,7 +21,7 @@ from detent.client.retry import (
 
 
 class Client:
-    """Ask a gateway: `client.submit("runQA", {…}).result()`, `client.call("show_task", …)`."""
+    """A gateway's client: `client.submit("runQA", {…}).result()`, `client.call("show_task", …)`."""
 
     def __init__(
         self,
@@ -36,43 +36,43 @@ class Client:
         self._http = httpx2.Client(timeout=timeout_s, **self._address.options)
 
     def call(self, operation: str, /, **arguments: Any) -> Any:
-        """The operation's answer; its refusal is raised as the error that it is."""
-        asking = self._address.asking(operation, arguments)
+        """The result of an operation; an error of the gateway is raised as detent's own error."""
+        request = self._address.request(operation, arguments)
         while True:
             try:
-                response = self._http.request(**asking.request)
+                response = self._http.request(**request.request)
             except httpx2.HTTPError as error:
-                pause_s = asking.unanswered(error)
+                pause_s = request.unanswered(error)
             else:
                 if response.is_success:
-                    return asking.answer(response.content)
-                pause_s = asking.refused(response.status_code, response.content)
+                    return request.result(response.content)
+                pause_s = request.refused(response.status_code, response.content)
             time.sleep(pause_s)
 
-    def submit(self, intent: str, payload: Any = None, **ways: Any) -> "Handle":
-        """Queue a job, or with a `lifecycle` (board, review) a task; `key`: only once."""
-        operation, arguments = submission(intent, payload, ways)
+    def submit(self, intent: str, payload: Any = None, **options: Any) -> "Handle":
+        """Submit a job, or with a `lifecycle` (board, review) a task; with a `key` at most once."""
+        operation, arguments = submission(intent, payload, options)
         made = self.call(operation, **arguments)["id"]
         return Handle(self, made, task=operation == "submit_task")
 
     def task(self, task_id: str) -> "Handle":
-        """A handle on a task that is there already."""
+        """A handle on an existing task."""
         return Handle(self, task_id, task=True)
 
     def job(self, job_id: str) -> "Handle":
-        """A handle on a job without a task."""
+        """A handle on an existing job without a task."""
         return Handle(self, job_id, task=False)
 
-    def follow(self, cursor: int | None = None, **wish: Any) -> Iterator[Json]:
-        """Messages of the feed in order, for ever: after a cursor, or from now on.
+    def follow(self, cursor: int | None = None, **query: Any) -> Iterator[Json]:
+        """Messages of the feed in order, without end: after a cursor, or from now on.
 
-        `wish` may name a project, a task, and names of events by commas. A lost connection is
-        made again where it ended, so that nothing is missed and nothing comes twice.
+        `query` may have `project`, `task` and `names` (of events, separated by commas). After a
+        lost connection it reconnects and resumes: no message is lost, and none comes twice.
         """
-        stream = Stream(self.url, cursor, wish, self._address.retries)
+        stream = Stream(self.url, cursor, query, self._address.retries)
         while not stream.over:
             try:
-                with self._http.stream("GET", timeout=QUIET_S, **stream.request) as response:
+                with self._http.stream("GET", timeout=MAX_SILENCE_S, **stream.request) as response:
                     if not response.is_success:
                         stream.refused(response.status_code, response.read())
                     for line in response.iter_lines():
@@ -98,7 +98,7 @@ class Client:
 
 
 class Handle:
-    """One task, or one job alone: look at it, wait for it, act on it."""
+    """A task, or a job without a task: show it, wait for it, act on it."""
 
     def __init__(self, client: Client, id: str, *, task: bool) -> None:
         self.id = id
@@ -109,11 +109,11 @@ class Handle:
         return f"<Handle {self.id}>"
 
     def call(self, verb: str, **arguments: Any) -> Any:
-        """An operation on it: `handle.call("accept")` asks for `accept_task`."""
+        """Call an operation on it: `handle.call("accept")` calls `accept_task`."""
         return self._client.call(f"{verb}_{self.noun}", **{f"{self.noun}_id": self.id}, **arguments)
 
     def show(self) -> Json:
-        """As it is now."""
+        """Its present state with all fields."""
         found: Json = self.call("show")
         return found
 
@@ -121,7 +121,7 @@ class Handle:
         return str(self.show()["state"])
 
     def wait(self, timeout: float | None = None) -> Json:
-        """Show it when its work is over. TimeoutError if that takes longer."""
+        """Wait until its job has ended, and return it; TimeoutError after `timeout` seconds."""
         for pause_s in pauses(self.id, timeout):
             job = self._job()
             if job is not None and ended(job):
@@ -130,26 +130,26 @@ class Handle:
         raise AssertionError("the pauses end with a TimeoutError")
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the end; what the work gave back, or JobFailed."""
+        """Wait until its job has ended, and return the result; raises JobFailed if it failed."""
         return result_of(self.wait(timeout))
 
     def cancel(self, reason: str = "cancelled") -> Json:
-        """Cancel it; running work is asked to stop."""
+        """Cancel it; a running handler is asked to stop."""
         moved: Json = self.call("cancel", reason=reason)
         return moved
 
     def signal(self, name: str, value: Any = None) -> Json:
-        """Send a named fact; kept if nothing waits for it yet."""
-        told: Json = self.call("signal", name=name, value=value)
-        return told
+        """Send a signal; it is kept if nothing waits for it yet."""
+        sent: Json = self.call("signal", name=name, value=value)
+        return sent
 
     def answer(self, answer: Any) -> Json:
-        """Answer the open question."""
+        """Answer its open question."""
         moved: Json = self.call("answer", answer=answer)
         return moved
 
     def _job(self) -> Json | None:
-        """The job as it is now; of a task the latest, None before there is one."""
+        """The job, or the latest job of a task; None if the task has none yet."""
         found = self.show()
         if self.noun == "task":
             job_id = found["job_id"]

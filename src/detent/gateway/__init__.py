@@ -1,1 +1,1 @@
-"""The gateway: the operations over HTTP, the live feed, and the checks at the door."""
+"""The gateway: the operations over HTTP, the live feed, and authentication."""

@@ -1,6 +1,6 @@
-"""The application: every operation as a route, the live feed, and the few paths made by hand.
+"""The gateway's ASGI application: a route for every operation, the live feed, and the other paths.
 
-`make_app` composes it for a core; what it needs while it runs is in `Gateway`.
+`make_app` builds it for a core; `Gateway` holds the parts that it needs while it runs.
 """
 
 import time
@@ -10,38 +10,45 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as Connection
 
 from detent import views
 from detent.errors import DetentError, Forbidden, NotFound
 from detent.gateway import strict_json
 from detent.gateway.auth import Tokens
 from detent.gateway.bulk_route import lines_route
-from detent.gateway.engine_bridge import Bridge
 from detent.gateway.evidence_routes import evidence_routes
-from detent.gateway.feed_hub import Hub
+from detent.gateway.feed_hub import FeedHub
 from detent.gateway.feed_routes import events_route, feed_socket
 from detent.gateway.login_routes import login_route, logout_route
-from detent.gateway.mcp_route import Load, ToolDoor, tools_route
-from detent.gateway.middleware import OPEN, Door, Visit
-from detent.gateway.openapi import ALWAYS, openapi, responses
-from detent.gateway.operation_routes import GuardedRoute, OperationRoute, deny_undeclared, encode
-from detent.gateway.path_router import Paths
+from detent.gateway.mcp_route import LoadMcpServer, McpEndpoint, mcp_route_for
+from detent.gateway.middleware import OPEN, AuthenticationMiddleware, RequestContext, refuse
+from detent.gateway.openapi import ALWAYS, Documentation, Json, document
+from detent.gateway.operation_dispatcher import OperationDispatcher
+from detent.gateway.operation_routes import (
+    OperationRoute,
+    ScopedRoute,
+    check_scopes_declared,
+    encode,
+)
 from detent.operations import OPERATIONS, installation
 from detent.operations.context import Core
 from detent.operations.registry import Scope
 from detent.operations.stats import PROBE
 
-#: What `/health` and `/ready` tell everybody is looked at this often at most.
-VERDICT_S = 1.0
+#: `/health` and `/ready` check the installation at most this often.
+CHECK_S = 1.0
 METRICS = "/metrics"
+#: Starlette tries routes in order: operations that are called often come first.
+FREQUENT = ("add", "show_task", "submit_task", "submit_job", "show_job", "list_tasks", "enqueue")
 
 
-class Watcher(Protocol):
-    """What is shown at `/metrics`; it reads the gateway's own counts from `requests`."""
+class MetricsPage(Protocol):
+    """Renders `/metrics`; it reads the gateway's own counts from `requests`."""
 
     media_type: str
     requests: Counter[tuple[str, str, str]]
@@ -53,71 +60,70 @@ class Gateway:
     """The parts of a running gateway."""
 
     def __init__(
-        self, core: Core, watcher: Watcher | None = None, tools: Load | None = None
+        self,
+        core: Core,
+        metrics_page: MetricsPage | None = None,
+        load_mcp: LoadMcpServer | None = None,
     ) -> None:
         self.core = core
-        self.watcher = watcher
+        self.metrics_page = metrics_page
         self.limits = strict_json.Limits.of(core.settings)
         self.tokens = Tokens(core.store)
-        self.bridge = Bridge(core, self.tokens)
-        self.tools = ToolDoor(self.bridge, self.limits, tools)
-        self.hub: Hub | None = None
-        self._verdict = "ok"
-        self._judged_at = self._tried_at = float("-inf")
+        self.dispatcher = OperationDispatcher(core, self.tokens)
+        self.mcp = McpEndpoint(self.dispatcher, self.limits, load_mcp)
+        self.hub = FeedHub(core.store, self.tokens)
+        self.routes: list[BaseRoute] = []
+        self._health = "ok"
+        self._health_at = self._ready_at = float("-inf")
         self._fault: DetentError | None = None
 
     @asynccontextmanager
-    async def running(self, _: FastAPI) -> AsyncIterator[None]:
-        assert self.hub is not None
+    async def running(self, _: ASGIApp) -> AsyncIterator[None]:
+        """Start and stop what the routes need."""
         await self.hub.start()
         try:
             yield
         finally:
             self.hub.stop()
-            await self.tools.join()
-            await self.bridge.work(self.hub.join)
+            await self.mcp.join()
+            await self.dispatcher.run_in_thread(self.hub.join)
 
     def stop_feeds(self) -> None:
         """End the connections that would never end by themselves. Called on the event loop."""
-        self.tools.stop()
-        if self.hub is not None:
-            self.hub.stop()
+        self.mcp.stop()
+        self.hub.stop()
 
-    # -- open paths ------------------------------------------------------------------------
+    def openapi(self) -> Json:
+        """The OpenAPI document of the routes."""
+        routes = (each for each in self.routes if isinstance(each, ScopedRoute))
+        return document(routes, version("detent"))
 
-    async def health(self, _: Request, __: Visit) -> ASGIApp:
-        """One word for everybody; the reasons are behind the door."""
-        if time.monotonic() - self._judged_at > VERDICT_S:
-            self._judged_at = time.monotonic()
-            self._verdict = await self.bridge.work(self._judge)
-        return Response(encode({"status": self._verdict}), media_type=strict_json.JSON)
+    # -- public paths ----------------------------------------------------------------------
 
-    def _judge(self) -> str:
+    async def health(self, _: Request, __: RequestContext) -> ASGIApp:
+        """The health of the installation in one word; the reasons need a token."""
+        if time.monotonic() - self._health_at > CHECK_S:
+            self._health_at = time.monotonic()
+            self._health = await self.dispatcher.run_in_thread(self._check_health)
+        return _json({"status": self._health})
+
+    def _check_health(self) -> str:
         try:
             return installation.verdict(self.core).verdict.value
         except DetentError:
             return "unhealthy"
 
-    async def ready(self, _: Request, __: Visit) -> ASGIApp:
-        """Whether the store takes writes, tried at most once a second."""
-        if time.monotonic() - self._tried_at > VERDICT_S:
-            self._tried_at = time.monotonic()
-            self._fault = await self.bridge.work(self._try_to_write)
+    async def ready(self, _: Request, __: RequestContext) -> ASGIApp:
+        """Whether the store accepts writes, tried at most once a second."""
+        if time.monotonic() - self._ready_at > CHECK_S:
+            self._ready_at = time.monotonic()
+            self._fault = await self.dispatcher.run_in_thread(self._try_to_write)
         if self._fault is not None:
             raise self._fault
-        return Response(encode({"status": "ready"}), media_type=strict_json.JSON)
-
-    async def metrics(self, _: Request, visit: Visit) -> ASGIApp:
-        """What Prometheus reads: about all projects, so that a token of one does not do."""
-        if visit.visitor is not None and visit.caller.project is not None:
-            raise Forbidden(f"{visit.caller.name} may see project {visit.caller.project!r} alone")
-        if self.watcher is None:
-            raise NotFound("This gateway counts nothing.")
-        page = await self.bridge.work(self.watcher.page)
-        return Response(page, media_type=self.watcher.media_type)
+        return _json({"status": "ready"})
 
     def _try_to_write(self) -> DetentError | None:
-        """A small write, with everything that a commit takes; why it failed."""
+        """Commit a small write; the error if it failed."""
         try:
             with self.core.store.write() as tx:
                 tx.put_rows("system_state", {PROBE: {"at": views.utc(tx.now())}})
@@ -125,98 +131,105 @@ class Gateway:
             return error
         return None
 
+    async def metrics(self, _: Request, context: RequestContext) -> ASGIApp:
+        """Metrics for Prometheus. They cover all projects, so a token of one project is refused."""
+        if context.principal is not None and context.caller.project is not None:
+            raise Forbidden(
+                f"The token {context.caller.name} is limited to project "
+                f"{context.caller.project!r}; metrics cover all projects."
+            )
+        if self.metrics_page is None:
+            raise NotFound("This gateway has no metrics.")
+        page = await self.dispatcher.run_in_thread(self.metrics_page.page)
+        return Response(page, media_type=self.metrics_page.media_type)
+
 
 def make_app(
     core: Core,
     hosts: Collection[str],
-    watcher: Watcher | None = None,
-    tools: Load | None = None,
+    metrics_page: MetricsPage | None = None,
+    load_mcp: LoadMcpServer | None = None,
 ) -> tuple[ASGIApp, Gateway]:
-    """The application behind its door, and its parts."""
-    gateway = Gateway(core, watcher, tools)
-    app = FastAPI(
-        title="detent",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        lifespan=gateway.running,
-    )
-    app.router.routes.extend(_routes(gateway, app))
+    """The application behind its authentication, and its parts."""
+    gateway = Gateway(core, metrics_page, load_mcp)
+    gateway.routes = _routes(gateway)
     open_paths = (*OPEN, METRICS) if core.settings.gateway_metrics_open else OPEN
-    deny_undeclared(app.routes, open_paths)
+    check_scopes_declared(gateway.routes, open_paths)
+    router = Router(
+        gateway.routes, redirect_slashes=False, default=_not_found, lifespan=gateway.running
+    )
     body_timeout_s = core.settings.gateway_body_timeout_ms / 1_000
-    door = Door(app, Paths(app.routes), gateway.tokens, hosts, open_paths, body_timeout_s)
-    if watcher is not None:
-        watcher.requests = door.requests
-    return door, gateway
+    app = AuthenticationMiddleware(router, gateway.tokens, hosts, open_paths, body_timeout_s)
+    if metrics_page is not None:
+        metrics_page.requests = app.requests
+    return app, gateway
 
 
-def _routes(gateway: Gateway, app: FastAPI) -> list[Any]:
-    hub = gateway.hub = Hub(gateway.core.store, gateway.tokens)
-    bridge, limits = gateway.bridge, gateway.limits
+async def _not_found(scope: Connection, receive: Receive, send: Send) -> None:
+    error = NotFound(f"There is nothing at {scope['path']!r}.")
+    await refuse(error, scope, receive, send)
+
+
+def _routes(gateway: Gateway) -> list[BaseRoute]:
+    dispatcher, limits, hub = gateway.dispatcher, gateway.limits, gateway.hub
+    names = dict.fromkeys((*FREQUENT, *OPERATIONS))
     return [
-        lines_route(bridge, limits),
-        *(OperationRoute(each, bridge, limits) for each in OPERATIONS.values()),
-        *evidence_routes(bridge),
+        _public("/health", gateway.health, "The health of the installation, in one word."),
+        _public("/ready", gateway.ready, "Whether requests can be served."),
+        *(OperationRoute(OPERATIONS[name], dispatcher, limits) for name in names),
+        lines_route(dispatcher, limits),
+        *evidence_routes(dispatcher),
         events_route(hub),
         feed_socket(hub),
-        tools_route(gateway.tools),
-        login_route(bridge, limits),
-        logout_route(bridge, gateway.tokens),
-        _open("/health", gateway.health, "How all is going, in one word."),
-        _open("/ready", gateway.ready, "Whether requests can be served."),
+        mcp_route_for(gateway.mcp),
+        login_route(dispatcher, limits),
+        logout_route(dispatcher, gateway.tokens),
         _metrics(gateway),
-        _document(app),
+        _document(gateway),
     ]
 
 
-def _open(path: str, handler: Any, summary: str) -> GuardedRoute:
-    return GuardedRoute(
-        "GET",
-        path,
-        handler,
-        None,
-        response_model=dict[str, str],
+def _json(value: Any) -> Response:
+    return Response(encode(value), media_type=strict_json.JSON)
+
+
+def _public(path: str, handler: Any, summary: str) -> ScopedRoute:
+    documentation = Documentation(
         operation_id=path.strip("/") + "_path",
         summary=summary,
-        responses=responses(("wrong_host", "internal", "unavailable")),
-        openapi_extra={"security": []},
-        tags=["system"],
+        tag="system",
+        response_type=dict[str, str],
+        errors=("wrong_host", "internal", "unavailable"),
+        public=True,
     )
+    return ScopedRoute("GET", path, handler, None, documentation)
 
 
-def _metrics(gateway: Gateway) -> GuardedRoute:
-    text = {200: {"description": "Metrics", "content": {"text/plain": {"schema": {}}}}}
-    return GuardedRoute(
-        "GET",
-        METRICS,
-        gateway.metrics,
-        None if gateway.core.settings.gateway_metrics_open else Scope.READ,
-        response_class=Response,
+def _metrics(gateway: Gateway) -> ScopedRoute:
+    documentation = Documentation(
         operation_id="metrics",
         summary="Metrics for Prometheus.",
         description="Needs the scope `read`, unless `gateway.metrics_open` is set on loopback.",
-        responses={**responses((*ALWAYS, "not_found")), **text},
-        tags=["system"],
+        tag="system",
+        responses={200: {"description": "Metrics", "content": {"text/plain": {"schema": {}}}}},
+        errors=(*ALWAYS, "not_found"),
     )
+    scope = None if gateway.core.settings.gateway_metrics_open else Scope.READ
+    return ScopedRoute("GET", METRICS, gateway.metrics, scope, documentation)
 
 
-def _document(app: FastAPI) -> GuardedRoute:
+def _document(gateway: Gateway) -> ScopedRoute:
     made: list[bytes] = []
 
-    async def serve(_: Request, __: Visit) -> ASGIApp:
+    async def serve(_: Request, __: RequestContext) -> ASGIApp:
         if not made:
-            made.append(encode(openapi(app, version("detent"))))
+            made.append(encode(gateway.openapi()))
         return Response(made[0], media_type=strict_json.JSON)
 
-    return GuardedRoute(
-        "GET",
-        "/openapi.json",
-        serve,
-        Scope.READ,
-        response_model=dict[str, Any],
+    documentation = Documentation(
         operation_id="openapi",
         summary="This document.",
-        responses=responses(ALWAYS),
-        tags=["system"],
+        tag="system",
+        response_type=dict[str, Any],
     )
+    return ScopedRoute("GET", "/openapi.json", serve, Scope.READ, documentation)

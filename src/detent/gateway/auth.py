@@ -1,6 +1,7 @@
-"""Who is asking: tokens by their digests, the first token, cookies, Host and Origin.
+"""Authentication: tokens, the first token, cookies, and the headers Host and Origin.
 
-Scopes come from the store's record alone. Touches its table `tokens` and `<data_dir>/token`.
+The scopes of a token come from its row in the store. Uses the table `tokens` and the file
+`<data_dir>/token`.
 """
 
 import ipaddress
@@ -33,59 +34,59 @@ from detent.store.port import Store, WriteTransaction
 
 log = logging.getLogger("detent.gateway")
 
-#: A token that was revoked elsewhere is refused at most so much later.
+#: A token that another process revokes is refused after at most this time.
 FRESH_S = 1.0
 COOKIE = "detent"
 SECURE_COOKIE = "__Host-detent"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-class Visitor(NamedTuple):
-    """A caller with the digest of the token that it came with."""
+class Principal(NamedTuple):
+    """A caller, and the digest of the token or session that it presented."""
 
     caller: Caller
     key: str
 
 
 class Tokens:
-    """The table of tokens, kept for a second; an unknown token has it read again at once."""
+    """A cache of the table of tokens, valid for a second; an unknown token refreshes it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._rows: Mapping[str, Any] = {}
-        self._visitors: dict[str, Visitor] = {}
+        self._principals: dict[str, Principal] = {}
         self._now = 0
         self._read_at = float("-inf")
 
-    async def find(self, given: "Credentials") -> Visitor:
-        """Who came with these credentials."""
+    async def find(self, given: "Credentials") -> Principal:
+        """The principal with these credentials; refused if they are not valid."""
         key = digest_of(given.token)
         if key not in self._rows or not self._fresh():
             await anyio.to_thread.run_sync(self.read)
         if not self.valid(key) or kind_of(self._rows[key]) not in accepted(given.cookie):
             raise Unauthorized("The token is unknown, expired or revoked.")
-        if key not in self._visitors:
-            self._visitors[key] = Visitor(self._caller(key), key)
-        return self._visitors[key]
+        if key not in self._principals:
+            self._principals[key] = Principal(self._caller(key), key)
+        return self._principals[key]
 
     def _caller(self, key: str) -> Caller:
-        """A session has the rights that the record of its token gives now."""
+        """The caller of a token. A session has the scopes that the token it came from has now."""
         row = self._rows[key]
         if kind_of(row) == SESSION:
             return caller_from(self._rows[row["token"]], row["token"], session=True)
         return caller_from(row, key)
 
     def valid(self, key: str) -> bool:
-        """Whether a digest is one of a valid token or session, as far as was read last."""
+        """Whether the digest is of a valid token or session, according to the cache."""
         return is_valid(self._rows, key, self._now)
 
     def read(self) -> None:
         with self._store.read() as view:
-            self._rows, self._visitors, self._now = view.rows("tokens"), {}, view.now()
+            self._rows, self._principals, self._now = view.rows("tokens"), {}, view.now()
         self._read_at = time.monotonic()
 
     def forget(self) -> None:
-        """Somebody here may have changed the table."""
+        """Read the table again at the next request: an operation may have changed it."""
         self._read_at = float("-inf")
 
     def _fresh(self) -> bool:
@@ -96,10 +97,10 @@ class Tokens:
 
 
 def ensure_token(core: Core) -> Path:
-    """The file with the owner's token, made at the first start and readable by its owner alone.
+    """The file with the owner's token, created at the first start and readable by its owner only.
 
-    A token that is in the file and no longer in the store was revoked, and stays so; only a store
-    that knows no token at all takes it in.
+    A token in the file that is no longer in the store was revoked and stays revoked. Only a store
+    without any token accepts the token of the file.
     """
     file = core.settings.data_dir / TOKEN_FILE
     private_files.make_directory(core.settings.data_dir)
@@ -114,7 +115,7 @@ def ensure_token(core: Core) -> Path:
         return key in rows
 
     if not core.engine.transaction(remember):
-        log.warning("The token in %s was revoked. Delete the file to have a new one made.", file)
+        log.warning("The token in %s was revoked. Delete the file to create a new token.", file)
     return file
 
 
@@ -141,28 +142,28 @@ def _write(file: Path) -> str:
 
 
 class Credentials(NamedTuple):
-    """The token of a request; `cookie` if a browser sent it by itself."""
+    """The token of a request; `cookie` is true if a browser sent it as a cookie."""
 
     token: str
     cookie: bool
 
 
 def accepted(cookie: bool) -> tuple[str, ...]:
-    """The kinds of credentials that a cookie or a header may carry; a login code is in neither."""
+    """The kinds of credentials that a cookie or the header may hold; never a login code."""
     return (SESSION,) if cookie else (TOKEN, RUN)
 
 
 def credentials(headers: Mapping[str, str]) -> Credentials:
-    """The token of the header `Authorization`, else of the session's cookie; never of the URL."""
+    """The token of the header `Authorization`, else of the session cookie; never of the URL."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme:
         if scheme.lower() != "bearer" or not token.strip():
-            raise Unauthorized("The header Authorization must be `Bearer` and a token.")
+            raise Unauthorized("The header Authorization must be `Bearer` followed by a token.")
         return Credentials(token.strip(), cookie=False)
     cookies = cookies_from(headers.get("cookie", ""))
     session = cookies.get(SECURE_COOKIE) or cookies.get(COOKIE)
     if not session:
-        raise Unauthorized("No token came with the request.")
+        raise Unauthorized("The request has no token.")
     return Credentials(session, cookie=True)
 
 
@@ -175,7 +176,7 @@ def cookies_from(header: str) -> dict[str, str]:
 
 
 def allowed_hosts(settings: Settings, port: int) -> frozenset[str]:
-    """Every value of the header `Host` that is answered."""
+    """Every value of the header `Host` that is accepted."""
     named = {"127.0.0.1", "localhost", "[::1]"}
     if not is_loopback(settings.gateway_host) and not _is_any(settings.gateway_host):
         named.add(settings.gateway_host)
@@ -184,18 +185,18 @@ def allowed_hosts(settings: Settings, port: int) -> frozenset[str]:
 
 
 def check_address(settings: Settings) -> None:
-    """Listening beyond this machine is a decision, not a slip."""
+    """Refuse to listen on a public address unless the settings say that this is intended."""
     if not is_loopback(settings.gateway_host) and not settings.gateway_public:
         raise Misconfigured(
-            f"{settings.gateway_host} can be reached from other machines.",
+            f"gateway.host is {settings.gateway_host}, which other machines can reach.",
             setting="gateway.public",
-            hint="Set gateway.public to true if that is meant, and put TLS in front.",
+            hint="Set gateway.public to true if that is intended, and put a TLS proxy in front.",
         )
     if settings.gateway_metrics_open and not is_loopback(settings.gateway_host):
         raise Misconfigured(
-            "/metrics without a token is for loopback alone.",
+            f"gateway.metrics_open needs a loopback address, not {settings.gateway_host}.",
             setting="gateway.metrics_open",
-            hint="Set gateway.metrics_open to false, and give Prometheus a token to read with.",
+            hint="Set gateway.metrics_open to false, and give Prometheus a token (scope read).",
         )
 
 
@@ -213,17 +214,19 @@ def _is_any(host: str) -> bool:
 
 
 def check_host(headers: Mapping[str, str], hosts: Iterable[str]) -> str:
-    """The header `Host`, if it names us: a name that was bent to point here does not."""
+    """The header `Host`, if it is one of the allowed hosts; this prevents DNS rebinding."""
     host = headers.get("host", "").lower()
     if host not in hosts:
-        raise Forbidden(f"Nobody here is called {host!r}.", code="wrong_host")
+        raise Forbidden(f"The header Host is {host!r}, which is not allowed.", code="wrong_host")
     return host
 
 
 def check_origin(headers: Mapping[str, str], host: str, *, required: bool) -> None:
-    """A page's request must come from our own page; with a cookie it must say so."""
+    """Refuse requests of other origins' pages; `required`: refuse also those without an origin."""
     origin = headers.get("origin")
     if origin is None and not required:
         return
     if origin not in (f"http://{host}", f"https://{host}"):
-        raise Forbidden(f"The page of {origin!r} may not do this.", code="wrong_origin")
+        raise Forbidden(
+            f"The header Origin is {origin!r}, which is not allowed.", code="wrong_origin"
+        )

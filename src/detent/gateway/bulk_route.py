@@ -1,26 +1,23 @@
-"""Many tasks as JSON lines, read in chunks: each is one transaction and has one answer line.
+"""`POST /api/bulk/lines`: many tasks as JSON lines, read in chunks of one transaction each.
 
-Between two chunks everybody else has a turn, so that a long upload holds up nothing.
+Other requests are served between two chunks, so a long upload does not block them.
 """
 
 from collections.abc import AsyncIterator
 from functools import partial
-from inspect import Parameter
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from fastapi import Query
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from detent.engine import CommandRequest, CommandResult
 from detent.errors import DetentError, Invalid
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import Visit, visit_of
-from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
-from detent.gateway.operation_routes import GuardedRoute
+from detent.gateway.middleware import RequestContext, context_of
+from detent.gateway.openapi import ALWAYS, WITH_BODY, Documentation, Json, parameter
+from detent.gateway.operation_dispatcher import OperationDispatcher
+from detent.gateway.operation_routes import ScopedRoute
 from detent.gateway.problems import document, explained
 from detent.operations.intake import one_task
 from detent.operations.registry import Caller
@@ -28,11 +25,15 @@ from detent.operations.registry import Scope as Right
 
 MAX_LINES = 500
 MAX_BYTES = 1_048_576
-IDS = Query(description="Name the ids of the tasks in the answers")
+IDS: Json = {
+    "type": "boolean",
+    "default": False,
+    "description": "List the ids of the tasks in the response",
+}
 
 
 class Chunk:
-    """Some lines, with the number of the first; numbers count from 1."""
+    """Consecutive lines of a body, and the number of the first; numbers start at 1."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -49,7 +50,7 @@ class Chunk:
 
 
 async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
-    """The lines of a body in chunks; what has come is not held back to fill one up."""
+    """The lines of a body in chunks. A chunk ends with the data that has arrived, full or not."""
     rest, chunk = b"", Chunk(1)
     async for piece in strict_json.pieces(request):
         *lines, rest = (rest + piece).split(b"\n")
@@ -67,16 +68,18 @@ async def chunks(request: Request, longest: int) -> AsyncIterator[Chunk]:
         yield chunk
 
 
-class Intake:
+class ChunkSubmitter:
     """Submits chunks for one caller."""
 
-    def __init__(self, bridge: Bridge, caller: Caller, limits: strict_json.Limits) -> None:
-        self.core = bridge.core
+    def __init__(
+        self, dispatcher: OperationDispatcher, caller: Caller, limits: strict_json.Limits
+    ) -> None:
+        self.core = dispatcher.core
         self.caller = caller
         self.limits = limits
 
-    def take(self, chunk: Chunk, request_id: str, *, ids: bool) -> dict[str, Any]:
-        """Submit a chunk; each line is taken or refused alone."""
+    def submit(self, chunk: Chunk, request_id: str, *, ids: bool) -> dict[str, Any]:
+        """Submit a chunk; each line is accepted or refused alone."""
         context = self.core.submission_context(self.caller)
         asks: dict[int, CommandRequest] = {}
         refused: list[dict[str, Any]] = []
@@ -92,33 +95,39 @@ class Intake:
         for number, result in zip(asks, results, strict=True):
             if isinstance(result, DetentError):
                 refused.append({"line": number, **document(result, request_id)})
-        taken = [result.value for result in results if isinstance(result, CommandResult)]
+        accepted = [result.value for result in results if isinstance(result, CommandResult)]
         answer = {
             "first": chunk.first,
             "last": chunk.first + len(chunk.lines) - 1,
-            "accepted": len(taken),
+            "accepted": len(accepted),
             "refused": sorted(refused, key=lambda each: int(each["line"])),
         }
-        return {**answer, "ids": taken} if ids else answer
+        return {**answer, "ids": accepted} if ids else answer
 
 
-class LinesAnswer:
-    """An answer line for each chunk, sent as soon as the chunk is on disk."""
+class LinesResponse:
+    """A response line for each chunk, sent when the chunk is committed."""
 
-    def __init__(self, request: Request, bridge: Bridge, intake: Intake, ids: bool) -> None:
+    def __init__(
+        self,
+        request: Request,
+        dispatcher: OperationDispatcher,
+        submitter: ChunkSubmitter,
+        ids: bool,
+    ) -> None:
         self.request = request
-        self.bridge = bridge
-        self.intake = intake
+        self.dispatcher = dispatcher
+        self.submitter = submitter
         self.ids = ids
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         headers = [(b"content-type", strict_json.LINES.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        request_id = visit_of(scope).request_id
+        request_id = context_of(scope).request_id
         try:
-            async for chunk in chunks(self.request, self.intake.limits.text):
-                take = partial(self.intake.take, chunk, request_id, ids=self.ids)
-                await _line(send, await self.bridge.work(take))
+            async for chunk in chunks(self.request, self.submitter.limits.text):
+                submit = partial(self.submitter.submit, chunk, request_id, ids=self.ids)
+                await _line(send, await self.dispatcher.run_in_thread(submit))
         except Exception as error:
             problem = document(explained(error, request_id), request_id)
             await _line(send, {"error": problem})
@@ -130,44 +139,41 @@ async def _line(send: Send, value: Any) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-def lines_route(bridge: Bridge, limits: strict_json.Limits) -> GuardedRoute:
-    async def lines(request: Request, visit: Visit) -> ASGIApp:
+def lines_route(dispatcher: OperationDispatcher, limits: strict_json.Limits) -> ScopedRoute:
+    async def lines(request: Request, context: RequestContext) -> ASGIApp:
         strict_json.must_be(request, strict_json.LINES)
         query = strict_json.once(request.query_params.multi_items())
         ids = query.pop("ids", "false")
         if query or ids not in ("true", "false"):
             name = next(iter(query), "ids")
-            raise Invalid(f"{name} must not stand in the query.", field=name, allowed=("ids",))
-        intake = Intake(bridge, visit.caller, limits)
-        return LinesAnswer(request, bridge, intake, ids == "true")
+            raise Invalid(
+                f"{name} is not allowed in the query string; only ids=true or ids=false is.",
+                field=name,
+                allowed=("ids",),
+            )
+        submitter = ChunkSubmitter(dispatcher, context.caller, limits)
+        return LinesResponse(request, dispatcher, submitter, ids == "true")
 
-    return GuardedRoute(
-        "POST",
-        "/api/bulk/lines",
-        lines,
-        Right.SUBMIT,
-        [_parameter("ids", Annotated[bool, IDS], False)],
-        response_class=Response,
+    documentation = Documentation(
         operation_id="submit_lines",
-        summary="Create many tasks from JSON lines, in chunks while they come.",
+        summary="Create many tasks from JSON lines, in chunks while they arrive.",
         description=DESCRIPTION,
-        responses={**responses((*ALWAYS, *WITH_BODY, "invalid")), 200: _answers()},
-        openapi_extra={"requestBody": _body()},
-        tags=["tasks"],
+        tag="tasks",
+        parameters=(parameter("query", "ids", IDS),),
+        body=_body(),
+        responses={200: _response()},
+        errors=(*ALWAYS, *WITH_BODY, "invalid"),
     )
+    return ScopedRoute("POST", "/api/bulk/lines", lines, Right.SUBMIT, documentation)
 
 
 DESCRIPTION = """\
 Each line is a task with the fields of `submit_task`. Every chunk of at most 500 lines is one
-transaction and has one answer line: the numbers of its lines, how many were accepted, and the
-problem of each that was refused. A line that is too long ends the upload with an `error`.
+transaction and has one response line: the numbers of its lines, how many were accepted, and the
+problem of each refused line. A line that is too long ends the upload with an `error`.
 
 Needs the scope `submit`.
 """
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def _body() -> dict[str, Any]:
@@ -175,7 +181,7 @@ def _body() -> dict[str, Any]:
     return {"required": True, "content": {strict_json.LINES: {"schema": {}, "example": example}}}
 
 
-def _answers() -> dict[str, Any]:
+def _response() -> dict[str, Any]:
     example = '{"first": 1, "last": 2, "accepted": 2, "refused": []}\n'
     content = {strict_json.LINES: {"schema": {"type": "string"}, "example": example}}
     return {"description": "One line for each chunk", "content": content}

@@ -1,8 +1,8 @@
-"""Connections of the gateway: how many there may be, and how long one may take for a request.
+"""Limits on connections: how many may be open, and how long a client may take to send a request.
 
-uvicorn limits neither: a client that sends half a request keeps its connection. The two protocols
-here add a time limit for headers and bodies, a limit of connections per client and in total, and
-the rule which connection is closed when a limit is reached. Time is the event loop's.
+uvicorn has neither limit: a client that sends half a request keeps its connection. The protocols in
+this module add a timeout for headers and bodies, a maximum of connections per client and in total,
+and the rule which connection is closed at the maximum. They use the clock of the event loop.
 """
 
 import logging
@@ -13,24 +13,24 @@ from typing import Any, NamedTuple, Protocol
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from detent.gateway.strict_json import LEAST_BODY_BYTES
+from detent.gateway.strict_json import MIN_BODY_BYTES
 from detent.settings import Settings
 
 log = logging.getLogger("detent.gateway")
 
 #: The key in a request's scope under which the connection is found.
 CONNECTION = "detent.connection"
-#: Descriptors that the process needs for other things than connections.
+#: File descriptors that are kept for anything but connections.
 RESERVED_FILES = 256
-#: A gateway answers this many clients whatever the limit of open files is.
-LEAST_CONNECTIONS = 16
-#: How long a client may go on sending a body after the response to it was sent.
+#: The least number of connections, whatever the limit of open files is.
+MIN_CONNECTIONS = 16
+#: How long a client may continue to send a body after the response was sent.
 LINGER_S = 5.0
 SWEEP_S = 1.0
 
 
 class Limits(NamedTuple):
-    """How many connections, and how long the parts of a request may take."""
+    """The number of connections, and the time for the parts of a request."""
 
     total: int = 2_000
     per_client: int = 1_000
@@ -48,15 +48,15 @@ class Limits(NamedTuple):
 
 
 def _within_open_files(wanted: int) -> int:
-    """As many as wanted, if the process may have that many files open besides its own."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if most == resource.RLIM_INFINITY:
+    """The wanted number, or less if the process may not open that many files."""
+    max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if max_files == resource.RLIM_INFINITY:
         return wanted
-    return min(wanted, max(LEAST_CONNECTIONS, most - RESERVED_FILES))
+    return min(wanted, max(MIN_CONNECTIONS, max_files - RESERVED_FILES))
 
 
-class Open(Protocol):
-    """An open connection, as the list sees it."""
+class OpenConnection(Protocol):
+    """An open connection, as `Connections` uses it."""
 
     client: Any
 
@@ -70,14 +70,14 @@ class Connections:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._all: dict[Open, None] = {}
-        self._by_client: dict[str, dict[Open, None]] = {}
+        self._all: dict[OpenConnection, None] = {}
+        self._by_client: dict[str, dict[OpenConnection, None]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def add(self, new: Open) -> None:
-        """Take a connection in; if a limit is passed, close another one, or this one."""
+    def add(self, new: OpenConnection) -> None:
+        """Add a connection; above a limit, close another one, or this one."""
         own = self._by_client.setdefault(_address(new), {})
         self._all[new] = own[new] = None
         if len(own) > self.limits.per_client:
@@ -85,20 +85,20 @@ class Connections:
         elif len(self._all) > self.limits.total:
             self._close_one(self._all, new)
 
-    def drop(self, old: Open) -> None:
+    def drop(self, old: OpenConnection) -> None:
         self._all.pop(old, None)
         own = self._by_client.get(_address(old), {})
         own.pop(old, None)
         if not own:
             self._by_client.pop(_address(old), None)
 
-    def _close_one(self, among: Iterable[Open], new: Open) -> None:
-        """The oldest of the lowest rank; if all are being served, the new one.
+    def _close_one(self, among: Iterable[OpenConnection], new: OpenConnection) -> None:
+        """Close the oldest connection of the lowest rank; if all are being served, the new one.
 
-        Rank 0 has sent no whole request with a valid token, rank 1 is idle and has sent one, rank 2
-        has sent a whole request and its token is being looked up.
+        Rank 0 has not sent a complete request with a valid token. Rank 1 has sent one and is idle.
+        Rank 2 has sent a complete request whose token is not checked yet.
         """
-        by_rank: dict[int, Open] = {}
+        by_rank: dict[int, OpenConnection] = {}
         for each in among:
             rank = each.rank()
             if rank is not None and each is not new:
@@ -110,32 +110,32 @@ class Connections:
         victim.end(503)
 
     def sweep(self, now: float) -> None:
-        """Close connections whose request takes too long."""
+        """Close connections that take too long to send their request."""
         for each in list(self._all):
             if isinstance(each, HttpConnection):
                 each.check(now)
 
 
-def _address(connection: Open) -> str:
+def _address(connection: OpenConnection) -> str:
     return str(connection.client[0]) if connection.client else ""
 
 
 def protocols(connections: Connections) -> tuple[type[H11Protocol], type]:
-    """The protocols for uvicorn, which makes an object of the first for each connection."""
+    """The protocol classes for uvicorn, which creates an instance for each connection."""
     http = type("Http", (HttpConnection,), {"registry": connections})
     socket = type("Socket", (SocketConnection,), {"registry": connections})
     return http, socket
 
 
 class HttpConnection(H11Protocol):
-    """uvicorn's protocol, with limits. `admitted` is set when a request had a valid token."""
+    """uvicorn's HTTP protocol, with limits. `admitted`: a request had a valid token."""
 
     registry: Connections
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.admitted = False
-        #: Since when the headers of a request are awaited; None while there is no such request.
+        #: When waiting for the headers of a request began; None while none are awaited.
         self._head_at: float | None = None
         self._answered_at: float | None = None
         self._received = 0
@@ -179,11 +179,11 @@ class HttpConnection(H11Protocol):
 
     @property
     def _theirs(self) -> str:
-        """What the client is to send next, by the name that h11 has for it."""
+        """The state of the client's side of the connection, by its name in h11."""
         return repr(self.conn.their_state)
 
     def rank(self) -> int | None:
-        """Who gives way first: see `Connections`. None while it works for a known client."""
+        """The order of closing, see `Connections`. None while it serves a valid request."""
         if self.admitted:
             return 1 if self._theirs == "IDLE" else None
         under_way = self._theirs == "DONE" and self._answered_at is None
@@ -198,25 +198,25 @@ class HttpConnection(H11Protocol):
             self.end(408)
 
     def _too_slow(self, now: float, body_s: float) -> bool:
-        """Whether the body makes no progress. The application, which answers, is given its time."""
+        """Whether the body makes no progress. The application times out first, with a response."""
         if self._answered_at is not None:
             return now - self._answered_at > LINGER_S
         since, received = self._window or (now, self._received)
-        if self.flow.read_paused or self._received - received >= LEAST_BODY_BYTES:
+        if self.flow.read_paused or self._received - received >= MIN_BODY_BYTES:
             since, received = now, self._received
         self._window = since, received
         return now - since > body_s + LINGER_S
 
     def end(self, status: int) -> None:
-        """Close the connection; with a response if none was begun and one can be sent."""
+        """Close the connection, with a response if none was started and one can be sent."""
         if self.transport.is_closing():
             return
         if repr(self.conn.our_state) in ("IDLE", "SEND_RESPONSE"):
-            self.transport.write(ANSWERS[status])
+            self.transport.write(RESPONSES[status])
         self.transport.close()
 
 
-ANSWERS = {
+RESPONSES = {
     status: (
         f"HTTP/1.1 {status} {reason}\r\n"
         "content-length: 0\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
@@ -226,7 +226,7 @@ ANSWERS = {
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """A WebSocket: it counts, and it is not closed for others, because it was let in."""
+    """A WebSocket: it counts, and is never closed in favour of others: it is authenticated."""
 
     registry: Connections
 
@@ -241,12 +241,12 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def rank(self) -> int | None:
         return None
 
-    def end(self, status: int) -> None:  # noqa: ARG002 - its handshake is over or under way
+    def end(self, status: int) -> None:  # noqa: ARG002 - the handshake is running or over
         self.transport.close()
 
 
 def sweeper(connections: Connections, clock: Callable[[], float]) -> Callable[[], None]:
-    """A function to be called often, which looks at the connections once a second."""
+    """A function that is called often and checks the connections once a second."""
     last = clock()
 
     def tick() -> None:

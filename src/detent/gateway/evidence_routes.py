@@ -1,25 +1,23 @@
-"""Evidence over HTTP: a file of a run as a download, and one added to it by hand.
+"""Evidence over HTTP: download a file of a run, and add a file to a run.
 
-Neither is JSON: both go through in pieces, so that a large file takes little memory.
+Both stream the bytes, so a large file takes little memory.
 """
 
 import tempfile
 from collections.abc import Iterator
-from inspect import Parameter
-from typing import Annotated, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
-from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
 from detent.errors import TooLarge
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import Visit
-from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
-from detent.gateway.operation_routes import GuardedRoute, encode
+from detent.gateway.middleware import RequestContext
+from detent.gateway.openapi import ALWAYS, WITH_BODY, Documentation, Json, parameter
+from detent.gateway.operation_dispatcher import OperationDispatcher
+from detent.gateway.operation_routes import ScopedRoute, encode
 from detent.operations import schemas
 from detent.operations.evidence import ANY, Found, attach_evidence, find_evidence, read_evidence
 from detent.operations.parameters import INPUTS
@@ -27,43 +25,40 @@ from detent.operations.registry import Scope
 from detent.store.blobs import MAX_BLOB_BYTES
 
 PATH = "/api/runs/{run_id}/evidence/{file:path}"
-#: Up to here an upload is kept in memory.
+#: An upload up to this size is kept in memory.
 IN_MEMORY_BYTES = 1_048_576
 
 
-def evidence_routes(bridge: Bridge) -> list[GuardedRoute]:
-    """What reads a file of a run, and what adds one."""
-    return [_download(bridge), _upload(bridge)]
+def evidence_routes(dispatcher: OperationDispatcher) -> list[ScopedRoute]:
+    """The routes that read a file of a run and add one."""
+    return [_download(dispatcher), _upload(dispatcher)]
 
 
-def _download(bridge: Bridge) -> GuardedRoute:
-    async def download(request: Request, visit: Visit) -> ASGIApp:
+def _download(dispatcher: OperationDispatcher) -> ScopedRoute:
+    async def download(request: Request, context: RequestContext) -> ASGIApp:
         run_id, file = _named(request)
 
         def find() -> tuple[Found, Iterator[bytes]]:
-            found = find_evidence(bridge.core, visit.caller, run_id, file)
-            return found, read_evidence(bridge.core, found)
+            found = find_evidence(dispatcher.core, context.caller, run_id, file)
+            return found, read_evidence(dispatcher.core, found)
 
-        found, pieces = await bridge.work(find)
+        found, pieces = await dispatcher.run_in_thread(find)
         return StreamingResponse(pieces, 200, _headers(found), found.media_type)
 
-    return GuardedRoute(
-        "GET",
-        PATH,
-        download,
-        Scope.READ,
-        _documented(),
-        response_class=Response,
+    documentation = Documentation(
         operation_id="evidence_file",
-        summary="The bytes of a file that a run left behind, as a download.",
+        summary="Download a file that a run has kept as evidence.",
         description="Needs the scope `read`.",
-        responses={**responses((*ALWAYS, "invalid", "not_found")), 200: _bytes()},
-        tags=["runs"],
+        tag="runs",
+        parameters=_parameters(),
+        responses={200: _bytes()},
+        errors=(*ALWAYS, "invalid", "not_found"),
     )
+    return ScopedRoute("GET", PATH, download, Scope.READ, documentation)
 
 
 def _headers(found: Found) -> dict[str, str]:
-    """To be saved, never shown: the name is a file's, and whatever it says is data."""
+    """Headers that make a browser save the file and never show it: its content is not trusted."""
     name = quote(found.file.rpartition("/")[2], safe="")
     return {
         "Content-Length": str(found.size),
@@ -72,38 +67,35 @@ def _headers(found: Found) -> dict[str, str]:
     }
 
 
-def _upload(bridge: Bridge) -> GuardedRoute:
-    async def upload(request: Request, visit: Visit) -> ASGIApp:
+def _upload(dispatcher: OperationDispatcher) -> ScopedRoute:
+    async def upload(request: Request, context: RequestContext) -> ASGIApp:
         run_id, file = _named(request)
-        await bridge.work(lambda: bridge.core.run(visit.caller, run_id))
+        await dispatcher.run_in_thread(lambda: dispatcher.core.run(context.caller, run_id))
         strict_json.must_be(request, ANY)
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as body:
-            await _receive(request, body, bridge)
-            added = await bridge.work(
+            await _receive(request, body, dispatcher)
+            added = await dispatcher.run_in_thread(
                 lambda: attach_evidence(
-                    bridge.core, visit.caller, run_id, file, cast(BinaryIO, body)
+                    dispatcher.core, context.caller, run_id, file, cast(BinaryIO, body)
                 )
             )
         return Response(encode(added), 201, media_type=strict_json.JSON)
 
-    return GuardedRoute(
-        "PUT",
-        PATH,
-        upload,
-        Scope.OPERATE,
-        _documented(),
-        response_model=schemas.Evidence,
-        status_code=201,
+    documentation = Documentation(
         operation_id="attach_evidence",
-        summary="Add a file to a run by hand, while no worker holds its job.",
+        summary="Add a file to a run manually, while no worker holds its job.",
         description="Needs the scope `operate`.",
-        responses=responses((*ALWAYS, *WITH_BODY, "invalid", "not_found", "refused")),
-        openapi_extra={"requestBody": {"required": True, "content": _bytes()["content"]}},
-        tags=["runs"],
+        tag="runs",
+        parameters=_parameters(),
+        body={"required": True, "content": _bytes()["content"]},
+        status=201,
+        response_type=schemas.Evidence,
+        errors=(*ALWAYS, *WITH_BODY, "invalid", "not_found", "refused"),
     )
+    return ScopedRoute("PUT", PATH, upload, Scope.OPERATE, documentation)
 
 
-async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
+async def _receive(request: Request, body: Any, dispatcher: OperationDispatcher) -> None:
     declared = request.headers.get("content-length", "0")
     size = int(declared) if declared.isdigit() else 0
     received = 0
@@ -112,7 +104,7 @@ async def _receive(request: Request, body: Any, bridge: Bridge) -> None:
         if max(size, received) > MAX_BLOB_BYTES:
             raise TooLarge(f"The body is over {MAX_BLOB_BYTES} bytes.", limit=MAX_BLOB_BYTES)
         if received > IN_MEMORY_BYTES:
-            await bridge.work(lambda piece=piece: body.write(piece))  # type: ignore[misc]
+            await dispatcher.run_in_thread(lambda piece=piece: body.write(piece))  # type: ignore[misc]
         else:
             body.write(piece)
 
@@ -124,16 +116,14 @@ def _named(request: Request) -> tuple[str, str]:
     )
 
 
-def _documented() -> list[Parameter]:
-    names = {"run_id": INPUTS["run_id"].meaning, "file": "The name of the file"}
-    return [
-        Parameter(
-            name, Parameter.KEYWORD_ONLY, annotation=Annotated[str, Path(description=meaning)]
-        )
-        for name, meaning in names.items()
-    ]
+def _parameters() -> tuple[Json, ...]:
+    meanings = {"run_id": INPUTS["run_id"].meaning, "file": "The name of the file"}
+    return tuple(
+        parameter("path", name, {"type": "string", "description": meaning}, required=True)
+        for name, meaning in meanings.items()
+    )
 
 
-def _bytes() -> dict[str, Any]:
+def _bytes() -> Json:
     content = {ANY: {"schema": {"type": "string", "format": "binary"}}}
     return {"description": "The bytes", "content": content}

@@ -1,9 +1,9 @@
-"""The hub: one thread follows the log, and every reader of this process is told from there.
+"""The feed hub: one thread follows the log and publishes it to all readers of this process.
 
-Frames are batches, made once for all readers with the same filter. A reader has a short queue; one
-that does not keep up is dropped with a reason and never slows a writer or another reader. The hub's
-position and a reader's cursor move only after delivery: a batch whose delivery fails is delivered
-again.
+A frame is a batch of messages, encoded once for all readers with the same filter. A reader has a
+short queue; one that is too slow is dropped with a reason and never slows a writer or another
+reader. The position of the hub and the cursor of a reader move only after delivery: if a delivery
+fails, the batch is delivered again.
 """
 
 import asyncio
@@ -18,35 +18,45 @@ import anyio.to_thread
 from detent import failpoints, feed
 from detent.errors import Invalid, TooMany, Unavailable
 from detent.gateway.auth import Tokens
-from detent.gateway.feed_messages import Filter, Form, Frame, Seen, Told, frame, seen, single, told
+from detent.gateway.feed_messages import (
+    EventMessages,
+    FeedEvent,
+    Filter,
+    Form,
+    Frame,
+    encoded,
+    frame,
+    single,
+    with_lifecycles,
+)
 from detent.store.port import Store
 from detent.store.types import LoggedEvent
 
 log = logging.getLogger("detent.gateway")
 
-#: Frames are at least this far apart, and further with many readers.
-SHORTEST_S, LONGEST_S = 0.1, 0.25
-FOR_EACH_READER_S = 0.00025
-#: Frames that a reader may be behind before it is dropped.
+#: The time between two frames, which grows with the number of readers.
+MIN_PAUSE_S, MAX_PAUSE_S = 0.1, 0.25
+PAUSE_PER_READER_S = 0.00025
+#: The length of a reader's queue; a reader that exceeds it is dropped.
 MAX_FRAMES = 64
 MAX_READERS = 5_000
-#: Sending to a thousand readers takes a tenth of a second; nobody else waits that long for a turn.
-WOKEN_AT_ONCE = 20
-#: How often it is looked whether the tokens of open connections still hold.
-LOOK_S = 1.0
-#: A quiet connection hears its cursor this often.
-QUIET_LOOKS = 15
+#: Sending to a thousand readers takes 0.1 s, so only this many are woken in one turn of the loop.
+MAX_WOKEN_PER_TURN = 20
+#: How often the tokens of open connections are checked.
+TOKEN_CHECK_S = 1.0
+#: After this many checks, each connection is sent its cursor.
+IDLE_CHECKS = 15
 #: How often the hub's thread checks whether the hub is stopping while the loop has not delivered.
 CHECK_S = 0.5
 
 
 class Reader:
-    """One connection: the frames that wait for it, and why it ends, once it does."""
+    """One connection: the frames in its queue, and the reason why it has ended."""
 
     def __init__(self, chosen: Filter, form: Form, key: str) -> None:
         self.filter = chosen
         self.form = form
-        #: The digest of the token that it came with.
+        #: The digest of its token.
         self.key = key
         self.ended: str | None = None
         self.over = asyncio.Event()
@@ -54,8 +64,8 @@ class Reader:
         self._frames: deque[Frame] = deque()
         self._news = asyncio.Event()
 
-    def tell(self, news: Frame) -> None:
-        """Put it into the queue; whoever tells many wakes them little by little."""
+    def enqueue(self, news: Frame) -> None:
+        """Put a frame into the queue; `wake` must follow."""
         if len(self._frames) >= MAX_FRAMES:
             self.end("slow_reader")
         if self.ended is None:
@@ -65,7 +75,7 @@ class Reader:
         self._news.set()
 
     def end(self, reason: str) -> None:
-        """Let go of it: what waits is dropped, and the last word says from where to begin again."""
+        """End the connection: drop its queue; its last message has the cursor to resume from."""
         if self.ended is None:
             self.ended = reason
             self._frames.clear()
@@ -82,29 +92,29 @@ class Reader:
         return self._frames.popleft()
 
 
-class Hub:
-    """Belongs to one event loop, on which everything but the following of the log happens."""
+class FeedHub:
+    """Runs on one event loop; only the follower of the log has its own thread."""
 
     def __init__(self, store: Store, tokens: Tokens) -> None:
         self.store = store
         self.tokens = tokens
-        #: All readers, and those of them that have caught up, by what they are told.
+        #: All readers, and those that have caught up, by filter and form.
         self.readers: set[Reader] = set()
-        self._joined: dict[tuple[Filter, Form], set[Reader]] = {}
-        #: Up to here, everything has been told to those who have caught up.
+        self._live: dict[tuple[Filter, Form], set[Reader]] = {}
+        #: Up to this position, everything was sent to the readers that have caught up.
         self.position = 0
         self._moved = asyncio.Event()
-        self._asleep: deque[Reader] = deque()
+        self._to_wake: deque[Reader] = deque()
         self._follower = feed.Follower(store, "detent-feed", self._deliver, pause_s=self._pause_s)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.position = await anyio.to_thread.run_sync(feed.head, self.store)
         self._follower.start(self.position)
-        self._watch = asyncio.create_task(self._look_over())
+        self._watch = asyncio.create_task(self._watch_tokens())
 
     def stop(self) -> None:
-        """End every connection; they are told that the server goes away."""
+        """End every connection with the reason `stopping`."""
         self._follower.stop()
         self._watch.cancel()
         for reader in self.readers:
@@ -116,12 +126,12 @@ class Hub:
     # -- the thread ------------------------------------------------------------------------
 
     def _deliver(self, batch: Sequence[LoggedEvent]) -> None:
-        """Have the event loop deliver a batch; returns after it has, raises if it could not."""
-        found = seen(self.store, batch)
+        """Deliver a batch on the event loop; returns after the delivery, raises if it failed."""
+        found = with_lifecycles(self.store, batch)
         failpoints.hit("feed.read")
         done: Future[None] = Future()
         try:
-            self._loop.call_soon_threadsafe(self._tell_for, done, found)
+            self._loop.call_soon_threadsafe(self._publish_for, done, found)
         except RuntimeError:
             self._follower.stop()  # the loop has ended, and with it every reader
         while not done.done():
@@ -131,69 +141,69 @@ class Hub:
         done.result()
 
     def _pause_s(self) -> float:
-        return min(LONGEST_S, max(SHORTEST_S, FOR_EACH_READER_S * len(self.readers)))
+        return min(MAX_PAUSE_S, max(MIN_PAUSE_S, PAUSE_PER_READER_S * len(self.readers)))
 
     # -- the loop --------------------------------------------------------------------------
 
-    def _tell_for(self, done: "Future[None]", batch: list[Seen]) -> None:
+    def _publish_for(self, done: "Future[None]", batch: list[FeedEvent]) -> None:
         try:
-            self._tell(batch)
+            self._publish(batch)
         except Exception as error:
             done.set_exception(error)
         else:
             done.set_result(None)
 
-    def _tell(self, batch: list[Seen]) -> None:
-        """Tell everybody what has come; encode nothing if nobody listens.
+    def _publish(self, batch: list[FeedEvent]) -> None:
+        """Send a batch to every reader that has caught up; without readers nothing is encoded.
 
-        All frames are made before the first reader gets one: a failure leaves the batch as a whole
-        to be delivered again.
+        All frames are encoded before the first is sent: after a failure the whole batch is
+        delivered again.
         """
         position = batch[-1].logged.position
-        said = told(batch) if self._joined else ()
+        messages = encoded(batch) if self._live else ()
         made = [
-            (group, frame(said, chosen, form, position))
-            for (chosen, form), group in self._joined.items()
+            (group, frame(messages, chosen, form, position))
+            for (chosen, form), group in self._live.items()
         ]
         for group, news in made:
             if news is not None:
-                self._tell_all(group, news)
+                self._enqueue_for(group, news)
         self.position = position
         self._moved.set()
         self._moved = asyncio.Event()
 
-    def _tell_all(self, group: Iterable[Reader], news: Frame) -> None:
-        waking = bool(self._asleep)
+    def _enqueue_for(self, group: Iterable[Reader], news: Frame) -> None:
+        waking = bool(self._to_wake)
         for reader in group:
-            reader.tell(news)
-            self._asleep.append(reader)
+            reader.enqueue(news)
+            self._to_wake.append(reader)
         if not waking:
             self._wake_some()
 
     def _wake_some(self) -> None:
-        """A few readers in each turn of the loop: requests have theirs in between."""
-        for _ in range(min(WOKEN_AT_ONCE, len(self._asleep))):
-            self._asleep.popleft().wake()
-        if self._asleep:
+        """Wake a few readers in each turn of the loop, so that requests run in between."""
+        for _ in range(min(MAX_WOKEN_PER_TURN, len(self._to_wake))):
+            self._to_wake.popleft().wake()
+        if self._to_wake:
             self._loop.call_soon(self._wake_some)
 
-    async def _look_over(self) -> None:
-        """Once a second, end connections whose token is gone; now and then, give a sign of life."""
+    async def _watch_tokens(self) -> None:
+        """End connections whose token is no longer valid; send cursors to idle connections."""
         looks = 0
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(TOKEN_CHECK_S)
             looks += 1
             if self.readers:
                 await self._end_unauthorized()
-            if looks % QUIET_LOOKS == 0:
-                for (_, form), group in self._joined.items():
-                    self._tell_all(group, single(form, "cursor", self.position))
+            if looks % IDLE_CHECKS == 0:
+                for (_, form), group in self._live.items():
+                    self._enqueue_for(group, single(form, "cursor", self.position))
 
     async def _end_unauthorized(self) -> None:
         try:
             await anyio.to_thread.run_sync(self.tokens.read)
         except Exception:
-            log.warning("The tokens cannot be read; it is tried again.", exc_info=True)
+            log.warning("The tokens cannot be read; the next check tries again.", exc_info=True)
             return
         for reader in self.readers:
             if not self.tokens.valid(reader.key):
@@ -202,25 +212,25 @@ class Hub:
     # -- readers ---------------------------------------------------------------------------
 
     async def check(self, cursor: int | None) -> None:
-        """Refuse a cursor that this log has not reached, and one reader too many."""
+        """Refuse a cursor beyond the end of the log, and a reader above the limit."""
         if len(self.readers) >= MAX_READERS:
-            raise TooMany(f"There are {MAX_READERS} readers already.", retry_after_s=5)
+            raise TooMany(f"The feed has {MAX_READERS} readers, the maximum.", retry_after_s=5)
         if cursor is not None and cursor > self.position:
             head = await anyio.to_thread.run_sync(feed.head, self.store)
             if cursor > head:
                 raise Invalid(
-                    f"The log ends at {head}; the cursor is not one of it.",
+                    f"The cursor {cursor} is beyond the end of the log, {head}.",
                     field="cursor",
                     given=cursor,
-                    hint="Begin again without a cursor, and load what you show anew.",
+                    hint="Connect without a cursor, and load again what you show.",
                 )
 
     async def read(
         self, reader: Reader, cursor: int | None, *, live: bool
     ) -> AsyncGenerator[Frame, None]:
-        """Everything after the cursor that the filter lets through, in order; then a last word."""
+        """Everything after the cursor that matches the filter, in order; then a last message."""
         reader.cursor = self.position if cursor is None else cursor
-        with self._present(reader):
+        with self._registered(reader):
             yield single(reader.form, "hello", reader.cursor)
             async for news in self._catch_up(reader) if live else self._history(reader):
                 yield news
@@ -232,7 +242,7 @@ class Hub:
             yield single(reader.form, kind, reader.cursor, reason=reader.ended)
 
     @contextmanager
-    def _present(self, reader: Reader) -> Iterator[None]:
+    def _registered(self, reader: Reader) -> Iterator[None]:
         self.readers.add(reader)
         if self._follower.stopping.is_set():
             reader.end("stopping")
@@ -240,16 +250,16 @@ class Hub:
             yield
         finally:
             self.readers.discard(reader)
-            group = self._joined.get((reader.filter, reader.form), set())
+            group = self._live.get((reader.filter, reader.form), set())
             group.discard(reader)
             if not group:
-                self._joined.pop((reader.filter, reader.form), None)
+                self._live.pop((reader.filter, reader.form), None)
 
     async def _catch_up(self, reader: Reader) -> AsyncGenerator[Frame, None]:
-        """Read the log up to where the hub is, and join there: no await stands between the two."""
+        """Read the log up to the hub's position, then join the hub, without an await in between."""
         while reader.ended is None:
-            if self._may_join(reader):
-                self._joined.setdefault((reader.filter, reader.form), set()).add(reader)
+            if self._at_hub_position(reader):
+                self._live.setdefault((reader.filter, reader.form), set()).add(reader)
                 return
             upto = self.position
             if reader.cursor > upto:
@@ -260,16 +270,16 @@ class Hub:
                 yield news
             reader.cursor = cursor
 
-    def _may_join(self, reader: Reader) -> bool:
-        """Whether a reader is exactly where the hub is.
+    def _at_hub_position(self, reader: Reader) -> bool:
+        """Whether the reader's cursor is the position of the hub.
 
-        One that is behind would miss events. One that is ahead, because it has read further at
-        another gateway, would get events that it has already.
+        A reader behind it would miss events. A reader ahead of it, which has read further at
+        another gateway, would get events twice.
         """
         return reader.cursor == self.position
 
     async def _history(self, reader: Reader) -> AsyncGenerator[Frame, None]:
-        """The log as it stands now, and no more."""
+        """The log up to its present end."""
         head = await anyio.to_thread.run_sync(feed.head, self.store)
         while reader.cursor < head and reader.ended is None:
             news, cursor = await self._next_batch(reader, head)
@@ -278,13 +288,13 @@ class Hub:
             reader.cursor = cursor
 
     async def _next_batch(self, reader: Reader, upto: int) -> tuple[Frame | None, int]:
-        """What the filter lets through of the next batch, and the cursor after the batch."""
+        """The frame of the next batch, None if nothing matches, and the cursor after the batch."""
         batch = await anyio.to_thread.run_sync(self._read, reader.cursor, upto)
         cursor = batch[-1].logged.position if len(batch) == feed.BATCH else upto
         return frame(batch, reader.filter, reader.form, cursor), cursor
 
-    def _read(self, after: int, upto: int) -> list[Told]:
+    def _read(self, after: int, upto: int) -> list[EventMessages]:
         found = [each for each in feed.read(self.store, after) if each.position <= upto]
-        batch = told(seen(self.store, found))
+        batch = encoded(with_lifecycles(self.store, found))
         failpoints.hit("feed.history")
         return batch

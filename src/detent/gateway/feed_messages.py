@@ -1,7 +1,7 @@
-"""What the live feed says: events of the log, and the two messages that people wait for, as JSON.
+"""The messages of the live feed as JSON: the events of the log, `task_completed`, `task_question`.
 
-A frame is a batch of messages, joined for one of two forms: a JSON array for WebSockets, or
-server-sent events.
+A frame is a batch of messages in one of two forms: a JSON array for WebSockets, or server-sent
+events.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from detent.kernel.wait_kinds import PEOPLE
 from detent.store.port import Store
 from detent.store.types import LoggedEvent
 
-#: Task events that end a task's way, or stop it until somebody acts: where each leads.
+#: Events that end a task or stop it until a person acts, and the state that each leads to.
 ENDINGS: Mapping[str, str] = {
     "task_ready": "ready",
     "task_accepted": "completed",
@@ -25,12 +25,12 @@ ENDINGS: Mapping[str, str] = {
     "task_budget_exceeded": "budget_exceeded",
     "task_blocked": "blocked",
 }
-#: The one that leads elsewhere by lifecycle: done on the board, completed under review.
+#: The event whose state depends on the lifecycle: done on the board, completed under review.
 COMPLETED = "task_completed"
 
 
 class Filter(NamedTuple):
-    """What a reader wants to see."""
+    """Which messages a reader gets."""
 
     project: str | None = None
     task: str | None = None
@@ -45,42 +45,42 @@ class Filter(NamedTuple):
         return logged.stream.startswith(f"{self.task}-j")
 
 
-class Seen(NamedTuple):
-    """An event of the log; with the lifecycle of its task where that decides a word."""
+class FeedEvent(NamedTuple):
+    """An event of the log; with the lifecycle of its task if the message needs it."""
 
     logged: LoggedEvent
     lifecycle: str | None = None
 
 
-def seen(store: Store, batch: Sequence[LoggedEvent]) -> list[Seen]:
-    """Events with what is needed to speak of them. Reads the store."""
+def with_lifecycles(store: Store, batch: Sequence[LoggedEvent]) -> list[FeedEvent]:
+    """The events with the lifecycles that their messages need. Reads the store."""
     tasks = {each.stream for each in batch if each.name == COMPLETED}
     if not tasks:
-        return [Seen(each) for each in batch]
+        return [FeedEvent(each) for each in batch]
     with store.read() as view:
         lifecycles = {task.id: task.lifecycle for task, _ in view.tasks(tasks)}
-    return [Seen(each, lifecycles.get(each.stream)) for each in batch]
+    return [FeedEvent(each, lifecycles.get(each.stream)) for each in batch]
 
 
 class Message(NamedTuple):
-    """One message: what a filter knows it by, and its text."""
+    """One message: the name that a filter selects it by, and its JSON text."""
 
     name: str
     text: str
 
 
-class Told(NamedTuple):
-    """An event with everything that is said about it."""
+class EventMessages(NamedTuple):
+    """An event with its messages."""
 
     logged: LoggedEvent
     messages: tuple[Message, ...]
 
 
-def told(batch: Iterable[Seen]) -> list[Told]:
-    return [Told(each.logged, tuple(_messages(each))) for each in batch]
+def encoded(batch: Iterable[FeedEvent]) -> list[EventMessages]:
+    return [EventMessages(each.logged, tuple(_messages(each))) for each in batch]
 
 
-def _messages(each: Seen) -> Iterable[Message]:
+def _messages(each: FeedEvent) -> Iterable[Message]:
     logged = each.logged
     event = views.event(logged)
     yield Message(logged.name, note("event", **event))
@@ -92,13 +92,12 @@ def _messages(each: Seen) -> Iterable[Message]:
     data = event["data"] or {}
     if logged.name == "task_blocked" and data.get("reason") in PEOPLE:
         detail = data.get("detail") or {}
-        asked = {name: detail.get(name) for name in ("options", "other")}
-        asked["question"] = detail.get("text")
+        asked = {"question": detail.get("text"), "options": detail.get("options")}
         yield Message("task_question", note("task_question", **place, **asked))
 
 
-def _ending(each: Seen) -> str | None:
-    """The state that an event has brought a task to, if it is one to tell people of."""
+def _ending(each: FeedEvent) -> str | None:
+    """The state that the event has led its task to, if the feed has a message for it."""
     if each.logged.name != COMPLETED:
         return ENDINGS.get(each.logged.name)
     return LIFECYCLES[each.lifecycle or "board"].targets[COMPLETED]
@@ -129,7 +128,7 @@ def as_array(groups: Groups) -> str:
 
 
 def as_stream(groups: Groups) -> str:
-    """Server-sent events. Only the last of a position carries it, so that a cut loses none."""
+    """Server-sent events. Only the last message of a position has its id, so a cut loses none."""
     lines = []
     for position, texts in groups:
         lines += [f"data: {text}\n\n" for text in texts]
@@ -137,8 +136,8 @@ def as_stream(groups: Groups) -> str:
     return "".join(lines)
 
 
-def frame(batch: Iterable[Told], chosen: Filter, form: Form, cursor: int) -> Frame | None:
-    """What the filter lets through; None if that is nothing."""
+def frame(batch: Iterable[EventMessages], chosen: Filter, form: Form, cursor: int) -> Frame | None:
+    """The frame of the messages that match the filter; None if there are none."""
     groups: list[tuple[int, Sequence[str]]] = []
     for each in batch:
         if chosen.admits(each.logged):
@@ -156,5 +155,5 @@ def frame(batch: Iterable[Told], chosen: Filter, form: Form, cursor: int) -> Fra
 
 
 def single(form: Form, kind: str, cursor: int, **content: Any) -> Frame:
-    """A frame with one message of the connection itself: hello, cursor, resync or bye."""
+    """A frame with one message about the connection: hello, cursor, resync or bye."""
     return Frame(form([(cursor, [note(kind, cursor=cursor, **content)])]), cursor)

@@ -1,35 +1,33 @@
-"""The live feed's two doors: `/api/feed` as a WebSocket, `/api/events` as server-sent events."""
+"""The live feed over HTTP: `/api/feed` as a WebSocket, `/api/events` as server-sent events."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from inspect import Parameter
 from typing import Annotated, Any
 
-from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import msgspec
+from msgspec import Meta
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from detent.gateway import strict_json
-from detent.gateway.feed_hub import Hub, Reader
+from detent.gateway.feed_hub import FeedHub, Reader
 from detent.gateway.feed_messages import Filter, Form, Frame, as_array, as_stream
-from detent.gateway.middleware import Visit, refuse, visit_of
-from detent.gateway.openapi import ALWAYS, responses
-from detent.gateway.operation_routes import GuardedRoute, GuardedSocket
+from detent.gateway.middleware import RequestContext, context_of, refuse
+from detent.gateway.openapi import ALWAYS, Documentation, Json, parameter
+from detent.gateway.operation_routes import ScopedRoute, ScopedWebSocket
 from detent.gateway.problems import explained
 from detent.operations.cursor_pages import of_project
-from detent.operations.input_models import invalid
 from detent.operations.parameters import MAX_INTEGER
 from detent.operations.registry import Caller
 from detent.operations.registry import Scope as Right
+from detent.submission.request import convert
 
-#: How long a reader that was dropped may take to hear why.
+#: How long a dropped reader may take to receive the reason.
 GRACE_S = 10.0
 EVENT_STREAM = "text/event-stream"
-#: One server-sent event, as OpenAPI sees it.
+#: One server-sent event as a schema.
 EVENT = {
     "type": "object",
     "required": ["data"],
@@ -39,88 +37,99 @@ EVENT = {
         "event": {"type": "string"},
     },
 }
-#: How a WebSocket is closed, by the reason.
+#: The close code of a WebSocket by the reason.
 CLOSE_CODES = {"stopping": 1012, "unauthorized": 4401, "slow_reader": 4408}
 
 
-class Wish(BaseModel):
-    """What a reader asks for."""
-
-    model_config = ConfigDict(extra="forbid")
+class FeedQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The query string of both feeds."""
 
     cursor: Annotated[
-        int | None, Field(ge=0, le=MAX_INTEGER, description="Only what comes after it")
+        Annotated[int, Meta(ge=0, le=MAX_INTEGER)] | None,
+        Meta(description="Only what comes after this position of the log"),
     ] = None
-    project: Annotated[str | None, Field(max_length=200, description="Only this project")] = None
-    task: Annotated[str | None, Field(max_length=200, description="Only this task")] = None
+    project: Annotated[
+        Annotated[str, Meta(max_length=200)] | None, Meta(description="Only this project")
+    ] = None
+    task: Annotated[
+        Annotated[str, Meta(max_length=200)] | None, Meta(description="Only this task")
+    ] = None
     names: Annotated[
-        str | None,
-        Field(max_length=2_000, description="Only these events and messages, by commas"),
+        Annotated[str, Meta(max_length=2_000)] | None,
+        Meta(description="Only these events and messages, separated by commas"),
     ] = None
-    follow: Annotated[bool, Field(description="Go on with what happens from now on")] = True
+    follow: Annotated[bool, Meta(description="Continue with events as they happen")] = True
 
     def filter_for(self, caller: Caller) -> Filter:
-        """The filter, kept to what the caller may see."""
+        """The filter, limited to what the caller may read."""
         project = of_project(caller, {}, self.project).get("project")
         names = (each.strip() for each in (self.names or "").split(","))
         return Filter(project, self.task, frozenset(filter(None, names)))
 
 
-def wish_from(query: list[tuple[str, str]], last_event: str | None) -> Wish:
+def query_from(query: list[tuple[str, str]], last_event: str | None) -> FeedQuery:
     given: dict[str, Any] = strict_json.once(query)
     if last_event is not None:
-        given["cursor"] = last_event  # a browser that reconnects repeats its first address
-    try:
-        return Wish.model_validate(given)
-    except ValidationError as error:
-        raise invalid(error, tuple(Wish.model_fields)) from None
+        given["cursor"] = last_event  # a browser that reconnects repeats its first URL
+    return convert(FeedQuery, given, strict=False)
+
+
+def query_parameters() -> tuple[Json, ...]:
+    """The fields of the query string, for the OpenAPI document."""
+    (schema,) = msgspec.json.schema_components([FeedQuery])[1].values()
+    fields = schema["properties"]
+    return tuple(parameter("query", name, _without_null(fields[name])) for name in fields)
+
+
+def _without_null(schema: Json) -> Json:
+    return {key: value for key, value in schema.items() if (key, value) != ("default", None)}
 
 
 # ---- the WebSocket ---------------------------------------------------------------------------
 
 
 class FeedSocket:
-    """Sends frames until the reader leaves or is ended; listens only to notice that it left."""
+    """Sends frames until the client disconnects or the reader is ended; ignores all messages."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: FeedHub) -> None:
         self.hub = hub
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        socket, visit = WebSocket(scope, receive, send), visit_of(scope)
+        socket, context = WebSocket(scope, receive, send), context_of(scope)
         try:
-            visit.caller.require(Right.READ)
-            wish = wish_from(socket.query_params.multi_items(), None)
-            reader = _reader(wish, visit, as_array)
-            await self.hub.check(wish.cursor)
+            context.caller.require(Right.READ)
+            query = query_from(socket.query_params.multi_items(), None)
+            reader = _reader(query, context, as_array)
+            await self.hub.check(query.cursor)
         except Exception as error:
-            await refuse(explained(error, visit.request_id), scope, receive, send)
+            await refuse(explained(error, context.request_id), scope, receive, send)
             return
         await socket.accept()
-        sending = asyncio.create_task(self._send(socket, reader, wish))
-        leaving = asyncio.create_task(_until_gone(socket))
+        sending = asyncio.create_task(self._send(socket, reader, query))
+        leaving = asyncio.create_task(_until_disconnected(socket))
         await _first(sending, leaving, reader)
         for task in (sending, leaving):
             task.cancel()
             with suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError):
                 await task
 
-    async def _send(self, socket: WebSocket, reader: Reader, wish: Wish) -> None:
-        async with aclosing(self.hub.read(reader, wish.cursor, live=wish.follow)) as frames:
+    async def _send(self, socket: WebSocket, reader: Reader, query: FeedQuery) -> None:
+        async with aclosing(self.hub.read(reader, query.cursor, live=query.follow)) as frames:
             async for news in frames:
                 await socket.send_text(news.text)
         reason = reader.ended or "done"
         await socket.close(CLOSE_CODES.get(reason, 1000), reason)
 
 
-def _reader(wish: Wish, visit: Visit, form: Form) -> Reader:
-    assert visit.visitor is not None
-    return Reader(wish.filter_for(visit.caller), form, visit.visitor.key)
+def _reader(query: FeedQuery, context: RequestContext, form: Form) -> Reader:
+    assert context.principal is not None
+    return Reader(query.filter_for(context.caller), form, context.principal.key)
 
 
 async def _first(
     sending: "asyncio.Task[None]", leaving: "asyncio.Task[None]", reader: Reader
 ) -> None:
-    """Until all was sent or the reader is gone; one that was ended gets some time to hear it."""
+    """Wait until all is sent or the client has left; an ended reader has `GRACE_S` for the rest."""
     ending = asyncio.create_task(reader.over.wait())
     try:
         await asyncio.wait({sending, leaving, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -130,30 +139,30 @@ async def _first(
         ending.cancel()
 
 
-async def _until_gone(socket: WebSocket) -> None:
+async def _until_disconnected(socket: WebSocket) -> None:
     while (await socket.receive())["type"] != "websocket.disconnect":
         continue
 
 
-def feed_socket(hub: Hub) -> GuardedSocket:
-    return GuardedSocket("/api/feed", FeedSocket(hub), Right.READ)
+def feed_socket(hub: FeedHub) -> ScopedWebSocket:
+    return ScopedWebSocket("/api/feed", FeedSocket(hub), Right.READ)
 
 
 # ---- server-sent events ----------------------------------------------------------------------
 
 
 class EventStream:
-    """Frames as they come, until the client leaves or the reader is ended."""
+    """Sends frames as they come, until the client disconnects or the reader is ended."""
 
     def __init__(self, frames: AsyncGenerator[Frame, None], reader: Reader) -> None:
         self.frames = frames
         self.reader = reader
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        # A proxy that gathers the answer before it passes it on would hold the events back.
+        # x-accel-buffering: a proxy that buffers the response would delay the events.
         headers = [(b"content-type", EVENT_STREAM.encode()), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        leaving = asyncio.create_task(self._end_when_gone(receive))
+        leaving = asyncio.create_task(self._end_when_disconnected(receive))
         try:
             async with aclosing(self.frames) as frames:
                 async for news in frames:
@@ -163,31 +172,30 @@ class EventStream:
         finally:
             leaving.cancel()
 
-    async def _end_when_gone(self, receive: Receive) -> None:
+    async def _end_when_disconnected(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             continue
         self.reader.end("gone")
 
 
-def events_route(hub: Hub) -> GuardedRoute:
-    async def events(request: Request, visit: Visit) -> ASGIApp:
+def events_route(hub: FeedHub) -> ScopedRoute:
+    async def events(request: Request, context: RequestContext) -> ASGIApp:
         last_event = request.headers.get("last-event-id")
-        wish = wish_from(request.query_params.multi_items(), last_event)
-        await hub.check(wish.cursor)
-        reader = _reader(wish, visit, as_stream)
-        return EventStream(hub.read(reader, wish.cursor, live=wish.follow), reader)
+        query = query_from(request.query_params.multi_items(), last_event)
+        await hub.check(query.cursor)
+        reader = _reader(query, context, as_stream)
+        return EventStream(hub.read(reader, query.cursor, live=query.follow), reader)
 
-    found = {200: {"description": "Messages", "content": {EVENT_STREAM: {"schema": EVENT}}}}
-    return GuardedRoute(
-        "GET",
-        "/api/events",
-        events,
-        Right.READ,
-        [Parameter("wish", Parameter.KEYWORD_ONLY, annotation=Annotated[Wish, Query()])],
-        response_class=Response,
+    documentation = Documentation(
         operation_id="follow_events",
-        summary="The live feed as server-sent events, from a cursor on.",
-        description="Goes on until it is left. `Last-Event-ID` resumes.\n\nNeeds the scope `read`.",
-        responses={**responses((*ALWAYS, "invalid", "not_found", "too_many")), **found},
-        tags=["log"],
+        summary="The live feed as server-sent events, after a cursor.",
+        description=(
+            "Continues until the client disconnects. `Last-Event-ID` resumes.\n\n"
+            "Needs the scope `read`."
+        ),
+        tag="log",
+        parameters=query_parameters(),
+        responses={200: {"description": "Messages", "content": {EVENT_STREAM: {"schema": EVENT}}}},
+        errors=(*ALWAYS, "invalid", "not_found", "too_many"),
     )
+    return ScopedRoute("GET", "/api/events", events, Right.READ, documentation)

@@ -1,6 +1,6 @@
-"""`/mcp`: operations as tools for agents, behind the same door as everything else.
+"""`/mcp`: operations as MCP tools for agents, with the same authentication as every other path.
 
-What speaks the protocol is handed in from above and is loaded when somebody first asks for it.
+The server of the protocol is passed in by the caller and loaded at the first request.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from starlette.types import Scope as Connection
 
 from detent.errors import NotFound
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import Visit
+from detent.gateway.middleware import RequestContext
+from detent.gateway.operation_dispatcher import OperationDispatcher
 from detent.gateway.operation_routes import AnyTokenRoute
 from detent.operations.registry import OPERATIONS, Caller, Scope
 
 PATH = "/mcp"
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+CallOperation = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
-class Tools(Protocol):
-    """A server of the protocol. Every request brings who asks, and how to ask in its name."""
+class McpServer(Protocol):
+    """A server of the protocol. Each request has a caller's scopes and calls operations for it."""
 
     async def run(self) -> None: ...
 
@@ -31,7 +31,7 @@ class Tools(Protocol):
 
     async def serve(
         self,
-        ask: Ask,
+        call: CallOperation,
         scopes: frozenset[Scope],
         scope: Connection,
         receive: Receive,
@@ -39,64 +39,69 @@ class Tools(Protocol):
     ) -> None: ...
 
 
-Load = Callable[[int], Tools]
+LoadMcpServer = Callable[[int], McpServer]
 
 
-class ToolDoor:
-    """The path's handler: strict JSON as everywhere, then the protocol's own server."""
+class McpEndpoint:
+    """The handler of the path: checks the JSON body and passes it to the server of the protocol."""
 
-    def __init__(self, bridge: Bridge, limits: strict_json.Limits, load: Load | None) -> None:
-        self.bridge = bridge
+    def __init__(
+        self,
+        dispatcher: OperationDispatcher,
+        limits: strict_json.Limits,
+        load: LoadMcpServer | None,
+    ) -> None:
+        self.dispatcher = dispatcher
         self.limits = limits
         self._load = load
         self._loading = asyncio.Lock()
-        self._tools: Tools | None = None
+        self._server: McpServer | None = None
         self._running: asyncio.Task[None] | None = None
 
-    async def handle(self, request: Request, visit: Visit) -> ASGIApp:
+    async def handle(self, request: Request, context: RequestContext) -> ASGIApp:
         body = await strict_json.read_body(request, self.limits.size)
         strict_json.must_be(request, strict_json.JSON)
         strict_json.decode(body, self.limits)
-        tools = await self._ready()
-        caller = visit.caller
+        server = await self._started()
+        caller = context.caller
 
         async def serve(scope: Connection, receive: Receive, send: Send) -> None:
             again = _replay(body, receive)
-            await tools.serve(self._asking(caller), caller.scopes, scope, again, send)
+            await server.serve(self._calls_for(caller), caller.scopes, scope, again, send)
 
         return serve
 
     def stop(self) -> None:
-        """Let nobody wait any longer. Called on the event loop."""
-        if self._tools is not None:
-            self._tools.stop()
+        """End the requests that wait. Called on the event loop."""
+        if self._server is not None:
+            self._server.stop()
 
     async def join(self) -> None:
         self.stop()
         if self._running is not None:
             await self._running
 
-    def _asking(self, caller: Caller) -> Ask:
-        async def ask(operation: str, arguments: Mapping[str, Any]) -> Any:
-            return await self.bridge.ask(OPERATIONS[operation], caller, arguments)
+    def _calls_for(self, caller: Caller) -> CallOperation:
+        async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+            return await self.dispatcher.call(OPERATIONS[operation], caller, arguments)
 
-        return ask
+        return call
 
-    async def _ready(self) -> Tools:
+    async def _started(self) -> McpServer:
         async with self._loading:
-            if self._tools is None:
-                self._tools = await self.bridge.work(self._loaded)
-                self._running = asyncio.create_task(self._tools.run())
-            return self._tools
+            if self._server is None:
+                self._server = await self.dispatcher.run_in_thread(self._loaded)
+                self._running = asyncio.create_task(self._server.run())
+            return self._server
 
-    def _loaded(self) -> Tools:
+    def _loaded(self) -> McpServer:
         if self._load is None:
-            raise NotFound("This gateway offers no tools.")
+            raise NotFound("This gateway has no MCP server.")
         return self._load(self.limits.size)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body once more, for whoever reads it after us."""
+    """A `receive` that returns the body once more: it was read to be checked."""
     waiting = [body]
 
     async def again() -> Message:
@@ -107,6 +112,6 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def tools_route(door: ToolDoor) -> AnyTokenRoute:
-    """The protocol describes itself, so that the OpenAPI document leaves it out."""
-    return AnyTokenRoute("POST", PATH, door.handle, include_in_schema=False)
+def mcp_route_for(endpoint: McpEndpoint) -> AnyTokenRoute:
+    """The route. MCP describes itself, so the OpenAPI document omits it."""
+    return AnyTokenRoute("POST", PATH, endpoint.handle)

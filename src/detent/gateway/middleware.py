@@ -1,34 +1,42 @@
-"""The one door: every HTTP request and WebSocket passes here before any route sees it.
+"""The authentication middleware: every HTTP request and WebSocket passes it before any route.
 
-It gives each a request id, checks Host and Origin, finds out who asks, and closes the answer's
-headers against browsers. Only `/health`, `/ready` and the dashboard's files, which hold no data,
-are open, and `/metrics` by setting; a login brings its code instead.
+It gives each request an id, checks the headers Host and Origin, authenticates the caller, and sets
+the security headers of the response. Only `/health`, `/ready` and the dashboard's files, which hold
+no data, need no token, and `/metrics` if a setting says so; a login has a code instead.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import cast
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from detent import program_log
 from detent.errors import DetentError
 from detent.gateway import problems
-from detent.gateway.auth import SAFE_METHODS, Tokens, Visitor, check_host, check_origin, credentials
+from detent.gateway.auth import (
+    SAFE_METHODS,
+    Principal,
+    Tokens,
+    check_host,
+    check_origin,
+    credentials,
+)
 from detent.gateway.connections import CONNECTION
 from detent.gateway.static_files import Page
 from detent.gateway.strict_json import BODY_TIMEOUT, BODY_TIMEOUT_S
 from detent.ids import new_id
 from detent.operations.registry import Caller
 
-#: The only paths that ask for no credentials at all.
+#: The paths that need no credentials.
 OPEN = ("/health", "/ready")
-#: The path whose credential is the code in its body.
+#: The path whose credential is a code in its body.
 LOGIN = "/api/login"
-VISIT = "detent.visit"
-#: Methods that are counted by name: anybody may invent further ones.
+CONTEXT = "detent.request_context"
+#: Methods that are counted by name; a client may send any other text as the method.
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "WEBSOCKET")
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -40,93 +48,94 @@ HEADERS = {
 
 
 @dataclass(slots=True)
-class Visit:
-    """One request: its id, and who asks; nobody on an open path."""
+class RequestContext:
+    """One request: its id, and its principal; None on a public path."""
 
     request_id: str
-    visitor: Visitor | None = None
+    principal: Principal | None = None
     #: The route's path with its parameters' names; empty where there is no route.
     path: str = ""
 
     @property
     def caller(self) -> Caller:
-        assert self.visitor is not None, "an open path has no caller"
-        return self.visitor.caller
+        assert self.principal is not None, "a public path has no caller"
+        return self.principal.caller
 
 
-def visit_of(scope: Scope) -> Visit:
-    visit: Visit = scope[VISIT]
-    return visit
+def context_of(scope: Scope) -> RequestContext:
+    context: RequestContext = scope[CONTEXT]
+    return context
 
 
-class Routes(Protocol):
-    """The routes, and whether a path leads to one."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-    def knows(self, path: str) -> bool: ...
-
-
-class Door:
-    """The routes behind their checks; `app` starts and ends what they need."""
+class AuthenticationMiddleware:
+    """Passes authenticated requests on to the router; answers all others itself."""
 
     def __init__(
         self,
-        app: ASGIApp,
-        routes: Routes,
+        router: Router,
         tokens: Tokens,
         hosts: Collection[str],
         open_paths: Collection[str] = OPEN,
         body_timeout_s: float = BODY_TIMEOUT_S,
     ) -> None:
-        self.app = app
-        self.routes = routes
+        self.router = router
         self.tokens = tokens
         self.hosts = hosts
         self.open_paths = (*open_paths, LOGIN)
         self.body_timeout_s = body_timeout_s
-        #: Answers by method, route and status; for whoever watches.
+        #: The number of responses by method, route and status; the metrics read it.
         self.requests: Counter[tuple[str, str, str]] = Counter()
         self.page = Page()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
+            await self.router(scope, receive, send)
             return
-        visit = scope[VISIT] = Visit(new_id())
+        context = scope[CONTEXT] = RequestContext(new_id())
         scope[BODY_TIMEOUT] = self.body_timeout_s
 
-        async def closed(message: Message) -> None:
+        async def send_secured(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
                 self._count(scope, message["status"])
                 headers = MutableHeaders(scope=message)
-                headers["x-request-id"] = visit.request_id
+                headers["x-request-id"] = context.request_id
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        target: ASGIApp = self.routes
+        target: ASGIApp = self.router
         try:
             headers = Headers(scope=scope)
             host = check_host(headers, self.hosts)
-            visits = scope.get("method") in ("GET", "HEAD")
-            shown = self.page.find(scope, host, self.routes.knows) if visits else None
-            if shown is None:
-                visit.visitor = await self._admit(scope, headers, host)
+            page = self._page(scope, host)
+            if page is None:
+                context.principal = await self._authenticate(scope, headers, host)
             else:
-                target = shown
+                target = page
         except Exception as error:
-            await refuse(problems.explained(error, visit.request_id), scope, receive, closed)
+            await refuse(
+                problems.explained(error, context.request_id), scope, receive, send_secured
+            )
             return
-        with program_log.about(request_id=visit.request_id):
-            await target(scope, receive, closed)
+        with program_log.about(request_id=context.request_id):
+            await target(scope, receive, send_secured)
+
+    def _page(self, scope: Scope, host: str) -> ASGIApp | None:
+        """The response if the dashboard has a page or a file at this path."""
+        if scope.get("method") not in ("GET", "HEAD"):
+            return None
+        return self.page.find(scope, host, self._is_route)
+
+    def _is_route(self, path: str) -> bool:
+        routes = cast(Iterable[Route | WebSocketRoute], self.router.routes)
+        return any(each.path_regex.match(path) for each in routes)
 
     def _count(self, scope: Scope, status: int) -> None:
         method = scope.get("method", "WEBSOCKET")
         known = method if method in METHODS else "other"
-        self.requests[known, visit_of(scope).path or "other", str(status)] += 1
+        self.requests[known, context_of(scope).path or "other", str(status)] += 1
 
-    async def _admit(self, scope: Scope, headers: Headers, host: str) -> Visitor | None:
+    async def _authenticate(self, scope: Scope, headers: Headers, host: str) -> Principal | None:
         unsafe = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
         if unsafe:
             check_origin(headers, host, required=False)
@@ -135,19 +144,19 @@ class Door:
         given = credentials(headers)
         if unsafe:
             check_origin(headers, host, required=given.cookie)
-        visitor = await self.tokens.find(given)
+        principal = await self.tokens.find(given)
         if CONNECTION in scope:
             scope[CONNECTION].admitted = True
-        return visitor
+        return principal
 
 
 async def refuse(error: DetentError, scope: Scope, receive: Receive, send: Send) -> None:
-    """The problem as the answer, also to a WebSocket that is not open yet."""
-    response = problems.answer(error, visit_of(scope).request_id)
+    """Send the problem document as the response, also to a WebSocket that is not open yet."""
+    response = problems.answer(error, context_of(scope).request_id)
     if scope["type"] == "http":
         await response(scope, receive, send)
         return
-    await receive()  # the offer to connect
+    await receive()  # the connect message
     start = {"status": response.status_code, "headers": response.raw_headers}
     await send({"type": "websocket.http.response.start", **start})
     await send({"type": "websocket.http.response.body", "body": response.body})

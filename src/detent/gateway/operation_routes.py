@@ -1,42 +1,52 @@
-"""Routes: each operation of the list as one, with what it reads and answers; and routes by hand.
+"""Routes with a scope: one for each operation, and the base classes of all others.
 
-Every route declares a scope. `deny_undeclared` refuses to start with one that does not.
+Every route declares its scope. `check_scopes_declared` refuses to start with one that does not.
 """
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from fastapi import Body, Header, Path, Query
-from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Connection
 
 from detent.errors import Broken, Invalid, Refused
 from detent.gateway import strict_json
-from detent.gateway.engine_bridge import Bridge
-from detent.gateway.middleware import LOGIN, OPEN, Visit, refuse, visit_of
-from detent.gateway.openapi import ALWAYS, WITH_BODY, responses
+from detent.gateway.middleware import LOGIN, OPEN, RequestContext, context_of, refuse
+from detent.gateway.openapi import (
+    ALWAYS,
+    WITH_BODY,
+    Documentation,
+    Json,
+    JsonBody,
+    field_parameter,
+    parameter,
+)
+from detent.gateway.operation_dispatcher import OperationDispatcher
 from detent.gateway.problems import explained
-from detent.operations.input_models import bounds, fields_of
+from detent.operations.input_models import (
+    BulkInput,
+    OperationInput,
+    SubmissionInput,
+    fields_for,
+    input_of,
+)
 from detent.operations.parameters import INPUTS, input_for
 from detent.operations.registry import Operation, Scope
 
-#: Entity tags as this server gives them.
+#: Entity tags as this server makes them.
 TAG = r'^"[1-9][0-9]{0,17}"$|^\*$'
-LOOKED_AT = 'The version that was looked at, like "7"'
 
 encode = msgspec.json.Encoder(enc_hook=str).encode
-Handler = Callable[[Request, Visit], Awaitable[ASGIApp]]
+Handler = Callable[[Request, RequestContext], Awaitable[ASGIApp]]
 
 
-class GuardedRoute(APIRoute):
-    """A route that declares its scope; None is for the open paths and the login alone."""
+class ScopedRoute(Route):
+    """A route that declares its scope; only the public paths and the login have none (None)."""
 
     def __init__(
         self,
@@ -44,97 +54,104 @@ class GuardedRoute(APIRoute):
         path: str,
         handler: Handler,
         scope: Scope | None,
-        parameters: Iterable[Parameter] = (),
-        **documented: Any,
+        documentation: Documentation | None = None,
     ) -> None:
+        super().__init__(path, handler, methods=[method])
+        self.method = method
+        self.methods = {method}  # Starlette would add HEAD to GET
         self.needs = scope
+        self.documentation = documentation
         self._handler = handler
-        super().__init__(path, _endpoint(parameters), methods=[method], **documented)
-        self.app = self._serve
 
-    async def _serve(self, scope: Connection, receive: Receive, send: Send) -> None:
-        visit = visit_of(scope)
+    async def handle(self, scope: Connection, receive: Receive, send: Send) -> None:
+        context = context_of(scope)
         try:
+            if scope["method"] != self.method:
+                raise _method_not_allowed(scope)
+            context.path = self.path
             if self.needs is not None:
-                visit.caller.require(self.needs)
-            response = await self._handler(Request(scope, receive), visit)
+                context.caller.require(self.needs)
+            response = await self._handler(Request(scope, receive), context)
         except Exception as error:
-            await refuse(explained(error, visit.request_id), scope, receive, send)
+            await refuse(explained(error, context.request_id), scope, receive, send)
             return
         await response(scope, receive, send)
 
 
-class AnyTokenRoute(GuardedRoute):
-    """A route for every valid token: each operation that is asked for there checks its scope."""
+def _method_not_allowed(scope: Connection) -> Invalid:
+    path, method = scope["path"], scope["method"]
+    allowed = {
+        each.method
+        for each in scope["router"].routes
+        if isinstance(each, ScopedRoute) and each.path_regex.match(path)
+    }
+    return Invalid(
+        f"{path} does not accept {method}; it accepts {', '.join(sorted(allowed))}.",
+        code="method_not_allowed",
+        field="method",
+        given=method,
+        allowed=tuple(sorted(allowed)),
+    )
 
-    def __init__(self, method: str, path: str, handler: Handler, **documented: Any) -> None:
-        super().__init__(method, path, handler, None, **documented)
+
+class AnyTokenRoute(ScopedRoute):
+    """A route for every valid token: the operations that it calls check their own scopes."""
+
+    def __init__(self, method: str, path: str, handler: Handler) -> None:
+        super().__init__(method, path, handler, None)
 
 
-class GuardedSocket(WebSocketRoute):
+class ScopedWebSocket(WebSocketRoute):
     """A WebSocket that declares its scope."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], scope: Scope) -> None:
         self.needs = scope
         super().__init__(path, endpoint)
 
+    async def handle(self, scope: Connection, receive: Receive, send: Send) -> None:
+        context_of(scope).path = self.path
+        await super().handle(scope, receive, send)
 
-def deny_undeclared(routes: Iterable[BaseRoute], open_paths: Collection[str] = OPEN) -> None:
-    """Deny by default: a route that nobody gave a scope keeps the gateway from starting."""
+
+def check_scopes_declared(routes: Iterable[BaseRoute], open_paths: Collection[str] = OPEN) -> None:
+    """Refuse to start with a route that declares no scope and is not a public path."""
     for route in routes:
         path = getattr(route, "path", "?")
-        if not isinstance(route, GuardedRoute | GuardedSocket):
+        if not isinstance(route, ScopedRoute | ScopedWebSocket):
             raise Broken(f"The route {path} declares no scope.")
         closed = route.needs is not None or isinstance(route, AnyTokenRoute)
         if not closed and path not in (*open_paths, LOGIN):
             raise Broken(f"The route {path} may not be open.")
 
 
-def _endpoint(parameters: Iterable[Parameter]) -> Callable[..., Any]:
-    """What FastAPI reads the documentation from; it is never called."""
-
-    def endpoint() -> None:
-        raise AssertionError
-
-    endpoint.__signature__ = Signature(list(parameters))  # type: ignore[attr-defined]
-    return endpoint
-
-
 # ---- operations ------------------------------------------------------------------------------
 
 
-class OperationRoute(GuardedRoute):
+class OperationRoute(ScopedRoute):
     """One operation over HTTP."""
 
-    def __init__(self, operation: Operation, bridge: Bridge, limits: strict_json.Limits) -> None:
+    def __init__(
+        self, operation: Operation, dispatcher: OperationDispatcher, limits: strict_json.Limits
+    ) -> None:
         self.operation = operation
-        self.bridge = bridge
+        self.dispatcher = dispatcher
         self.limits = limits
-        self.fields = fields_of(operation)
-        names = {each.name for each in operation.parameters}
-        self.takes_key = "idempotency_key" in names
-        self.takes_seen = "seen" in names
-        self.submits = operation.request is not None and operation.whole is None
+        self.input = input_of(operation)
+        self.is_submission = isinstance(self.input, SubmissionInput)
+        self.takes_key = "idempotency_key" in self.input.names
+        self.takes_version = "seen" in self.input.names
         super().__init__(
             operation.method,
             operation.path,
             self.serve,
             operation.scope,
-            _documented(operation),
-            response_model=operation.response,
-            status_code=operation.status,
-            operation_id=operation.name,
-            summary=operation.summary,
-            description=f"Needs the scope `{operation.scope}`.",
-            response_description="Done",
-            responses=_answers(operation),
-            tags=[_noun(operation.path)],
+            _documentation(operation, self.input),
         )
 
-    async def serve(self, request: Request, visit: Visit) -> Response:
+    async def serve(self, request: Request, context: RequestContext) -> Response:
         arguments = await self._arguments(request)
         try:
-            answer = await self.bridge.ask(self.operation, visit.caller, arguments)
+            answer = await self.dispatcher.call(self.operation, context.caller, arguments)
         except Refused as refusal:
             if refusal.code == "version_conflict" and "if-match" in request.headers:
                 raise Refused(refusal.message, code="precondition_failed") from None
@@ -143,12 +160,12 @@ class OperationRoute(GuardedRoute):
 
     async def _arguments(self, request: Request) -> dict[str, Any]:
         query = strict_json.once(request.query_params.multi_items())
-        if self.fields.in_query:
-            found = self.fields.read(query)
+        if self.input.in_query:
+            found = self.input.read(query)
         else:
             if query:
                 name = next(iter(query))
-                raise Invalid(f"{name} does not belong into the query.", field=name)
+                raise Invalid(f"{name} is not allowed in the query string.", field=name)
             found = await self._body(request)
         self._headers(request, found)
         for name, value in request.path_params.items():
@@ -157,23 +174,23 @@ class OperationRoute(GuardedRoute):
 
     async def _body(self, request: Request) -> dict[str, Any]:
         body = await strict_json.read_body(request, self.limits.size)
-        if not body and self.fields.optional:
+        if not body and self.input.optional:
             return {}
         strict_json.must_be(request, strict_json.JSON)
         value = strict_json.decode(body, self.limits)
-        if self.submits and isinstance(value, dict):
-            return value  # its shape is checked where the submission is made
-        return self.fields.read(value)
+        if self.is_submission and isinstance(value, dict):
+            return value  # `submission.request` checks its shape
+        return self.input.read(value)
 
     def _headers(self, request: Request, found: dict[str, Any]) -> None:
-        """What may come in a header as well as in the body; both must say the same."""
+        """Add what may be in a header or in the body; both must have the same value."""
         key = request.headers.get("idempotency-key")
         if key is not None and self.takes_key:
             _same(found, "idempotency_key", self._key(key), "Idempotency-Key")
         match = request.headers.get("if-match")
         if match is None or request.method == "GET":
             return
-        if not self.takes_seen:
+        if not self.takes_version:
             raise Invalid("If-Match is honoured by accept and reject only.", field="If-Match")
         if match.strip() != "*":
             _same(found, "seen", version_from(match), "If-Match")
@@ -182,7 +199,8 @@ class OperationRoute(GuardedRoute):
         longest = INPUTS["idempotency_key"].longest or 0
         if not 1 <= len(given) <= longest:
             raise Invalid(
-                f"Idempotency-Key must have 1 to {longest} characters.", field="Idempotency-Key"
+                f"Idempotency-IdempotencyKey must have 1 to {longest} characters.",
+                field="Idempotency-Key",
             )
         return given
 
@@ -224,55 +242,72 @@ def _answered(operation: Operation, request: Request, answer: Any) -> Response:
     return Response(encode(answer), operation.status, headers, media_type=strict_json.JSON)
 
 
-# ---- what the document says of an operation --------------------------------------------------
+# ---- documentation ---------------------------------------------------------------------------
 
 
-def _noun(path: str) -> str:
+def _documentation(operation: Operation, given: OperationInput) -> Documentation:
+    not_modified = operation.method == "GET" and "version" in operation.response.__annotations__
+    return Documentation(
+        operation_id=operation.name,
+        summary=operation.summary,
+        description=f"Needs the scope `{operation.scope}`.",
+        tag=_tag(operation.path),
+        parameters=tuple(_parameters(operation, given)),
+        body=_body(given),
+        status=operation.status,
+        response_type=operation.response,
+        response_description="Done",
+        responses={304: NOT_MODIFIED} if not_modified else {},
+        errors=_errors(operation),
+    )
+
+
+def _body(given: OperationInput) -> JsonBody | None:
+    if given.body is None:
+        return None
+    listed = given.listed if isinstance(given, BulkInput) else None
+    return JsonBody(model=given.body, required=not given.optional, listed=listed)
+
+
+NOT_MODIFIED = {"description": "The version is still the one that `If-None-Match` names"}
+
+
+def _tag(path: str) -> str:
     parts = path.removeprefix("/api").strip("/").split("/")
     return "intake" if parts[0] in ("add", "enqueue", "status") else parts[0]
 
 
-def _documented(operation: Operation) -> list[Parameter]:
-    """The operation's parameters where HTTP has them."""
-    fields = fields_of(operation)
-    places: dict[str, Any] = {
-        name: (Annotated[str, Path(**bounds(input_for(operation.name, name)))], Parameter.empty)
-        for name in operation.in_path
-    }
-    if fields.in_query:
-        for each in fields.parameters:
-            query = Query(**bounds(input_for(operation.name, each.name)))
-            places[each.name] = (Annotated[each.annotation, query], each.default)
-    elif fields.body is not None:
-        default = None if fields.optional else Parameter.empty
-        places["body"] = (Annotated[fields.body, Body()], default)
-    if "idempotency_key" in fields.names:
-        key = Header(alias="Idempotency-Key", **bounds(INPUTS["idempotency_key"]))
-        places["idempotency"] = (Annotated[str | None, key], None)
-    if "seen" in fields.names:
-        match = Header(alias="If-Match", pattern=TAG, description=LOOKED_AT)
-        places["match"] = (Annotated[str | None, match], None)
-    return [
-        Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-        for name, (annotation, default) in places.items()
-    ]
+def _parameters(operation: Operation, given: OperationInput) -> Iterable[Json]:
+    """The operation's parameters in the path, the query string and the headers."""
+    in_path = (each for each in operation.parameters if each.name in operation.in_path)
+    for field in fields_for(operation, in_path):
+        yield field_parameter("path", field)
+    for field in given.fields:
+        if given.in_query:
+            yield field_parameter("query", field)
+        if field.name == "idempotency_key":
+            yield field_parameter("header", field, "Idempotency-Key")
+        if field.name == "seen":
+            schema = {
+                "type": "string",
+                "pattern": TAG,
+                "description": 'The version that you have read, like "7"',
+            }
+            yield parameter("header", "If-Match", schema)
 
 
-def _answers(operation: Operation) -> dict[int | str, dict[str, Any]]:
-    """Every error that the operation can meet."""
+def _errors(operation: Operation) -> tuple[str, ...]:
+    """The code of every error that the operation can return."""
     names = {each.name for each in operation.parameters}
     codes: tuple[str, ...] = (*ALWAYS, "invalid")
     if operation.method not in ("GET", "DELETE"):
         codes += WITH_BODY
     if operation.method != "GET" or operation.scope is Scope.RUN:
-        codes += ("refused",)  # a run's token speaks for a run that may have ended
+        codes += ("refused",)  # the run of a run's token may have ended
     if operation.in_path or names & {"parent_id", "project"}:
         codes += ("not_found",)
     if operation.scope in (Scope.SUBMIT, Scope.RUN) or "signal" in operation.name:
         codes += ("too_many",)
     if "seen" in names:
         codes += ("precondition_failed",)
-    found = responses(codes)
-    if operation.method == "GET" and "version" in operation.response.__annotations__:
-        found[304] = {"description": "Still the version that `If-None-Match` names"}
-    return found
+    return codes

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): whose fault, what now, and never a traceback."""
+"""Errors as problem documents (RFC 9457); they never hold a traceback."""
 
 import logging
 from typing import Any
@@ -14,14 +14,14 @@ from detent.redaction import redact
 log = logging.getLogger("detent.gateway")
 
 MEDIA_TYPE = "application/problem+json"
-#: Where the reference page explains each code.
+#: The page that explains each code.
 EXPLAINED = "/docs/reference/errors.html#"
-#: What was given is shown back up to this many characters.
-LONGEST_SHOWN = 200
+#: A wrong value is shown up to this many characters.
+MAX_SHOWN = 200
 
 
 class Problem(TypedDict, total=False):
-    """What went wrong, for people and for machines; `code` does not change between versions."""
+    """What went wrong, for people and for programs; `code` does not change between versions."""
 
     type: str
     title: str
@@ -58,7 +58,7 @@ def encode(error: DetentError, request_id: str) -> bytes:
 
 
 def headers_for(error: DetentError) -> dict[str, str]:
-    """What HTTP itself wants to know about an error."""
+    """The HTTP headers that belong to an error."""
     found: dict[str, str] = {}
     if error.status == 401:
         found["WWW-Authenticate"] = 'Bearer realm="detent"'
@@ -76,17 +76,19 @@ def answer(error: DetentError, request_id: str) -> Response:
 
 
 def explained(error: Exception, request_id: str) -> DetentError:
-    """What a client is told of an exception; one that nobody expected is written to the log."""
+    """The error that a client gets for an exception; an unexpected exception is logged."""
     if isinstance(error, DetentError):
         return error
     log.error("request %s failed", request_id, exc_info=error)
-    return DetentError(f"The request {request_id} could not be carried out.", code="internal")
+    return DetentError(
+        f"The request {request_id} failed because of an internal error.", code="internal"
+    )
 
 
 def _short(value: Any) -> Any:
     text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
-    return value if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+    return value if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
 
 
-def too_late() -> Unavailable:
-    return Unavailable("The body did not come in time.", code="body_timeout", retry_after_s=1)
+def body_timed_out() -> Unavailable:
+    return Unavailable("The body did not arrive in time.", code="body_timeout", retry_after_s=1)

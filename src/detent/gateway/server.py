@@ -1,4 +1,4 @@
-"""The server: the application on a socket, in a thread of its own, with a graceful stop."""
+"""The HTTP server: runs the application on a socket, in its own thread, and stops gracefully."""
 
 import asyncio
 import logging
@@ -8,45 +8,48 @@ import threading
 import uvicorn
 
 from detent.errors import Misconfigured
-from detent.gateway.application import Watcher, make_app
+from detent.gateway.application import MetricsPage, make_app
 from detent.gateway.auth import allowed_hosts, check_address
 from detent.gateway.connections import Connections, Limits, protocols, sweeper
-from detent.gateway.mcp_route import Load
+from detent.gateway.mcp_route import LoadMcpServer
 from detent.operations.context import Core
 
 log = logging.getLogger("detent.gateway")
 
 BACKLOG = 2_048
-#: Connections that are accepted before the requests of others are read again: far fewer than may
-#: be open, so that a burst of them does not push a connection out before its request was read.
+#: Connections that are accepted before requests are read again: far fewer than may be open, so
+#: that a burst of connections does not close one whose request has not been read yet.
 ACCEPTED_TOGETHER = 64
-#: Requests that are under way get so long to end.
+#: How long running requests may take to end at a stop.
 GRACE_S = 10
-#: A peer that takes nothing for so long is given up by the kernel, which no coroutine could do.
+#: The operating system closes a connection whose peer acknowledges nothing for this long.
 STUCK_MS = 30_000
 TCP_USER_TIMEOUT = 18
 
 
 class Server:
-    """A gateway on its own thread. `start` says the port; `stop` returns when all is down."""
+    """A gateway in its own thread. `start` returns the port; `stop` returns when it has stopped."""
 
     def __init__(
-        self, core: Core, watcher: Watcher | None = None, tools: Load | None = None
+        self,
+        core: Core,
+        metrics_page: MetricsPage | None = None,
+        load_mcp: LoadMcpServer | None = None,
     ) -> None:
         self.core = core
-        self.watcher = watcher
-        self.tools = tools
+        self.metrics_page = metrics_page
+        self.load_mcp = load_mcp
         self._thread: threading.Thread | None = None
         self._server: _Uvicorn | None = None
 
     def start(self) -> int:
-        """Listen and serve; the answer is the port, which is new if the setting is 0."""
+        """Listen and serve; returns the port, which is a free one if the setting is 0."""
         check_address(self.core.settings)
         listening = _listen(self.core.settings.gateway_host, self.core.settings.gateway_port)
         port: int = listening.getsockname()[1]
         logging.getLogger("uvicorn.error").addFilter(_denial)
         hosts = allowed_hosts(self.core.settings, port)
-        app, self.gateway = make_app(self.core, hosts, self.watcher, self.tools)
+        app, self.gateway = make_app(self.core, hosts, self.metrics_page, self.load_mcp)
         self.connections = Connections(Limits.of(self.core.settings))
         self._server = _Uvicorn(_config(app, self.connections), self.connections)
         self._thread = threading.Thread(
@@ -54,24 +57,24 @@ class Server:
         )
         self._thread.start()
         self._server.up.wait()
-        listening.listen(BACKLOG)  # asyncio has set it to what it accepts together
+        listening.listen(BACKLOG)  # asyncio has set it to ACCEPTED_TOGETHER
         if not self._server.started:
             raise Misconfigured("The gateway could not start; see the log.", setting="gateway")
         return port
 
     def stop(self) -> None:
-        """End the feeds, let requests under way end, and take no more."""
+        """End the feeds, accept no more requests, and wait for the running ones."""
         if self._server is None or self._thread is None:
             return
         self._server.loop.call_soon_threadsafe(self.gateway.stop_feeds)
         self._server.should_exit = True
         self._thread.join()
-        self.gateway.bridge.close()
+        self.gateway.dispatcher.close()
         self._server = self._thread = None
 
 
 class _Uvicorn(uvicorn.Server):
-    """Says when it is up, or that it will never be."""
+    """Sets `up` when it has started or has failed to."""
 
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
@@ -92,7 +95,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _denial(record: logging.LogRecord) -> bool:
-    """False for the error that uvicorn reports when a WebSocket was properly refused."""
+    """False for the error that uvicorn logs when a WebSocket was refused as intended."""
     return "without completing handshake" not in record.getMessage()
 
 
@@ -117,9 +120,9 @@ def _config(app: object, connections: Connections) -> uvicorn.Config:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket, or the reason why there is none."""
+    """A listening socket; refused with the reason if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP, because asyncio switches Nagle's delay off only for sockets that say so.
+    # IPPROTO_TCP is explicit: asyncio sets TCP_NODELAY only for sockets that name it.
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

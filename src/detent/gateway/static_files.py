@@ -1,6 +1,6 @@
-"""The dashboard's built files: what a browser loads before anybody has signed in.
+"""The built files of the dashboard, which a browser loads before its user signs in.
 
-They hold no data, so they need no token. Reads the directory `dashboard` of the package, once.
+They hold no data, so they need no token. The directory `dashboard` of the package is read once.
 """
 
 import gzip
@@ -16,18 +16,18 @@ from starlette.types import Scope
 
 BUILT = Path(__file__).resolve().parent.parent / "dashboard"
 INDEX = "/index.html"
-#: Files below here have a digest in their name: another content has another name.
+#: Files below this path have a digest of their content in their name.
 HASHED = "/assets/"
-#: Paths that belong to machines, also where nothing stands at them.
+#: Paths of the API: they never get the page, even where there is no route.
 NOT_PAGES = ("/api/", "/mcp", "/metrics", "/.well-known/")
-#: Scripts, styles and connections of our own alone; no text ever becomes markup or script.
+#: Scripts, styles and connections of this origin only; no text becomes markup or script.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; "
     "img-src 'self' blob:; "
     "connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-#: What the machine's own tables may not know.
+#: Media types that the tables of the machine may lack.
 MEDIA_TYPES = {".woff2": "font/woff2"}
 UNKNOWN = "application/octet-stream"
 NOT_BUILT = b"""<!doctype html><html lang="en"><title>detent</title><p>The dashboard is not built.
@@ -37,7 +37,7 @@ In a clone of the repository, <code>./dev up</code> builds it; an installed pack
 
 @dataclass
 class _File:
-    """One built file, and its compressed form once somebody wants it."""
+    """One built file; it is compressed at the first request for it."""
 
     content: bytes
     media_type: str
@@ -49,7 +49,7 @@ class _File:
 
 
 class Page:
-    """Every path that answers with the page or one of its files."""
+    """The paths of the dashboard and of its files."""
 
     def __init__(self, directory: Path = BUILT) -> None:
         self._files = _read(directory)
@@ -57,16 +57,16 @@ class Page:
             self._files = {INDEX: _File(NOT_BUILT, "text/html", "no-cache")}
 
     def find(self, scope: Scope, host: str, is_route: Callable[[str], bool]) -> Response | None:
-        """The answer if the path is one of ours; a path of the page itself gets its index."""
+        """The response if the path is a file or a page of the dashboard; pages are the index."""
         path, headers = scope["path"], Headers(scope=scope)
         file = self._files.get(path)
-        if file is None and _is_visit(path, headers) and not is_route(path):
+        if file is None and _is_page(path, headers) and not is_route(path):
             file = self._files[INDEX]
-        return None if file is None else _answer(file, headers, host)
+        return None if file is None else _response(file, headers, host)
 
 
-def _is_visit(path: str, headers: Headers) -> bool:
-    """Whether a person's browser opens this path, as opposed to a program that asks for data."""
+def _is_page(path: str, headers: Headers) -> bool:
+    """Whether a browser opens this path as a page; programs do not accept HTML."""
     if path.startswith((*NOT_PAGES, HASHED)):
         return False
     return path == "/" or "text/html" in headers.get("accept", "")
@@ -90,7 +90,7 @@ def _file(directory: Path, file: Path) -> _File:
     return _File(file.read_bytes(), media_type, caching)
 
 
-def _answer(file: _File, headers: Headers, host: str) -> Response:
+def _response(file: _File, headers: Headers, host: str) -> Response:
     response = Response(file.content, media_type=file.media_type)
     if "gzip" in headers.get("accept-encoding", ""):
         response = Response(file.compressed, media_type=file.media_type)

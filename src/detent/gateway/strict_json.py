@@ -1,6 +1,7 @@
 """Strict JSON at the edge: one media type, UTF-8, limits on size, depth, lengths and numbers.
 
-Duplicate keys, NaN and Infinity are refused. Reading needs one pass; only a text that could break
+Duplicate keys, NaN and Infinity are refused. ReadTransaction needs one pass; only a text that
+could break
 a limit is walked through again.
 """
 
@@ -14,16 +15,16 @@ from typing import Any, NamedTuple, NoReturn
 from starlette.requests import Request
 
 from detent.errors import Invalid, TooLarge
-from detent.gateway.problems import too_late
+from detent.gateway.problems import body_timed_out
 from detent.settings import Settings
 
 JSON = "application/json"
 LINES = "application/x-ndjson"
-#: The key in a request's scope for how long a body may take for the next part of it; without one:
+#: The key in a request's scope of the time that the next part of a body may take, and the default:
 BODY_TIMEOUT = "detent.body_timeout_s"
 BODY_TIMEOUT_S = 30.0
-#: What must come of a body within that time, unless it ends.
-LEAST_BODY_BYTES = 1_024
+#: At least this many bytes of a body must arrive within that time, unless it ends.
+MIN_BODY_BYTES = 1_024
 MAX_DIGITS = 100
 MAX_INTEGER = 10**MAX_DIGITS - 1
 #: What may hide a huge number or a broken character: escapes, long runs of digits, big exponents.
@@ -83,22 +84,22 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 async def pieces(request: Request) -> AsyncIterator[bytes]:
-    """The body as it comes; one that stands still or only trickles is given up."""
-    most_s = float(request.scope.get(BODY_TIMEOUT, BODY_TIMEOUT_S))
-    left_s, received, more = most_s, 0, True
+    """The body in pieces, as they arrive; a body that stops or is too slow is given up."""
+    max_s = float(request.scope.get(BODY_TIMEOUT, BODY_TIMEOUT_S))
+    left_s, received, more = max_s, 0, True
     while more:
         begun = time.monotonic()
         try:
             async with asyncio.timeout(left_s):
                 message = await request.receive()
         except TimeoutError:
-            raise too_late() from None
+            raise body_timed_out() from None
         if message["type"] == "http.disconnect":
-            raise too_late()
+            raise body_timed_out()
         more, body = message.get("more_body", False), message.get("body", b"")
         left_s, received = left_s - (time.monotonic() - begun), received + len(body)
-        if received >= LEAST_BODY_BYTES:
-            left_s, received = most_s, 0
+        if received >= MIN_BODY_BYTES:
+            left_s, received = max_s, 0
         yield body
 
 
@@ -140,19 +141,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-        raise ValueError(f"the key {twice[:100]!r} stands twice in one object")
+        raise ValueError(f"the key {twice[:100]!r} is twice in one object")
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _walk(value: Any, limits: Limits) -> None:
-    """Look at every value, level by level."""
+    """Check every value, level by level."""
     level: list[Any] = [value]
     for depth in range(limits.depth + 1):
         below: list[Any] = []
@@ -186,9 +187,11 @@ def _check(value: Any, limits: Limits) -> None:
 
 
 def plain(value: str, where: str) -> str:
-    """The text, if every store can hold it: no NUL, no half of a character."""
+    """The text, if every store can hold it: no NUL and no lone surrogate."""
     if "\0" in value or not _encodable(value):
-        raise Invalid(f"{where} holds a character that cannot be stored.", field=where)
+        raise Invalid(
+            f"{where} has a character that cannot be stored: NUL or a lone surrogate.", field=where
+        )
     return value
 
 
@@ -204,10 +207,10 @@ def _encodable(value: str) -> bool:
 
 
 def once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The parameters of a query, each of which may stand there once."""
+    """The parameters of a query string, each of which may be given once."""
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
-            raise Invalid(f"{name} stands twice in the query.", field=name, given=value)
+            raise Invalid(f"{name} is given twice in the query string.", field=name, given=value)
         found[name] = plain(value, name)
     return found

@@ -22,7 +22,14 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as Connection
 
 from detent.errors import DetentError, Forbidden, NotFound
-from detent.integrations.mcp_tools import RESOURCES, Ask, Tool, mcp_meta, resource_from, tools_for
+from detent.integrations.mcp_tools import (
+    RESOURCES,
+    CallOperation,
+    Tool,
+    mcp_meta,
+    resource_from,
+    tools_for,
+)
 from detent.operations.registry import Scope
 from detent.redaction import redact
 
@@ -43,7 +50,7 @@ Context = ServerRequestContext[Any, Any]
 class McpClient:
     """A connected client: the function that calls operations for it, and its scopes."""
 
-    ask: Ask
+    ask: CallOperation
     scopes: frozenset[Scope]
     #: Set when the server stops, so that waiting tools return.
     stopping: anyio.Event = field(default_factory=anyio.Event)

@@ -1,6 +1,6 @@
-"""The MCP tools and resources: which operations they are, and tasks as MCP and A2A tasks.
+"""Which operations are tools of MCP, which reads are its resources, and how tasks look to it.
 
-Does not import the library of the protocol.
+Tables and what is made from them; nothing here knows the protocol's library.
 """
 
 import re
@@ -8,18 +8,19 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from inspect import Parameter
 from typing import Any, NamedTuple
 
 import anyio
-from pydantic import BaseModel, Field, ValidationError, create_model
 
 from detent.kernel.state_mapping import McpStatus, View, seen
-from detent.operations.input_models import invalid, model_for
+from detent.operations.input_models import Field, InputModel, fields_for, model_name
+from detent.operations.parameters import Input
 from detent.operations.registry import OPERATIONS, Operation, Scope
 
-Ask = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+CallOperation = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
-#: Operations that are MCP tools, besides all operations with the scope `run`.
+#: Operations that agents and people use through MCP. What a run may do is a tool by itself.
 OFFERED = (
     "submit_task",
     "list_tasks",
@@ -41,40 +42,37 @@ OFFERED = (
     "reject_task",
 )
 LONGEST_WAIT_S = 300
-#: The poll interval of the waiting tool: it starts short and doubles up to the second value.
-FIRST_POLL_S, MAX_POLL_S = 0.05, 1.0
+#: How often a waiting tool looks: soon at first, then less and less often.
+FIRST_LOOK_S, LAST_LOOK_S = 0.05, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An operation as an MCP tool."""
+    """An operation as a tool."""
 
     name: str
     scope: Scope
     description: str
     reads: bool
     destroys: bool
-    model: type[BaseModel]
-    names: tuple[str, ...]
-    #: Whether the response is one task.
+    model: InputModel
+    #: Whether the answer is one task.
     shows_task: bool = False
     submits: bool = False
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        return self.model.model_json_schema()
+        return self.model.schema()
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The validated arguments; those of a submission are checked when it is submitted."""
+        """What was given, if it fits; a submission's shape is checked when it is submitted."""
         if self.submits:
             return dict(given)
-        try:
-            found = self.model.model_validate(dict(given))
-        except ValidationError as error:
-            raise invalid(error, self.names) from None
-        return {name: getattr(found, name) for name in found.model_fields_set}
+        return self.model.read(given)
 
-    async def call(self, ask: Ask, given: Mapping[str, Any], stopping: anyio.Event) -> Any:
+    async def call(
+        self, ask: CallOperation, given: Mapping[str, Any], stopping: anyio.Event
+    ) -> Any:
         arguments = self.arguments(given)
         if self.name == WAIT:
             return await _wait(ask, stopping, **arguments)
@@ -88,8 +86,7 @@ def _tool(operation: Operation) -> Tool:
         operation.summary,
         operation.method == "GET",
         operation.method == "DELETE" or operation.name.startswith("cancel"),
-        model_for(operation, operation.parameters, strict=True),
-        tuple(each.name for each in operation.parameters),
+        InputModel(model_name(operation), fields_for(operation, operation.parameters)),
         operation.name == "show_task",
         operation.request is not None,
     )
@@ -97,7 +94,7 @@ def _tool(operation: Operation) -> Tool:
 
 @cache
 def tools_for(scopes: frozenset[Scope]) -> Mapping[str, Tool]:
-    """By name, the tools that these scopes allow."""
+    """The tools that these scopes open, by name."""
     chosen = [
         each for each in OPERATIONS.values() if each.name in OFFERED or each.scope is Scope.RUN
     ]
@@ -112,23 +109,20 @@ WAIT = "wait_task"
 
 def _wait_tool() -> Tool:
     shown = OPERATIONS["show_task"]
-    inherited = model_for(shown, shown.parameters, strict=True)
-    model = create_model(
-        "WaitTaskBody",
-        __base__=inherited,
-        timeout_s=(
-            int,
-            Field(30, ge=0, le=LONGEST_WAIT_S, description="The maximum wait, in seconds"),
-        ),
+    timeout = Field(
+        Parameter("timeout_s", Parameter.KEYWORD_ONLY, annotation=int, default=30),
+        Input("Wait at most this many seconds", least=0, most=LONGEST_WAIT_S),
     )
-    description = "Wait until a task has ended or needs a person, then show it."
-    names = ("task_id", "timeout_s")
-    return Tool(WAIT, Scope.READ, description, True, False, model, names, shows_task=True)
+    model = InputModel("WaitTaskBody", (*fields_for(shown, shown.parameters), timeout))
+    description = "Wait until a task has ended or needs somebody, and show it as it is then."
+    return Tool(WAIT, Scope.READ, description, True, False, model, shows_task=True)
 
 
-async def _wait(ask: Ask, stopping: anyio.Event, task_id: str, timeout_s: int = 30) -> Any:
+async def _wait(
+    ask: CallOperation, stopping: anyio.Event, task_id: str, timeout_s: int = 30
+) -> Any:
     until_s = time.monotonic() + timeout_s
-    pause_s = FIRST_POLL_S
+    pause_s = FIRST_LOOK_S
     while True:
         task = await ask("show_task", {"task_id": task_id})
         left_s = until_s - time.monotonic()
@@ -136,10 +130,10 @@ async def _wait(ask: Ask, stopping: anyio.Event, task_id: str, timeout_s: int = 
             return task
         with anyio.move_on_after(min(pause_s, left_s)):
             await stopping.wait()
-        pause_s = min(pause_s * 2, MAX_POLL_S)
+        pause_s = min(pause_s * 2, LAST_LOOK_S)
 
 
-# ---- tasks in other protocols ----------------------------------------------------------------
+# ---- how a task looks from elsewhere ---------------------------------------------------------
 
 
 def view_of(task: Mapping[str, Any]) -> View:
@@ -147,7 +141,7 @@ def view_of(task: Mapping[str, Any]) -> View:
 
 
 def mcp_meta(task: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as an MCP task and as an A2A task, for clients that support them."""
+    """A task as the task of MCP and of A2A: what a client that knows those words reads."""
     view = view_of(task)
     return {
         "io.modelcontextprotocol/related-task": {"taskId": task["id"]},
@@ -176,7 +170,7 @@ def _message(task: Mapping[str, Any]) -> str:
 
 
 class Resource(NamedTuple):
-    """A resource of a task: its URI and operation; `plain` if only the response's text is sent."""
+    """A read of one task under an address of its own; `plain` if its text alone is shown."""
 
     uri: str
     operation: str
@@ -186,22 +180,18 @@ class Resource(NamedTuple):
 
 
 RESOURCES = (
-    Resource("detent://tasks/{task_id}", "show_task", "A task and its state"),
-    Resource("detent://tasks/{task_id}/why", "why", "Why the task is not running"),
-    Resource("detent://tasks/{task_id}/events", "task_events", "The events of the task"),
-    Resource("detent://tasks/{task_id}/evidence", "task_evidence", "The evidence of its runs"),
+    Resource("detent://tasks/{task_id}", "show_task", "One task and where it stands"),
+    Resource("detent://tasks/{task_id}/why", "why", "Why it is not moving"),
+    Resource("detent://tasks/{task_id}/events", "task_events", "Everything that happened to it"),
+    Resource("detent://tasks/{task_id}/evidence", "task_evidence", "What its runs left behind"),
     Resource(
-        "detent://tasks/{task_id}/logs",
-        "task_logs",
-        "The output of its last run",
-        "text/plain",
-        True,
+        "detent://tasks/{task_id}/logs", "task_logs", "What its last run wrote", "text/plain", True
     ),
 )
 
 
 def resource_from(uri: str) -> tuple[Resource, dict[str, Any]] | None:
-    """The resource with this URI, and the arguments of its operation; None if there is none."""
+    """The resource at an address, and what to ask its operation for."""
     for each in RESOURCES:
         pattern = re.escape(each.uri).replace(re.escape("{task_id}"), "([A-Za-z0-9._:-]{1,200})")
         found = re.fullmatch(pattern, uri)

@@ -114,6 +114,22 @@ R = TypeVar("R", bound=Struct)
 
 def read(kind: type[R], given: Mapping[str, Any]) -> R:
     """The request with the given fields, if their names and types are right."""
+    _check_required(kind, given)
+    if given.get("payload", UNSET) is None:
+        raise null_payload()
+    return convert(kind, given)
+
+
+def convert(kind: type[R], given: Mapping[str, Any], *, strict: bool = True) -> R:
+    """A struct from its fields. If not `strict`, text is read as numbers and booleans."""
+    _check_required(kind, given)
+    try:
+        return msgspec.convert(given, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error), kind, given) from None
+
+
+def _check_required(kind: type[Struct], given: Mapping[str, Any]) -> None:
     missing = [
         each.encode_name
         for each in msgspec.structs.fields(kind)
@@ -121,12 +137,6 @@ def read(kind: type[R], given: Mapping[str, Any]) -> R:
     ]
     if missing:
         raise missing_fields(missing)
-    if given.get("payload", UNSET) is None:
-        raise null_payload()
-    try:
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise _wrong(str(error), kind, given) from None
 
 
 def null_payload() -> Invalid:

@@ -30,7 +30,7 @@ const UNREACHABLE = new Problem(
 
 const listeners = new Set<() => void>();
 
-/** Be told when the gateway does not know us any more. */
+/** Set the function that is called when the session has ended. */
 export function onSignedOut(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);

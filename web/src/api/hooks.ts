@@ -34,23 +34,23 @@ export function useRead<N extends Name>(name: N, takes: Takes<N>, how: Reading =
   });
 }
 
-interface Told {
+interface Callbacks {
   onSuccess?: () => void;
   onError?: (problem: Problem) => void;
 }
 
-/** A verb. What was read before is read anew when it is done; the feed does the rest. `told`
- * hears what came of it even when whoever asked has left the page. */
-export function useVerb<N extends Name>(name: N, told: Told = {}) {
+/** A call that changes something. All queries are refreshed when it is done. `callbacks` get the
+ * outcome even if the component has left the page. */
+export function useVerb<N extends Name>(name: N, callbacks: Callbacks = {}) {
   const queries = useQueryClient();
   return useMutation<Answers<N>, Problem, Takes<N>>({
     mutationFn: (takes) => call(name, takes),
     onSettled: () => queries.invalidateQueries(),
-    ...told,
+    ...callbacks,
   });
 }
 
-/** Read some operations anew when events say so, at most once in a while. */
+/** Refresh some queries when an event concerns them, at most once per interval. */
 export function useFresh(
   names: readonly Name[],
   concerns: (event: FeedEvent) => boolean,

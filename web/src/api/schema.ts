@@ -493,7 +493,6 @@ export type Log = {
   cursor: number;
 };
 
-/** The code of a one-time link. */
 export type LoginBody = {
   code: string;
 };
@@ -684,7 +683,7 @@ export type PauseBody = {
   reason?: string | null;
 };
 
-/** What went wrong, for people and for machines; `code` does not change between versions. */
+/** What went wrong, for people and for programs; `code` does not change between versions. */
 export type Problem = {
   type: string;
   title: string;

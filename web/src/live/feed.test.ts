@@ -67,7 +67,7 @@ describe("the feed", () => {
     last().say({ type: "hello", cursor: 12 });
     expect(feed.look()).toEqual({ kind: "live", regained: true });
   });
-  test("a cursor that may be what is refused is forgotten, and everything is read anew", () => {
+  test("a cursor that may be what is refused is forgotten, and everything is read again", () => {
     const gap = vi.fn();
     feed.onGap = gap;
     live();
@@ -106,7 +106,7 @@ describe("the feed", () => {
   });
 });
 
-test("throttled acts at once, then at most every so often, and never loses the last call", () => {
+test("throttled calls immediately, then at most once per interval, and never loses the last call", () => {
   const act = vi.fn();
   const each = throttled(act, 100);
   each.call();

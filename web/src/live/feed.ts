@@ -14,7 +14,7 @@ export type Status =
 const WAITS = [300, 700, 1_500, 3_000, 6_000, 10_000];
 /** A healthy connection gives a sign of life every 15 s. */
 const SILENCE_MS = 40_000;
-/** After so many failures in a row the cursor itself may be what is refused. */
+/** After this many failures in a row the cursor itself may be what is refused. */
 const FORGET_AFTER = 3;
 
 interface Plug {
@@ -29,7 +29,7 @@ export type Opener = (path: string) => Plug;
 const overSocket: Opener = (path) =>
   new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`);
 
-/** Follows the log. Listeners get batches of events; `onGap` hears that some may be missing. */
+/** Follows the log. Listeners get batches of events; `onGap` is called if some may be missing. */
 export class Feed {
   private plug: Plug | undefined;
   private cursor: number | undefined;
@@ -70,7 +70,7 @@ export class Feed {
     this.say({ kind: "off" });
   }
 
-  /** Try at once instead of waiting. */
+  /** Connect now instead of waiting. */
   readonly retry = (): void => {
     if (this.status.kind !== "lost") return;
     clearTimeout(this.timer);
@@ -115,7 +115,7 @@ export class Feed {
 
   private greet(): void {
     const regained = this.lostAt > 0;
-    // Without a cursor nobody tells us what was missed.
+    // Without a cursor the server cannot tell what was missed.
     if (regained && this.cursor === undefined) this.onGap();
     this.failures = 0;
     this.lostAt = 0;

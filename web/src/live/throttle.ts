@@ -1,4 +1,4 @@
-// Calling something at once and then at most every so often, never losing the last call.
+// Throttling: the first call is immediate, later ones at most once per interval, the last is kept.
 
 export interface Throttled {
   call: () => void;

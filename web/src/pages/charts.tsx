@@ -27,7 +27,7 @@ export default function Charts({ hours }: { hours: number }) {
           queue
           {stats.data.oldest_queued_s !== null &&
             `, the oldest for ${seconds(stats.data.oldest_queued_s)}`}
-          .{partial && " Only the latest runs of the window were looked at."}
+          .{partial && " Only the latest runs of the window are included."}
         </p>
       )}
       <div className="charts">
@@ -57,8 +57,8 @@ export default function Charts({ hours }: { hours: number }) {
           times={times}
           say={seconds}
           lines={[
-            { name: "half below", look: "active", values: of((span) => span.queue_p50_s) },
-            { name: "longest", look: "attention", values: of((span) => span.queue_max_s) },
+            { name: "p50", look: "active", values: of((span) => span.queue_p50_s) },
+            { name: "max", look: "attention", values: of((span) => span.queue_max_s) },
           ]}
         />
         <Chart
@@ -68,8 +68,8 @@ export default function Charts({ hours }: { hours: number }) {
           say={seconds}
           marks={threshold(series.data, "mean_duration_s", seconds)}
           lines={[
-            { name: "half below", look: "active", values: of((span) => span.p50_s) },
-            { name: "95 % below", look: "attention", values: of((span) => span.p95_s) },
+            { name: "p50", look: "active", values: of((span) => span.p50_s) },
+            { name: "p95", look: "attention", values: of((span) => span.p95_s) },
           ]}
         />
         <Costs hours={hours} />

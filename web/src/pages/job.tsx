@@ -1,4 +1,4 @@
-// One job: where it stands, its attempts, its result and its history.
+// The page of one job: its status, runs, result and history.
 import { useFresh, useRead } from "../api/hooks";
 import type { Job } from "../api/schema";
 import { path } from "../lifecycles";
@@ -58,8 +58,8 @@ function Inside({ job }: { job: Job }) {
         </section>
       )}
       {why.data && why.data.reasons.length > 0 && (
-        <section aria-label="Why">
-          <h2>Why it stands where it stands</h2>
+        <section aria-label="Status">
+          <h2>Status</h2>
           <Reasons reasons={why.data.reasons} />
           {why.data.actions.includes("answer") && (
             <p>
@@ -70,8 +70,8 @@ function Inside({ job }: { job: Job }) {
           )}
         </section>
       )}
-      <section aria-label="Its way">
-        <h2>Its way</h2>
+      <section aria-label="States">
+        <h2>States</h2>
         <Diagram name="job" lit={job.state} way={way} />
       </section>
       <section aria-label="Runs">
@@ -89,7 +89,7 @@ function Inside({ job }: { job: Job }) {
             </li>
           ))}
         </ul>
-        {runs.data?.items.length === 0 && <p className="faint">No attempt has been made yet.</p>}
+        {runs.data?.items.length === 0 && <p className="faint">No run has started yet.</p>}
       </section>
       {job.result != null && (
         <section aria-label="Result">

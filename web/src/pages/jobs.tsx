@@ -1,4 +1,4 @@
-// All jobs: sorted, filtered and paged by the server; many can be retried or cancelled at once.
+// All jobs: sorted, filtered and paged by the server; many can be retried or cancelled together.
 import { useState } from "react";
 import { useFresh, useRead } from "../api/hooks";
 import type { Job } from "../api/schema";
@@ -34,7 +34,7 @@ const COLUMNS: ColumnOf<Job>[] = [
           {shortId(job.task_id)}
         </Link>
       ) : (
-        <span className="faint">alone</span>
+        <span className="faint">no task</span>
       ),
   },
   { name: "Attempt", end: true, cell: (job) => job.attempt },
@@ -83,7 +83,7 @@ export default function Jobs() {
         onDone={() => setChosen(new Set())}
       />
       {pages.items.length === 0 && pages.data ? (
-        <Empty title={some ? "No job fits the filters." : "There are no jobs yet."}>
+        <Empty title={some ? "No job matches the filters." : "There are no jobs yet."}>
           <p>{some ? "Take a filter away." : "A job begins when a task is run:"}</p>
           {!some && <Command>detent submit runQA --project demo</Command>}
         </Empty>

@@ -104,9 +104,9 @@ export default function Runs() {
         onDone={() => setChosen(new Set())}
       />
       {pages.items.length === 0 && pages.data ? (
-        <Empty title="No run fits.">
+        <Empty title="No run matches the filters.">
           <p>
-            A run is recorded when a worker takes a job. Take a filter away, or look at{" "}
+            A run is recorded when a worker starts a job. Remove a filter, or open{" "}
             <Link to="/workers">the workers</Link>.
           </p>
         </Empty>

@@ -21,8 +21,8 @@ export default function Schedules() {
       {schedules.error && <Trouble problem={schedules.error} again={schedules.refetch} />}
       {!schedules.data && !schedules.error && <Loading what="the schedules" />}
       {schedules.data?.items.length === 0 && (
-        <Empty title="Nothing is scheduled.">
-          <p>Have an intent run every night, for example:</p>
+        <Empty title="There are no schedules.">
+          <p>Run a task type every night, for example:</p>
           <Command>detent schedules put nightly runQA --cron "0 3 * * *"</Command>
         </Empty>
       )}

@@ -28,11 +28,11 @@ export function SignIn({
       </h1>
       {problem && <Trouble problem={problem} />}
       <p>
-        This browser is not signed in. On the machine where detent runs, ask for a link that works
+        This browser is not signed in. On the machine where detent runs, create a link that works
         once:
       </p>
       <Command>detent dashboard</Command>
-      <p>Open the link it prints, or paste it here. It is valid for a minute.</p>
+      <p>Open the link that it prints, or paste it here. It is valid for a minute.</p>
       <form className="row" onSubmit={submit}>
         <input
           className="input grow"
@@ -48,7 +48,7 @@ export function SignIn({
           Sign in
         </button>
       </form>
-      {wrong && <p className="bad-text">That is neither a one-time link nor its code.</p>}
+      {wrong && <p className="bad-text">This is not a one-time link or its code.</p>}
     </main>
   );
 }

@@ -24,8 +24,8 @@ export default function Workers() {
         {workers.error && <Trouble problem={workers.error} again={workers.refetch} />}
         {!workers.data && !workers.error && <Loading what="the workers" />}
         {workers.data?.items.length === 0 && (
-          <Empty title="No worker has ever registered.">
-            <p>Start one; any number may run, on any machine:</p>
+          <Empty title="No worker has registered yet.">
+            <p>Start one. Any number of workers can run, on any machine:</p>
             <Command>detent worker</Command>
           </Empty>
         )}
@@ -50,7 +50,7 @@ export default function Workers() {
 
 /** How a worker looks, and the word for it. */
 function standing(worker: Worker): [look: string, word: string] {
-  if (!worker.alive) return ["bad", "not heard of"];
+  if (!worker.alive) return ["bad", "no heartbeat"];
   if (worker.draining) return ["attention", "draining"];
   return worker.running.length > 0 ? ["active", "working"] : ["good", "idle"];
 }
@@ -66,10 +66,10 @@ function WorkerTile({ worker }: { worker: Worker }) {
       <p className="faint">
         {worker.seen_at ? (
           <>
-            heard of <When at={worker.seen_at} />
+            last heartbeat <When at={worker.seen_at} />
           </>
         ) : (
-          "never heard of"
+          "no heartbeat yet"
         )}
         {worker.concurrency !== null &&
           ` · ${worker.running.length} of ${worker.concurrency} slots`}
@@ -168,7 +168,7 @@ interface DrainingProps {
   undo: string;
 }
 
-/** Let a worker claim nothing more, or give a resource to nobody; and the way back. */
+/** Drain a worker or a resource: it gets no new work; and undo that. */
 function Draining({ what, name, drained, undo }: DrainingProps) {
   const drain = useVerb(`drain_${what}`);
   const undrain = useVerb(`undrain_${what}`);

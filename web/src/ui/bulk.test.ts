@@ -6,14 +6,14 @@ const name = (item: number) => `job-${item}`;
 
 test("many are acted on chunk by chunk, and refusals do not stop the rest", async () => {
   const asked: number[] = [];
-  const told: number[] = [];
+  const progress: number[] = [];
   const ask = async (ids: string[]) => {
     asked.push(ids.length);
     return ids.filter((id) => id.endsWith("7")).map((id) => ({ id, detail: `no ${id}` }));
   };
-  const refused = await inChunks(items, name, ask, (done) => told.push(done));
+  const refused = await inChunks(items, name, ask, (done) => progress.push(done));
   expect(asked).toEqual([100, 100, 50]);
-  expect(told).toEqual([100, 200, 250]);
+  expect(progress).toEqual([100, 200, 250]);
   expect(refused.length).toBe(25);
   expect(refused[0]).toEqual({ item: 7, detail: "no job-7" });
 });
@@ -28,7 +28,7 @@ test("a chunk without an answer is refused, and the next one is asked", async ()
   expect(refused[0]!.detail).toBe("The gateway does not answer.");
 });
 
-test("what is not wanted any more is left alone", async () => {
+test("what was stopped is not sent", async () => {
   const asked: string[][] = [];
   const ask = async (ids: string[]) => {
     asked.push(ids);

@@ -1,4 +1,4 @@
-// The same verb for many: first how many it is, then how far it is, then what was refused and why.
+// One action on many rows: the confirmation, the progress, and what was refused and why.
 import { useRef, useState } from "react";
 import { call, type Problem } from "../api/call";
 import { client } from "../api/hooks";
@@ -7,7 +7,7 @@ import { Dialog } from "./dialog";
 import { Meter } from "./meter";
 import { say } from "./toast";
 
-/** So many go with one request: few enough that the bar moves and that it can be stopped. */
+/** The number in one request: few enough that the progress bar moves and that it can be stopped. */
 const TOGETHER = 100;
 
 export interface Verb<T> {
@@ -45,8 +45,8 @@ export function Bulk<T extends { id: string }>({
     setReading(false);
   };
   return (
-    <div className="bulk row" role="group" aria-label="With the chosen">
-      <strong>{items.length.toLocaleString("en")} chosen</strong>
+    <div className="bulk row" role="group" aria-label="Selected rows">
+      <strong>{items.length.toLocaleString("en")} selected</strong>
       {verbs.map((each) => {
         const count = items.filter(each.fits).length;
         return (
@@ -63,11 +63,11 @@ export function Bulk<T extends { id: string }>({
       })}
       {chooseAll && (
         <button type="button" className="button small" disabled={reading} onClick={everything}>
-          {reading ? "Reading all…" : "Choose all that fit"}
+          {reading ? "Loading all…" : "Select all that match"}
         </button>
       )}
       <button type="button" className="button small" onClick={onDone}>
-        Choose none
+        Clear selection
       </button>
       {verb && (
         <Acting
@@ -135,18 +135,18 @@ function Acting<T extends { id: string }>({ noun, verb, items, onClose }: Acting
       action={done === null ? `${verb.name} ${fitting.length}` : `${done} of ${fitting.length}…`}
       danger={verb.danger ?? false}
       busy={done !== null}
-      leave={done === null ? "Leave it" : "Stop"}
+      leave={done === null ? "Close" : "Stop"}
       onDo={run}
       onClose={close}
     >
       {done === null ? (
         <p>
-          {plural(fitting.length, noun)} of the {items.length} chosen can be acted on in their
+          {plural(fitting.length, noun)} of the {items.length} selected allow this in their present
           state.
-          {left > 0 && ` ${left} will be left alone.`}
+          {left > 0 && ` ${left} will be skipped.`}
         </p>
       ) : (
-        <Meter label={`${verb.name}: how far it is`} used={done} all={fitting.length} />
+        <Meter label={`${verb.name}: progress`} used={done} all={fitting.length} />
       )}
     </Dialog>
   );
@@ -157,8 +157,8 @@ export interface Refusal<T> {
   detail: string;
 }
 
-/** Act on all, chunk by chunk, while it is wanted; what was refused, and why. A chunk that is not
- * answered is refused as a whole, and does not keep the others back. */
+/** Act on all, chunk by chunk, until it is stopped; returns what was refused, and why. A chunk
+ * without a response is refused as a whole; the next chunks are sent nevertheless. */
 export async function inChunks<T>(
   items: readonly T[],
   of: (item: T) => string,

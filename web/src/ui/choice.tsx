@@ -8,7 +8,7 @@ type Choices = readonly string[] | undefined;
 export interface Field {
   /** Where the address keeps its value. */
   key: string;
-  /** What people call it; its key if nothing is said. */
+  /** The label; the key if there is none. */
   name?: string;
   choices?: Choices;
 }

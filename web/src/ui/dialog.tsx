@@ -16,7 +16,7 @@ interface Props {
 
 export function Dialog(props: Props) {
   const { title, action, danger, busy, onDo, onClose, children } = props;
-  const { leave = action ? "Leave it" : "Close" } = props;
+  const { leave = "Close" } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     dialog.current?.showModal();

@@ -9,7 +9,7 @@ import { Empty, Loading, Trouble } from "./notes";
 import { TextView } from "./value";
 import { When } from "./when";
 
-const MOST_SHOWN = 2_000_000;
+const MAX_SHOWN = 2_000_000;
 
 function addressOf(item: Item): string {
   const file = item.file.split("/").map(encodeURIComponent).join("/");
@@ -20,8 +20,8 @@ export function Evidence({ items }: { items: Item[] }) {
   const [search, change] = useSearch();
   if (!items.length) {
     return (
-      <Empty title="No evidence was left.">
-        <p>Runs leave files in their evidence directory, or add them by name.</p>
+      <Empty title="There is no evidence.">
+        <p>Runs write files into their evidence directory, or add them by name.</p>
       </Empty>
     );
   }
@@ -101,7 +101,7 @@ function Viewer({ item }: { item: Item }) {
           Download
         </a>
       </p>
-      {item.size > MOST_SHOWN ? (
+      {item.size > MAX_SHOWN ? (
         <p className="faint">{bytes(item.size)} are too much to show here. Download it instead.</p>
       ) : (
         <Content item={item} />

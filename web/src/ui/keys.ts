@@ -1,4 +1,4 @@
-// Single-letter keys, which keep out of the way of whoever is typing.
+// Single-letter keyboard shortcuts, which are off while the user types into a field.
 import { useEffect, useRef } from "react";
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;

@@ -1,4 +1,4 @@
-// How much of something is used, as a bar with its numbers for whoever does not see it.
+// How much of something is used: a bar, with its numbers for screen readers.
 
 interface Props {
   label: string;

@@ -57,7 +57,7 @@ function useOutput(runId: string): Reading {
 interface Props {
   runId: string;
   state: string;
-  /** How many lines are seen at once; as many as fit, if not said. */
+  /** The number of visible lines; as many as fit if it is not given. */
   most?: number;
 }
 
@@ -102,7 +102,7 @@ export function RunOutput({ runId, state, most }: Props) {
         ref={scroller}
         tabIndex={0}
         role="log"
-        aria-label="What the run has written"
+        aria-label="Output of the run"
         aria-live="off"
       >
         {lines === 0 && <p className="faint">{ended ? "It wrote nothing." : "Nothing yet."}</p>}

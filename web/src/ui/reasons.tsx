@@ -1,4 +1,4 @@
-// Why something is not moving: each reason, who can clear it and how, and when it is looked at again.
+// Why a task or a job is not running: each reason, who can resolve it and how, and the next check.
 import type { Reason } from "../api/schema";
 import { plain, shown, words } from "../text";
 import { When } from "./when";
@@ -11,7 +11,7 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
           <p className="why-reason">{words(plain(reason.reason))}</p>
           <dl className="facts">
             <div>
-              <dt>who can change that</dt>
+              <dt>resolved by</dt>
               <dd>{plain(reason.cleared_by)}</dd>
             </div>
             <div>
@@ -19,7 +19,7 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
               <dd>{plain(reason.how)}</dd>
             </div>
             <div>
-              <dt>looked at again</dt>
+              <dt>next check</dt>
               <dd>
                 {plain(reason.looks_again)}
                 {reason.looks_again_at && (
@@ -42,8 +42,10 @@ export function Reasons({ reasons }: { reasons: readonly Reason[] }) {
   );
 }
 
+/** The details that are set; times are shown elsewhere. */
 function details(reason: Reason): [string, unknown][] {
   return Object.entries(reason.detail).filter(
-    ([name, value]) => value != null && !name.endsWith("_at"),
+    ([name, value]) =>
+      value != null && !(Array.isArray(value) && value.length === 0) && !name.endsWith("_at"),
   );
 }

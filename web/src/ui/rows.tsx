@@ -31,8 +31,8 @@ export function usePages<N extends Listing>(name: N, takes: Takes<N>) {
   return { ...pages, items };
 }
 
-/** The most rows that are read and drawn because somebody chose everything. */
-const MOST_ROWS = 2_000;
+/** The maximum of rows that are loaded when everything is selected. */
+const MAX_ROWS = 2_000;
 
 interface Pages {
   hasNextPage: boolean;
@@ -47,7 +47,7 @@ export function chooseAll(pages: Pages, choose: (chosen: Set<string>) => void) {
   if (!pages.hasNextPage) return null;
   return async () => {
     let ids: string[] = [];
-    for (let more = true; more && ids.length < MOST_ROWS; ) {
+    for (let more = true; more && ids.length < MAX_ROWS; ) {
       const read = await pages.fetchNextPage();
       ids = read.data?.pages.flatMap((page) => page.items.map((item) => item.id)) ?? [];
       more = read.hasNextPage;
@@ -92,7 +92,7 @@ export function Rows<T>({
               <th scope="col" className="choose">
                 <input
                   type="checkbox"
-                  aria-label="Choose all that are shown"
+                  aria-label="Select all rows shown"
                   checked={all}
                   onChange={() => onChoose(new Set(all ? [] : items.map(keyOf)))}
                 />
@@ -112,7 +112,7 @@ export function Rows<T>({
                   <td className="choose">
                     <input
                       type="checkbox"
-                      aria-label={`Choose ${key}`}
+                      aria-label={`Select ${key}`}
                       checked={chosen?.has(key) ?? false}
                       onChange={() => toggle(key)}
                     />

@@ -32,7 +32,7 @@ const PLACES = [
 export function Shell({ waiting, children }: { waiting: number; children: ReactNode }) {
   const path = usePath();
   const main = useRef<HTMLElement>(null);
-  // Whoever reads by ear hears the new page from its beginning.
+  // Screen readers start at the beginning of the new page.
   const first = useRef(true);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the path is what it reacts to
   useEffect(() => {
@@ -151,19 +151,19 @@ function Live() {
 function Connection() {
   const status = useSyncExternalStore(feed.watch, feed.look);
   const now = useNow();
-  const told = useRef(false);
+  const announced = useRef(false);
   useEffect(() => {
-    if (status.kind === "live" && status.regained && !told.current) {
-      say("Connected again. Everything shown is current.");
+    if (status.kind === "live" && status.regained && !announced.current) {
+      say("Connected again. Everything shown is up to date.");
     }
-    told.current = status.kind === "live";
+    announced.current = status.kind === "live";
   }, [status]);
   if (status.kind !== "lost") return null;
   const wait = Math.max(0, Math.ceil((status.nextTry - now) / 1_000));
   return (
     <div className="lost" role="alert">
       <span>
-        <strong>Connection lost.</strong> What you see may be old. Trying again
+        <strong>Connection lost.</strong> The page may be out of date. Reconnecting
         {wait ? ` in ${wait} s` : " now"}.
       </span>
       <button type="button" className="button small" onClick={feed.retry}>

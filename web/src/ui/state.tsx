@@ -37,7 +37,7 @@ export function StateMark({ table, state, quiet }: Props) {
   );
 }
 
-/** The same for what stands in no lifecycle: a look, and the word for it. */
+/** The same for a state that is in no lifecycle: its look and its name. */
 export function Mark({ look, children }: { look: string; children: string }) {
   const shape = useTables().appearances[look]?.shape ?? "square";
   return (

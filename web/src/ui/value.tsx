@@ -4,7 +4,7 @@ import { diffSize, isDiff, readDiff } from "../diff";
 import { plain, plural, shown } from "../text";
 
 const SIGNS = { added: "+", removed: "−", context: " ", hunk: "", file: "" };
-const MOST_LINES = 5_000;
+const MAX_LINES = 5_000;
 
 export function Value({ value }: { value: unknown }) {
   return <pre className="block">{shown(value)}</pre>;
@@ -22,7 +22,7 @@ function DiffView({ text }: { text: string }) {
       <div className="scroll" tabIndex={0} role="region" aria-label="Diff">
         <table className="diff-lines">
           <tbody>
-            {lines.slice(0, MOST_LINES).map((line, at) => (
+            {lines.slice(0, MAX_LINES).map((line, at) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other name
               <tr key={at} data-kind={line.kind}>
                 <td className="number">{line.before}</td>
@@ -34,10 +34,8 @@ function DiffView({ text }: { text: string }) {
           </tbody>
         </table>
       </div>
-      {lines.length > MOST_LINES && (
-        <p className="faint">
-          The first {plural(MOST_LINES, "line")} are shown; download the rest.
-        </p>
+      {lines.length > MAX_LINES && (
+        <p className="faint">The first {plural(MAX_LINES, "line")} are shown; download the rest.</p>
       )}
     </figure>
   );

@@ -21,7 +21,7 @@ function watch(watcher: () => void): () => void {
   };
 }
 
-/** The time, told anew every second while somebody looks. */
+/** The current time, updated every second while the page is visible. */
 export function useNow(): number {
   useEffect(() => {
     now = Date.now();

@@ -26,7 +26,7 @@ export type Columns = ReadonlyMap<string, readonly Card[]>;
 
 const PAGE = 1_000;
 /** Of states that are an end only the latest are shown. */
-export const MOST_ENDED = 500;
+export const MAX_ENDED = 500;
 const FLUSH_MS = 120;
 
 function cardFrom(task: Task): Card {
@@ -108,7 +108,7 @@ export class Cards {
         lifecycle,
         state,
         sort: "-state_at",
-        limit: MOST_ENDED,
+        limit: MAX_ENDED,
       } as never);
       this.add(page.items, signal);
     });
@@ -185,7 +185,7 @@ export class Cards {
     this.timer ??= setTimeout(() => this.flush(), FLUSH_MS);
   }
 
-  /** Sort the columns that have changed, and show all changes at once. */
+  /** Sort the columns that have changed, and publish all changes together. */
   flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;

@@ -12,7 +12,7 @@ import { Command, Empty, Trouble } from "../../ui/notes";
 import { StateMark } from "../../ui/state";
 import { useLook, useTable } from "../../ui/tables";
 import { When } from "../../ui/when";
-import { type Card, Cards, type Filter, MOST_ENDED } from "./cards";
+import { type Card, Cards, type Filter, MAX_ENDED } from "./cards";
 
 const FILTERS = ["project", "intent", "tag", "source", "priority"] as const;
 const PRIORITIES = ["P0", "P1", "P2", "P3"];
@@ -77,7 +77,7 @@ function Narrowing({ filter, change }: { filter: Filter; change: Change }) {
 }
 
 function Columns({ table, filter }: { table: Lifecycle; filter: Filter }) {
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key above makes it anew
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new key above creates it again
   const cards = useMemo(() => new Cards(table, filter), []);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [round, setRound] = useState(0);
@@ -99,7 +99,7 @@ function Columns({ table, filter }: { table: Lifecycle; filter: Filter }) {
   if (problem) return <Trouble problem={problem} again={() => setRound(round + 1)} />;
   if (!count && !cards.loading) {
     return (
-      <Empty title="No task fits.">
+      <Empty title="No task matches the filters.">
         <p>Choose the other lifecycle, clear the filters, or submit a task:</p>
         <Command>detent submit runQA --project demo</Command>
       </Empty>
@@ -114,7 +114,7 @@ function Columns({ table, filter }: { table: Lifecycle; filter: Filter }) {
   );
 }
 
-/** When the feed has come back, some events may be missing: load anew. */
+/** After a reconnect some events may be missing: load everything again. */
 function useGaps(act: () => void): void {
   const latest = useRef(act);
   latest.current = act;
@@ -144,7 +144,7 @@ const Column = memo(function Column({ table, state, cards }: ColumnProps) {
     getItemKey: (at) => cards[at]!.id,
     overscan: 4,
   });
-  const full = table.terminal.includes(state) && cards.length >= MOST_ENDED;
+  const full = table.terminal.includes(state) && cards.length >= MAX_ENDED;
   return (
     <section className="column" data-state={state} data-look={look} aria-label={words(state)}>
       <h2>

@@ -1,4 +1,4 @@
-// What led to a matter: what the work was given to do, and the last that its run wrote.
+// The background of an inbox item: the payload of the task, and the output of its last run.
 import { lazy, Suspense } from "react";
 import { useRead } from "../../api/hooks";
 import type { Run, Task } from "../../api/schema";
@@ -6,9 +6,9 @@ import { Link, linkTo } from "../../router";
 import { Loading } from "../../ui/notes";
 import { Value } from "../../ui/value";
 
-const MOST_LINES = 12;
+const MAX_LINES = 12;
 
-// Colours and the virtualiser are not needed before somebody looks at a matter of this kind.
+// Loaded when an item of this kind is opened: it needs the colours and the virtual list.
 const RunOutput = lazy(async () => ({ default: (await import("../../ui/output")).RunOutput }));
 
 export function Behind({ task }: { task: Task }) {
@@ -37,17 +37,17 @@ function Past({ run, whole, given }: Props) {
       {run && (
         <>
           <div className="row spread">
-            <h3>What its last run wrote</h3>
+            <h3>Output of the last run</h3>
             <Link to={whole}>All output</Link>
           </div>
           <Suspense fallback={<Loading what="the output" />}>
-            <RunOutput key={run.id} runId={run.id} state={run.state} most={MOST_LINES} />
+            <RunOutput key={run.id} runId={run.id} state={run.state} most={MAX_LINES} />
           </Suspense>
         </>
       )}
       {given != null && JSON.stringify(given) !== "{}" && (
         <>
-          <h3>What it was given</h3>
+          <h3>Payload</h3>
           <Value value={given} />
         </>
       )}

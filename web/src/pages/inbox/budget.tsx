@@ -13,9 +13,9 @@ import { useSettling } from "./settling";
 
 /** The budget that is spent may be that of a task above. */
 export function Budget({ task }: { task: InboxTask }) {
-  const purse = task.actions.find((each) => each.action === "raise")?.id ?? task.id;
-  const above = useRead("show_task", { task_id: purse }, { enabled: purse !== task.id });
-  const spent = purse === task.id ? task : above.data;
+  const budgetId = task.actions.find((each) => each.action === "raise")?.id ?? task.id;
+  const above = useRead("show_task", { task_id: budgetId }, { enabled: budgetId !== task.id });
+  const spent = budgetId === task.id ? task : above.data;
   if (above.error) return <Trouble problem={above.error} again={above.refetch} />;
   return spent ? <Spent key={spent.id} task={task} spent={spent} /> : <Loading what="the budget" />;
 }
@@ -56,7 +56,7 @@ function Spent({ task, spent }: { task: InboxTask; spent: Task }) {
           />
         </label>
         <button type="submit" className="button primary" disabled={raise.isPending}>
-          Raise and go on
+          Raise the budget and continue
         </button>
         <button
           type="button"

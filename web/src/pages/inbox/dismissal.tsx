@@ -15,8 +15,8 @@ export function Dismissal({ task, main }: { task: InboxTask; main: boolean }) {
   return (
     <>
       <p>
-        <Link to={linkTo.task(task.parent_id!)}>Its parent</Link> waits for it. If you dismiss it,
-        the parent goes on without it; this task stays as it is.
+        <Link to={linkTo.task(task.parent_id!)}>Its parent</Link> is waiting for it. If you dismiss
+        it, the parent continues without it; this task keeps its state.
       </p>
       <form className="row wrap end-aligned" onSubmit={submit}>
         <label className="field">

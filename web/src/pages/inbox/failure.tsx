@@ -1,4 +1,4 @@
-// Work that failed for good, or was taken from its workers because it cost them their lives.
+// A task that failed and is not retried, or that is quarantined because workers were lost with it.
 import { useRead } from "../../api/hooks";
 import type { InboxTask, Job } from "../../api/schema";
 import { plural, shown, words } from "../../text";
@@ -40,7 +40,7 @@ export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
             disabled={resume.isPending}
             onClick={() => resume.mutate(only)}
           >
-            Resume its session
+            Resume the session
           </button>
         )}
         {may(task, "cancel") && (
@@ -63,19 +63,20 @@ export function Failure({ task, kind }: { task: InboxTask; kind: Kind }) {
 
 function whatHappened(task: InboxTask, kind: Kind): string {
   if (kind === "quarantine") {
-    return "Workers were lost while they ran it, again and again. No worker takes it any more: find out what it does to them before you let it run again.";
+    return "Several workers were lost while they ran this task. No worker claims it any more. Find the cause before you retry it.";
   }
-  return HAPPENED[task.state] ?? "It failed, and no attempt is left.";
+  return HAPPENED[task.state] ?? "It failed, and no attempts are left.";
 }
 
 const HAPPENED: Record<string, string> = {
-  timed_out: "It took too long, and no attempt is left.",
-  cancelled: "It was cancelled, and cannot be run again.",
-  budget_exceeded: "It has spent its budget, and cannot be run again.",
+  timed_out: "It timed out, and no attempts are left.",
+  cancelled: "It was cancelled and cannot run again.",
+  budget_exceeded: "It exceeded its budget and cannot run again.",
 };
 
 function attempts(job: Job): string {
   const kind = job.error_class;
-  const named = kind === null || kind === "error" ? "" : ` The last one ended by: ${words(kind)}.`;
+  const named =
+    kind === null || kind === "error" ? "" : ` The last one ended with: ${words(kind)}.`;
   return `${plural(job.attempt, "attempt")}.${named}`;
 }

@@ -1,4 +1,4 @@
-// What an entry of the inbox asks of a person.
+// The kinds of inbox items, and what each needs from a person.
 import type { Inbox, InboxTask, JobQuestion, RefusedRow } from "../../api/schema";
 
 export type Kind =
@@ -35,7 +35,7 @@ export function kindOf(task: Pick<InboxTask, "state" | "blocked_by" | "error_cla
   if (task.state === "ready") return "review";
   if (FINAL.includes(task.state)) return "subtask";
   if (task.blocked_by && BY_REASON[task.blocked_by]) return BY_REASON[task.blocked_by]!;
-  // Work that costs its workers their lives is kept from them: nobody takes it any more.
+  // A task with which several workers were lost is quarantined: no worker claims it.
   return task.error_class === "lost" ? "quarantine" : "failure";
 }
 
@@ -88,7 +88,7 @@ export interface Asked {
   options: string[];
   /** The options as the asker gave them, which need not be texts. */
   values: unknown[];
-  /** Whether an answer of one's own words is allowed. */
+  /** Whether a free text is allowed as the answer. */
   free: boolean;
 }
 
@@ -96,7 +96,9 @@ export interface Asked {
 export function asked(detail: Record<string, unknown>): Asked {
   const options = Array.isArray(detail.options) ? detail.options : [];
   return {
-    text: String(detail.text ?? detail.question ?? detail.error ?? "It waits for your word."),
+    text: String(
+      detail.text ?? detail.question ?? detail.error ?? "It is waiting for your answer.",
+    ),
     options: options.map(String),
     values: options,
     free: options.length === 0 || detail.other === true,

@@ -1,4 +1,4 @@
-// One matter of the inbox: what is asked, what there is to know, and the controls that settle it.
+// One item of the inbox: what is needed, its background, and the controls that settle it.
 import type { InboxTask } from "../../api/schema";
 import { Link, linkTo } from "../../router";
 import { plain } from "../../text";

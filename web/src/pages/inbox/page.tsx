@@ -19,7 +19,7 @@ export function Inbox({ id }: { id?: string }) {
 function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
   const place = useRef(0);
   const found = items.findIndex((each) => each.id === id || jobOf(each) === id);
-  // When the open matter is dealt with, the next one takes its place.
+  // When the open item is settled, the next one is opened.
   if (found >= 0) place.current = found;
   const at = found >= 0 ? found : Math.min(place.current, items.length - 1);
   const open = items[at];
@@ -43,7 +43,7 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
       <div className="title-row">
         <h1>Inbox</h1>
         <p className="faint">
-          {items.length ? `${plural(items.length, "matter")} waiting, oldest first` : ""}
+          {items.length ? `${plural(items.length, "item")} waiting, oldest first` : ""}
         </p>
         {open && <Hints waiting={open} />}
       </div>
@@ -57,10 +57,10 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
           <Matter key={open.id} waiting={open} />
         </div>
       ) : (
-        <Empty title="Nothing waits for you.">
+        <Empty title="Nothing is waiting for you.">
           <p>
-            Questions, reviews, budgets and failures appear here by themselves. Meanwhile, look at
-            the <Link to="/board">board</Link>, or submit something:
+            Questions, reviews, exceeded budgets and failures appear here. Open the{" "}
+            <Link to="/board">board</Link>, or submit a task:
           </p>
           <Command>detent submit runQA --project demo</Command>
         </Empty>
@@ -69,7 +69,7 @@ function Matters({ items, id }: { items: Waiting[]; id: string | undefined }) {
   );
 }
 
-/** The job alone that asks: its id leads to its oldest question. */
+/** The job without a task that has a question: its id opens its oldest question. */
 function jobOf({ about }: Waiting): string | null {
   return "question" in about ? about.question.job_id : null;
 }
@@ -82,7 +82,7 @@ function press(what: string, how?: "focus"): boolean {
   return control !== null;
 }
 
-/** What the keys do with the matter that is open. */
+/** The keys for the open item. */
 const KEYS: Record<Kind, [string, string][]> = {
   question: [["enter", "answer"]],
   confirmation: [["enter", "answer"]],
@@ -94,7 +94,7 @@ const KEYS: Record<Kind, [string, string][]> = {
   failure: [["enter", "retry"]],
   quarantine: [["enter", "retry"]],
   subtask: [["enter", "dismiss"]],
-  refused: [["enter", "drop it"]],
+  refused: [["enter", "discard"]],
 };
 
 /** What failed and cannot be run again is dismissed, if a parent waits for it. */

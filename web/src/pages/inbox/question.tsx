@@ -1,4 +1,4 @@
-// A question or a confirmation: its options as buttons, and where it is allowed a field for one's own words.
+// A question or a confirmation: its options as buttons, and, if allowed, a field for a free text.
 import { type FormEvent, useState } from "react";
 import type { Problem } from "../../api/call";
 import type { JobQuestion, Task } from "../../api/schema";
@@ -99,7 +99,7 @@ function Question({ question, send, answer }: Props) {
               Send the answer
             </button>
             <span className="faint">
-              <kbd>ctrl</kbd> <kbd>enter</kbd> sends it; the work goes on with it.
+              <kbd>ctrl</kbd> <kbd>enter</kbd> sends the answer; the work then continues.
             </span>
           </div>
         </form>

@@ -6,13 +6,13 @@ import { useSettling } from "./settling";
 
 export function Refused({ row }: { row: RefusedRow }) {
   const named = { title: row.intent, intent: row.operation };
-  const drop = useSettling("drop_refused", "Dropped", named);
+  const drop = useSettling("drop_refused", "Discarded", named);
   return (
     <>
       <p className="asked">{plain(row.detail)}</p>
       <p className="faint">
-        Another program inserted this submission in its own transaction. It was refused and makes no
-        task. Correct the program, submit it again, and drop this row.
+        Another program inserted this submission in its own transaction. It was refused: no task was
+        created. Correct the program, submit it again, and discard this row.
       </p>
       <div className="row wrap">
         <button
@@ -22,11 +22,11 @@ export function Refused({ row }: { row: RefusedRow }) {
           disabled={drop.isPending}
           onClick={() => drop.mutate({ intake_id: row.id })}
         >
-          Drop it
+          Discard
         </button>
       </div>
       {drop.error && <Trouble problem={drop.error} />}
-      <h3>What was inserted</h3>
+      <h3>Inserted row</h3>
       <pre className="block">{plain(row.body)}</pre>
     </>
   );

@@ -1,4 +1,4 @@
-// A review: what the work came to, its evidence, earlier rounds, and the verdict.
+// A review: the result and the evidence of the work, earlier rounds, and the decision.
 import { type FormEvent, useState } from "react";
 import { useRead } from "../../api/hooks";
 import type { Task } from "../../api/schema";
@@ -27,7 +27,7 @@ export function Review({ task }: { task: Task }) {
       {(accept.error ?? reject.error) && <Trouble problem={(accept.error ?? reject.error)!} />}
       <form className="verdict" onSubmit={refuse}>
         <label className="field grow">
-          <span>Comment, told to the next run first</span>
+          <span>Comment (the next run gets it)</span>
           <textarea
             className="input"
             data-key="reject"
@@ -43,7 +43,7 @@ export function Review({ task }: { task: Task }) {
               checked={again}
               onChange={(event) => setAgain(event.target.checked)}
             />
-            after a rejection, run again at once
+            after a rejection, run again immediately
           </label>
           <div className="row">
             <button type="submit" className="button danger" disabled={busy}>
@@ -65,7 +65,7 @@ export function Review({ task }: { task: Task }) {
   );
 }
 
-/** What the work came to: its summary, its result, and the files that it left behind. */
+/** The outcome of the work: its summary or result, and its evidence. */
 function Work({ task }: { task: Task }) {
   const jobs = useRead("task_jobs", { task_id: task.id });
   const evidence = useRead("task_evidence", { task_id: task.id });

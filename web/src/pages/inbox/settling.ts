@@ -1,5 +1,5 @@
-// Verbs that settle a matter. What came of one is said even when the matter has left the page by
-// then: the feed is often quicker than the answer.
+// Calls that settle an inbox item. The outcome is shown even if the item has left the page:
+// the feed is often faster than the response.
 import type { Name, Problem } from "../../api/call";
 import { useVerb } from "../../api/hooks";
 import { plain } from "../../text";

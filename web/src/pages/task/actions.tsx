@@ -1,4 +1,4 @@
-// What can be done with a task now: exactly what the server says is legal.
+// The actions on a task: exactly those that the server says are legal now.
 import { useState } from "react";
 import { call, type Problem } from "../../api/call";
 import { client, useRead } from "../../api/hooks";
@@ -15,7 +15,7 @@ const DIRECT = {
   resume: ["Resume", "resume_task"],
   dismiss: ["Dismiss", "dismiss_task"],
 } as const;
-/** Verbs that need to be seen with what they are about. */
+/** Actions that are done in the inbox, beside what they are about. */
 export const IN_INBOX = ["answer", "accept", "reject"];
 
 export function Actions({ task }: { task: Task }) {
@@ -77,8 +77,8 @@ export function Actions({ task }: { task: Task }) {
           onDo={() => act("Cancelled", () => call("cancel_task", { task_id: task.id }))}
         >
           <p>
-            {plain(titleOf(task))} and its subtasks stop. Running work is asked to stop and gets its
-            time to do so. A cancelled task stays cancelled.
+            This cancels {plain(titleOf(task))} and its subtasks. Running work is asked to stop and
+            has some time to do so. A cancelled task stays cancelled.
           </p>
         </Dialog>
       )}

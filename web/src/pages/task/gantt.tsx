@@ -22,7 +22,7 @@ export function Gantt({ task }: { task: Task }) {
   );
   if (events.error) return <Trouble problem={events.error} again={events.refetch} />;
   if (!events.data) return <Loading what="the timeline" />;
-  if (!drawn.rows.length) return <Empty title="Nothing has happened yet." />;
+  if (!drawn.rows.length) return <Empty title="There are no events yet." />;
   const end = Math.max(drawn.end ?? now, drawn.start + 1);
   const span = end - drawn.start;
   return (
@@ -32,7 +32,7 @@ export function Gantt({ task }: { task: Task }) {
         {drawn.end ? clockTime(drawn.last) : "now"}
       </p>
       <div className="scroll" tabIndex={0} role="region" aria-label="Timeline">
-        <div className="gantt" role="table" aria-label="What happened when">
+        <div className="gantt" role="table" aria-label="States over time">
           <div className="gantt-row axis" role="row">
             <span role="columnheader">after</span>
             <span className="gantt-track" role="columnheader" aria-label="time">
@@ -86,12 +86,12 @@ function Span({ bar, table, start, end }: SpanProps) {
   const until = bar.end ?? end;
   const span = end - start;
   const lasted = duration((bar.end ?? Date.now()) - bar.start);
-  const told = `${words(bar.state)}, ${lasted}${bar.end === null ? " so far" : ""}, by ${bar.event}\n${exactUtc(bar.start)}`;
+  const description = `${words(bar.state)}, ${lasted}${bar.end === null ? " so far" : ""}, by ${bar.event}\n${exactUtc(bar.start)}`;
   return (
     <span
       className={`bar ${bar.end === null ? "open" : ""} ${table ? "" : "wait"} ${until === bar.start ? "moment" : ""}`}
       data-look={look}
-      title={told}
+      title={description}
       style={{
         left: percent((bar.start - start) / span),
         ...(until === bar.start ? {} : { width: percent((until - bar.start) / span) }),
@@ -103,7 +103,7 @@ function Span({ bar, table, start, end }: SpanProps) {
   );
 }
 
-/** Which shape stands for which state, since a short bar has no room for its name. */
+/** The legend: a short bar has no space for the name of its state. */
 function Legend({ rows }: { rows: Row[] }) {
   const shown = new Map<string, [string, string]>();
   for (const row of rows) {

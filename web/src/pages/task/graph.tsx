@@ -26,7 +26,7 @@ export default function Plan({ task }: { task: Task }) {
   if (!plan) {
     return (
       <Empty title="This task has no plan.">
-        <p>A job without a plan is one piece of work: see its timeline and output.</p>
+        <p>Its job has no steps: see its timeline and output.</p>
       </Empty>
     );
   }

@@ -1,4 +1,4 @@
-// The task's events in order, and how everything of it stood right after any one of them.
+// The task's events in order, and the state of the task and its jobs after each of them.
 import { useMemo, useRef } from "react";
 import { useRead } from "../../api/hooks";
 import type { Event, Task } from "../../api/schema";
@@ -98,7 +98,7 @@ function Then({ task, events, event, last }: ThenProps) {
         <span className="faint">position {event.position}</span>
         <span className="faint">by {plain(event.actor)}</span>
       </p>
-      <h3>{last ? "How it stands now" : "How it stood right after"}</h3>
+      <h3>{last ? "Current state" : "State after this event"}</h3>
       {own && (
         <p className="row">
           <span>{last ? "The task is" : "The task was"}</span>{" "}
@@ -109,7 +109,7 @@ function Then({ task, events, event, last }: ThenProps) {
         standing={standing.filter((each) => each.level !== "task")}
         lifecycle={task.lifecycle}
       />
-      <h3>What the event says</h3>
+      <h3>Event data</h3>
       <Value value={event.data ?? {}} />
       <Whole taskId={task.id} position={event.position} />
     </section>
@@ -123,14 +123,16 @@ function Whole({ taskId, position }: { taskId: string; position: number }) {
   if (!then.data) return null;
   return (
     <details>
-      <summary>The whole task then, with {plural(then.data.jobs.length, "job")}</summary>
+      <summary>
+        The task and its jobs after this event ({plural(then.data.jobs.length, "job")})
+      </summary>
       <Value value={{ task: then.data.task, jobs: then.data.jobs }} />
     </details>
   );
 }
 
 function Standings({ standing, lifecycle }: { standing: Standing[]; lifecycle: string }) {
-  if (!standing.length) return <p className="faint">It had no job yet.</p>;
+  if (!standing.length) return <p className="faint">The task had no job yet.</p>;
   return (
     <>
       <p className="faint">{plural(standing.length, "job, step or run", "jobs, steps and runs")}</p>

@@ -15,7 +15,7 @@ export function Output({ taskId }: { taskId: string }) {
   if (!run) {
     return (
       <Empty title="No run has written anything yet.">
-        <p>Its output appears here, line by line, as soon as a worker takes the job.</p>
+        <p>The output appears here line by line after a worker has started the job.</p>
       </Empty>
     );
   }

@@ -1,4 +1,4 @@
-// Where a task stands: its lifecycle with the way it took, why it is not moving, and its facts.
+// The overview of a task: its status, its details, its runs and its path through the lifecycle.
 import { useMemo } from "react";
 import { useRead } from "../../api/hooks";
 import type { Event, Task } from "../../api/schema";
@@ -21,14 +21,14 @@ export function Overview({ task }: { task: Task }) {
     <div className="overview">
       <div className="pair">
         <section aria-labelledby="why-title">
-          <h2 id="why-title">Why it stands where it stands</h2>
+          <h2 id="why-title">Status</h2>
           <Why task={task} />
         </section>
         <Facts task={task} />
       </div>
       <Work task={task} />
       <section aria-labelledby="way-title">
-        <h2 id="way-title">Its way</h2>
+        <h2 id="way-title">States</h2>
         <Way task={task} events={events.data?.events ?? []} />
       </section>
     </div>
@@ -40,14 +40,14 @@ function Why({ task }: { task: Task }) {
   if (why.error) return <Trouble problem={why.error} again={why.refetch} />;
   const reasons = why.data?.id === task.id ? why.data.reasons : [];
   if (!reasons.length) {
-    return <p className="faint">Nothing holds it up. It is {words(task.state)}.</p>;
+    return <p className="faint">Nothing blocks it. Its state is {words(task.state)}.</p>;
   }
   return (
     <>
       <Reasons reasons={reasons} />
       {why.data!.actions.some((action) => IN_INBOX.includes(action)) && (
         <p className="why-next">
-          <Link to={`/inbox/${encodeURIComponent(task.id)}`}>Deal with it in the inbox</Link>
+          <Link to={`/inbox/${encodeURIComponent(task.id)}`}>Open it in the inbox</Link>
         </p>
       )}
     </>
@@ -89,7 +89,7 @@ function Work({ task }: { task: Task }) {
   const reasons = runs.data?.items.some((run) => run.reason);
   return (
     <section aria-labelledby="work-title">
-      <h2 id="work-title">Work</h2>
+      <h2 id="work-title">Runs</h2>
       {runs.data?.items.length ? (
         <div className="scroll">
           <table className="list">
@@ -98,7 +98,7 @@ function Work({ task }: { task: Task }) {
                 <th scope="col">Run</th>
                 <th scope="col">State</th>
                 <th scope="col">Started</th>
-                <th scope="col">Took</th>
+                <th scope="col">Duration</th>
                 <th scope="col">Cost</th>
                 <th scope="col">Worker</th>
                 {reasons && <th scope="col">Reason</th>}
@@ -133,7 +133,7 @@ function Work({ task }: { task: Task }) {
           </table>
         </div>
       ) : (
-        <p className="faint">No attempt has been made yet.</p>
+        <p className="faint">No run has started yet.</p>
       )}
       {subtasks.data && subtasks.data.items.length > 0 && (
         <>
@@ -158,7 +158,7 @@ function Work({ task }: { task: Task }) {
   );
 }
 
-/** What it has cost so far, with everything below it. */
+/** The cost so far, with and without subtasks. */
 function Costs({ task }: { task: Task }) {
   const costs = useRead("task_costs", { task_id: task.id });
   if (!costs.data || (costs.data.tree.cost === 0 && costs.data.budget === null)) return null;
@@ -172,7 +172,7 @@ function Costs({ task }: { task: Task }) {
         {tree.cost > own.cost && `; with subtasks ${dollars(tree.cost)}`}
         {left !== null && `; ${dollars(Math.max(left, 0))} left`}.
       </p>
-      {budget !== null && <Meter label="Budget that is spent" used={tree.cost} all={budget} />}
+      {budget !== null && <Meter label="Budget spent" used={tree.cost} all={budget} />}
     </>
   );
 }
@@ -216,7 +216,7 @@ function Facts({ task }: { task: Task }) {
   ];
   return (
     <section aria-labelledby="facts-title">
-      <h2 id="facts-title">Facts</h2>
+      <h2 id="facts-title">Details</h2>
       <dl className="facts">
         {facts
           .filter(([, value]) => value !== "" && value !== null && value !== false)

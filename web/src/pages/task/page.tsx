@@ -1,4 +1,4 @@
-// One task: where it stands and why, what was done when, its plan, output, evidence and history.
+// The page of one task: status, timeline, plan, output, evidence and history.
 import { lazy } from "react";
 import { useFresh, useRead } from "../../api/hooks";
 import type { Task } from "../../api/schema";
@@ -47,7 +47,7 @@ export default function TaskPage({ id, tab = "" }: { id: string; tab?: string })
         <h1>Task</h1>
         <Trouble problem={task.error} again={task.refetch} />
         <p>
-          It may have been deleted. <Link to="/board">Look at the board</Link>.
+          It may have been deleted. <Link to="/board">Open the board</Link>.
         </p>
       </>
     );
@@ -75,7 +75,7 @@ function Tab({ task, tab }: { task: Task; tab: string }) {
   if (tab === "output") return <Output taskId={task.id} />;
   if (tab === "evidence") return <Files task={task} />;
   if (tab === "history") return <History task={task} />;
-  return <Empty title="A task has no such view." />;
+  return <Empty title="This task has no such view." />;
 }
 
 function Files({ task }: { task: Task }) {

@@ -1,4 +1,4 @@
-// The rows of a task's Gantt: what stood in which state from when to when, read from the events.
+// The rows of a task's timeline: what was in which state from when to when, read from the events.
 import type { Event } from "../../api/schema";
 import { type Level, levelOf, nextState, type Tables, tableOf } from "../../lifecycles";
 
@@ -22,7 +22,7 @@ export interface Row {
 export interface Timeline {
   rows: Row[];
   start: number;
-  /** Where the picture ends; null for now, while somebody works on it. */
+  /** When the timeline ends; null means now, while the task is not settled. */
   end: number | null;
   /** The last thing that happened. */
   last: number;
@@ -131,7 +131,7 @@ export function timeline(
   return known.length ? { rows, start, end, last } : { rows, start: 0, end: null, last: 0 };
 }
 
-/** Round marks for an axis over a span, at most about so many. */
+/** Round marks for an axis over a span, at most about `count`. */
 export function marks(span: number, most: number): number[] {
   const steps = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5,

@@ -1,0 +1,152 @@
+"""Runs operations for the event loop: submissions on one thread, all others in a pool of threads.
+
+Operations block on the store. The submission thread hands everything that has arrived to the engine
+before it waits for the results, so that one transaction holds many submissions.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from detent import failpoints
+from detent.gateway.auth import Tokens
+from detent.operations.context import Core
+from detent.operations.registry import Caller, Operation, PreparedSubmission, call
+
+log = logging.getLogger("detent.gateway")
+
+#: Operations below these paths change the table of tokens.
+TOKEN_PATHS = ("/api/tokens", "/api/sessions")
+#: Operations that run at the same time in the pool; further ones wait for a thread.
+MAX_THREADS = 16
+
+T = TypeVar("T")
+
+
+class _Submission(NamedTuple):
+    """A submission, and the future that its request awaits."""
+
+    operation: Operation
+    caller: Caller
+    arguments: Mapping[str, Any]
+    response: "asyncio.Future[Any]"
+
+
+class _Posted(NamedTuple):
+    """A submission whose commands are in the engine's queue."""
+
+    submission: _Submission
+    posted: PreparedSubmission[Any]
+    results: "Future[Any]"
+
+
+class OperationDispatcher:
+    """Calls operations from one event loop."""
+
+    def __init__(self, core: Core, tokens: Tokens) -> None:
+        self.core = core
+        self.tokens = tokens
+        self._submissions: SimpleQueue[_Submission | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._submit, name="detent-submissions", daemon=True)
+        self._pool = anyio.CapacityLimiter(MAX_THREADS)
+        self._thread.start()
+
+    async def call(self, operation: Operation, caller: Caller, arguments: Mapping[str, Any]) -> Any:
+        """The result of an operation; the caller's scope is checked first."""
+        caller.require(operation.scope)
+        if operation.prepare is None:
+            result = await self.run_in_thread(
+                lambda: call(operation.name, self.core, caller, **arguments)
+            )
+            if operation.method != "GET" and operation.path.startswith(TOKEN_PATHS):
+                self.tokens.forget()
+            return result
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._submissions.put(_Submission(operation, caller, arguments, response))
+        return await response
+
+    async def run_in_thread(self, function: Callable[[], T]) -> T:
+        """The result of a function that blocks, run in the pool."""
+        return await anyio.to_thread.run_sync(function, limiter=self._pool)
+
+    def close(self) -> None:
+        """Complete the submissions that have arrived, then end the thread."""
+        self._submissions.put(None)
+        self._thread.join()
+
+    # -- the submission thread -------------------------------------------------------------
+
+    def _submit(self) -> None:
+        while (first := self._submissions.get()) is not None:
+            arrived = [first, *self._arrived()]
+            outcomes: list[tuple[_Submission, Any]] = []
+            try:
+                failpoints.hit("request.received")
+                for each in self._post(arrived, outcomes):
+                    self.core.engine.serve(each.results)
+                    outcomes.append((each.submission, _outcome(each)))
+                failpoints.hit("response.before")
+            except Exception as error:  # every client gets a response, and the thread continues
+                log.exception("submissions failed")
+                outcomes = [(each, error) for each in arrived]
+            _deliver(outcomes)
+
+    def _arrived(self) -> Iterator[_Submission]:
+        """What is in the queue now; the end (None) stays in it. The engine limits its batches."""
+        for _ in range(self._submissions.qsize()):
+            try:
+                submission = self._submissions.get_nowait()
+            except Empty:
+                return
+            if submission is None:
+                self._submissions.put(None)
+                return
+            yield submission
+
+    def _post(
+        self, arrived: list[_Submission], outcomes: list[tuple[_Submission, Any]]
+    ) -> list[_Posted]:
+        """Put the commands into the engine's queue; a refused submission gets its outcome here."""
+        accepted: list[_Posted] = []
+        for each in arrived:
+            assert each.operation.prepare is not None
+            try:
+                posted = each.operation.prepare(self.core, each.caller, **each.arguments)
+            except Exception as error:
+                outcomes.append((each, error))
+            else:
+                accepted.append(_Posted(each, posted, self.core.engine.enqueue(posted.requests)))
+        return accepted
+
+
+def _outcome(each: _Posted) -> Any:
+    try:
+        return each.posted.finish(each.results.result())
+    except Exception as error:
+        return error
+
+
+def _deliver(outcomes: list[tuple[_Submission, Any]]) -> None:
+    """Wake the event loop once for all outcomes."""
+    loop = outcomes[0][0].response.get_loop()
+    try:
+        loop.call_soon_threadsafe(_set_responses, outcomes)
+    except RuntimeError:
+        return  # the loop has ended, and with it every request; what was committed stays
+
+
+def _set_responses(outcomes: list[tuple[_Submission, Any]]) -> None:
+    for submission, outcome in outcomes:
+        if submission.response.done():
+            continue  # the client has disconnected
+        if isinstance(outcome, Exception):
+            submission.response.set_exception(outcome)
+        else:
+            submission.response.set_result(outcome)
