@@ -36,7 +36,7 @@ WITHOUT = "all, without timers"
 Places = dict[str, tuple[tuple[Any, str], ...]]
 ENGINE: Places = {
     "decide": ((batch, "decide"), (claims, "decide")),
-    "change set": ((ChangeSet, "take"), (ChangeSet, "changes")),
+    "change set": ((ChangeSet, "add"), (ChangeSet, "rows")),
     "load": ((batch, "load"), (claims, "load")),
     "choose": ((claims, "_choose"),),
 }

@@ -21,7 +21,7 @@ OWN = f"{Path(detent.__file__).parent}/"
 #: The follower of the log, its hub and the server's timer run at any time: they are not counted.
 ASIDE_THREAD, ASIDE_FILES = "detent-feed", ("gateway/feed_hub.py", "gateway/server.py")
 #: The maximum of files by store. The kernel has 18 of them, the gateway 6.
-MAX_FILES = {"sqlite": 48, "postgres": 50}
+MAX_FILES = {"sqlite": 49, "postgres": 51}
 #: The maximum of frames by store. On SQLite the kernel has 9 of them (decide, the submission, two
 #: events and their coupling, the fold); on PostgreSQL the rows of a batch have 14.
 MAX_FRAMES = {"sqlite": 16, "postgres": 19}

@@ -1,8 +1,7 @@
 """Strict JSON at the edge: one media type, UTF-8, limits on size, depth, lengths and numbers.
 
-Duplicate keys, NaN and Infinity are refused. ReadTransaction needs one pass; only a text that
-could break
-a limit is walked through again.
+Duplicate keys, NaN and Infinity are refused. Reading needs one pass; only a text that
+could break a limit is walked through again.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
--- The log, and the rows that cache it. Columns are the fields of the entities in kernel/entities.py.
+-- The log, and the rows that cache it. Columns are the fields of the entities in kernel/state.py.
 -- Mappings, lists and free values are JSON text; times are microseconds since the epoch. All text is compared
 -- byte by byte: ids are looked up by it, and lists come in the same order as from every other store.
 -- The lists of states are those of the lifecycles; a test compares them.

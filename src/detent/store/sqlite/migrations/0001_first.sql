@@ -1,4 +1,4 @@
--- The log, and the rows that cache it. Columns are the fields of the entities in kernel/entities.py.
+-- The log, and the rows that cache it. Columns are the fields of the entities in kernel/state.py.
 -- Mappings, lists and free values are JSON text; times are microseconds since the epoch; flags are 0 and 1.
 -- The states are those of the lifecycles; a test compares them. They are chains of OR because SQLite builds
 -- a table for IN (…) at every execution, which cost a quarter of a job's whole life.
