@@ -137,7 +137,7 @@ describe("matters", () => {
     const refused = [
       { id: "7", intent: "bill", operation: "submit_task", refused_at: "4" } as RefusedRow,
     ];
-    const found = waitingIn({ items, questions, refused });
+    const found = waitingIn({ count: 4, items, questions, refused });
     expect(found.map(({ id, kind, title }) => [id, kind, title])).toEqual([
       ["j1:ask", "question", "dig"],
       ["t", "review", "plan"],
