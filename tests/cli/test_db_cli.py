@@ -394,7 +394,7 @@ def test_what_is_no_whole_backup_is_refused(
 
 def test_a_backup_replaces_no_file(run: Run, job: str) -> None:
     Path("b.db").write_text("mine")
-    assert "is there already" in run("db", "backup", "b.db", code=1).stderr
+    assert "already exists" in run("db", "backup", "b.db", code=1).stderr
     assert Path("b.db").read_text() == "mine"
 
 

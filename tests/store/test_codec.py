@@ -121,9 +121,9 @@ def bottomless() -> list[Any]:
     "value", [object(), "half \ud800", bottomless()], ids=["type", "half", "deep"]
 )
 def test_what_json_cannot_hold_is_refused(value: Any) -> None:
-    with pytest.raises(Invalid, match="cannot be written as JSON"):
+    with pytest.raises(Invalid, match="cannot be encoded as JSON"):
         to_json(value)
-    with pytest.raises(Invalid, match="cannot be written as JSON"):
+    with pytest.raises(Invalid, match="cannot be encoded as JSON"):
         logged(JobCompleted(value))
 
 

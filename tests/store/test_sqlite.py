@@ -173,7 +173,7 @@ def test_a_read_stays_as_it_was_and_may_stand_inside_another(store: SqliteStore)
 
 def test_a_full_disk_is_told_and_heals(path: Path) -> None:
     with process(sqlite_processes.fill_the_disk, path) as run:
-        assert "Look at the disk" in line(run)
+        assert "Check the disk" in line(run)
         assert line(run) == "unavailable"
         acknowledged, logged = line(run).split(", ")
         assert acknowledged.split()[0] == logged.split()[0]

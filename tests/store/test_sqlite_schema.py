@@ -14,7 +14,7 @@ from detent.store.list_sql import COLUMNS
 from detent.store.migration_files import Applied, Migration, migrations, pending
 from detent.store.rows import columns
 from detent.store.sqlite import SqliteStore, schema
-from detent.store.sqlite.connection import ROWS_AT_ONCE, array, insert_of_several
+from detent.store.sqlite.connection import ROWS_PER_INSERT, array, insert_of_several
 from detent.store.sqlite.reader import SQL
 from detent.store.table_names import TABLES
 from tests.store import sqlite_processes
@@ -208,7 +208,7 @@ def test_claims_and_timers_use_their_indexes(
 def test_rows_are_inserted_several_at_once(database: apsw.Connection, name: str) -> None:
     several = insert_of_several(SQL[name].text)
     assert several is not None
-    values = [None] * (ROWS_AT_ONCE * len(SQL[name].parameters))
+    values = [None] * (ROWS_PER_INSERT * len(SQL[name].parameters))
     assert database.execute(f"EXPLAIN {several}", values).fetchall()
 
 

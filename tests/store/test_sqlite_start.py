@@ -91,7 +91,7 @@ def test_a_file_that_is_no_database(path: Path) -> None:
 
 def test_the_database_of_another_program(path: Path) -> None:
     apsw.Connection(str(path)).execute("CREATE TABLE recipes (name TEXT)")
-    assert "is the database of another program" in refusal(path)
+    assert "is a database of another program" in refusal(path)
 
 
 def test_a_newer_schema(path: Path) -> None:
