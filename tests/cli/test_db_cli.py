@@ -337,7 +337,7 @@ def test_a_damaged_file_of_evidence_is_not_put_back(run: Run, data: Path, job: s
         kept = store.blobs.put(BytesIO(b"seen"))
     run("db", "backup", "b.db", "--with-blobs")
     (Path("b.db.blobs") / kept.sha256[:2] / kept.sha256[2:]).write_bytes(b"else")
-    assert "its bytes are others" in run("db", "restore", "b.db", code=70).stderr
+    assert "its content does not match its digest" in run("db", "restore", "b.db", code=70).stderr
 
 
 def test_a_copy_says_how_far_it_is(data: Path, job: str, monkeypatch: pytest.MonkeyPatch) -> None:

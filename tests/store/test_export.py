@@ -92,7 +92,7 @@ def test_what_came_in_goes_on(source: Source, target: Store, tmp_path: Path) -> 
         assert archive.manifest.output  # also what a run wrote came along
     assert again.events == sum(archive.manifest.streams.values())
     Engine(target).do(c.DeleteTask(source.task), PERSON)
-    with pytest.raises(Refused, match="its id stays taken"):
+    with pytest.raises(Refused, match="Its id cannot be used again"):
         take(target, tmp_path / "first.zip", tmp_path / "target")
 
 
@@ -147,7 +147,7 @@ def test_work_that_is_not_over_stays_where_it_is(
     source.export(tmp_path / "live.zip", "live")
     with Archive(tmp_path / "live.zip") as archive:
         assert archive.flaws() == []
-    with pytest.raises(Refused, match="would be done twice"):
+    with pytest.raises(Refused, match="would be executed twice"):
         take(target, tmp_path / "live.zip", tmp_path / "target")
 
 

@@ -172,7 +172,10 @@ def test_a_server_that_says_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -
     with opened(url) as engine, beside(url) as other:
         with other.transaction():
             other.execute("LOCK TABLE limits")
-            with engine.store.read() as view, pytest.raises(Unavailable, match="no answer within"):
+            with (
+                engine.store.read() as view,
+                pytest.raises(Unavailable, match="no response within"),
+            ):
                 view.rows("limits")
         with engine.store.read() as view:
             assert view.rows("limits") == {}
@@ -206,13 +209,13 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
 @pytest.mark.parametrize(
     ("sqlstate", "kind", "told"),
     [
-        ("40P01", Unavailable, "in each other's way"),
-        ("40001", Unavailable, "in each other's way"),
+        ("40P01", Unavailable, "two transactions conflicted"),
+        ("40001", Unavailable, "two transactions conflicted"),
         ("53300", Unavailable, "max_connections"),
         ("25006", Unavailable, "standby"),
         ("57P01", Unavailable, "shutting down"),
         ("58030", Unavailable, "its disk"),
-        ("22P05", Invalid, "the character with the number zero"),
+        ("22P05", Invalid, "the character U+0000"),
     ],
 )
 def test_what_a_fault_means(sqlstate: str, kind: type[DetentError], told: str) -> None:

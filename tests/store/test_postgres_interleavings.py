@@ -26,7 +26,7 @@ NOTICED = {
     "named-rows-without-a-turn": "a change of a named row was lost",
     "keys-without-a-turn": "P2: one key has the answers",
     "limits-without-a-turn": "run under a limit of one",
-    "seals-without-a-turn": "duplicate key value",
+    "chain-blocks-without-a-turn": "duplicate key value",
 }
 
 

@@ -40,7 +40,7 @@ def opens(url: str) -> bool:
 
 
 def test_a_server_that_is_too_old() -> None:
-    with pytest.raises(Misconfigured, match="is PostgreSQL 14: 15 is the oldest that works"):
+    with pytest.raises(Misconfigured, match="is PostgreSQL 14. detent needs 15 or later"):
         checks.check_version(140_012, "here")
     checks.check_version(150_000, "here")
 
@@ -169,5 +169,5 @@ def test_a_role_that_may_not_change_the_schema(empty_postgres_url: str) -> None:
 
 @pytest.mark.parametrize("given", ["", "soon", "0", "nan", "100000"])
 def test_a_time_for_locks_that_is_none(given: str) -> None:
-    with pytest.raises(Misconfigured, match="max_hold_s in the URL of the store is a number"):
+    with pytest.raises(Misconfigured, match="max_hold_s in the store's URL must be a number"):
         read_address(f"postgresql://h/d?max_hold_s={given}")

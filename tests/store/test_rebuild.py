@@ -122,7 +122,7 @@ def test_a_damaged_log_leaves_the_rows_alone(tmp_path: Path) -> None:
     tampering.execute("UPDATE events SET name = 'unheard_of' WHERE position = 1")
     tampering.close()
     before = rows(store)
-    with pytest.raises(Broken, match="the log itself is damaged"):
+    with pytest.raises(Broken, match="The log itself is damaged"):
         rebuild(store, LEASE_US)
     assert rows(store) == before
     store.close()

@@ -1,6 +1,6 @@
-"""Whether the rows are what the log says: folds the log and names every difference, as data.
+"""Compares the rows with the log: folds the log and reports every difference.
 
-Reads through the store's port and changes nothing.
+Reads through the store's interface and changes nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -20,16 +20,16 @@ from detent.store.port import LogReader, ReadTransaction, WriteTransaction
 from detent.store.table_names import LISTED, TOMBSTONES, TRIMMED
 from detent.store.types import LoggedEvent, Query, QueueRow
 
-#: Later than anything that can be due.
+#: A time after every timer.
 FAR = 1 << 62
 
 Columns = Mapping[str, Any]
-#: A table: the stream and what identifies the row within it, to the row's columns.
+#: A table: from the stream and the key within it to the columns of the row.
 Rows = dict[tuple[Any, ...], Columns]
 
 
 class Difference(NamedTuple):
-    """Where rows and log disagree. `position` is that of the event, or of the stream's last one."""
+    """A difference between rows and log, at an event or at the last event of the stream."""
 
     stream: str
     position: int
@@ -41,20 +41,20 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class Folded:
-    """What the log says."""
+    """The result of folding the log."""
 
     world: World = field(default_factory=World)
-    #: By stream: how many events it has, and where the last one stands.
+    #: By stream: the number of its events, and the position of the last one.
     versions: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
-    #: By stream: what its row holds beside what the kernel looks at.
+    #: By stream: the columns of its row that the kernel does not use.
     extras: dict[str, dict[str, Any]] = field(default_factory=dict)
     evidence: Rows = field(default_factory=dict)
-    #: Streams without rows: deleted, or not to be folded because data was blanked or is wrong.
+    #: Streams without rows: deleted, or not foldable because data was blanked or is wrong.
     deleted: set[str] = field(default_factory=set)
     unread: set[str] = field(default_factory=set)
     flaws: list[Difference] = field(default_factory=list)
-    #: Whether early events were removed: what is left of deleted streams may begin in their middle.
+    #: Whether the log was trimmed: then a deleted stream may begin in its middle.
     trimmed: bool = False
 
     def tasks(self) -> Iterator[Task]:
@@ -62,7 +62,7 @@ class Folded:
         return (task for task in self.world.tasks.values() if self._kept(task.id))
 
     def jobs(self) -> Iterator[Job]:
-        """Jobs that should have rows; they go with their task."""
+        """Jobs that should have rows; they are deleted with their task."""
         jobs = self.world.jobs.values()
         return (job for job in jobs if self._kept(job.id) and job.task_id not in self.deleted)
 
@@ -71,7 +71,7 @@ class Folded:
 
 
 def differences(view: ReadTransaction) -> list[Difference]:
-    """Everything in which the rows differ from the log, and what is wrong with the log itself."""
+    """Every difference between rows and log, and every flaw of the log itself."""
     folded = fold(view)
     return [*folded.flaws, *row_differences(view, folded)]
 
@@ -80,10 +80,7 @@ def differences(view: ReadTransaction) -> list[Difference]:
 
 
 def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) -> Folded:
-    """Replay the whole log. An event that cannot be replayed is a flaw; other streams go on.
-
-    Some events at a time are in memory; what grows is what the rows would be.
-    """
+    """Replay the whole log in batches. An event that cannot be replayed is a flaw of its stream."""
     folded = Folded(trimmed=TRIMMED in view.rows("system_state"))
     for events in batches(view):
         for logged in events:
@@ -96,7 +93,7 @@ def fold(view: LogReader, progress: Callable[[str, int], None] | None = None) ->
 def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
     stream = logged.stream
     expected = folded.versions.get(stream, 0) + 1
-    if logged.version != expected and not _beheaded(folded, logged):
+    if logged.version != expected and not _is_trimmed(folded, logged):
         _flaw(folded, logged, "version", expected, logged.version)
     folded.versions[stream] = logged.version
     folded.last[stream] = logged.position
@@ -118,8 +115,8 @@ def _fold_event(folded: Folded, logged: LoggedEvent) -> None:
     _note(folded, record)
 
 
-def _beheaded(folded: Folded, logged: LoggedEvent) -> bool:
-    """Whether a trim took the first events of this stream: only of deleted ones may it do so."""
+def _is_trimmed(folded: Folded, logged: LoggedEvent) -> bool:
+    """Whether a trim removed the first events of this stream; only a deleted one may be trimmed."""
     if not folded.trimmed or logged.stream in folded.versions:
         return False
     if logged.data and logged.name not in TOMBSTONES:
@@ -133,7 +130,7 @@ def _flaw(folded: Folded, logged: LoggedEvent, name: str, wanted: Any, found: An
 
 
 def _note(folded: Folded, record: e.Record) -> None:
-    """What rows hold that the kernel does not look at."""
+    """Record the columns that the kernel does not use."""
     event: Any = record.event
     if isinstance(event, e.TaskCreated):
         extras = {"title": event.title, "payload": event.payload, "tags": list(event.tags)}
@@ -153,7 +150,7 @@ def _note(folded: Folded, record: e.Record) -> None:
 
 
 def row_differences(view: ReadTransaction, folded: Folded) -> Iterator[Difference]:
-    """Every row that is missing, not wanted, or different in a column."""
+    """Every row that is missing, superfluous, or different in a column."""
     jobs = [job.id for job in folded.jobs()]
     owners = {run: job for job in jobs for run in folded.world.parts_of(RUNS, job)}
     pairs: list[tuple[str, Rows, Rows]] = [
@@ -187,7 +184,7 @@ def _compare(folded: Folded, kind: str, expected: Rows, found: Rows) -> Iterator
 
 
 def _listed(view: ReadTransaction, table: str, stream: str = "") -> Rows:
-    """A whole table, page by page, keyed by the stream and by what identifies a row within it."""
+    """A whole table, by the stream and the key within it."""
     key = LISTED[table]
     order = stream or key
     found: Rows = {}
@@ -203,7 +200,7 @@ def _by_job(rows: Iterable[Any]) -> Rows:
 
 
 def _columns(entity: Any) -> dict[str, Any]:
-    """An entity column by column, as a list of rows shows it."""
+    """The columns of an entity, as in a list of rows."""
     columns = entity._asdict().items()
     return {name: list(value) if isinstance(value, tuple) else value for name, value in columns}
 
@@ -227,16 +224,16 @@ def _expected_jobs(folded: Folded) -> Rows:
 
 
 def _queue(view: ReadTransaction, folded: Folded) -> tuple[Rows, Rows]:
-    """What the log says and what is there."""
+    """The expected and the found rows of the queue."""
     found = _listed(view, "queue")
     old = {row["job_id"] for row in found.values() if row["lane"] == row["intent"]}
     return _expected_queue(folded, old), found
 
 
 def _expected_queue(folded: Folded, old: Collection[str]) -> Rows:
-    """Claimable work, and work that a worker holds; nothing else has a row.
+    """The expected rows of the queue: claimable jobs, and jobs that a worker holds.
 
-    An `old` row may be from before there were lanes: then its lane is its intent.
+    The lane of an `old` row, from before lanes existed, is its intent.
     """
     rows: Rows = {}
     for job in folded.jobs():
@@ -251,7 +248,7 @@ def _expected_queue(folded: Folded, old: Collection[str]) -> Rows:
 
 
 def claimable(folded: Folded, job: Job) -> bool:
-    """Whether work waits for a worker: it is queued, and its task waits for no other."""
+    """Whether a job waits for a worker: it is queued and has no open dependencies."""
     if job.state not in ("queued", "retrying"):
         return False
     return job.task_id is None or folded.world.tasks[job.task_id].open_dependencies == 0
@@ -297,9 +294,9 @@ def _found_use(view: ReadTransaction) -> Rows:
 
 
 def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
-    """Every job whose events, as they stand in the log, break an invariant; job by job.
+    """Every violation of an invariant by the events of a job.
 
-    Also jobs that cannot be folded, because of an event that must not stand where it does.
+    Includes jobs that cannot be folded because of an illegal event.
     """
     folds = {job.id for job in folded.jobs()}
     for job in folded.world.jobs.values():
@@ -313,7 +310,7 @@ def offences(view: LogReader, folded: Folded) -> Iterator[Difference]:
 
 
 def _item(logged: LoggedEvent) -> invariants.Item:
-    """The event as a record, or its name alone if nothing more can be read."""
+    """The record of an event, or its name if it cannot be read."""
     try:
         return read_record(logged)
     except (DetentError, ValueError):
@@ -324,7 +321,7 @@ def _item(logged: LoggedEvent) -> invariants.Item:
 
 
 def timer_differences(tx: WriteTransaction, folded: Folded) -> Iterator[Difference]:
-    """What the store holds to be due, now and some day, against what the log says."""
+    """Differences between the timers of the store and the log, now and in the future."""
     for at in (tx.now(), FAR):
         due = tx.due(FAR, at)
         passed = {job.id for job in folded.jobs() if (_deadline(job) or FAR + 1) <= at}
@@ -344,7 +341,7 @@ def timer_differences(tx: WriteTransaction, folded: Folded) -> Iterator[Differen
 
 
 def _deadline(job: Job) -> int | None:
-    """The next limit on its time, None once it has ended or was asked to stop."""
+    """The next deadline of a job; None if it has ended or is being cancelled."""
     if job.state in ENDED_JOB or job.cancel_reason is not None:
         return None
     return min(filter(None, (job.queue_deadline, job.job_deadline)), default=None)

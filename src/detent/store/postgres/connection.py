@@ -26,7 +26,7 @@ ANSWER_WITHIN_S = 120
 ONE_WRITE = 8_000
 #: The most that the protocol adds to the text, the name and the values of a statement.
 FRAME_BYTES, VALUE_BYTES = 80, 8
-#: Connections that one process uses at once, and how long somebody waits for one.
+#: The maximum number of connections of one process, and how long a thread waits for one.
 MAX_CONNECTIONS = 24
 FREE_WITHIN_S = 5
 
@@ -96,7 +96,7 @@ def _bytes(value: Value) -> bytes | None:
 
 
 class Connection:
-    """A connection that sends several statements at once and then reads all their answers."""
+    """A connection that sends several statements together and then reads all results."""
 
     def __init__(self, address: Address, on_silence: Callable[[], None] = lambda: None) -> None:
         self.plain = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
@@ -167,7 +167,7 @@ class Connection:
         return answers
 
     def _size(self, query: Query) -> int:
-        """At most so many bytes are sent for it."""
+        """The maximum number of bytes that a statement takes on the wire."""
         text, values, name, _ = query
         size = FRAME_BYTES + 2 * len(name) + sum(VALUE_BYTES + len(each or b"") for each in values)
         return size if name in self._prepared else size + len(text)
@@ -224,7 +224,7 @@ class Connection:
         while not self._poll.poll(1_000 * min(self._silence_s, ANSWER_WITHIN_S)):
             if time.monotonic() >= deadline_s:
                 self.close()
-                raise psycopg.OperationalError(f"no answer within {ANSWER_WITHIN_S} s")
+                raise psycopg.OperationalError(f"no response within {ANSWER_WITHIN_S} s")
             self._on_silence()
         self._line.consume_input()
 
@@ -258,7 +258,7 @@ class Pool:
         """One that is free, or a new one. A free one may be dead: the first statement tells."""
         if not self._places.acquire(timeout=FREE_WITHIN_S):
             raise Unavailable(
-                f"all {MAX_CONNECTIONS} connections to the database are in use", retry_after_s=1
+                f"All {MAX_CONNECTIONS} connections to the database are in use.", retry_after_s=1
             )
         try:
             with self._guard:

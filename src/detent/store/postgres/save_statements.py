@@ -41,7 +41,7 @@ def into(name: str, *fields: str) -> Callable[[Iterable[Row]], Query]:
 
 
 def of(name: str, entity: type[Any], *more: str) -> Callable[[Iterable[tuple[Any, ...]]], Query]:
-    """The same for entities, each in a tuple with what stands beside it in the row."""
+    """The same for entities, each in a tuple with the further columns of its row."""
     taken = set(_GIVEN.findall(SQL[name].text))
     own = [column for column in columns(entity) if column in taken]
     row, query = writer(entity, own), into(name, *own, *more)
@@ -145,7 +145,7 @@ def _parts(changes: Changes) -> Iterator[Query]:
         plans = changes.plans.items()
         yield PLANS((job_id, version, to_json(plan)) for job_id, (version, plan) in plans)
     if changes.evidence:
-        # A file that was added twice stands once, as it was added last.
+        # A file that was added twice is stored once, with the last values.
         yield EVIDENCE({row[:2]: row for row in map(evidence_row, changes.evidence)}.values())
 
 
@@ -199,7 +199,7 @@ def appended(
     yield READY["append_turn"](kind=Lock.APPEND)._replace(exclusive=True)
     yield from rows.values()
     if arrivals:
-        # Whoever waits for work hears of it with the commit, and not a transaction later.
+        # Workers that wait are notified with the commit, without another transaction.
         yield READY["notify"]()
 
 

@@ -23,16 +23,14 @@ VALUES (%s, %s, %s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 
 
 def applied(connection: psycopg.Connection) -> list[Applied]:
-    """The migrations that the database has seen."""
+    """The migrations that were applied to the database."""
     if connection.execute(HAS_SCHEMA).fetchone() != (True,):
         return []
     return [Applied._make(row) for row in connection.execute(APPLIED)]
 
 
 def bring_up(connection: psycopg.Connection, where: str) -> None:
-    """Apply what is missing, all of it or nothing. Without anything missing nobody waits for
-    anybody.
-    """
+    """Apply the missing migrations in one transaction. Takes no lock if none is missing."""
     if not pending(MIGRATIONS, applied(connection), where):
         return
     try:

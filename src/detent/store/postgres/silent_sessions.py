@@ -20,7 +20,7 @@ def silent_ms(hold_s: float) -> int:
 
 
 class SilentSessions:
-    """Called by whichever thread waits for the server; one look at a time."""
+    """Ends silent sessions; threads that wait for the server call it, one at a time."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

@@ -1,6 +1,6 @@
 """One transaction on one connection: begun with its first statement, ended once, given back.
 
-A connection that died while nobody used it is replaced without anybody noticing; that is safe
+An idle connection that was lost is replaced transparently; that is safe
 because nothing was done on it yet.
 """
 
@@ -122,8 +122,8 @@ class Transaction:
             self._pool.give_back(connection)
 
     def _start(self, queries: Sequence[Query]) -> list[Answer]:
-        """A connection that was free may be dead; then all of them probably are, and one is made
-        anew.
+        """Take a connection and begin. If an idle one was lost, the others probably were too: all
+        are dropped, and a new one is opened.
         """
         self._connection = self._pool.take()
         try:

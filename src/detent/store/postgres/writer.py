@@ -45,7 +45,7 @@ CLEAR_ROWS = [
 
 
 class PostgresWriter(PostgresReader):
-    """Others write at the same time: what this one reads stays as it is once its root is locked."""
+    """Writes concurrently with others: rows do not change once their root is locked."""
 
     def __init__(self, transaction: Transaction, clock: Clock, lanes: Lanes) -> None:
         super().__init__(transaction, clock)
@@ -69,7 +69,7 @@ class PostgresWriter(PostgresReader):
         leases = self._leases
         answers = self._transaction.run(chain(self._unsent(), queries))
         if leases and answers[0].done != f"MERGE {leases}":
-            raise Broken("a job was claimed that is not in the queue: its lease has no row")
+            raise Broken("A job was claimed that has no row in the queue.")
         return [answer.rows for answer in answers[len(answers) - len(queries) :]]
 
     def _unsent(self) -> Iterator[Query]:
@@ -116,7 +116,7 @@ class PostgresWriter(PostgresReader):
 
     def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
         if self._entries:
-            raise Broken("a claim came after a save: where lanes begin would be seen wrongly")
+            raise Broken("A claim must come before the saves of its transaction.")
         found = claimable(self._run, self._lanes, claim_filter, limit, now)
         self._roots.update(root for _, root in found)
         return [candidate for candidate, _ in found]
@@ -193,7 +193,7 @@ class PostgresWriter(PostgresReader):
             self._leases = len(changes.leases)
         self._saved.append(save_statements.rows_of(changes, now))
         if changes.deleted_tasks or changes.deleted_jobs:
-            self._forget(changes.deleted_tasks, changes.deleted_jobs)
+            self._delete(changes.deleted_tasks, changes.deleted_jobs)
         self._entries += changes.entries
         for lane, rank in save_statements.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
@@ -261,7 +261,7 @@ class PostgresWriter(PostgresReader):
         return int(trimmed.done.split()[-1])
 
     def commit(self) -> bool:
-        """Send what is left and make it durable; whether others were told with it."""
+        """Send the remaining statements and commit; returns whether others were notified."""
         if self._leases:
             self._run()
         appended = save_statements.appended(self._entries, self._arrivals, self._deleted)
@@ -269,17 +269,17 @@ class PostgresWriter(PostgresReader):
         return bool(self._arrivals)
 
     def _time(self) -> Iterator[Query]:
-        """The clock goes on from the time of a write without an event. It comes last, so that
-        nobody waits long for its row.
+        """Renew the row of the clock after a write without an event. It comes last, so that other
+        writers do not wait long for the row.
         """
         moment = self._moment() if self._timed and not self._entries else None
         row = None if moment is None else clock.renewed(moment)
         if moment is not None and row is not None:
             yield READY["renew_clock"](value=row, now=moment.now, old=moment.written.row)
 
-    # -- forgetting ------------------------------------------------------------------------
+    # -- deleting --------------------------------------------------------------------------
 
-    def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
+    def _delete(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
         """Remove rows, and blank what the events of their streams said; digests keep the chain
         whole.
         """

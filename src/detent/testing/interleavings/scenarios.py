@@ -235,11 +235,11 @@ def trees(scene: Scene) -> Script:
     return Script([partial(canceller.do, c.CancelTask(top.task_id)), take, *works], bool)
 
 
-def sealing(scene: Scene) -> Script:
+def hash_chain_growth(scene: Scene) -> Script:
     """Two processes extend the hash chain while others append to the log."""
 
     def extend(hand: Hand) -> None:
-        hand.operation = "seal"
+        hand.operation = "extend_chain"
         hand.submit()
         hash_chain.extend_chain(hand.engine.store)
 
@@ -264,5 +264,5 @@ def claimable(hand: Hand) -> set[str]:
 
 SCENARIOS: Mapping[str, Callable[[Scene], Script]] = {
     each.__name__.replace("_", "-"): each
-    for each in (same_key, claims, named_rows, limits, leases, arrivals, trees, sealing)
+    for each in (same_key, claims, named_rows, limits, leases, arrivals, trees, hash_chain_growth)
 }
