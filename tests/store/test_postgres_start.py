@@ -40,7 +40,7 @@ def opens(url: str) -> bool:
 
 
 def test_a_server_that_is_too_old() -> None:
-    with pytest.raises(Misconfigured, match="is PostgreSQL 14. detent needs 15 or later"):
+    with pytest.raises(Misconfigured, match=r"is PostgreSQL 14\. detent needs 15 or later"):
         checks.check_version(140_012, "here")
     checks.check_version(150_000, "here")
 

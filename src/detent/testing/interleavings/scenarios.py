@@ -16,7 +16,7 @@ from detent.store.types import ClaimFilter
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
-#: Kinds of locks for rows that somebody else has changed.
+#: Kinds of locks for rows that another transaction has changed.
 ROW_LOCKS = ("transactionid", "tuple")
 #: Operations that pass over the rows that others change, and never wait for them.
 NEVER_WAIT = ("claim", "renew")
