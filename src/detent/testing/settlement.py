@@ -1,4 +1,4 @@
-"""Whether subtasks are settled as promised: from events and states, never from a guard. Pure.
+"""Checks that subtasks are settled correctly, from events and states alone. Pure.
 
 A subtask is settled when it is completed, when its parent's code has received its failure, or when
 a person has dismissed it. Only what failed is settled so, once, and no parent ends before all are.

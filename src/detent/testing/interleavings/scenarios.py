@@ -1,4 +1,4 @@
-"""What writers do to each other in the simulation, and what must be true afterwards."""
+"""Scenarios of concurrent writers, and the condition that must hold afterwards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ NEVER_WAIT = ("claim", "renew")
 
 
 class Hand:
-    """What a writer can do; `operation` says what it is doing."""
+    """The actions of a writer; `operation` is the current one."""
 
     def __init__(self, engine: Engine, name: str, intent: str) -> None:
         self.engine = engine
@@ -41,7 +41,7 @@ class Hand:
         return job_id
 
     def do(self, command: c.Command, key: Idempotency | None = None) -> Any:
-        """The answer or the refusal; both are kept."""
+        """Execute a command and record its result or its refusal."""
         self.operation = type(command).__name__
         self.answers += self.engine.ask([Ask(command, ACTOR, key)])
         return self.answers[-1]
@@ -67,7 +67,7 @@ class Hand:
 
 @dataclass(slots=True)
 class Scene:
-    """Several writers, one who prepares and looks afterwards, and a clock for all of them."""
+    """Several writers, one for preparation and checks, and a clock for all of them."""
 
     hands: Sequence[Hand]
     direct: Hand
@@ -90,7 +90,7 @@ class Script(NamedTuple):
 
 
 def same_key(scene: Scene) -> Script:
-    """Everybody submits another job with the same idempotency key."""
+    """Every writer submits a job with the same idempotency key."""
     key = Idempotency("p", new_id(), "body")
     jobs = [c.SubmitJob(new_id(), "p", scene.direct.intent) for _ in scene.hands]
 
@@ -105,7 +105,7 @@ def same_key(scene: Scene) -> Script:
 
 
 def claims(scene: Scene) -> Script:
-    """Everybody claims from one lane, renews, and completes."""
+    """Every writer claims from one lane, renews, and completes."""
     for _ in range(len(scene.hands) + 1):
         scene.direct.submit()
 
@@ -126,7 +126,7 @@ def claims(scene: Scene) -> Script:
 
 
 def named_rows(scene: Scene) -> Script:
-    """Everybody adds to one counter, twice."""
+    """Every writer adds to one counter, twice."""
     name = scene.direct.intent
 
     def add(tx: WriteTransaction) -> bool:
@@ -149,7 +149,7 @@ def named_rows(scene: Scene) -> Script:
 
 
 def limits(scene: Scene) -> Script:
-    """Everybody claims under a limit of one."""
+    """Every writer claims under a limit of one."""
     name = f"intent:{scene.direct.intent}"
     scene.direct.engine.within(lambda tx: tx.put_rows("limits", {name: {"running": 1}}))
     for _ in scene.hands:
