@@ -47,13 +47,13 @@ def manifest(held: dict[str, bytes], **more: Any) -> bytes:
 def zeros(
     file: Path, name: str, mib: int, announced_mib: int, compression: int = zipfile.ZIP_DEFLATED
 ) -> None:
-    """A member of so many MiB of zeros, of which the manifest announces some."""
+    """A member of a given size in MiB of zeros, of which the manifest announces a part."""
     with zipfile.ZipFile(file, "w", compression) as archive:
         with archive.open(name, "w") as member:
             for _ in range(mib):
                 member.write(bytes(MIB))
-        told = {name: {"sha256": "0" * 64, "size": announced_mib * MIB}}
-        archive.writestr(MANIFEST, manifest({}, members=told))
+        announced = {name: {"sha256": "0" * 64, "size": announced_mib * MIB}}
+        archive.writestr(MANIFEST, manifest({}, members=announced))
 
 
 def packed(file: Path, members: dict[str, bytes]) -> None:

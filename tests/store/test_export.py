@@ -126,8 +126,8 @@ def test_a_subtask_is_exported_with_its_whole_tree(source: Source, tmp_path: Pat
         child = next(child for _, child in view.children([source.task]))
     assert source.export(tmp_path / "of-child.zip", child).task == source.task
     with pytest.raises(NotFound):
-        source.export(tmp_path / "nobody.zip", "nobody")
-    assert not (tmp_path / "nobody.zip").exists()
+        source.export(tmp_path / "missing.zip", "missing")
+    assert not (tmp_path / "missing.zip").exists()
 
 
 def test_evidence_that_is_gone_is_named(source: Source, tmp_path: Path) -> None:

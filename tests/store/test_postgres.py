@@ -124,7 +124,7 @@ def test_a_connection_cut_before_the_commit(url: str) -> None:
 
 
 def test_a_connection_cut_while_it_commits(url: str) -> None:
-    """Here it waits for its turn to append, so nothing was written; but nobody can know that."""
+    """Here it waits for the lock to append, so nothing was written; the caller cannot know that."""
     with opened(url) as engine, beside(url) as other:
         other.execute("SELECT pg_advisory_lock(%s::integer, 0)", [Lock.APPEND])
         results: list[Any] = []
@@ -141,7 +141,7 @@ def test_a_connection_cut_while_it_commits(url: str) -> None:
 
 
 def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
-    """It was written and nobody was told; asking again with the same key gets the first answer."""
+    """It was written without a response; a retry with the same key gets the first result."""
     with proxy_to(HOST, server.port) as proxy, opened(f"{proxy.url(url)}&notifier=no") as engine:
         key = Idempotency("p", "k", "body")
         submit_job(engine)
@@ -207,7 +207,7 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sqlstate", "kind", "told"),
+    ("sqlstate", "kind", "message"),
     [
         ("40P01", Unavailable, "two transactions conflicted"),
         ("40001", Unavailable, "two transactions conflicted"),
@@ -218,10 +218,10 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
         ("22P05", Invalid, "the character U+0000"),
     ],
 )
-def test_what_a_fault_means(sqlstate: str, kind: type[DetentError], told: str) -> None:
+def test_the_exception_of_a_fault(sqlstate: str, kind: type[DetentError], message: str) -> None:
     error = explained(Failed("what the server said", sqlstate), "here")
     assert type(error) is kind
-    assert told in error.message
+    assert message in error.message
     made = psycopg.errors.lookup(sqlstate)("what the server said")
     assert explained(made, "here").message == error.message
 

@@ -1,4 +1,4 @@
-"""Writers on PostgreSQL side by side: nobody deadlocks, claims and heartbeats never wait."""
+"""Concurrent writers on PostgreSQL: no deadlocks, claims and heartbeats never wait."""
 
 import json
 import random
@@ -264,7 +264,7 @@ def test_old_arrivals_are_forgotten(postgres_url: str) -> None:
 
 
 def walked(url: str, lane: Lane, floor: int) -> int:
-    """How many entries of the index are looked at to find where a lane begins."""
+    """How many entries of the index are read to find where a lane begins."""
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
         connection.execute(numbered(SQL["begin_writing"]), ["30000", "60000"])
         lanes = json.dumps([dict(zip(("lane", "project", "key"), lane, strict=True), floor=floor)])

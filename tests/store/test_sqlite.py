@@ -99,7 +99,7 @@ def test_a_process_killed_inside_a_transaction_leaves_what_was_acknowledged(path
         later: list[str] = []
         writer = threading.Thread(target=lambda: later.append(submit_job(Engine(store))))
         writer.start()
-        with store.read() as view:  # whoever reads is not held up
+        with store.read() as view:  # a reader is not blocked
             assert view.head() == 5
         assert not later
         run.kill()
