@@ -135,7 +135,7 @@ def test_a_connection_cut_while_it_commits(url: str) -> None:
         thread.join(DEADLINE_S)
         other.execute("SELECT pg_advisory_unlock_all()")
         assert isinstance(results[0], Unavailable)
-        assert "whether that was written is not known" in results[0].message
+        assert "It is not known whether the commit was written" in results[0].message
         with engine.store.read() as view:
             assert view.head() == 0
 
@@ -160,7 +160,7 @@ def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
         (lost,) = engine.ask([Ask(c.SubmitJob("first", "p", "dig"), PERSON, key)])
         proxy.on_answer = lambda _link, _kind: None
         assert isinstance(lost, Unavailable)
-        assert "whether that was written is not known" in lost.message
+        assert "It is not known whether the commit was written" in lost.message
         (again,) = engine.ask([Ask(c.SubmitJob("second", "p", "dig"), PERSON, key)])
         assert again == Answer("first", repeated=True)
         with engine.store.read() as view:
@@ -168,7 +168,7 @@ def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
 
 
 def test_a_server_that_says_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("detent.store.postgres.connection.ANSWER_WITHIN_S", 0.05)
+    monkeypatch.setattr("detent.store.postgres.connection.RESPONSE_WITHIN_S", 0.05)
     with opened(url) as engine, beside(url) as other:
         with other.transaction():
             other.execute("LOCK TABLE limits")

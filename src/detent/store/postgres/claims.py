@@ -74,30 +74,30 @@ class Floors:
     def drop(self, lane: Lane) -> None:
         self._floors.pop(lane, None)
 
-    def lowest(self, most: int, lane_filter: LaneFilter, tried: Collection[Lane]) -> list[Lane]:
+    def lowest(self, limit: int, lane_filter: LaneFilter, tried: Collection[Lane]) -> list[Lane]:
         """The lanes that begin with the lowest ranks, of those that are wished and not tried."""
         lanes = [
             lane
             for group in self._heaps
             if lane_filter.allows(*group)
-            for lane in self._lowest_of(group, most, lane_filter, tried)
+            for lane in self._lowest_of(group, limit, lane_filter, tried)
         ]
-        return nsmallest(most, lanes, key=self._floors.__getitem__)
+        return nsmallest(limit, lanes, key=self._floors.__getitem__)
 
     def _lowest_of(
-        self, group: tuple[str, str], most: int, lane_filter: LaneFilter, tried: Collection[Lane]
+        self, group: tuple[str, str], limit: int, lane_filter: LaneFilter, tried: Collection[Lane]
     ) -> Iterator[Lane]:
         """Take from the heap until enough were found; what is still true goes back."""
         heap = self._heaps[group]
         taken: list[tuple[int, str]] = []
-        while heap and most:
+        while heap and limit:
             floor, key = entry = heappop(heap)
             lane = (*group, key)
             if self._floors.get(lane) != floor or entry in taken[-1:]:
                 continue
             taken.append(entry)
             if key not in lane_filter.not_keys and lane not in tried:
-                most -= 1
+                limit -= 1
                 yield lane
         for entry in taken:
             heappush(heap, entry)
@@ -119,7 +119,7 @@ class Lanes:
         self._seen = 0
         self._refresh_at_s = 0.0
 
-    def learn(self, run: Run, lane_filter: LaneFilter, most: int) -> set[Lane]:
+    def learn(self, run: Run, lane_filter: LaneFilter, limit: int) -> set[Lane]:
         """Read the arrivals since the last call, of this process and others.
 
         Lanes that will probably be claimed from are read in the same round trip. Returns these,
@@ -128,7 +128,7 @@ class Lanes:
         if time.monotonic() >= self._refresh_at_s:
             self._refresh(run)
             return set()
-        likely = self._floors.lowest(most, lane_filter, ())
+        likely = self._floors.lowest(limit, lane_filter, ())
         arrivals, begins = run(READY["arrivals_after"](after=self._seen), self._floors_of(likely))
         self._settle(likely, begins)
         fresh = set(likely)
@@ -191,13 +191,13 @@ class Lanes:
         self,
         run: Run,
         lane_filter: LaneFilter,
-        most: int,
+        limit: int,
         tried: Collection[Lane],
         fresh: set[Lane],
     ) -> list[Lane]:
         """The lanes with the lowest floors, each of them read just now."""
         while True:
-            best = self._floors.lowest(most, lane_filter, tried)
+            best = self._floors.lowest(limit, lane_filter, tried)
             stale = [lane for lane in best if lane not in fresh]
             if not stale:
                 return best

@@ -1,9 +1,7 @@
-"""Locks on what has no row of its own, as pairs of numbers that end with the transaction. Sends
-nothing.
+"""Advisory locks for objects without a row, as pairs of numbers. Builds statements only.
 
-The order in which a writer takes locks is the same everywhere, so that no two wait for each
-other: tables of named rows, rows of roots, idempotency keys, limits, resources, rows of the queue,
-the turn to append.
+Every writer takes locks in the same order, so that there are no deadlocks: tables of named rows,
+rows of roots, idempotency keys, limits, resources, rows of the queue, the lock to append.
 A lock out of this order is taken without waiting.
 """
 
@@ -15,13 +13,12 @@ from detent.store.codec import to_json
 from detent.store.postgres.connection import Query
 from detent.store.postgres.reader import READY
 
-#: A set of names is locked by as many numbers at most, whatever its size: the server's table of
-#: locks is small.
+#: The maximum number of locks for a set of names: the server's lock table is small.
 NUMBERS = 4_096
 
 
 class Lock(IntEnum):
-    """The first of the two numbers. "dtnt" and what follows it."""
+    """The first of the two numbers: "dtnt" and the numbers after it."""
 
     APPEND = 0x64746E74
     KEYS = 0x64746E75
@@ -35,6 +32,6 @@ class Lock(IntEnum):
 
 
 def lock_names(kind: Lock, names: Iterable[str]) -> Query:
-    """Hold each of the names; they are taken in the order of their numbers."""
+    """The statement that locks the names, in the order of their numbers."""
     numbers = sorted({crc32(name.encode()) % NUMBERS for name in names})
     return READY["lock_numbers"](kind=kind, numbers=to_json(numbers))

@@ -1,4 +1,4 @@
-"""Bringing a PostgreSQL database to the present schema: once, however many processes start
+"""Migrates a PostgreSQL database to the present schema, once for all processes that start
 together.
 """
 
@@ -12,7 +12,7 @@ from detent.store.postgres.locks import Lock
 MIGRATIONS = migrations("detent.store.postgres.migrations")
 
 TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
-#: A process that stops between two statements holds the schema for this long.
+#: How long a stopped process can hold the lock on the schema.
 IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 HAS_SCHEMA = "SELECT to_regclass('schema_migrations') IS NOT NULL"
 APPLIED = "SELECT number, name, digest FROM schema_migrations"
@@ -45,5 +45,5 @@ def bring_up(connection: psycopg.Connection, where: str) -> None:
         raise Misconfigured(
             f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
             setting="store",
-            hint="Open it once as the owner of its tables, then grant rights by sql/roles.sql.",
+            hint="Open it once as the owner of its tables, then run sql/roles.sql.",
         ) from None

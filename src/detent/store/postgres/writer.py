@@ -67,10 +67,10 @@ class PostgresWriter(PostgresReader):
     def _run(self, *queries: Query) -> list[Rows]:
         """The answers to these; rows that were saved before go ahead of them."""
         leases = self._leases
-        answers = self._transaction.run(chain(self._unsent(), queries))
-        if leases and answers[0].done != f"MERGE {leases}":
+        results = self._transaction.run(chain(self._unsent(), queries))
+        if leases and results[0].done != f"MERGE {leases}":
             raise Broken("A job was claimed that has no row in the queue.")
-        return [answer.rows for answer in answers[len(answers) - len(queries) :]]
+        return [answer.rows for answer in results[len(results) - len(queries) :]]
 
     def _unsent(self) -> Iterator[Query]:
         """What was saved and not sent yet. Leases, which are counted, come first."""
@@ -132,9 +132,9 @@ class PostgresWriter(PostgresReader):
         counts = [
             READY[f"running_by_{kind}"](names=to_json(found)) for kind, found in names.items()
         ]
-        _, *answers = self._run(lock_names(Lock.LIMITS, keys), *counts)
+        _, *results = self._run(lock_names(Lock.LIMITS, keys), *counts)
         running = dict.fromkeys(keys, 0)
-        for kind, rows in zip(names, answers, strict=True):
+        for kind, rows in zip(names, results, strict=True):
             running.update({f"{kind}:{name}": count for name, count in rows})
         return running
 
