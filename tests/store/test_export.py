@@ -117,7 +117,7 @@ def test_the_manifest_names_the_chain_of_the_log(source: Source, file: Path) -> 
 def test_the_same_task_makes_the_same_archive(source: Source, file: Path, tmp_path: Path) -> None:
     source.export(tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == file.read_bytes()
-    with pytest.raises(Refused, match="there already"):
+    with pytest.raises(Refused, match="already exists"):
         source.export(tmp_path / "again.zip")
 
 

@@ -197,7 +197,7 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
             [Ask(c.CompleteRun(claimed.grant, claimed.job.run_id or ""), PERSON)]
         )
         assert isinstance(result, Unavailable)
-        assert "disk of the database is full: nothing was written" in result.message
+        assert "disk of the database is full. Nothing was written" in result.message
         with engine.store.read() as view:
             ((still, _),) = view.jobs([job])
         assert still == claimed.job

@@ -139,7 +139,7 @@ def test_a_newer_schema_is_refused(postgres_url: str, database: psycopg.Connecti
 
 def test_another_migration_is_refused(postgres_url: str, database: psycopg.Connection) -> None:
     database.execute("UPDATE schema_migrations SET digest = 'other'")
-    assert "another migration 0001" in refusal(postgres_url)
+    assert "Migration 0001 (first) of " in refusal(postgres_url)
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(
