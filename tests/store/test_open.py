@@ -53,7 +53,7 @@ def test_memory() -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("mysql://host/x", "mysql:// is no store"),
+        ("mysql://host/x", "mysql:// is not a supported store"),
         ("sqlite://", "has no path"),
         ("sqlite://detent.db", "has no path"),
     ],
@@ -74,4 +74,4 @@ def test_postgresql_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("detent.store.store_url.find_spec", find)
     with pytest.raises(Misconfigured) as caught:
         open_store("postgresql://localhost/x")
-    assert caught.value.hint == "pip install 'detent[postgres]'"
+    assert caught.value.hint == "Install them with: pip install 'detent[postgres]'"

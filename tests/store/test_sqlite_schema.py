@@ -156,9 +156,9 @@ def test_the_last_event_stays(database: apsw.Connection) -> None:
 NAMED = {name for name, statement in SQL.items() if re.search(r"\bnamed\b", statement.text)}
 #: Statements that read a whole index of leased work, or the whole intake, which holds only work
 #: that was not accepted yet or was refused.
-WHOLE = {"running_by_intent", "running_by_project", "intake", "refused_intake"}
+WHOLE = {"running_by_intent", "running_by_project", "shift_leases", "intake", "refused_intake"}
 #: One step at the end of the log, though SQLite calls it a scan.
-LAST_ROW = {"last_at", "head", "last_chain_block"}
+LAST_ROW = {"last_at", "head", "last_chain_block", "written"}
 
 
 def plan(database: apsw.Connection, name: str) -> list[str]:

@@ -93,7 +93,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     named_rows_without_a_turn: "named-rows",
     keys_without_a_turn: "same-key",
     limits_without_a_turn: "limits",
-    chain_blocks_without_a_turn: "hash_chain_growth",
+    chain_blocks_without_a_turn: "hash-chain-growth",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY
