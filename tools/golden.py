@@ -1,7 +1,7 @@
-"""Writes the database that later versions must still open: a small one with work of many kinds.
+"""Writes a small database with work of many kinds, which later versions must still open.
 
-`python -m tools.golden` makes tests/golden/VERSION.db.gz and what is to be found in it, with a
-fixed clock and fixed ids. One that was released is never written again.
+`python -m tools.golden` writes tests/golden/VERSION.db.gz and its expected content, with a fixed
+clock and fixed ids. The database of a released version is never written again.
 """
 
 import gzip
@@ -29,7 +29,7 @@ PLAN = {"steps": [{"name": "dig"}, {"name": "fill", "needs": ["dig"]}]}
 
 
 class Story:
-    """Work on a store: time passes with every command, ids and nonces are counted."""
+    """Executes commands on a store with a fixed clock, fixed ids and fixed nonces."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self.engine, self.clock = Engine(store), clock
@@ -53,8 +53,8 @@ class Story:
         self.do(c.CompleteRun(claimed.grant, claimed.job.run_id or "", result))
 
 
-def tell(story: Story) -> None:
-    """What happened, in the order of the log."""
+def write_story(story: Story) -> None:
+    """Execute the commands whose events the database contains."""
     story.task("plain", payload={"n": 1, "text": "grüße"}, tags=("red",), title="Plain")
     plain = story.claim("plain")
     run = plain.job.run_id or ""
@@ -89,7 +89,7 @@ def tell(story: Story) -> None:
 
 
 def found_in(store: Store) -> dict[str, Any]:
-    """What a later version must find: where the chain stands, and how everything does."""
+    """What a later version must find: the end of the hash chain, and all states."""
     verdict = verify(store)
     with store.read() as view:
         return {
@@ -102,11 +102,11 @@ def found_in(store: Store) -> dict[str, Any]:
 
 
 def make(directory: Path, name: str) -> None:
-    """Tell the story to a new database, and keep that and what is in it."""
+    """Write a new database and its expected content."""
     with tempfile.TemporaryDirectory() as scratch:
         clock = VirtualClock()
         store = SqliteStore(Path(scratch) / "detent.db", clock)
-        tell(Story(store, clock))
+        write_story(Story(store, clock))
         found = found_in(store)
         store.close()
         back_up(Path(scratch) / "detent.db", Path(scratch) / "copy.db")
@@ -119,7 +119,7 @@ def make(directory: Path, name: str) -> None:
 def main(arguments: list[str]) -> int:
     name = version("detent")
     if (GOLDEN / f"{name}.db.gz").exists() and arguments != ["--replace"]:
-        print(f"{name} is there; only before its release may it be made anew: --replace")
+        print(f"The database of {name} exists. Before the release, --replace writes it again.")
         return 1
     make(GOLDEN, name)
     print(f"wrote {GOLDEN / name}.db.gz")

@@ -51,11 +51,11 @@ def test_a_database_that_is_deleted_is_told_everywhere(detent: Installation) -> 
     assert "was deleted or replaced" in ready(detent)[1]["detail"]
     found = findings(detent)
     assert "was deleted or replaced" in found["gateway"]["what"]
-    assert "there is none now" in found["database"]["what"]
+    assert "does not exist any more" in found["database"]["what"]
     detent.stop()
     done = detent.run("up", "--port", "0")
     assert done.returncode == 7
-    assert "there is none now" in done.stderr
+    assert "does not exist any more" in done.stderr
     assert "detent db init" in done.stderr
     assert not (detent.data / "detent.db").exists()
     assert detent.run("db", "init").returncode == 0

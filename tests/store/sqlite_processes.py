@@ -30,7 +30,7 @@ def open_only(path: str) -> None:
 
 
 def count_up(path: str, name: str, turns: str, processes: str) -> None:
-    """Raise a number, one commit after the other, until every process has had so many turns."""
+    """Increment a number, one commit after the other, until every process has had its turns."""
     store = SqliteStore(path)
     say("ready")
     sys.stdin.readline()
@@ -76,7 +76,7 @@ class _Inside:
 
 
 def fill_the_disk(path: str) -> None:
-    """Write until files may grow no more; what is told, and how it heals when they may again."""
+    """Write until files cannot grow any more; print the error, and the recovery afterwards."""
     store = SqliteStore(path)
     engine = Engine(store)
     submit_job(engine)

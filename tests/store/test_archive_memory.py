@@ -47,13 +47,13 @@ def manifest(held: dict[str, bytes], **more: Any) -> bytes:
 def zeros(
     file: Path, name: str, mib: int, announced_mib: int, compression: int = zipfile.ZIP_DEFLATED
 ) -> None:
-    """A member of so many MiB of zeros, of which the manifest announces some."""
+    """A member of a given size in MiB of zeros, of which the manifest announces a part."""
     with zipfile.ZipFile(file, "w", compression) as archive:
         with archive.open(name, "w") as member:
             for _ in range(mib):
                 member.write(bytes(MIB))
-        told = {name: {"sha256": "0" * 64, "size": announced_mib * MIB}}
-        archive.writestr(MANIFEST, manifest({}, members=told))
+        announced = {name: {"sha256": "0" * 64, "size": announced_mib * MIB}}
+        archive.writestr(MANIFEST, manifest({}, members=announced))
 
 
 def packed(file: Path, members: dict[str, bytes]) -> None:
@@ -131,17 +131,17 @@ def a_manifest_of_many_streams(file: Path) -> None:
 
 
 HOSTILE: list[tuple[Callable[[Path], None], str]] = [
-    (highly_compressed, f"its history is over {MAX_HISTORY_BYTES:,} bytes"),
-    (highly_compressed_in_another_way, "compressed in another way"),
-    (a_larger_member_than_announced, "another size than the manifest says"),
-    (a_million_members, "over 65000 members"),
-    (many_members_by_zip64, "over 65000 members"),
-    (a_long_line, "a line of its history is over"),
-    (lines_of_many_small_objects, "it cannot be read to its end"),
+    (highly_compressed, f"its history exceeds {MAX_HISTORY_BYTES:,} bytes"),
+    (highly_compressed_in_another_way, "a compression other than deflate"),
+    (a_larger_member_than_announced, "differs from the manifest"),
+    (a_million_members, "more than 65000 members"),
+    (many_members_by_zip64, "more than 65000 members"),
+    (a_long_line, "a line of its history exceeds"),
+    (lines_of_many_small_objects, "it cannot be read completely"),
     (payloads_of_many_small_objects, "is refused"),
-    (deep_json, "it cannot be read to its end"),
-    (a_huge_manifest, "no manifest that can be read"),
-    (a_manifest_of_many_streams, "it cannot be read to its end"),
+    (deep_json, "it cannot be read completely"),
+    (a_huge_manifest, "no readable manifest"),
+    (a_manifest_of_many_streams, "it cannot be read completely"),
 ]
 
 

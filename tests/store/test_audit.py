@@ -75,7 +75,7 @@ def in_job(**columns: Any) -> Tamper:
         ("checkpoint", "value", change("checkpoints", value="other")),
         ("checkpoint", "row", drop("checkpoints")),
         ("evidence", "size", change("evidence", size=-1)),
-        ("queue", "worker", change("queue", worker="somebody")),
+        ("queue", "worker", change("queue", worker="other")),
         ("queue", "rank", change("queue", rank=0)),
         ("queue", "row", drop("queue")),
         ("deadline", "due", drop("deadlines")),
@@ -138,7 +138,7 @@ def test_a_blanked_event_without_a_digest() -> None:
 
 
 def test_the_assertion_names_every_difference(database: Database) -> None:
-    in_job(fence=7, worker="nobody")(database.tables)
+    in_job(fence=7, worker="missing")(database.tables)
     with pytest.raises(AssertionError, match=r"(?s)fence.*worker|worker.*fence"):
         audit(MemoryStore(VirtualClock(), database))
 

@@ -8,7 +8,7 @@ SECOND_US = 1_000_000
 
 
 def test_readings_of_a_server_that_overlap_do_not_add_up() -> None:
-    """Two transactions begin at once and ask for the time in the other order."""
+    """Two transactions begin at the same time and read the time in the other order."""
     source = VirtualClock()
     clock = StoreClock(source)
     server = START

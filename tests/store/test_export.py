@@ -92,7 +92,7 @@ def test_what_came_in_goes_on(source: Source, target: Store, tmp_path: Path) -> 
         assert archive.manifest.output  # also what a run wrote came along
     assert again.events == sum(archive.manifest.streams.values())
     Engine(target).do(c.DeleteTask(source.task), PERSON)
-    with pytest.raises(Refused, match="its id stays taken"):
+    with pytest.raises(Refused, match="Its id cannot be used again"):
         take(target, tmp_path / "first.zip", tmp_path / "target")
 
 
@@ -117,7 +117,7 @@ def test_the_manifest_names_the_chain_of_the_log(source: Source, file: Path) -> 
 def test_the_same_task_makes_the_same_archive(source: Source, file: Path, tmp_path: Path) -> None:
     source.export(tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == file.read_bytes()
-    with pytest.raises(Refused, match="there already"):
+    with pytest.raises(Refused, match="already exists"):
         source.export(tmp_path / "again.zip")
 
 
@@ -126,8 +126,8 @@ def test_a_subtask_is_exported_with_its_whole_tree(source: Source, tmp_path: Pat
         child = next(child for _, child in view.children([source.task]))
     assert source.export(tmp_path / "of-child.zip", child).task == source.task
     with pytest.raises(NotFound):
-        source.export(tmp_path / "nobody.zip", "nobody")
-    assert not (tmp_path / "nobody.zip").exists()
+        source.export(tmp_path / "missing.zip", "missing")
+    assert not (tmp_path / "missing.zip").exists()
 
 
 def test_evidence_that_is_gone_is_named(source: Source, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_work_that_is_not_over_stays_where_it_is(
     source.export(tmp_path / "live.zip", "live")
     with Archive(tmp_path / "live.zip") as archive:
         assert archive.flaws() == []
-    with pytest.raises(Refused, match="would be done twice"):
+    with pytest.raises(Refused, match="would be executed twice"):
         take(target, tmp_path / "live.zip", tmp_path / "target")
 
 

@@ -1,4 +1,4 @@
-"""Archives that somebody tampered with are refused as a whole, and nothing of them is stored."""
+"""Archives that were tampered with are refused as a whole, and nothing of them is stored."""
 
 import json
 import stat
@@ -40,7 +40,7 @@ def packed(file: Path, members: Files, modes: dict[str, int] | None = None) -> N
 
 
 def announced(members: Files, change: Callable[[dict[str, Any]], None] | None = None) -> None:
-    """Make the manifest fit the members again, as somebody would who wants to be believed."""
+    """Make the manifest fit the members again, as an attacker would."""
     manifest = json.loads(members[MANIFEST])
     manifest["members"] = {
         name: {"sha256": sha256(data).hexdigest(), "size": len(data)}
@@ -141,7 +141,7 @@ def a_tombstone(members: Files) -> None:
 
 
 def another_tree(members: Files) -> None:
-    announced(members, lambda manifest: manifest.update(task="nobody"))
+    announced(members, lambda manifest: manifest.update(task="unknown"))
 
 
 def an_id_that_is_a_path(members: Files) -> None:
@@ -153,10 +153,10 @@ def an_id_that_is_a_path(members: Files) -> None:
     announced(members)
 
 
-def output_of_nobody(members: Files) -> None:
+def output_of_an_unknown_run(members: Files) -> None:
     def change(manifest: dict[str, Any]) -> None:
         digest = next(iter(manifest["output"].values()))
-        manifest["output"] = {"nobody-r1": digest}
+        manifest["output"] = {"unknown-r1": digest}
 
     announced(members, change)
 
@@ -182,26 +182,26 @@ def a_negative_size(members: Files) -> None:
 
 #: What is done to an archive, and what its refusal says.
 HOSTILE: dict[Callable[[Files], None], str] = {
-    a_byte_of_evidence: "SHA-256 or size differs",
+    a_byte_of_evidence: "the SHA-256 or size of 'evidence/",
     an_extra_member: "'../../outside' is not in the manifest",
-    an_announced_path: "'../../outside' is no name of a member",
-    an_absolute_path: "'/etc/detent' is no name of a member",
+    an_announced_path: "'../../outside' is not a valid name of a member",
+    an_absolute_path: "'/etc/detent' is not a valid name of a member",
     a_member_less: "'events.jsonl' is missing",
-    wrong_name_of_evidence: "is not called by its evidence's SHA-256",
+    wrong_name_of_evidence: "is not the SHA-256 of its evidence",
     evidence_left_out: "is missing",
-    an_event_less: "other events than the manifest says",
-    a_state_that_cannot_be: "its history cannot be",
-    an_unknown_event: "its history cannot be",
-    nonsense_in_an_event: "its history cannot be",
-    a_deep_value: "cannot be",
+    an_event_less: "the events of its streams differ from the manifest",
+    a_state_that_cannot_be: "its history is invalid",
+    an_unknown_event: "its history is invalid",
+    nonsense_in_an_event: "its history is invalid",
+    a_deep_value: "its history is invalid",
     a_tombstone: "was deleted",
-    another_tree: "the task nobody is not in it",
-    an_id_that_is_a_path: "is no id",
-    output_of_nobody: "there is no run 'nobody-r1'",
-    a_manifest_of_the_future: "a format that this version does not know",
+    another_tree: "the task unknown is not in the archive",
+    an_id_that_is_a_path: "is not a valid id",
+    output_of_an_unknown_run: "there is no run 'unknown-r1'",
+    a_manifest_of_the_future: "a format that this version of detent does not support",
     a_manifest_with_more: "unknown field `command`",
-    no_manifest: "no manifest",
-    a_negative_size: "another size",
+    no_manifest: "no readable manifest",
+    a_negative_size: "differs from the manifest",
 }
 
 
@@ -243,7 +243,7 @@ def test_more_than_the_limit_is_refused_before_it_is_unpacked(
     assert (tmp_path / "bomb.zip").stat().st_size < 100_000
     monkeypatch.setattr(archives, "MAX_BYTES", 1_000_000)
     monkeypatch.setattr(Archive, "read", None)  # nothing may be unpacked
-    assert "it would hold over" in refused_as_a_whole(tmp_path / "bomb.zip", tmp_path)
+    assert "its content exceeds" in refused_as_a_whole(tmp_path / "bomb.zip", tmp_path)
 
 
 def test_a_member_that_grows_beyond_its_size_is_refused(file: Path, tmp_path: Path) -> None:
@@ -259,14 +259,14 @@ def test_a_member_that_grows_beyond_its_size_is_refused(file: Path, tmp_path: Pa
     size = len(zeros).to_bytes(4, "little")
     assert data.count(size) == 2  # before the member, and in the directory at the end
     (tmp_path / "bomb.zip").write_bytes(data.replace(size, (10).to_bytes(4, "little")))
-    assert "cannot be read to its end" in refused_as_a_whole(tmp_path / "bomb.zip", tmp_path)
+    assert "cannot be read completely" in refused_as_a_whole(tmp_path / "bomb.zip", tmp_path)
 
 
 def test_links_and_doubles_are_refused(file: Path, tmp_path: Path) -> None:
     members = unpacked(file)
     name = next(name for name in members if name.startswith("evidence/"))
     packed(tmp_path / "link.zip", members, {name: stat.S_IFLNK | 0o777})
-    assert "no plain file" in refused_as_a_whole(tmp_path / "link.zip", tmp_path)
+    assert "is not a regular file" in refused_as_a_whole(tmp_path / "link.zip", tmp_path)
     packed(tmp_path / "twice.zip", members)
     with (
         zipfile.ZipFile(tmp_path / "twice.zip", "a") as archive,
@@ -286,7 +286,7 @@ def test_a_truncated_archive_is_refused(file: Path, tmp_path: Path, part: float)
 
 
 def test_every_flipped_byte_is_noticed_or_harmless(file: Path, tmp_path: Path) -> None:
-    """A byte of the container that nobody reads may change; what is stored never does."""
+    """A byte of the container that is not read may change; the stored data never does."""
     data = file.read_bytes()
     original = unpacked(file)
     for at in range(0, len(data), 211):

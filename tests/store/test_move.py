@@ -77,7 +77,7 @@ def test_evidence_and_output_come_along(case: Case, postgres_url: str) -> None:
     far: dict[str, tuple[int, int]] = {}
     moved = move(
         *(source(case), postgres_url, LEASE_US, read_output),
-        tell=lambda what, at, of: far.update({what: (at, of)}),
+        progress=lambda what, at, of: far.update({what: (at, of)}),
     )
     assert far["events"] == (moved.counts["events"], moved.counts["events"])
     assert far["evidence"] == (1, 1)

@@ -51,15 +51,15 @@ def test_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
-        ("mysql://host/x", "mysql:// is no store"),
+        ("mysql://host/x", "mysql:// is not a supported store"),
         ("sqlite://", "has no path"),
         ("sqlite://detent.db", "has no path"),
     ],
 )
-def test_what_is_no_store(url: str, told: str) -> None:
-    with pytest.raises(Misconfigured, match=told) as caught:
+def test_urls_that_are_not_a_store(url: str, message: str) -> None:
+    with pytest.raises(Misconfigured, match=message) as caught:
         open_store(url)
     assert caught.value.setting == "store"
     assert "sqlite:///path" in caught.value.hint
@@ -74,4 +74,4 @@ def test_postgresql_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("detent.store.store_url.find_spec", find)
     with pytest.raises(Misconfigured) as caught:
         open_store("postgresql://localhost/x")
-    assert caught.value.hint == "pip install 'detent[postgres]'"
+    assert caught.value.hint == "Install them with: pip install 'detent[postgres]'"

@@ -126,7 +126,7 @@ def test_a_connection_cut_before_the_commit(url: str) -> None:
 
 
 def test_a_connection_cut_while_it_commits(url: str) -> None:
-    """Here it waits for its turn to append, so nothing was written; but nobody can know that."""
+    """Here it waits for the lock to append, so nothing was written; the caller cannot know that."""
     with opened(url) as engine, beside(url) as other:
         other.execute("SELECT pg_advisory_lock(%s::integer, 0)", [Lock.APPEND])
         results: list[Any] = []
@@ -137,13 +137,13 @@ def test_a_connection_cut_while_it_commits(url: str) -> None:
         thread.join(DEADLINE_S)
         other.execute("SELECT pg_advisory_unlock_all()")
         assert isinstance(results[0], Unavailable)
-        assert "whether that was written is not known" in results[0].message
+        assert "It is not known whether the commit was written" in results[0].message
         with engine.store.read() as view:
             assert view.head() == 0
 
 
 def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
-    """It was written and nobody was told; asking again with the same key gets the first answer."""
+    """It was written without a response; a retry with the same key gets the first result."""
     with proxy_to(HOST, server.port) as proxy, opened(f"{proxy.url(url)}&notifier=no") as engine:
         key = Idempotency("p", "k", "body")
         submit_job(engine)
@@ -162,7 +162,7 @@ def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
         (lost,) = engine.execute([CommandRequest(c.SubmitJob("first", "p", "dig"), PERSON, key)])
         proxy.on_answer = lambda _link, _kind: None
         assert isinstance(lost, Unavailable)
-        assert "whether that was written is not known" in lost.message
+        assert "It is not known whether the commit was written" in lost.message
         (again,) = engine.execute([CommandRequest(c.SubmitJob("second", "p", "dig"), PERSON, key)])
         assert again == CommandResult("first", repeated=True)
         with engine.store.read() as view:
@@ -170,11 +170,14 @@ def test_a_connection_cut_after_the_commit(server: Server, url: str) -> None:
 
 
 def test_a_server_that_says_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("detent.store.postgres.connection.ANSWER_WITHIN_S", 0.05)
+    monkeypatch.setattr("detent.store.postgres.connection.RESPONSE_WITHIN_S", 0.05)
     with opened(url) as engine, beside(url) as other:
         with other.transaction():
             other.execute("LOCK TABLE limits")
-            with engine.store.read() as view, pytest.raises(Unavailable, match="no answer within"):
+            with (
+                engine.store.read() as view,
+                pytest.raises(Unavailable, match="no response within"),
+            ):
                 view.rows("limits")
         with engine.store.read() as view:
             assert view.rows("limits") == {}
@@ -196,7 +199,7 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
             [CommandRequest(c.CompleteRun(claimed.grant, claimed.job.run_id or ""), PERSON)]
         )
         assert isinstance(result, Unavailable)
-        assert "disk of the database is full: nothing was written" in result.message
+        assert "disk of the database is full. Nothing was written" in result.message
         with engine.store.read() as view:
             ((still, _),) = view.jobs([job])
         assert still == claimed.job
@@ -206,21 +209,21 @@ def test_a_full_disk_leaves_nothing_half_done_and_heals(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sqlstate", "kind", "told"),
+    ("sqlstate", "kind", "message"),
     [
-        ("40P01", Unavailable, "in each other's way"),
-        ("40001", Unavailable, "in each other's way"),
+        ("40P01", Unavailable, "two transactions conflicted"),
+        ("40001", Unavailable, "two transactions conflicted"),
         ("53300", Unavailable, "max_connections"),
         ("25006", Unavailable, "standby"),
         ("57P01", Unavailable, "shutting down"),
         ("58030", Unavailable, "its disk"),
-        ("22P05", Invalid, "the character with the number zero"),
+        ("22P05", Invalid, "the character U+0000"),
     ],
 )
-def test_what_a_fault_means(sqlstate: str, kind: type[DetentError], told: str) -> None:
+def test_the_exception_of_a_fault(sqlstate: str, kind: type[DetentError], message: str) -> None:
     error = explained(Failed("what the server said", sqlstate), "here")
     assert type(error) is kind
-    assert told in error.message
+    assert message in error.message
     made = psycopg.errors.lookup(sqlstate)("what the server said")
     assert explained(made, "here").message == error.message
 

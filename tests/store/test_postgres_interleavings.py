@@ -13,9 +13,9 @@ from verification.postgres_server import Server
 
 #: `python -m verification.fault_injection --store postgres --part interleavings` makes many more.
 RUNS = 48
-#: A mutant is noticed within so many schedules of its scenario.
+#: The number of schedules of its scenario within which a mutant is noticed.
 RUNS_OF_A_MUTANT = 40
-#: What is said of each mutant.
+#: The message for each mutant.
 NOTICED = {
     "heartbeat-of-any-worker": "P5: w1 renewed the lease of w0",
     "heartbeat-of-any-fence": "P5: a claim that was taken away is renewed",
@@ -26,7 +26,7 @@ NOTICED = {
     "named-rows-without-a-turn": "a change of a named row was lost",
     "keys-without-a-turn": "P2: one key has the answers",
     "limits-without-a-turn": "run under a limit of one",
-    "seals-without-a-turn": "duplicate key value",
+    "chain-blocks-without-a-turn": "duplicate key value",
 }
 
 

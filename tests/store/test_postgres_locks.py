@@ -1,4 +1,4 @@
-"""Writers on PostgreSQL side by side: nobody deadlocks, claims and heartbeats never wait."""
+"""Concurrent writers on PostgreSQL: no deadlocks, claims and heartbeats never wait."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from detent.errors import DetentError, Refused
 from detent.ids import new_id
 from detent.kernel import commands as c
 from detent.store.port import WriteTransaction
-from detent.store.postgres.claims import Floors, Wish
+from detent.store.postgres.claims import Floors, LaneFilter
 from detent.store.postgres.connection import numbered
 from detent.store.postgres.reader import SQL
 from detent.store.postgres.save_statements import Lane
@@ -250,7 +250,7 @@ def test_what_nobody_told_of_is_found_by_the_next_look(postgres_url: str) -> Non
         with beside(postgres_url) as connection:
             connection.execute("DELETE FROM arrivals")
         assert claim(engine) == []
-        store_of(engine)._lanes._look_at_s = 0
+        store_of(engine)._lanes._refresh_at_s = 0
         assert len(claim(engine)) == 1
 
 
@@ -264,7 +264,7 @@ def test_old_arrivals_are_forgotten(postgres_url: str) -> None:
 
 
 def walked(url: str, lane: Lane, floor: int) -> int:
-    """How many entries of the index are looked at to find where a lane begins."""
+    """How many entries of the index are read to find where a lane begins."""
     with psycopg.connect(url, cursor_factory=psycopg.RawCursor) as connection:
         connection.execute(numbered(SQL["begin_writing"]), ["30000", "60000"])
         lanes = json.dumps([dict(zip(("lane", "project", "key"), lane, strict=True), floor=floor)])
@@ -336,11 +336,11 @@ def test_the_lowest_lanes_are_found_whatever_happened_before(
         else:
             floors.drop(lane)
             plain.pop(lane, None)
-    wish = Wish(None, ["p"], ["b"], [], full)
+    lane_filter = LaneFilter(None, ["p"], ["b"], [], full)
     fit = [each for each in plain if each[:2] == ("a", "p") and each[2] not in full]
     wanted = sorted(plain[each] for each in fit if each not in tried)[:most]
     for _ in range(2):
-        found = floors.lowest(most, wish, tried)
+        found = floors.lowest(most, lane_filter, tried)
         assert len(set(found)) == len(found)
         assert [plain[each] for each in found] == wanted
         assert set(found) <= set(fit) - tried

@@ -24,7 +24,7 @@ def test_every_range_of_it_is_read(outputs: Outputs) -> None:
     for offset in range(202):
         for limit in (1, 3, 49, 200):
             assert outputs.read("r", offset, limit) == whole[offset : offset + limit]
-    assert outputs.read("nobody", 0, 10) == b""
+    assert outputs.read("missing", 0, 10) == b""
 
 
 def test_a_piece_that_is_said_twice_is_kept_once(outputs: Outputs) -> None:
@@ -46,6 +46,6 @@ def test_runs_with_output_are_listed_in_pages(outputs: Outputs) -> None:
     while page := outputs.runs(found[-1] if found else "", 2):
         found += page
     assert found == names
-    outputs.remove(["r1", "r3", "nobody"])
+    outputs.remove(["r1", "r3", "missing"])
     assert list(outputs.runs("", 10)) == ["r0", "r2", "r4"]
     assert outputs.read("r1", 0, 10) == b""

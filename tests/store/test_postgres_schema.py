@@ -72,7 +72,7 @@ def test_the_tables_are_those_of_sqlite(database: psycopg.Connection) -> None:
     ours = tables(database)
     (view,) = re.findall(r"^CREATE VIEW (\w+)", text, re.MULTILINE)
     assert ours.pop(view) == list(Question._fields)
-    # Lanes are told of to other processes; blobs and output have no files beside the database.
+    # Other processes are notified of lanes; blobs and output have no files beside the database.
     assert ours.keys() - theirs.keys() == {"arrivals", "blobs", "output"}
     assert {name: set(ours[name]) for name in theirs} == {
         name: set(names) for name, names in theirs.items()

@@ -1,4 +1,4 @@
-"""A process that is really stopped (SIGSTOP) at random points of its writes freezes nobody."""
+"""A process that is stopped (SIGSTOP) at random points of its writes blocks no other one."""
 
 from detent.testing import postgres_stops
 from verification.postgres_server import Server

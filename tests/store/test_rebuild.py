@@ -1,4 +1,4 @@
-"""Rows are made anew from the log, whatever has become of them, if the log is whole."""
+"""Rows are rebuilt from the log, whatever their content was, if the log is intact."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,7 +100,7 @@ def test_a_running_job_has_a_whole_lease_to_report_in(case: Case) -> None:
 
 
 def test_every_table_of_rows_is_emptied_first(tmp_path: Path) -> None:
-    """A row that the log knows nothing of does not survive, in whatever table it stands."""
+    """A row without events in the log is removed, in every table."""
     case = Case(lambda clock: SqliteStore(tmp_path / "detent.db", clock))
     full(case)
     with case.store.write() as tx:
@@ -122,7 +122,7 @@ def test_a_damaged_log_leaves_the_rows_alone(tmp_path: Path) -> None:
     tampering.execute("UPDATE events SET name = 'unheard_of' WHERE position = 1")
     tampering.close()
     before = rows(store)
-    with pytest.raises(Broken, match="the log itself is damaged"):
+    with pytest.raises(Broken, match="The log itself is damaged"):
         rebuild(store, LEASE_US)
     assert rows(store) == before
     store.close()

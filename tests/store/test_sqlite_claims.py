@@ -1,4 +1,4 @@
-"""Claims on SQLite: what is claimable, by rank, and how little is looked at to find it."""
+"""Claims on SQLite: what is claimable, by rank, and how few rows are read to find it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -36,7 +36,7 @@ def undone(store: SqliteStore) -> Iterator[SqliteWriter]:
         raise Undone
 
 
-# ---- the same as looking at all rows ---------------------------------------------------------
+# ---- the same as reading all rows ------------------------------------------------------------
 
 
 def some(names: tuple[str, ...], most: int = 2) -> st.SearchStrategy[list[str]]:
@@ -144,7 +144,7 @@ def with_others(
     claim_filter: ClaimFilter,
     key: str | None = None,
 ) -> int:
-    """The steps of a claim that finds one job behind so many others."""
+    """The steps of a claim that finds one job behind `count` others."""
     mine = QueueRow("mine", "root", "barn", "dig", 1_000_000, 0, key, "dig")
     others = [other._replace(job_id=f"other-{at:06}", rank=at) for at in range(count)]
     with undone(store) as tx:

@@ -90,7 +90,7 @@ def test_a_database_of_a_server_that_was_in_use_must_not_be_empty(
     tmp_path: Path, empty_postgres_url: str
 ) -> None:
     mark_store(tmp_path, empty_postgres_url)
-    with pytest.raises(Misconfigured, match="there is none now"):
+    with pytest.raises(Misconfigured, match="was in use before and does not exist any more"):
         require_store(tmp_path, empty_postgres_url)
     open_store(empty_postgres_url).close()
     require_store(tmp_path, empty_postgres_url)

@@ -14,7 +14,7 @@ from detent.store.list_sql import COLUMNS
 from detent.store.migration_files import Applied, Migration, migrations, pending
 from detent.store.rows import columns
 from detent.store.sqlite import SqliteStore, schema
-from detent.store.sqlite.connection import ROWS_AT_ONCE, array, insert_of_several
+from detent.store.sqlite.connection import ROWS_PER_INSERT, array, insert_of_several
 from detent.store.sqlite.reader import SQL
 from detent.store.table_names import TABLES
 from tests.store import sqlite_processes
@@ -156,9 +156,9 @@ def test_the_last_event_stays(database: apsw.Connection) -> None:
 NAMED = {name for name, statement in SQL.items() if re.search(r"\bnamed\b", statement.text)}
 #: Statements that read a whole index of leased work, or the whole intake, which holds only work
 #: that was not accepted yet or was refused.
-WHOLE = {"running_by_intent", "running_by_project", "intake", "refused_intake"}
+WHOLE = {"running_by_intent", "running_by_project", "shift_leases", "intake", "refused_intake"}
 #: One step at the end of the log, though SQLite calls it a scan.
-LAST_ROW = {"last_at", "head", "last_chain_block"}
+LAST_ROW = {"last_at", "head", "last_chain_block", "written"}
 
 
 def plan(database: apsw.Connection, name: str) -> list[str]:
@@ -208,7 +208,7 @@ def test_claims_and_timers_use_their_indexes(
 def test_rows_are_inserted_several_at_once(database: apsw.Connection, name: str) -> None:
     several = insert_of_several(SQL[name].text)
     assert several is not None
-    values = [None] * (ROWS_AT_ONCE * len(SQL[name].parameters))
+    values = [None] * (ROWS_PER_INSERT * len(SQL[name].parameters))
     assert database.execute(f"EXPLAIN {several}", values).fetchall()
 
 

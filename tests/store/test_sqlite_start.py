@@ -1,4 +1,4 @@
-"""What a SQLite file must be like when a store is opened on it, and what is said if it is not."""
+"""What a SQLite file must fulfil when a store is opened on it, and the errors if not."""
 
 import os
 import stat
@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def refusal(path: Path) -> str:
-    """What an operator is told: the message and what to do."""
+    """The message and the hint that an operator gets."""
     with pytest.raises(Misconfigured) as caught:
         SqliteStore(path)
     assert caught.value.setting == "store"
@@ -32,9 +32,9 @@ def refusal(path: Path) -> str:
 
 def test_sqlite_that_may_lose_a_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
-    told = refusal(path)
-    assert "3.51.2 is too old" in told
-    assert "Upgrade the package apsw" in told
+    message = refusal(path)
+    assert "3.51.2 is too old" in message
+    assert "Upgrade the package apsw" in message
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.3")
     SqliteStore(path).close()
 
@@ -46,9 +46,9 @@ def test_a_network_file_system(
     path: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str
 ) -> None:
     monkeypatch.setattr(checks, "file_system", lambda _: number)
-    told = refusal(path)
-    assert f"on a {name} file system" in told
-    assert "?local=yes" in told
+    message = refusal(path)
+    assert f"on a {name} file system" in message
+    assert "?local=yes" in message
     SqliteStore(path, local=True).close()
 
 
@@ -66,10 +66,10 @@ def test_a_directory_that_may_not_be_written() -> None:
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o555)
         with process(sqlite_processes.open_as_nobody, Path(made) / "detent.db") as run:
-            told = line(run)
-        assert told.startswith("misconfigured: the database ")
-        assert "cannot be written: Permission denied" in told
-        assert f"Give this user write access to {made}" in told
+            message = line(run)
+        assert message.startswith("misconfigured: the database ")
+        assert "cannot be written: Permission denied" in message
+        assert f"Give this user write access to {made}" in message
 
 
 def test_a_path_that_is_a_directory(tmp_path: Path) -> None:
@@ -83,24 +83,24 @@ def test_a_path_below_a_file(path: Path) -> None:
 
 def test_a_file_that_is_no_database(path: Path) -> None:
     path.write_text("This is a letter, and a long one. " * 100)
-    told = refusal(path)
-    assert "cannot be opened as a SQLite database" in told
-    assert "restore a backup" in told
+    message = refusal(path)
+    assert "cannot be opened as a SQLite database" in message
+    assert "restore a backup" in message
     assert path.read_text().startswith("This is a letter")
 
 
 def test_the_database_of_another_program(path: Path) -> None:
     apsw.Connection(str(path)).execute("CREATE TABLE recipes (name TEXT)")
-    assert "is the database of another program" in refusal(path)
+    assert "is a database of another program" in refusal(path)
 
 
 def test_a_newer_schema(path: Path) -> None:
     SqliteStore(path).close()
     note = "INSERT INTO schema_migrations VALUES (99, 'holograms', 'x', 0)"
     apsw.Connection(str(path)).execute(note)
-    told = refusal(path)
-    assert "has schema 99 (holograms), newer than" in told
-    assert "Upgrade detent" in told
+    message = refusal(path)
+    assert "has schema 99 (holograms), newer than" in message
+    assert "Upgrade detent" in message
 
 
 def test_another_migration_of_the_same_number(path: Path) -> None:

@@ -55,7 +55,7 @@ def test_due_times_are_compared_only_with_the_log_that_was_folded(
 
 
 def test_progress_is_told(database: Database) -> None:
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     store = MemoryStore(VirtualClock(), database)
-    head = verify(store, progress=lambda *each: told.append(each)).position
-    assert told == [("chain", head), ("fold", head)]
+    head = verify(store, progress=lambda *each: reported.append(each)).position
+    assert reported == [("chain", head), ("fold", head)]

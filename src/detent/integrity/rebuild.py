@@ -1,6 +1,6 @@
-"""Rows from the log: the tables that follow from it are emptied and written anew, all or nothing.
+"""Rebuilds the rows from the log in one transaction.
 
-The rows come out of the same ledger that wrote them first, event by event.
+It replays every event with the code that wrote the rows first.
 """
 
 from detent.engine.changeset import ChangeSet, queue_row
@@ -16,12 +16,12 @@ from detent.store.types import Changes, LeaseRow
 
 
 def rebuild(store: Store, lease_us: int) -> int:
-    """Write all rows anew in one transaction. How many events they were made from."""
+    """Delete the derived rows and write them again; returns the number of replayed events."""
     with store.write() as tx:
         folded = audit.fold(tx)
         if folded.flaws:
             raise Broken(
-                f"the log itself is damaged, so no rows can be made from it: {folded.flaws[0]}",
+                f"The log itself is damaged, so the rows cannot be rebuilt: {folded.flaws[0]}",
                 hint="Restore a backup. `detent verify` lists everything that is wrong.",
             )
         tx.clear_rows()
@@ -33,7 +33,7 @@ def rebuild(store: Store, lease_us: int) -> int:
 
 
 def _replay(tx: WriteTransaction, folded: Folded) -> int:
-    """All rows but those of the queue, which follow from how each job stands at the end."""
+    """Write all rows except those of the queue, which depend on the last state of each job."""
     kept = {*(task.id for task in folded.tasks()), *(job.id for job in folded.jobs())}
     world, count = World(), 0
     for events in batches(tx):
@@ -48,7 +48,7 @@ def _replay(tx: WriteTransaction, folded: Folded) -> int:
 
 
 def _queue(tx: WriteTransaction, folded: Folded, lease_until: int) -> None:
-    """Who may be claimed; whoever runs keeps its fence and gets a whole lease to come back in."""
+    """Write the queue. A running job keeps its fence and gets a full lease."""
     rows, leases = [], []
     for job in folded.jobs():
         running = job.state == "running"

@@ -1,4 +1,4 @@
-"""Whether the data is what it should be: chain, fold, rows, invariants, timers, anchor.
+"""Verifies the data: hash chain, anchor, rows, invariants and timers.
 
 Checks first. Extends the hash chain only if nothing was found, and changes nothing else.
 """
@@ -12,16 +12,16 @@ from detent.store.port import ReadTransaction, Store
 
 
 class Verdict(NamedTuple):
-    """What was checked, everything that differs, and what the chain does not speak for.
+    """The result of a check: everything that differs, and events that were not sealed in time.
 
-    `anchor` is where the chain stands.
+    `anchor` is the end of the hash chain.
     """
 
     position: int
     events: int
     anchor: Anchor
     differences: list[Difference]
-    #: False if work went on meanwhile, so that due times had no fold to be compared with.
+    #: False if the log has grown during the check, so that timers could not be compared.
     timers_checked: bool
     unsealed: list[UnsealedEvents]
 
@@ -72,7 +72,7 @@ def _in_view(view: ReadTransaction, folded: Folded) -> list[Difference]:
 
 
 def _timers(store: Store, folded: Folded, head: int) -> list[Difference] | None:
-    """Due times, which only a write transaction sees; None if the log has grown since the fold."""
+    """Differences of timers, which only a write transaction reads; None if the log has grown."""
     with store.write() as tx:
         if tx.head() != head:
             return None

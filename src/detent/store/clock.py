@@ -14,7 +14,7 @@ from detent.store.codec import from_json, to_json
 CLOCK = "clock"
 #: While it is ahead, the store's time is slower than real time by one part in this many.
 SLEW = 100
-#: A wall clock that is behind the last reading by less was read by two concurrent transactions.
+#: A smaller backward step of the wall clock comes from two concurrent transactions.
 OVERLAP_US = 1_000_000
 #: A write without an event renews the row only if it is older than this.
 COARSE_US = 1_000_000

@@ -73,7 +73,7 @@ def read_event(name: str, schema: int, data: str) -> Event:
     kind = EVENTS.get(name)
     if kind is None or schema > kind.version:
         raise Broken(
-            f"The log contains an event {name!r} of schema {schema}, which is unknown here.",
+            f"The log contains the event {name!r} of schema {schema}, which is unknown here.",
             hint="A newer version of detent wrote it. Upgrade detent.",
         )
     if schema == kind.version:

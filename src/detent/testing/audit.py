@@ -9,8 +9,8 @@ from detent.store.types import Query
 
 
 def audit(store: Store) -> None:
-    """Fails with every difference between the log's fold and the rows."""
-    with store.write() as tx:  # nobody changes anything meanwhile
+    """Raise AssertionError with every difference between the log and the rows."""
+    with store.write() as tx:  # no other write meanwhile
         folded = fold(tx)
         found = [*folded.flaws, *row_differences(tx, folded), *timer_differences(tx, folded)]
     listed = "\n".join(map(str, found))

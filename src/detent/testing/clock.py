@@ -1,11 +1,11 @@
-"""Time that a test sets: a clock to give to a store instead of the machine's."""
+"""A clock that a test sets, for a store."""
 
-#: Where a virtual clock starts: noon on the first day of 2030, UTC, in microseconds.
+#: The initial time of a virtual clock: 2030-01-01 12:00 UTC in microseconds.
 START = 1_893_499_200_000_000
 
 
 class VirtualClock:
-    """Stands still until it is moved. Calling it tells the time in microseconds since the epoch."""
+    """A clock that only the test moves. Calling it returns microseconds since the epoch."""
 
     def __init__(self, now: int = START) -> None:
         self.now = now
@@ -15,15 +15,15 @@ class VirtualClock:
         return self.now
 
     def elapsed(self) -> int:
-        """Microseconds that have passed, whatever the clock was set to."""
+        """Microseconds that have passed, independent of `set`."""
         return self._passed
 
     def set(self, now: int) -> None:
-        """Jump to a time, also back: what stores make of a clock that does is worth a test."""
+        """Set the clock to a time, which may be in the past."""
         self.now = now
 
     def advance(self, *, seconds: float = 0, us: int = 0) -> int:
-        """Let time pass; the answer is the new time. A negative amount sets the clock back."""
+        """Move the clock forward and return the new time. A negative amount sets it back."""
         by = round(seconds * 1_000_000) + us
         self.now += by
         self._passed += max(0, by)

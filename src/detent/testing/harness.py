@@ -1,7 +1,7 @@
-"""Handlers inline in a test: one thread, a memory store, a clock that stands still until moved.
+"""A test harness: runs handlers in one thread on a memory store with a virtual clock.
 
-The same code carries runs out here and in a worker. A crash is simulated where the run writes:
-nothing is reported, the lease runs out, and the next drain goes on as another worker would.
+It executes runs with the same code as a worker. A crash is simulated at a write of the run: nothing
+is reported, the lease expires, and the next drain continues as another worker would.
 """
 
 import asyncio

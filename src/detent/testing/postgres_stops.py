@@ -1,4 +1,4 @@
-"""Stops a process that writes to PostgreSQL at random points (SIGSTOP): the others must go on.
+"""Stops a process that writes to PostgreSQL at random points (SIGSTOP): others must continue.
 
 `python -m detent.testing.postgres_stops URL ROOT` is the process that is stopped. It writes without
 a pause until it is killed.

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-#: Where this stands, a total is that of the session and not of the run.
+#: With this marker a total is that of the session and not of the run.
 SINCE: Mapping[str, Any] = {"model_usage_since_last_result": {}}
 FLOOD_LINE = b"all work and no play makes a dull boy\n"
 
@@ -132,7 +132,7 @@ class StandIn:
             raise Turns
 
     def cost(self, dollars: float) -> None:
-        """A call that costs this much; the budget is looked at after it."""
+        """A call with this cost; the budget is checked after it."""
         session = self.session
         session.facts["cost"] = round(session.facts["cost"] + dollars, 6)
         session.save()
@@ -204,7 +204,7 @@ class StandIn:
             time.sleep(0.05)
 
     def spawn(self, how: Mapping[str, Any]) -> None:
-        """A child that outlives this process if nobody ends it; its id goes into a file."""
+        """A child that outlives this process unless it is ended; its id is written to a file."""
         code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
         child = subprocess.Popen(
             [sys.executable, "-c", code], start_new_session=bool(how.get("escape"))
@@ -263,7 +263,7 @@ class StandIn:
         subprocess.run(done, check=True, stdout=subprocess.DEVNULL)
 
     def post(self, request: list[Any]) -> None:
-        """Through the run's own door: a path and a body."""
+        """Send a request to an endpoint of the run: a path and a body."""
         import urllib.request  # slow to import, and most runs do without it
 
         path, body = request

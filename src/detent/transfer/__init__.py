@@ -1,1 +1,1 @@
-"""Looking after the data as a whole: verify it, make its rows anew, move it to another store."""
+"""Moves data: exports and imports of tasks, and from SQLite to PostgreSQL."""

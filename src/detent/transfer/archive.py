@@ -1,9 +1,9 @@
 """An archive of one task tree: a zip file with its history, its evidence and its output.
 
-`manifest.json` names every other member with its size and SHA-256, and says where the chain of the
-log stood. An archive may come from anybody: nothing of it is believed before all of it was checked,
-no member becomes a file by its own name, and no more is read than the manifest announces. Whatever
-it holds, reading it takes a bounded amount of memory: the limits below say how much of what.
+`manifest.json` lists every other member with its size and SHA-256, and the end of the hash chain.
+An archive is not trusted: everything is checked before anything is used, no member is written to a
+file with its own name, and no more is read than the manifest announces. The limits below bound the
+memory that reading an archive takes.
 """
 
 import json
@@ -33,24 +33,24 @@ from detent.store.types import LoggedEvent
 FORMAT, VERSION = "detent task", 1
 MANIFEST, EVENTS, TREE = "manifest.json", "events.jsonl", "tree.json"
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}")
-#: Members are called by what they hold, whatever their runs and files are called.
+#: The names of members: fixed, or the digest of the content.
 NAME = re.compile(r"events\.jsonl|tree\.json|(?:evidence|output)/[0-9a-f]{64}")
 MAX_BYTES = 1_073_741_824
 MAX_MANIFEST_BYTES = 8 * 1024 * 1024
-#: Fewer than a zip file can have without the extensions of ZIP64, which are not read.
+#: Below the limit of zip files without ZIP64, which is not supported.
 MAX_MEMBERS = 65_000
 MAX_DIRECTORY_BYTES = 8 * 1024 * 1024
-#: The history is held in memory, and each of its lines is decoded as a whole.
+#: The history is kept in memory, and each of its lines is decoded as a whole.
 MAX_HISTORY_BYTES = 32 * 1024 * 1024
 MAX_LINE_BYTES = 16 * 1024 * 1024
-#: The end of a zip file without a comment; and what stands before it with ZIP64.
+#: The end record of a zip file without a comment, and the record before it with ZIP64.
 END, END_BYTES, LOCATOR, LOCATOR_BYTES = b"PK\x05\x06", 22, b"PK\x06\x07", 20
-#: Others are unpacked without a limit by the standard library.
+#: The standard library unpacks other compressions without a limit.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-#: Members are as old as zip can say, so that the same task makes the same archive.
+#: The time of every member, so that the same task gives the same archive.
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
-#: What a damaged or hostile zip file makes its reader raise.
+#: The exceptions that a damaged or hostile zip file can cause.
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -83,13 +83,13 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     detent: str
     task: str
-    #: How many events each stream has, and the chain over all of them in their order.
+    #: The number of events of each stream, and the hash chain over all of them in order.
     streams: dict[str, int]
     events_chain: str
     chain: Chain
-    #: Digest of the output of each run that has some.
+    #: The digest of the output of each run that has output.
     output: dict[str, str]
-    #: Digests of evidence that was not kept any more.
+    #: The digests of evidence that was removed before the export.
     missing: list[str]
     members: dict[str, Member]
 
@@ -98,7 +98,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Writer:
-    """Writes members as they come; the manifest, which needs all of them, goes last."""
+    """Writes an archive: the members first, the manifest last."""
 
     def __init__(self, path: Path) -> None:
         private_files.create(path)
@@ -108,16 +108,20 @@ class Writer:
 
     def add(self, name: str, pieces: Iterable[bytes]) -> Member:
         digest, size = sha256(), 0
-        most = MAX_HISTORY_BYTES if name == EVENTS else MAX_BYTES
+        limit = MAX_HISTORY_BYTES if name == EVENTS else MAX_BYTES
         if len(self.members) >= MAX_MEMBERS - 1:
-            raise TooLarge(f"An archive has at most {MAX_MEMBERS:,} files.", limit=MAX_MEMBERS)
+            raise TooLarge(
+                f"The archive exceeds the limit of {MAX_MEMBERS:,} files.", limit=MAX_MEMBERS
+            )
         with self._zip.open(_info(name), "w", force_zip64=True) as member:
             for piece in pieces:
                 digest.update(piece)
                 size += len(piece)
                 self._grow(len(piece))
-                if size > most:
-                    raise TooLarge(f"A history has at most {most:,} bytes.", limit=most)
+                if size > limit:
+                    raise TooLarge(
+                        f"The history exceeds the limit of {limit:,} bytes.", limit=limit
+                    )
                 member.write(piece)
         made = self.members[name] = Member(digest.hexdigest(), size)
         return made
@@ -125,16 +129,18 @@ class Writer:
     def _grow(self, by: int) -> None:
         self.size += by
         if self.size > MAX_BYTES:
-            raise TooLarge(f"An archive holds at most {MAX_BYTES:,} bytes.", limit=MAX_BYTES)
+            raise TooLarge(
+                f"The archive exceeds the limit of {MAX_BYTES:,} bytes.", limit=MAX_BYTES
+            )
 
     def finish(self, manifest: Manifest) -> str:
-        """Write the manifest; its SHA-256, which stands for the whole archive."""
+        """Write the manifest; returns its SHA-256, which covers the whole archive."""
         document = msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1)
         self._zip.writestr(_info(MANIFEST), document)
         self._zip.close()
         return sha256(document).hexdigest()
 
-    def give_up(self) -> None:
+    def close(self) -> None:
         self._zip.close()
 
 
@@ -146,7 +152,7 @@ def _info(name: str) -> zipfile.ZipInfo:
 
 
 def event_line(event: LoggedEvent) -> bytes:
-    """An event as one line; what it says stays the text that the digest was made of."""
+    """An event as one line of JSON; its data stays text, because the digest covers that text."""
     named = {name: value for name, value in event._asdict().items() if name != "digest"}
     return json.dumps(named, ensure_ascii=False).encode() + b"\n"
 
@@ -155,7 +161,7 @@ def event_line(event: LoggedEvent) -> bytes:
 
 
 class Archive:
-    """An archive that was opened; `flaws` says everything that is wrong with it."""
+    """An archive that was opened; `flaws` lists everything that is wrong with it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -165,20 +171,20 @@ class Archive:
             document = self._read_manifest()
             self.manifest = msgspec.json.decode(document, type=Manifest, strict=True)
         except UNREADABLE as error:
-            raise bad(f"{path} is no archive of a task: {error}.") from None
+            raise bad(f"{path} is not an archive of a task: {error}.") from None
         self.digest = sha256(document).hexdigest()
         if (self.manifest.format, self.manifest.version) != (FORMAT, VERSION):
-            raise bad(f"{path} has a format that this version does not know.")
+            raise bad(f"{path} has a format that this version of detent does not support.")
 
     def _read_manifest(self) -> bytes:
         entries = self._zip.infolist()
         if len(entries) > MAX_MEMBERS:
-            raise ValueError(f"over {MAX_MEMBERS} members")
+            raise ValueError(f"it has more than {MAX_MEMBERS} members")
         found = [entry for entry in entries if entry.filename == MANIFEST]
         if len(found) != 1 or found[0].file_size > MAX_MANIFEST_BYTES:
-            raise ValueError("it has no manifest that can be read")
+            raise ValueError("it has no readable manifest")
         if any(entry.compress_type not in COMPRESSIONS for entry in entries):
-            raise ValueError("it is compressed in another way than by deflate")
+            raise ValueError("it uses a compression other than deflate")
         with self._zip.open(found[0]) as member:
             document = member.read(MAX_MANIFEST_BYTES + 1)
         if len(document) > MAX_MANIFEST_BYTES:
@@ -195,7 +201,7 @@ class Archive:
         self.close()
 
     def read(self, name: str) -> Iterator[bytes]:
-        """A member's bytes, some at a time, and never more than the manifest announces."""
+        """The content of a member in chunks, never more than the manifest announces."""
         left = self.manifest.members[name].size
         with self._zip.open(name) as member:
             while piece := member.read(CHUNK_BYTES):
@@ -205,53 +211,53 @@ class Archive:
                 yield piece
 
     def events(self) -> list[LoggedEvent]:
-        """The history, in the order of the log that it is from."""
+        """The events of the history, in the order of their log."""
         return [_event(line) for line in _lines(self.read(EVENTS))]
 
     # -- checking --------------------------------------------------------------------------
 
     def flaws(self) -> list[str]:
-        """Everything that is wrong; an empty list if the archive is what it says."""
+        """Everything that is wrong with the archive; empty if nothing is."""
         try:
             found = [*self._wrong_entries(), *self._wrong_manifest()]
             if not found:
                 found = list(self._wrong_members())
             if not found:
                 found = list(self._wrong_history())
-        except Exception as error:  # somebody may have made it so that anything is raised
-            return [f"it cannot be read to its end: {error!r}"]
+        except Exception as error:  # a hostile archive may cause any exception
+            return [f"it cannot be read completely: {error!r}"]
         return found
 
     def _wrong_entries(self) -> Iterator[str]:
-        """Looked at before anything is unpacked."""
+        """Check the list of members before anything is unpacked."""
         known = {MANIFEST, *self.manifest.members}
         seen: set[str] = set()
         for entry in self._zip.infolist():
             name, kind = entry.filename, stat.S_IFMT(entry.external_attr >> 16)
             if name in seen:
-                yield f"{name!r} stands there twice"
+                yield f"{name!r} occurs twice"
             seen.add(name)
             if name not in known:
                 yield f"{name!r} is not in the manifest"
             elif kind not in (0, stat.S_IFREG) or entry.is_dir():
-                yield f"{name!r} is no plain file"
+                yield f"{name!r} is not a regular file"
             elif name != MANIFEST and entry.file_size != self.manifest.members[name].size:
-                yield f"{name!r} has another size than the manifest says"
+                yield f"the size of {name!r} differs from the manifest"
         yield from (f"{name!r} is missing" for name in sorted(known - seen))
 
     def _wrong_manifest(self) -> Iterator[str]:
         members = self.manifest.members
         for name in members:
             if not NAME.fullmatch(name):
-                yield f"{name!r} is no name of a member"
+                yield f"{name!r} is not a valid name of a member"
         if any(each.size < 0 for each in members.values()):
             yield "a size is negative"
         if sum(each.size for each in members.values()) > MAX_BYTES:
-            yield f"it would hold over {MAX_BYTES:,} bytes"
+            yield f"its content exceeds {MAX_BYTES:,} bytes"
         if EVENTS not in members:
             yield "it has no history"
         elif members[EVENTS].size > MAX_HISTORY_BYTES:
-            yield f"its history is over {MAX_HISTORY_BYTES:,} bytes"
+            yield f"its history exceeds {MAX_HISTORY_BYTES:,} bytes"
         for run_id, digest in self.manifest.output.items():
             if f"output/{digest}" not in members:
                 yield f"the output of run {run_id} is missing"
@@ -263,22 +269,22 @@ class Archive:
                 digest.update(piece)
                 size += len(piece)
             if (digest.hexdigest(), size) != (announced.sha256, announced.size):
-                yield f"{name!r} is not what the manifest says: its SHA-256 or size differs"
+                yield f"the SHA-256 or size of {name!r} differs from the manifest"
             folder, _, called = name.partition("/")
             if called and called != announced.sha256:
-                yield f"{name!r} is not called by its {folder}'s SHA-256"
+                yield f"the name of {name!r} is not the SHA-256 of its {folder}"
 
     def _wrong_history(self) -> Iterator[str]:
         events = self.events()
         if hash_chain.chained(hash_chain.START, events).hex() != self.manifest.events_chain:
-            yield "the chain over its events is another than the manifest says"
+            yield "the hash chain over its events differs from the manifest"
         yield from _wrong_events(events, self.manifest)
         log = History(events)
         folded = audit.fold(log)
-        yield from (f"its history cannot be: {flaw}" for flaw in folded.flaws)
-        yield from _strangers(folded, self.manifest)
+        yield from (f"its history is invalid: {flaw}" for flaw in folded.flaws)
+        yield from _wrong_tree(folded, self.manifest)
         offences = audit.offences(log, folded)
-        yield from (f"its history cannot be: {each}" for each in offences)
+        yield from (f"its history is invalid: {each}" for each in offences)
         yield from self._wrong_evidence(folded)
 
     def _wrong_evidence(self, folded: audit.Folded) -> Iterator[str]:
@@ -288,11 +294,11 @@ class Archive:
             if held is None and row["sha256"] not in missing:
                 yield f"the evidence {key[-1]!r} is missing"
             elif held is not None and held.size != row["size"]:
-                yield f"the evidence {key[-1]!r} has another size than the history says"
+                yield f"the size of the evidence {key[-1]!r} differs from the history"
 
 
 class History:
-    """A list of events, read like the log of a store."""
+    """A list of events with the interface of a log."""
 
     def __init__(self, events: Sequence[LoggedEvent]) -> None:
         self._events = events
@@ -331,14 +337,14 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: str
 
 
-#: Decodes into these fields alone, so that no other structure is ever built in memory.
+#: Decodes only these fields, so that no other structure is built in memory.
 _decoder = msgspec.json.Decoder(Line, strict=True)
 
 
 def _event(line: bytes) -> LoggedEvent:
     found = _decoder.decode(line)
     if not found.data:
-        raise ValueError("an event of its history says nothing")
+        raise ValueError("an event of its history has no data")
     return LoggedEvent(**msgspec.structs.asdict(found), digest=None)
 
 
@@ -348,13 +354,13 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         *whole, rest = (rest + piece).split(b"\n")
         yield from whole
         if len(rest) > MAX_LINE_BYTES:
-            raise ValueError(f"a line of its history is over {MAX_LINE_BYTES:,} bytes")
+            raise ValueError(f"a line of its history exceeds {MAX_LINE_BYTES:,} bytes")
     if rest:
         yield rest
 
 
 def _check_directory(path: Path) -> None:
-    """Refuse a list of members that is too long, before the standard library reads all of it."""
+    """Refuse too many members before the standard library reads their list."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - END_BYTES - LOCATOR_BYTES))
@@ -363,7 +369,7 @@ def _check_directory(path: Path) -> None:
     if end[-END_BYTES:][:4] != END or comment:
         raise ValueError("it does not end like a zip file")
     if end[:4] == LOCATOR or directory > MAX_DIRECTORY_BYTES:
-        raise ValueError(f"over {MAX_MEMBERS} members")
+        raise ValueError(f"it has more than {MAX_MEMBERS} members")
 
 
 def _wrong_events(events: Sequence[LoggedEvent], manifest: Manifest) -> Iterator[str]:
@@ -377,13 +383,13 @@ def _wrong_events(events: Sequence[LoggedEvent], manifest: Manifest) -> Iterator
         if event.name in TOMBSTONES:
             yield f"{event.stream} was deleted"
     if counts != manifest.streams:
-        yield "its streams have other events than the manifest says"
+        yield "the events of its streams differ from the manifest"
 
 
-def _strangers(folded: audit.Folded, manifest: Manifest) -> Iterator[str]:
-    """All of it must be one tree, with its top in it."""
+def _wrong_tree(folded: audit.Folded, manifest: Manifest) -> Iterator[str]:
+    """Check that everything belongs to one tree whose root is in the archive."""
     if manifest.task not in folded.world.tasks:
-        yield f"the task {manifest.task} is not in it"
+        yield f"the task {manifest.task} is not in the archive"
     roots = {task.id: task.root_id for task in folded.world.tasks.values()}
     roots |= {job.id: job.root_id for job in folded.world.jobs.values()}
     for name, root in roots.items():
@@ -393,7 +399,7 @@ def _strangers(folded: audit.Folded, manifest: Manifest) -> Iterator[str]:
     yield from (f"there is no run {each!r}" for each in sorted(set(manifest.output) - runs))
     for name in (*manifest.streams, *runs):
         if not ID.fullmatch(name):
-            yield f"{name!r} is no id"
+            yield f"{name!r} is not a valid id"
 
 
 def bad(message: str) -> Refused:
@@ -401,7 +407,7 @@ def bad(message: str) -> Refused:
 
 
 def opened(path: Path) -> Archive:
-    """An archive in which everything is what it should be."""
+    """Open an archive and check it completely."""
     archive = Archive(path)
     found = archive.flaws()
     if found:

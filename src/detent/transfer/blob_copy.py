@@ -1,4 +1,4 @@
-"""Blobs from one place to another: all of them, each compared with its digest on the way."""
+"""Copies all blobs from one store to another and checks their digests."""
 
 import tempfile
 
@@ -10,20 +10,21 @@ BATCH = 1_000
 
 
 def count_blobs(blobs: Blobs) -> int:
+    """The number of blobs."""
     count, after = 0, ""
     while digests := blobs.old(FAR, after, BATCH):
         count, after = count + len(digests), digests[-1]
     return count
 
 
-def copy_blobs(source: Blobs, target: Blobs, tell: CopyProgress = no_progress) -> int:
-    """How many there were. One whose bytes are others is not passed on."""
+def copy_blobs(source: Blobs, target: Blobs, progress: CopyProgress = no_progress) -> int:
+    """Copy every blob; returns their number. A damaged blob is refused."""
     total, count, after = count_blobs(source), 0, ""
     while digests := source.old(FAR, after, BATCH):
         for after in digests:
             _copy(source, target, after)
             count += 1
-            tell("evidence", count, total)
+            progress("evidence", count, total)
     return count
 
 
@@ -32,4 +33,4 @@ def _copy(source: Blobs, target: Blobs, digest: str) -> None:
         for piece in source.read(digest):
             file.write(piece)
         if target.put(file).sha256 != digest:
-            raise Broken(f"the blob {digest} is damaged: its bytes are others.")
+            raise Broken(f"The blob {digest} is damaged: its content does not match its digest.")

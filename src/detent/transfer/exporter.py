@@ -1,8 +1,7 @@
-"""Exporting a task: its whole tree with history, evidence and output into one archive.
+"""Exports a task: its whole tree with history, evidence and output into one archive.
 
 Extends the hash chain first, so that the chain in the manifest covers the history. Changes nothing
-else. The history is as it stands in the log: what was redacted before stays so, and what was
-written in plain stands in the archive too.
+else. The history is exported as it is in the log, without further redaction.
 """
 
 import json
@@ -31,15 +30,15 @@ from detent.transfer.archive import (
     event_line,
 )
 
-#: At most so many bytes of a run's output from an offset on.
+#: Reads the output of a run: its id, an offset, and the maximum number of bytes.
 ReadOutput = Callable[[str, int, int], bytes]
 BATCH = 1_000
-#: More than anything in one tree.
+#: More than the number of rows in one tree.
 ALL = 1_000_000
 
 
 class Exported(NamedTuple):
-    """What an archive holds; `manifest` is the SHA-256 that stands for all of it."""
+    """The content of an archive; `manifest` is the SHA-256 of the manifest, which covers it."""
 
     task: str
     manifest: str
@@ -54,7 +53,7 @@ class Exported(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Everything of one tree, as rows."""
+    """The rows of one tree."""
 
     tasks: list[dict[str, Any]]
     jobs: list[dict[str, Any]]
@@ -67,9 +66,11 @@ class Tree(NamedTuple):
 
 
 def export_task(store: Store, task_id: str, path: Path, read_output: ReadOutput) -> Exported:
-    """Write the archive of the tree that a task belongs to; the file is whole or not there."""
+    """Write the archive of the tree of a task; on an error no file is left."""
     if path.exists():
-        raise Refused(f"{path} is there already.", hint="Give another name, or remove it.")
+        raise Refused(
+            f"The file {path} already exists.", hint="Use another name, or remove the file."
+        )
     hash_chain.extend_chain(store)
     directory = path.absolute().parent
     try:
@@ -104,7 +105,7 @@ def _write(store: Store, task_id: str, draft: Path, read_output: ReadOutput) -> 
         known = (FORMAT, VERSION, version("detent"), root, counts, events_chain, chain)
         digest = writer.finish(Manifest(*known, output, missing, writer.members))
     finally:
-        writer.give_up()
+        writer.close()
     held = (len(tree.tasks), len(tree.jobs), len(tree.runs), len(events), len(tree.evidence))
     return Exported(root, digest, *held, len(missing), writer.size, chain)
 
@@ -135,12 +136,12 @@ def _rows(
 
 
 def _events(view: ReadTransaction, streams: Sequence[str]) -> list[LoggedEvent]:
-    """Of all streams, in the order of the log."""
+    """The events of all streams, in the order of the log."""
     return sorted(event for stream in streams for event in events_of(view, stream))
 
 
 def _add_evidence(writer: Writer, store: Store, tree: Tree) -> list[str]:
-    """Every blob once; the answer is those that are not kept any more."""
+    """Add every blob once; returns the digests of blobs that do not exist any more."""
     missing = []
     for digest in dict.fromkeys(row["sha256"] for row in tree.evidence):
         try:
@@ -149,7 +150,7 @@ def _add_evidence(writer: Writer, store: Store, tree: Tree) -> list[str]:
             missing.append(digest)
             continue
         if writer.add(f"evidence/{digest}", pieces).sha256 != digest:
-            raise Broken(f"The blob {digest} is damaged: its bytes are others.")
+            raise Broken(f"The blob {digest} is damaged: its content does not match its digest.")
     return missing
 
 

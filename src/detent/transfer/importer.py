@@ -1,8 +1,8 @@
-"""Importing an archive: a task tree with its whole history into another store, ids kept.
+"""Imports an archive: a task tree with its whole history, with the same ids.
 
-The one path by which events that were decided elsewhere come into a log. Everything is checked
-before the first byte is stored; the events, the rows that follow from them and a mark of where they
-come from are one transaction. Rows are made by the same ledger that writes them first.
+This is the only way for events of another installation into the log. Everything is checked before
+anything is stored. The events, their rows and an event that records the origin are written in one
+transaction, by the code that writes all rows.
 """
 
 import tempfile
@@ -24,12 +24,12 @@ from detent.store.port import ReadTransaction, WriteTransaction
 from detent.store.types import LoggedEvent
 from detent.transfer.archive import Archive, History, opened
 
-#: Keeps a run's output: its id, the offset, the bytes.
+#: Stores the output of a run: its id, the offset, the bytes.
 WriteOutput = Callable[[str, int, bytes], None]
 
 
 class Imported(NamedTuple):
-    """What came in."""
+    """What was imported."""
 
     task: str
     manifest: str
@@ -40,13 +40,13 @@ class Imported(NamedTuple):
 
 
 def import_archive(engine: Engine, path: Path, actor: Actor, write_output: WriteOutput) -> Imported:
-    """Take the tree of an archive in; refused as a whole if anything about it is wrong."""
+    """Import the tree of an archive; refused as a whole if anything is wrong with it."""
     with opened(path) as archive:
         events = archive.events()
         folded = audit.fold(History(events))
-        _must_be_over(folded)
+        _require_ended(folded)
         with engine.store.read() as view:
-            _must_be_new(view, archive, events)
+            _require_new(view, archive, events)
         blobs = _keep_blobs(engine, archive)
         _with_own_chain_blocks(engine, lambda tx: _append(tx, archive, events, actor))
         for run_id, digest in archive.manifest.output.items():
@@ -67,35 +67,37 @@ def _with_own_chain_blocks(engine: Engine, append: Callable[[WriteTransaction], 
     hash_chain.accept(engine.store, after=last.to_position if last else 0)
 
 
-def _must_be_over(folded: Folded) -> None:
-    """Work that is not over would be done in two places."""
+def _require_ended(folded: Folded) -> None:
+    """Refuse work that has not ended: it would be executed in two installations."""
     live = [job for job in folded.jobs() if job.state not in ENDED_JOB]
     if live:
         raise Refused(
-            f"job {live[0].id} is {live[0].state} in the archive: it would be done twice.",
-            hint="Export the task again when its work is over, or cancel it first.",
+            f"Job {live[0].id} is {live[0].state} in the archive. It would be executed twice.",
+            hint="Export the task again after it has ended, or cancel it first.",
         )
     tasks = {task.id: task for task in folded.tasks()}
     for task in tasks.values():
         outside = [each for each in task.depends_on if each not in tasks]
         if task.open_dependencies and outside:
-            raise Refused(f"task {task.id} waits for {outside[0]}, which is not in the archive.")
+            raise Refused(f"Task {task.id} depends on {outside[0]}, which is not in the archive.")
 
 
-def _must_be_new(view: ReadTransaction, archive: Archive, events: list[LoggedEvent]) -> None:
+def _require_new(view: ReadTransaction, archive: Archive, events: list[LoggedEvent]) -> None:
     streams = list(archive.manifest.streams)
     for task, _ in view.tasks(streams):
-        raise Refused(f"There is a task {task.id} already.", code="task_exists")
+        raise Refused(f"Task {task.id} already exists.", code="task_exists")
     for job, _ in view.jobs(streams):
-        raise Refused(f"There is a job {job.id} already.", code="job_exists")
+        raise Refused(f"Job {job.id} already exists.", code="job_exists")
     for stream in streams:
         if view.events(0, 1, stream=stream):
             raise Refused(
-                f"{stream} was here before and was deleted: its id stays taken.", code="task_exists"
+                f"{stream} existed before and was deleted. Its id cannot be used again.",
+                code="task_exists",
             )
     if any(not 0 < event.at <= view.now() for event in events):
         raise Refused(
-            "Its history lies in the future.", hint="Look at the clocks of both machines."
+            "The history contains times in the future.",
+            hint="Check the clocks of both machines.",
         )
 
 
@@ -118,7 +120,7 @@ def _fill(file: BinaryIO, pieces: Iterator[bytes]) -> None:
 def _append(
     tx: WriteTransaction, archive: Archive, events: list[LoggedEvent], actor: Actor
 ) -> bool:
-    _must_be_new(tx, archive, events)
+    _require_new(tx, archive, events)
     ledger = ChangeSet(World(), 0, tx.now())
     for logged in events:
         ledger.replay(read_record(logged))

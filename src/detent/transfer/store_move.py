@@ -1,6 +1,6 @@
-"""Everything from SQLite to PostgreSQL: log and tables are copied, rows made anew, all compared.
+"""Moves an installation from SQLite to PostgreSQL: copies log and tables, rebuilds rows, compares.
 
-Evidence comes along out of its directory, and output out of the files of the runs.
+Evidence is copied from its directory, and output from the files of the runs.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from detent.store.types import Query
 from detent.transfer.blob_copy import copy_blobs
 from detent.transfer.exporter import ReadOutput
 
-#: What is copied as it is: the log, and what does not follow from it.
+#: The tables that are copied: the log, and tables that cannot be rebuilt from it.
 COPIED = ("events", "seals", "idempotency_keys", "intake", "outbox", *TABLES)
 
-#: A column with few values, by table, where it is not the state.
+#: A column with few values, for tables without a state.
 FEW = {"waits": "kind", "checkpoints": "kind", "evidence": "kind", "queue": "intent"}
 
 BATCH = 1_000
@@ -33,7 +33,7 @@ PIECE_BYTES = 131_072
 
 
 class Moved(NamedTuple):
-    """What was copied, table by table, and where the chain stands on both sides."""
+    """The number of copied rows by table, and the end of the hash chain on both sides."""
 
     counts: dict[str, int]
     anchor: Anchor
@@ -44,45 +44,45 @@ def move(
     url: str,
     lease_us: int,
     read_output: ReadOutput | None = None,
-    tell: CopyProgress = no_progress,
+    progress: CopyProgress = no_progress,
 ) -> Moved:
-    """Nobody may be using the source. The target is empty before, and equal to it after."""
+    """Copy a database that no process uses to an empty one, and compare both."""
     with source.read() as view:
         head = view.head()
 
     def verifying(what: str, position: int) -> None:
-        tell(what, position, head)
+        progress(what, position, head)
 
     before = verify(source, progress=verifying)
     if before.differences:
         raise Broken(
-            f"the database is damaged and stays where it is: {before.differences[0]}",
-            hint="`detent verify` lists everything; `detent rebuild` repairs rows.",
+            f"The database is damaged and was not moved: {before.differences[0]}",
+            hint="`detent verify` lists every difference; `detent rebuild` repairs rows.",
         )
     target = open_store(url)
     try:
         _require_empty(target)
         with source.read() as view:
-            counts = copy_into(url, _tables(view, tell))
+            counts = copy_into(url, _tables(view, progress))
         rebuild(target, lease_us)
-        counts["blobs"] = copy_blobs(source.blobs, target.blobs, tell)
+        counts["blobs"] = copy_blobs(source.blobs, target.blobs, progress)
         counts["output"] = 0 if read_output is None else _copy_output(source, target, read_output)
         differing = [
             *verify(target, before.anchor, verifying).differences,
-            *_uneven(source, target),
+            *_differences(source, target),
         ]
     finally:
         target.close()
     if differing:
         raise Broken(
-            f"the copy differs from the database, which is unchanged: {differing[0]}",
-            hint="Empty the other database and try again; go on with this one until then.",
+            f"The copy differs from the database, which is unchanged: {differing[0]}",
+            hint="Empty the target database and try again. Use the present database until then.",
         )
     return Moved(counts, before.anchor)
 
 
 def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
-    """How many runs have output; more of it than was kept before is not."""
+    """Copy the output of all runs; returns the number of runs with output."""
     assert target.outputs is not None
     count, after = 0, None
     while True:
@@ -99,30 +99,30 @@ def _copy_output(source: Store, target: Store, read_output: ReadOutput) -> int:
         after = (rows[-1]["id"], rows[-1]["id"])
 
 
-def _tables(view: SqliteReader, tell: CopyProgress) -> Iterator[Table]:
+def _tables(view: SqliteReader, progress: CopyProgress) -> Iterator[Table]:
     for name in COPIED:
-        yield Table(name, table_copy.columns(view, name), _told(view, name, tell))
+        yield Table(name, table_copy.columns(view, name), _batches(view, name, progress))
 
 
-def _told(view: SqliteReader, name: str, tell: CopyProgress) -> Iterator[list[tuple[Any, ...]]]:
+def _batches(
+    view: SqliteReader, name: str, progress: CopyProgress
+) -> Iterator[list[tuple[Any, ...]]]:
     total, count = table_copy.count(view, name), 0
     for rows in table_copy.batches(view, name):
         yield rows
         count += len(rows)
-        tell(name, count, total)
+        progress(name, count, total)
 
 
 def _require_empty(target: Store) -> None:
     with target.read() as view:
         used = [name for name in TABLES if view.rows(name)]
         if view.head() or used or any(_count(view, name) for name in LISTED):
-            raise Refused(
-                f"{target.url} is not empty.", hint="Give a database that holds nothing yet."
-            )
+            raise Refused(f"The database {target.url} is not empty.", hint="Use an empty database.")
 
 
-def _uneven(source: Store, target: Store) -> Iterator[Difference]:
-    """Counts of rows, and small tables by value; the chain has compared what is in the log."""
+def _differences(source: Store, target: Store) -> Iterator[Difference]:
+    """Differences in the number of rows and in small tables; the hash chain covers the log."""
     with source.read() as here, target.read() as there:
         for name in LISTED:
             counts = _count(here, name), _count(there, name)

@@ -1,4 +1,4 @@
-"""Reading the memory store: every question of the port, answered by looking at all rows."""
+"""The read transaction of the memory store: every query reads all rows."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -25,7 +25,7 @@ Part = TypeVar("Part", Run, Wait, Signal, Checkpoint)
 
 
 class MemoryReader:
-    """A view of tables that nobody changes any more."""
+    """A view of published tables, which do not change."""
 
     def __init__(self, tables: Tables, moment: Moment) -> None:
         self._tables = tables

@@ -96,7 +96,7 @@ class Tables:
 
 
 def stored(row: Row) -> Row:
-    """A row as a database gives it back: its values are JSON, and shared with nobody."""
+    """A copy of a row with values as a database returns them: decoded from JSON."""
     made: Row = msgspec.convert(stored_value(row), type(row))
     return made
 

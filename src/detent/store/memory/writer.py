@@ -1,4 +1,4 @@
-"""Writing to the memory store: a transaction changes a copy of the tables that only it can see."""
+"""The write transaction of the memory store: it changes a private copy of the tables."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""What a PostgreSQL URL says: where the server is, and the few settings that are detent's own.
+"""Parses a PostgreSQL URL: the parameters for libpq, and the parameters of detent.
 
-The rest of the URL is libpq's: several hosts, TLS, a service file. Touches nothing.
+libpq handles several hosts, TLS and service files. Makes no connection.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from detent.errors import Misconfigured
 
-#: Our own parameters, what each may be, and what it is without being given.
+#: The parameters of detent and their values; the first one is the default.
 OWN: Mapping[str, tuple[str, ...]] = {
     "durability": ("safe", "unsafe"),
     "prepare": ("yes", "no"),
@@ -22,12 +22,12 @@ OWN: Mapping[str, tuple[str, ...]] = {
 #: Older names of these parameters, which are still accepted.
 OLD_NAMES: Mapping[str, str] = {"doorbell": "notifier"}
 
-#: Our own parameter that is a number.
+#: The parameter of detent that is a number.
 HOLD = "max_hold_s"
 #: For how long a process that has stopped may hold locks, in seconds.
 MAX_HOLD_S = 60.0
 
-#: A server that is gone without a word is noticed within half a minute.
+#: A lost server is detected within half a minute.
 DEFAULTS: Mapping[str, str] = {
     "application_name": "detent",
     "client_encoding": "UTF8",
@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, str] = {
 
 
 class Address(NamedTuple):
-    """`conninfo` is for libpq; `shown` is the URL without its password."""
+    """A parsed URL. `conninfo` is for libpq; `shown` is the URL without its password."""
 
     conninfo: str
     shown: str
@@ -52,21 +52,22 @@ class Address(NamedTuple):
 
 
 def read_address(url: str) -> Address:
-    """The parts of a URL; whatever is wrong with it is said here."""
+    """Parse a URL; raises Misconfigured if it is invalid."""
     place, _, query = url.partition("?")
     given = parse_qsl(query, keep_blank_values=True)
     pairs = [(OLD_NAMES.get(name, name), value) for name, value in given]
     own = {name: value for name, value in pairs if name in OWN}
     for name, value in own.items():
         if value not in OWN[name]:
-            raise _misconfigured(f"{name} in the URL of the store is one of {OWN[name]}")
+            allowed = " or ".join(OWN[name])
+            raise _misconfigured(f"{name} in the store's URL must be {allowed}, not {value!r}")
     max_hold_s = _seconds(dict(pairs).get(HOLD, str(MAX_HOLD_S)))
     rest = [pair for pair in pairs if pair[0] not in (*OWN, HOLD)]
     libpq = f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place
     try:
         parsed = conninfo_to_dict(libpq)
     except ProgrammingError as error:
-        raise _misconfigured(f"the URL of the store is not one of PostgreSQL: {error}") from None
+        raise _misconfigured(f"The store's URL is not a valid PostgreSQL URL: {error}") from None
     known = {name: value for name, value in DEFAULTS.items() if name not in parsed}
     return Address(
         make_conninfo(libpq, **known),
@@ -84,7 +85,9 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 86_400:
-        raise _misconfigured(f"{HOLD} in the URL of the store is a number from 0.1 to 86400")
+        raise _misconfigured(
+            f"{HOLD} in the store's URL must be a number from 0.1 to 86400, not {text!r}"
+        )
     return seconds
 
 
@@ -99,6 +102,6 @@ def _misconfigured(message: str) -> Misconfigured:
         f"{message}.",
         setting="store",
         hint="A URL is like postgresql://user:password@host:5432/database?sslmode=verify-full. "
-        "detent's own parameters are durability=unsafe, prepare=no, notifier=no and "
+        "The parameters of detent are durability=unsafe, prepare=no, notifier=no and "
         "max_hold_s=60.",
     )

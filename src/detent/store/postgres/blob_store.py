@@ -1,6 +1,6 @@
-"""Blobs and the output of runs as rows, in pieces, so that every machine reads them.
+"""Blobs and the output of runs as rows in chunks, readable from every machine.
 
-Each call is a transaction of its own. A reader holds none while its client takes its time.
+Each call is one transaction. A reader holds none between two chunks.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,7 +19,7 @@ Begin = Callable[[], Transaction]
 
 
 class PostgresBlobs:
-    """Chunks of a blob, numbered from 0; the first says when the blob was last put."""
+    """Blobs in numbered chunks; the first chunk has the time at which the blob was last stored."""
 
     def __init__(self, look: Begin, begin: Begin, clock: Clock) -> None:
         self._look = look
@@ -84,7 +84,7 @@ def _insert(transaction: Transaction, blob: Blob, file: BinaryIO, now: int) -> N
 
 
 class PostgresOutputs:
-    """Pieces of output under the offsets at which they stand."""
+    """The output of runs in parts, by offset."""
 
     def __init__(self, look: Begin, begin: Begin) -> None:
         self._look = look

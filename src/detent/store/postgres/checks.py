@@ -1,7 +1,7 @@
-"""What is looked at before a PostgreSQL database is used: the server's version, its durability,
+"""Checks a PostgreSQL database before it is used: the server's version, its durability,
 its encoding.
 
-Whoever runs the server must put these right, so each refusal says what to do.
+The operator of the server must correct what they find, so each error says what to do.
 """
 
 import psycopg
@@ -10,7 +10,7 @@ from detent.errors import Misconfigured
 
 OLDEST_SERVER = 15
 
-#: Settings without which an acknowledged write can be lost, and the values that lose it.
+#: Settings that protect confirmed writes, and the values with which a write can be lost.
 DURABLE = {
     "fsync": ("off",),
     "full_page_writes": ("off",),
@@ -21,13 +21,13 @@ SETTINGS = "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)"
 
 
 def check_server(connection: psycopg.Connection, where: str, *, unsafe: bool) -> None:
-    """Refuse a server that is too old, may lose what it acknowledged, or cannot hold every text."""
+    """Refuse a server that is too old, can lose confirmed writes, or does not use UTF-8."""
     check_version(connection.info.server_version, where)
     names = ["server_encoding", *DURABLE]
     settings: dict[str, str] = dict(connection.execute(SETTINGS, [names]).fetchall())
     if settings["server_encoding"] != "UTF8":
         raise Misconfigured(
-            f"{where} has the encoding {settings['server_encoding']}: it cannot hold every text.",
+            f"{where} has the encoding {settings['server_encoding']}. detent needs UTF8.",
             setting="store",
             hint="Create the database with ENCODING 'UTF8'.",
         )
@@ -38,7 +38,7 @@ def check_server(connection: psycopg.Connection, where: str, *, unsafe: bool) ->
 def check_version(version: int, where: str) -> None:
     if version < OLDEST_SERVER * 10_000:
         raise Misconfigured(
-            f"{where} is PostgreSQL {version // 10_000}: {OLDEST_SERVER} is the oldest that works.",
+            f"{where} is PostgreSQL {version // 10_000}. detent needs {OLDEST_SERVER} or later.",
             setting="store",
             hint="Upgrade the server, or use another one.",
         )

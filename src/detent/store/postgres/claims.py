@@ -1,8 +1,8 @@
-"""Which work a claimer may take: by rank, passing over what others are taking or changing.
+"""Finds claimable jobs by rank, and skips those that other transactions have locked.
 
-The queue is seen as lanes, so that no claim walks past work that it must leave alone. Where a
-lane begins is remembered, so that none walks past what was claimed before either, which the index
-keeps for as long as any reader might still look at it.
+The queue is divided into lanes, so that a claim reads no jobs that it cannot take. The lowest rank
+of each lane (its floor) is cached, so that a claim does not read the dead index entries of jobs
+that were claimed before.
 """
 
 import threading
@@ -23,15 +23,15 @@ from detent.store.types import Candidate, ClaimFilter
 #: Sends statements in one round trip.
 Run = Callable[..., list[Rows]]
 
-#: Arrivals tell everything; a look at all lanes now and then makes good what nobody told of.
-LOOK_EVERY_S = 60.0
-#: So many lanes are looked at together at least.
-TOGETHER = 16
+#: The interval at which all lanes are read again, in case an arrival was missed.
+REFRESH_EVERY_S = 60.0
+#: The minimum number of lanes that are read together.
+MIN_LANES = 16
 ANY_TIME, NEVER = -1 << 62, 1 << 62
 
 
-class Wish(NamedTuple):
-    """The lanes that a claimer may take from."""
+class LaneFilter(NamedTuple):
+    """The lanes that a worker can claim from."""
 
     intents: Collection[str] | None
     projects: Collection[str] | None
@@ -74,39 +74,39 @@ class Floors:
     def drop(self, lane: Lane) -> None:
         self._floors.pop(lane, None)
 
-    def lowest(self, most: int, wish: Wish, tried: Collection[Lane]) -> list[Lane]:
+    def lowest(self, limit: int, lane_filter: LaneFilter, tried: Collection[Lane]) -> list[Lane]:
         """The lanes that begin with the lowest ranks, of those that are wished and not tried."""
         lanes = [
             lane
             for group in self._heaps
-            if wish.allows(*group)
-            for lane in self._lowest_of(group, most, wish, tried)
+            if lane_filter.allows(*group)
+            for lane in self._lowest_of(group, limit, lane_filter, tried)
         ]
-        return nsmallest(most, lanes, key=self._floors.__getitem__)
+        return nsmallest(limit, lanes, key=self._floors.__getitem__)
 
     def _lowest_of(
-        self, group: tuple[str, str], most: int, wish: Wish, tried: Collection[Lane]
+        self, group: tuple[str, str], limit: int, lane_filter: LaneFilter, tried: Collection[Lane]
     ) -> Iterator[Lane]:
         """Take from the heap until enough were found; what is still true goes back."""
         heap = self._heaps[group]
         taken: list[tuple[int, str]] = []
-        while heap and most:
+        while heap and limit:
             floor, key = entry = heappop(heap)
             lane = (*group, key)
             if self._floors.get(lane) != floor or entry in taken[-1:]:
                 continue
             taken.append(entry)
-            if key not in wish.not_keys and lane not in tried:
-                most -= 1
+            if key not in lane_filter.not_keys and lane not in tried:
+                limit -= 1
                 yield lane
         for entry in taken:
             heappush(heap, entry)
 
 
 class Lanes:
-    """What one process knows of the queue: no lane begins before it is thought to.
+    """The floors of all lanes as known to one process.
 
-    That holds for all that is committed, whoever wrote it.
+    No committed job of any process has a lower rank than the known floor of its lane.
     """
 
     def __init__(self, begin: Callable[[], Transaction], silent_ms: int) -> None:
@@ -114,22 +114,22 @@ class Lanes:
         self.turn = threading.Lock()
         self._begin = begin
         self._floors = Floors()
-        #: When the next work that is asleep is due, and the last arrival that was looked at.
+        #: When the next delayed job is due, and the last arrival that was read.
         self._asleep = NEVER
         self._seen = 0
-        self._look_at_s = 0.0
+        self._refresh_at_s = 0.0
 
-    def learn(self, run: Run, wish: Wish, most: int) -> set[Lane]:
-        """Take into account what has arrived since the last time, in this process or another.
+    def learn(self, run: Run, lane_filter: LaneFilter, limit: int) -> set[Lane]:
+        """Read the arrivals since the last call, of this process and others.
 
-        Lanes that will probably be wanted are looked at in the same round trip: those are the
-        answer, without the ones in which something has arrived before the rest.
+        Lanes that will probably be claimed from are read in the same round trip. Returns these,
+        without those in which a job with a lower rank has arrived.
         """
-        if time.monotonic() >= self._look_at_s:
-            self._look(run)
+        if time.monotonic() >= self._refresh_at_s:
+            self._refresh(run)
             return set()
-        likely = self._floors.lowest(most, wish, ())
-        arrivals, begins = run(READY["arrivals_after"](after=self._seen), self._look_at(likely))
+        likely = self._floors.lowest(limit, lane_filter, ())
+        arrivals, begins = run(READY["arrivals_after"](after=self._seen), self._floors_of(likely))
         self._settle(likely, begins)
         fresh = set(likely)
         for number, name, project, key, rank in arrivals:
@@ -141,8 +141,8 @@ class Lanes:
                 fresh.discard(lane)
         return fresh
 
-    def _look(self, run: Run) -> None:
-        """Everything anew. The last arrival is asked for first: what comes later is seen later."""
+    def _refresh(self, run: Run) -> None:
+        """Read all lanes again. The last arrival is read first, so that no later one is missed."""
         ((last,),), lanes, asleep, *_ = run(
             READY["last_arrival"](),
             READY["lanes"](),
@@ -155,13 +155,13 @@ class Lanes:
         for name, project, key, rank in lanes:
             self._floors.put((name, project, key), rank)
         self._asleep = asleep[0][0] if asleep else NEVER
-        self._look_at_s = time.monotonic() + LOOK_EVERY_S
+        self._refresh_at_s = time.monotonic() + REFRESH_EVERY_S
 
     def wake(self, now: int) -> Collection[Lane]:
-        """Work whose time has come moves to its lane, for everybody and for good. Which lanes.
+        """Move delayed jobs that are due to their lanes; returns these lanes.
 
-        In a transaction of its own: a claim may have to wait for a limit, and then nobody must
-        have to wait for rows that it holds.
+        It uses its own transaction: a claim may have to wait for a limit, and others must not wait
+        for its rows meanwhile.
         """
         if self._asleep > now:
             return ()
@@ -188,23 +188,28 @@ class Lanes:
         return arrivals.keys()
 
     def best(
-        self, run: Run, wish: Wish, most: int, tried: Collection[Lane], fresh: set[Lane]
+        self,
+        run: Run,
+        lane_filter: LaneFilter,
+        limit: int,
+        tried: Collection[Lane],
+        fresh: set[Lane],
     ) -> list[Lane]:
-        """The lanes that begin with the lowest ranks, each looked at just now: it is fresh."""
+        """The lanes with the lowest floors, each of them read just now."""
         while True:
-            best = self._floors.lowest(most, wish, tried)
+            best = self._floors.lowest(limit, lane_filter, tried)
             stale = [lane for lane in best if lane not in fresh]
             if not stale:
                 return best
-            (begins,) = run(self._look_at(stale))
+            (begins,) = run(self._floors_of(stale))
             self._settle(stale, begins)
             fresh.update(stale)
 
-    def _look_at(self, lanes: Iterable[Lane]) -> Query:
+    def _floors_of(self, lanes: Iterable[Lane]) -> Query:
         return READY["lane_floors"](lanes=self.as_json(lanes))
 
     def _settle(self, lanes: Iterable[Lane], begins: Rows) -> None:
-        """Note where lanes were seen to begin; without work one is dropped until some arrives."""
+        """Store the floors of lanes; a lane without jobs is dropped until one arrives."""
         found = {(name, project, key): rank for name, project, key, rank in begins}
         for lane in lanes:
             if lane in found:
@@ -224,16 +229,18 @@ def _as_row(lane: Lane, floor: int) -> dict[str, str | int]:
 def claimable(
     run: Run, lanes: Lanes, claim_filter: ClaimFilter, limit: int, now: int
 ) -> list[tuple[Candidate, str]]:
-    """Due work by rank that is ours until the end, each with its root."""
-    wish = Wish._make(None if each is None else frozenset(each) for each in claim_filter)
+    """Due jobs by rank, locked until the end, each with its root."""
+    lane_filter = LaneFilter._make(
+        None if each is None else frozenset(each) for each in claim_filter
+    )
     found: list[tuple[int, Candidate, str]] = []
     tried: set[Lane] = set()
     with lanes.turn:
-        fresh = lanes.learn(run, wish, max(limit, TOGETHER))
+        fresh = lanes.learn(run, lane_filter, max(limit, MIN_LANES))
         fresh.difference_update(lanes.wake(now))
         while len(found) < limit:
             left = limit - len(found)
-            best = lanes.best(run, wish, max(left, TOGETHER, len(tried)), tried, fresh)
+            best = lanes.best(run, lane_filter, max(left, MIN_LANES, len(tried)), tried, fresh)
             if not best:
                 break
             tried.update(best)

@@ -1,8 +1,7 @@
-"""Connections to one PostgreSQL database, and how statements go over them: many in one round trip.
+"""Connections to one PostgreSQL database that send many statements in one round trip.
 
-Uses libpq's pipeline directly: a round trip of several statements costs a quarter of what
-psycopg's own pipeline needs. Nothing stays on a connection but prepared statements, and those
-only if the URL allows them.
+Uses libpq's pipeline directly, which takes a quarter of the time of psycopg's pipeline. A
+connection keeps no state except prepared statements, and those only if the URL allows them.
 """
 
 import select
@@ -20,17 +19,17 @@ from detent.errors import Unavailable
 from detent.store.postgres.address import Address
 from detent.store.statements import PARAMETER, Statement
 
-#: How long the server may be silent before it counts as gone.
-ANSWER_WITHIN_S = 120
-#: libpq sends by itself what exceeds 8,192 bytes; less goes out in one write, when it is flushed.
+#: How long the server may take for a response before the connection counts as lost.
+RESPONSE_WITHIN_S = 120
+#: libpq sends by itself what exceeds 8,192 bytes; less is sent in one write by a flush.
 ONE_WRITE = 8_000
-#: The most that the protocol adds to the text, the name and the values of a statement.
+#: The maximum overhead of the protocol for a statement.
 FRAME_BYTES, VALUE_BYTES = 80, 8
-#: Connections that one process uses at once, and how long somebody waits for one.
+#: The maximum number of connections of one process, and how long a thread waits for one.
 MAX_CONNECTIONS = 24
 FREE_WITHIN_S = 5
 
-#: Words of libpq, as plain numbers: they are compared often.
+#: Constants of libpq as plain integers, because they are compared often.
 BINARY = int(pq.Format.BINARY)
 END_OF_PIPELINE = int(pq.ExecStatus.PIPELINE_SYNC)
 WITH_ROWS, WITHOUT_ROWS = int(pq.ExecStatus.TUPLES_OK), int(pq.ExecStatus.COMMAND_OK)
@@ -42,25 +41,25 @@ Value = bytes | str | int | None
 class Query(NamedTuple):
     """A statement with `$1` for its first parameter, and the values to bind.
 
-    One that has a name is prepared under it, and kept.
+    A query with a name is prepared under this name.
     """
 
     text: bytes
     values: Sequence[bytes | None] = ()
     name: bytes = b""
-    #: It takes a lock that every writer needs: it is sent in one write with all that follows it.
+    #: Whether it takes a lock that every writer needs: then all that follows is sent in one write.
     exclusive: bool = False
 
 
-class Answer(NamedTuple):
-    """What a statement returned: its rows, and the server's word for what it did."""
+class QueryResult(NamedTuple):
+    """The result of a statement: its rows and the command tag of the server."""
 
     rows: Rows
     done: str
 
 
 class Failed(Exception):
-    """The server refused a statement: by which code, and because of which constraint."""
+    """The server refused a statement; has the SQLSTATE and the violated constraint."""
 
     def __init__(self, message: str, sqlstate: str = "", constraint: str = "") -> None:
         super().__init__(message)
@@ -69,9 +68,9 @@ class Failed(Exception):
 
 
 def ready(statement: Statement) -> Callable[..., Query]:
-    """What makes a query of a statement: give it the values by the names of its parameters.
+    """A function that makes a query of a statement from the values of its parameters.
 
-    The server keeps it under the same name for the same text, under another for another.
+    The name of the prepared statement depends on its text.
     """
     text, parameters = numbered(statement), statement.parameters
     name = b"detent_" + sha256(text).hexdigest()[:20].encode()
@@ -83,7 +82,7 @@ def ready(statement: Statement) -> Callable[..., Query]:
 
 
 def numbered(statement: Statement) -> bytes:
-    """Its text with numbers in the place of the parameters' names."""
+    """The text of the statement with numbered parameters."""
     numbers = {name: f"${number}" for number, name in enumerate(statement.parameters, 1)}
     text = PARAMETER.sub(lambda match: numbers[match[1]] if match[1] else match[0], statement.text)
     return text.encode()
@@ -96,17 +95,17 @@ def _bytes(value: Value) -> bytes | None:
 
 
 class Connection:
-    """A connection that sends several statements at once and then reads all their answers."""
+    """A connection that sends several statements together and then reads all results."""
 
     def __init__(self, address: Address, on_silence: Callable[[], None] = lambda: None) -> None:
         self.plain = psycopg.connect(address.conninfo, autocommit=True, prepare_threshold=None)
         self._line = self.plain.pgconn
         self._may_prepare = address.prepare
-        #: Names of the statements that the server has prepared on this connection.
+        #: The names of the statements that are prepared on this connection.
         self._prepared: set[bytes] = set()
         self._reader = Transformer(self.plain)
         self._poll = select.poll()
-        #: Called again and again while the server does not answer.
+        #: Called repeatedly while the server does not respond.
         self._on_silence = on_silence
         self._silence_s = address.max_hold_s / 6
 
@@ -116,27 +115,27 @@ class Connection:
 
     @property
     def idle(self) -> bool:
-        """Alive, and nothing of a transaction left."""
+        """Whether the connection is alive and outside a transaction."""
         return self.alive and self._line.transaction_status == pq.TransactionStatus.IDLE
 
     def close(self) -> None:
         self.plain.close()
 
-    def run(self, queries: Iterable[Query]) -> list[Answer]:
-        """Send statements and read their answers: one round trip, rarely two.
+    def run(self, queries: Iterable[Query]) -> list[QueryResult]:
+        """Send statements and read their results: one round trip, rarely two.
 
         The first statement that fails is raised; none behind it is executed. What is long goes
         out while the rest is made, and the server works on it meanwhile. A process may be stopped
         between two writes, so a statement that is exclusive shares one write with all that
         follows it: if they do not fit behind the others, they are a round trip of their own.
         """
-        answers, rest = self._round_trip(iter(queries))
+        results, rest = self._round_trip(iter(queries))
         if rest:
-            answers += self._round_trip(iter(rest))[0]
-        return answers
+            results += self._round_trip(iter(rest))[0]
+        return results
 
-    def _round_trip(self, queries: Iterator[Query]) -> tuple[list[Answer], list[Query]]:
-        """The answers, and what was not sent because it does not fit into the same write."""
+    def _round_trip(self, queries: Iterator[Query]) -> tuple[list[QueryResult], list[Query]]:
+        """The results, and the queries that did not fit into one write."""
         self._line.enter_pipeline_mode()
         sent: list[bytes] = []
         rest: list[Query] = []
@@ -153,27 +152,29 @@ class Connection:
                 size += self._size(query)
                 self._send(query, sent)
         finally:
-            results = self._receive()
-        return self._answers(sent, results), rest
+            received = self._receive()
+        return self._query_results(sent, received), rest
 
-    def _answers(self, sent: Sequence[bytes], results: Sequence[pq.abc.PGresult]) -> list[Answer]:
-        answers = []
-        for name, result in zip(sent, results, strict=True):
-            answer = self._answer(result)
+    def _query_results(
+        self, sent: Sequence[bytes], received: Sequence[pq.abc.PGresult]
+    ) -> list[QueryResult]:
+        results = []
+        for name, each in zip(sent, received, strict=True):
+            result = self._result(each)
             if name:
                 self._prepared.add(name)
             else:
-                answers.append(answer)
-        return answers
+                results.append(result)
+        return results
 
     def _size(self, query: Query) -> int:
-        """At most so many bytes are sent for it."""
+        """The maximum number of bytes that a statement takes on the wire."""
         text, values, name, _ = query
         size = FRAME_BYTES + 2 * len(name) + sum(VALUE_BYTES + len(each or b"") for each in values)
         return size if name in self._prepared else size + len(text)
 
     def _send(self, query: Query, sent: list[bytes]) -> None:
-        """Send a statement, and before it what prepares it; `sent` gets a name for the latter."""
+        """Send a statement, and prepare it first if needed; `sent` gets its name then."""
         text, values, name, _ = query
         if not name or not self._may_prepare:
             self._line.send_query_params(text, values, None, None, BINARY)
@@ -185,7 +186,7 @@ class Connection:
         sent.append(b"")
 
     def _receive(self) -> list[pq.abc.PGresult]:
-        """End the round trip: everything that the server has to say to what was sent."""
+        """End the round trip and read all results."""
         line = self._line
         line.pipeline_sync()
         while line.flush():
@@ -210,7 +211,7 @@ class Connection:
                     results.append(result)
         except psycopg.OperationalError:
             for result in results:
-                self._answer(result)  # the server may have said why before it went
+                self._result(result)  # the server may have sent the reason before it closed
             raise
 
     def _check_alive(self) -> None:
@@ -218,23 +219,23 @@ class Connection:
             raise psycopg.OperationalError(self._line.get_error_message())
 
     def _await(self, events: int) -> None:
-        """Wait for the server, and take in what it has sent."""
+        """Wait for the server and read what it has sent."""
         self._poll.register(self._line.socket, events)
-        deadline_s = time.monotonic() + ANSWER_WITHIN_S
-        while not self._poll.poll(1_000 * min(self._silence_s, ANSWER_WITHIN_S)):
+        deadline_s = time.monotonic() + RESPONSE_WITHIN_S
+        while not self._poll.poll(1_000 * min(self._silence_s, RESPONSE_WITHIN_S)):
             if time.monotonic() >= deadline_s:
                 self.close()
-                raise psycopg.OperationalError(f"no answer within {ANSWER_WITHIN_S} s")
+                raise psycopg.OperationalError(f"no response within {RESPONSE_WITHIN_S} s")
             self._on_silence()
         self._line.consume_input()
 
-    def _answer(self, result: pq.abc.PGresult) -> Answer:
+    def _result(self, result: pq.abc.PGresult) -> QueryResult:
         status = result.status
         if status == WITH_ROWS:
             self._reader.set_pgresult(result)
-            return Answer(self._reader.load_rows(0, result.ntuples, tuple), "")
+            return QueryResult(self._reader.load_rows(0, result.ntuples, tuple), "")
         if status == WITHOUT_ROWS:
-            return Answer([], (result.command_status or b"").decode())
+            return QueryResult([], (result.command_status or b"").decode())
         field, message = result.error_field, result.get_error_message()
         raise Failed(
             message.strip(),
@@ -244,7 +245,7 @@ class Connection:
 
 
 class Pool:
-    """Connections that are open and free; one more is made when there is none, up to a limit."""
+    """A pool of open connections; it opens further ones up to a limit."""
 
     def __init__(self, address: Address, on_silence: Callable[[], None]) -> None:
         self._address = address
@@ -255,10 +256,10 @@ class Pool:
         self._closed = False
 
     def take(self) -> Connection:
-        """One that is free, or a new one. A free one may be dead: the first statement tells."""
+        """An idle connection, or a new one. An idle one may have been lost."""
         if not self._places.acquire(timeout=FREE_WITHIN_S):
             raise Unavailable(
-                f"all {MAX_CONNECTIONS} connections to the database are in use", retry_after_s=1
+                f"All {MAX_CONNECTIONS} connections to the database are in use.", retry_after_s=1
             )
         try:
             with self._guard:
@@ -269,7 +270,7 @@ class Pool:
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """Keep it for the next, unless something of a transaction or of a fault is left on it."""
+        """Return a connection; it is closed if it is in a transaction or was lost."""
         with self._guard:
             keep = connection.idle and not self._closed
             if keep:
@@ -288,7 +289,7 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
-        """One that is in use is closed when it comes back."""
+        """Close the pool; a connection in use is closed when it is returned."""
         with self._guard:
             self._closed = True
         self.drop_free()

@@ -1,4 +1,4 @@
-"""What an error of PostgreSQL means to whoever asked: whose fault it is and what to do now."""
+"""Maps errors of PostgreSQL to exceptions of detent."""
 
 import psycopg
 
@@ -6,71 +6,75 @@ from detent.errors import Broken, DetentError, Invalid, Misconfigured, Refused, 
 from detent.store.postgres.connection import Failed
 
 RETRY_AFTER_S = 1
-#: The code of a server that takes no writes: a standby, or one that was told so.
+#: The code of a server that accepts no writes: a standby, or one that is read-only.
 READ_ONLY = "25006"
 
-#: Faults that pass, by the code or the class of codes that the server gives: the transaction was
-#: undone.
-PASSING: tuple[tuple[str, str], ...] = (
-    ("53100", "the disk of the database is full: nothing was written. Free space on it."),
-    ("53200", "the database has no memory left: nothing was written."),
+#: Temporary faults by code or class of codes. The transaction was rolled back.
+TEMPORARY: tuple[tuple[str, str], ...] = (
+    ("53100", "the disk of the database is full. Nothing was written. Free some space."),
+    ("53200", "the database has no memory left. Nothing was written."),
     ("53300", "the database has no connection left. Raise max_connections, or use a pooler."),
-    ("53", "the database lacks a resource: nothing was written."),
-    ("40", "two writers were in each other's way and this one gave in: nothing was written."),
-    (READ_ONLY, "the database cannot be written: it is a standby, or set to read only."),
-    ("25P04", "the transaction took longer than max_hold_s of the store's URL: it was undone."),
-    ("25P03", "this process stood still for too long in the middle of a write: it was undone."),
-    ("57014", "the database stopped the statement: nothing was written."),
+    ("53", "the database lacks a resource. Nothing was written."),
+    ("40", "two transactions conflicted and this one was rolled back. Nothing was written."),
+    (READ_ONLY, "the database cannot be written: it is a standby or read-only."),
+    (
+        "25P04",
+        "the transaction took longer than max_hold_s of the store's URL and was rolled back.",
+    ),
+    ("25P03", "this process was stopped for too long during a write, which was rolled back."),
+    ("57014", "the database cancelled the statement. Nothing was written."),
     ("57", "the database is shutting down or starting."),
-    ("58", "the database could not read or write its files. Look at its disk and its log."),
+    ("58", "the database could not read or write its files. Check its disk and its log."),
     ("08", "the connection to the database was lost."),
 )
 
-#: A unique key that was there already, by the name of its constraint.
-TAKEN = {
-    "events_in_stream": ("version_conflict", "somebody else has changed it since it was loaded"),
-    "tasks_pkey": ("task_exists", "there is a task with that id already"),
-    "jobs_pkey": ("job_exists", "there is a job with that id already"),
+#: The errors for a duplicate key, by the name of the constraint.
+DUPLICATES = {
+    "events_in_stream": ("version_conflict", "another process changed it after it was loaded"),
+    "tasks_pkey": ("task_exists", "a task with this id already exists"),
+    "jobs_pkey": ("job_exists", "a job with this id already exists"),
 }
 
-#: Somebody else holds what turned out to be needed: decided anew, it may be free.
-IN_THE_WAY = "55P03"
-#: Codes of texts that PostgreSQL cannot hold: the character with the number zero.
+#: Another transaction holds a lock that is needed: a retry may get it.
+LOCK_NOT_AVAILABLE = "55P03"
+#: The codes for texts that PostgreSQL cannot store: those with the character U+0000.
 NOT_TEXT = ("22P05", "22021")
-#: Codes of values that do not fit a column that they are compared with or written to.
-UNFIT = "22"
+#: The class of codes for values that do not fit the type of a column.
+INVALID_VALUE = "22"
 NO_RIGHTS = "42501"
 
 
 def explained(error: psycopg.Error | Failed, where: str) -> DetentError:
-    """The error to raise instead of the server's own."""
+    """The exception to raise instead of the server's error."""
     sqlstate = error.sqlstate or ""
-    for code, message in PASSING:
+    for code, message in TEMPORARY:
         if sqlstate.startswith(code):
-            return _passing(message, error, where)
+            return _temporary(message, error, where)
     if isinstance(error, psycopg.OperationalError):
-        return _passing("the database cannot be reached.", error, where)
-    return _lasting(error, sqlstate, where)
+        return _temporary("the database cannot be reached.", error, where)
+    return _permanent(error, sqlstate, where)
 
 
-def _passing(message: str, error: Exception, where: str) -> Unavailable:
+def _temporary(message: str, error: Exception, where: str) -> Unavailable:
     return Unavailable(f"{where}: {message} ({_one_line(error)})", retry_after_s=RETRY_AFTER_S)
 
 
-def _lasting(error: psycopg.Error | Failed, sqlstate: str, where: str) -> DetentError:
-    if sqlstate == IN_THE_WAY:
-        return Refused("somebody else is changing what this depends on", code="version_conflict")
-    if isinstance(error, Failed) and error.constraint in TAKEN:
-        code, message = TAKEN[error.constraint]
+def _permanent(error: psycopg.Error | Failed, sqlstate: str, where: str) -> DetentError:
+    if sqlstate == LOCK_NOT_AVAILABLE:
+        return Refused(
+            "another process is changing an object that this depends on", code="version_conflict"
+        )
+    if isinstance(error, Failed) and error.constraint in DUPLICATES:
+        code, message = DUPLICATES[error.constraint]
         return Refused(message, code=code)
     if sqlstate in NOT_TEXT:
-        message = "a text holds the character with the number zero, which PostgreSQL cannot keep"
+        message = "a text contains the character U+0000, which PostgreSQL cannot store"
         return Invalid(message, field="text")
-    if sqlstate.startswith(UNFIT):
-        return Invalid(f"a value does not fit where it goes: {_one_line(error)}", field="value")
+    if sqlstate.startswith(INVALID_VALUE):
+        return Invalid(f"a value does not fit its column: {_one_line(error)}", field="value")
     if sqlstate == NO_RIGHTS:
         return Misconfigured(
-            f"{where}: the role that detent runs as lacks a right: {_one_line(error)}.",
+            f"{where}: the database role of detent lacks a privilege: {_one_line(error)}.",
             setting="store",
             hint="Run sql/roles.sql of detent's PostgreSQL store as the owner of the tables.",
         )

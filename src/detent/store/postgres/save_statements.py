@@ -1,7 +1,5 @@
-"""From the changes of a batch to statements: one for each table that changes, its rows as one
-JSON parameter.
-
-Sends nothing.
+"""Builds the statements for the changes of a batch: one per table, with its rows as one JSON
+parameter.
 """
 
 import re
@@ -21,18 +19,16 @@ from detent.store.types import Changes, LoggedEvent, NewEvent
 
 _GIVEN = re.compile(r"\bgiven\.(\w+)")
 
-#: A queue row's lane, its project and its concurrency key, empty for none.
+#: The lane of a queue row, its project and its concurrency key, or an empty text.
 Lane = tuple[str, str, str]
-#: The lane of work that is asleep: where it begins is a time, not a rank.
+#: The lane of delayed jobs: its floor is a time, not a rank.
 ASLEEP: Lane = ("", "", "")
-#: Where work has come, and from which rank on.
+#: The lanes with new jobs, and their lowest rank.
 Arrivals = dict[Lane, int]
 
 
 def into(name: str, *fields: str) -> Callable[[Iterable[Row]], Query]:
-    """A statement that takes rows with these fields. What is missing in a row is left out of the
-    JSON.
-    """
+    """A statement for rows with these fields. A field that a row does not have is omitted."""
     if set(fields) != set(_GIVEN.findall(SQL[name].text)):
         raise ValueError(f"{name} does not take {fields}")
     row_type = msgspec.defstruct(name, [(each, Any, None) for each in fields], omit_defaults=True)
@@ -41,7 +37,7 @@ def into(name: str, *fields: str) -> Callable[[Iterable[Row]], Query]:
 
 
 def of(name: str, entity: type[Any], *more: str) -> Callable[[Iterable[tuple[Any, ...]]], Query]:
-    """The same for entities, each in a tuple with what stands beside it in the row."""
+    """The same for entities, each in a tuple with the further columns of its row."""
     taken = set(_GIVEN.findall(SQL[name].text))
     own = [column for column in columns(entity) if column in taken]
     row, query = writer(entity, own), into(name, *own, *more)
@@ -73,7 +69,7 @@ KEYS = into("upsert_keys", "project", "key", "digest", "answer", "expires_at")
 EVENTS = into("insert_events", *EVENT_COLUMNS, "digest")
 ARRIVALS = into("insert_arrivals", "lane", "project", "key", "rank")
 
-#: What is removed with a job, in an order in which nothing is needed after it is gone.
+#: The tables whose rows are deleted with a job, in the order of their references.
 PARTS_OF_JOBS = (
     *("waits", "signals", "checkpoints", "steps", "plans", "evidence", "output", "runs"),
     *("queue", "deadlines", "jobs"),
@@ -85,7 +81,7 @@ def by_ids(name: str, ids: Iterable[str]) -> Query:
 
 
 def rows_of(changes: Changes, now: int) -> Iterator[Query]:
-    """All but events, and what is deleted, which is read first. Leases are the first of it."""
+    """The statements for all rows except events and deletions. Leases come first."""
     if changes.leases:
         yield LEASES(changes.leases)
     yield from _tasks(changes)
@@ -98,7 +94,7 @@ def rows_of(changes: Changes, now: int) -> Iterator[Query]:
 
 
 def _tasks(changes: Changes) -> Iterator[Query]:
-    """New rows go in by id: two writers that bring the same ones must not wait for each other."""
+    """Insert new rows in the order of ids, so that two writers of the same rows do not deadlock."""
     versions = changes.versions
     if changes.new_tasks:
         yield INSERT_TASKS(
@@ -145,7 +141,7 @@ def _parts(changes: Changes) -> Iterator[Query]:
         plans = changes.plans.items()
         yield PLANS((job_id, version, to_json(plan)) for job_id, (version, plan) in plans)
     if changes.evidence:
-        # A file that was added twice stands once, as it was added last.
+        # A file that was added twice is stored once, with the last values.
         yield EVIDENCE({row[:2]: row for row in map(evidence_row, changes.evidence)}.values())
 
 
@@ -163,7 +159,7 @@ def _queue(changes: Changes, now: int) -> Iterator[Query]:
 
 
 def arrivals_of(changes: Changes, now: int) -> Arrivals:
-    """The lanes that get work, and the lowest rank of it."""
+    """The lanes that get jobs, and their lowest rank."""
     found: Arrivals = {}
     for row in changes.queue:
         asleep = row.due_at > now
@@ -173,16 +169,16 @@ def arrivals_of(changes: Changes, now: int) -> Arrivals:
     return found
 
 
-#: Longer rows are handed over before the turn to append.
+#: Longer rows are sent before the lock to append is taken.
 LONG = 3_000
 
 
 def appended(
     entries: Sequence[NewEvent], arrivals: Arrivals, deleted: Collection[str] = ()
 ) -> Iterator[Query]:
-    """What is written last, in turn with every other writer: the log is in the order of commits.
+    """The last statements of a write, under the lock to append: the log is in commit order.
 
-    The turn and all that follows it fit into one write, so that no process can be stopped with it.
+    The lock and all that follows fit into one write, so that no process can be stopped between.
     """
     if not entries and not arrivals:
         return
@@ -199,12 +195,12 @@ def appended(
     yield READY["append_turn"](kind=Lock.APPEND)._replace(exclusive=True)
     yield from rows.values()
     if arrivals:
-        # Whoever waits for work hears of it with the commit, and not a transaction later.
+        # Workers that wait are notified with the commit, without another transaction.
         yield READY["notify"]()
 
 
 def _blanked(rows: Iterable[Row], deleted: Collection[str]) -> Iterator[Row]:
-    """Of work that is deleted in the batch that made it, only the tombstone says anything."""
+    """The events, blanked if their work is deleted in the same batch, except tombstones."""
     for row in rows:
         event = LoggedEvent._make((0, *row, None))
         if event.stream not in deleted or event.name in TOMBSTONES:

@@ -1,4 +1,4 @@
-"""Bringing a PostgreSQL database to the present schema: once, however many processes start
+"""Migrates a PostgreSQL database to the present schema, once for all processes that start
 together.
 """
 
@@ -12,7 +12,7 @@ from detent.store.postgres.locks import Lock
 MIGRATIONS = migrations("detent.store.postgres.migrations")
 
 TURN = "SELECT pg_advisory_xact_lock(%s::integer, 0)"
-#: A process that stops between two statements holds the schema for this long.
+#: How long a stopped process can hold the lock on the schema.
 IDLE_LIMIT = "SET LOCAL idle_in_transaction_session_timeout = '30s'"
 HAS_SCHEMA = "SELECT to_regclass('schema_migrations') IS NOT NULL"
 APPLIED = "SELECT number, name, digest FROM schema_migrations"
@@ -23,16 +23,14 @@ VALUES (%s, %s, %s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 
 
 def applied(connection: psycopg.Connection) -> list[Applied]:
-    """The migrations that the database has seen."""
+    """The migrations that were applied to the database."""
     if connection.execute(HAS_SCHEMA).fetchone() != (True,):
         return []
     return [Applied._make(row) for row in connection.execute(APPLIED)]
 
 
 def bring_up(connection: psycopg.Connection, where: str) -> None:
-    """Apply what is missing, all of it or nothing. Without anything missing nobody waits for
-    anybody.
-    """
+    """Apply the missing migrations in one transaction. Takes no lock if none is missing."""
     if not pending(MIGRATIONS, applied(connection), where):
         return
     try:
@@ -47,5 +45,5 @@ def bring_up(connection: psycopg.Connection, where: str) -> None:
         raise Misconfigured(
             f"{where} needs a newer schema, and this role may not change it: {error}".rstrip(),
             setting="store",
-            hint="Open it once as the owner of its tables, then grant rights by sql/roles.sql.",
+            hint="Open it once as the owner of its tables, then run sql/roles.sql.",
         ) from None

@@ -1,7 +1,7 @@
-"""Ends sessions of PostgreSQL 15 and 16 whose client has stopped in the middle of a round trip.
+"""Ends sessions of PostgreSQL 15 and 16 whose client has stopped during a round trip.
 
 Such a session is active and waits for the rest of what its client sends, with all its locks; no
-timeout of these versions covers that state. Uses a short connection of its own.
+timeout of these versions covers that state. Uses its own short connection.
 """
 
 import threading
@@ -15,19 +15,19 @@ from detent.store.postgres.reader import READY
 
 
 def silent_ms(hold_s: float) -> int:
-    """A client that sends nothing for half of the time for which locks may be held has stopped."""
+    """The silence after which a client counts as stopped: half of the time limit for locks."""
     return round(hold_s * 500)
 
 
 class SilentSessions:
-    """Called by whichever thread waits for the server; one look at a time."""
+    """Ends silent sessions; threads that wait for the server call it, one at a time."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._busy = threading.Lock()
 
     def end(self) -> None:
-        """A failure is left to the next call."""
+        """End silent sessions; after a failure, the next call tries again."""
         if not self._busy.acquire(blocking=False):
             return
         try:

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: a pool of connections for whoever reads or writes, and one that listens."""
+"""The PostgreSQL store: a pool of connections for transactions, and one for the notifier."""
 
 import os
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ READING = Opening(
 
 
 def writing_opening(hold_s: float) -> Opening:
-    """How a write begins that holds its locks for so many seconds if its process stops."""
+    """How a write begins; it keeps its locks at most `seconds` if its process is stopped."""
     begin = READY["begin_writing"](idle_ms=silent_ms(hold_s), hold_ms=round(hold_s * 1_000))
     return Opening(
         (Query(b"BEGIN ISOLATION LEVEL READ COMMITTED"), begin), hold_s, READY["hold_on"]
@@ -36,12 +36,12 @@ def writing_opening(hold_s: float) -> Opening:
 
 
 class PostgresStore:
-    """One database. Threads, processes and machines may use it at once."""
+    """One database for any number of threads, processes and machines."""
 
     def __init__(self, url: str, clock: TimeSource | None = None) -> None:
         address = read_address(url)
         self.url = address.shown
-        #: A test's clock instead of the server's.
+        #: The clock of a test; None for the server's clock.
         self._source = clock
         self._clock = StoreClock(clock or HostClock())
         self._process = os.getpid()
@@ -54,7 +54,7 @@ class PostgresStore:
         self.outputs = PostgresOutputs(self._begin_reading, self._begin_writing)
 
     def _prepare(self, *, unsafe: bool) -> None:
-        """Check the server and bring the database to the present schema."""
+        """Check the server and migrate the database to the present schema."""
         try:
             connection = self._pool.take()
             try:
@@ -73,7 +73,7 @@ class PostgresStore:
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
-        """A consistent view. What it shows was committed when its first statement ran."""
+        """A consistent view as of its first statement."""
         self._check_process()
         transaction = self._begin_reading()
         try:
@@ -109,7 +109,9 @@ class PostgresStore:
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            raise Broken("a PostgreSQL store was carried into a forked process: open it there anew")
+            raise Broken(
+                "A PostgreSQL store cannot be used in a forked process. Open a new one there."
+            )
 
     # -- the notifier, and closing ---------------------------------------------------------
 
@@ -125,6 +127,6 @@ class PostgresStore:
             return view.head()
 
     def close(self) -> None:
-        """Whoever is in the middle of something finishes it; its connection is closed then."""
+        """Close the store. A connection in use is closed when its transaction ends."""
         self._notifier.close()
         self._pool.close()

@@ -1,4 +1,4 @@
-"""Whole tables into an empty PostgreSQL database, as they are: all of them or nothing."""
+"""Copies whole tables into an empty PostgreSQL database in one transaction."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from psycopg import sql
 from detent.store.postgres.address import read_address
 from detent.store.postgres.error_mapping import explained
 
-#: Columns that the database numbers by itself, by table: they go on after what was copied.
+#: Identity columns by table: their sequences continue after the copied rows.
 NUMBERED = {"events": "position", "intake": "id", "outbox": "id"}
 
 GO_ON = sql.SQL(
@@ -19,7 +19,7 @@ GO_ON = sql.SQL(
 
 
 class Table(NamedTuple):
-    """A table's rows, some at a time."""
+    """The columns and the rows of a table, in batches."""
 
     name: str
     columns: Sequence[str]
@@ -27,7 +27,7 @@ class Table(NamedTuple):
 
 
 def copy_into(url: str, tables: Iterator[Table]) -> dict[str, int]:
-    """Write the tables in one transaction. How many rows each got."""
+    """Write the tables in one transaction; returns the number of rows of each."""
     address = read_address(url)
     try:
         with psycopg.connect(address.conninfo) as connection, connection.cursor() as cursor:

@@ -1,7 +1,7 @@
-"""One transaction on one connection: begun with its first statement, ended once, given back.
+"""One transaction on one connection: it begins with the first statement.
 
-A connection that died while nobody used it is replaced without anybody noticing; that is safe
-because nothing was done on it yet.
+An idle connection that was lost is replaced transparently; that is safe, because it was not used
+yet.
 """
 
 import time
@@ -13,47 +13,47 @@ from typing import Any, NamedTuple
 import psycopg
 
 from detent.errors import DetentError, Unavailable
-from detent.store.postgres.connection import Answer, Connection, Failed, Pool, Query, Rows
+from detent.store.postgres.connection import Connection, Failed, Pool, Query, QueryResult, Rows
 from detent.store.postgres.error_mapping import READ_ONLY, RETRY_AFTER_S, explained
 
 COMMIT, ROLLBACK = Query(b"COMMIT"), Query(b"ROLLBACK")
 
 
 class Opening(NamedTuple):
-    """How a transaction begins, and for how many seconds the server lets it hold its locks."""
+    """How a transaction begins, and for how many seconds it may hold its locks."""
 
     begin: Sequence[Query]
     hold_s: float = inf
-    #: Makes the statement that starts this time again; with 0 it takes the limit away.
+    #: Makes the statement that restarts this time limit; 0 removes it.
     hold_on: Callable[..., Query] | None = None
 
 
 class Transaction:
-    """Nothing is sent before the first statement; the opening goes out with it."""
+    """A transaction; the opening is sent with the first statement."""
 
     def __init__(self, pool: Pool, opening: Opening, where: str) -> None:
         self._pool = pool
         self._opening = opening
         self._begin = opening.begin
         self._where = where
-        #: When its time is started again, if it goes on by then.
+        #: When the time limit is restarted, if the transaction is still open.
         self._hold_on_s = time.monotonic() + opening.hold_s / 3
         self._connection: Connection | None = None
-        #: The row with which the transaction began: what it was set to, and the time.
+        #: The first row of the opening: the settings and the time.
         self.started: tuple[Any, ...] = ()
         #: Why it can no longer be committed.
         self._failed: DetentError | None = None
-        #: It came to a server that cannot be written: others have led there too.
+        #: Whether the server is read-only: then the idle connections probably lead there too.
         self._strayed = False
 
-    def run(self, queries: Iterable[Query] = ()) -> list[Answer]:
-        """One round trip, with the beginning of the transaction if it has not begun."""
+    def run(self, queries: Iterable[Query] = ()) -> list[QueryResult]:
+        """Execute queries in one round trip, with the opening if the transaction has not begun."""
         try:
             if self._connection is not None:
                 return self._run_on(self._connection, queries)
-            answers = self._start(list(queries))
-            self.started = answers[len(self._begin) - 1].rows[0]
-            return answers[len(self._begin) :]
+            results = self._start(list(queries))
+            self.started = results[len(self._begin) - 1].rows[0]
+            return results[len(self._begin) :]
         except DetentError as error:  # a statement could not be made; those before it were sent
             self._failed = error
             raise
@@ -62,26 +62,26 @@ class Transaction:
             self._failed = explained(error, self._where)
             raise self._failed from error
 
-    def _run_on(self, connection: Connection, queries: Iterable[Query]) -> list[Answer]:
+    def _run_on(self, connection: Connection, queries: Iterable[Query]) -> list[QueryResult]:
         if time.monotonic() < self._hold_on_s or self._opening.hold_on is None:
             return connection.run(queries)
         self._hold_on_s = time.monotonic() + self._opening.hold_s / 3
         again = self._opening.hold_on(hold_ms=round(self._opening.hold_s * 1_000))
         return connection.run(chain([again], queries))[1:]
 
-    def run_long(self, queries: Iterable[Query]) -> list[Answer]:
-        """One round trip that may take as long as it needs."""
+    def run_long(self, queries: Iterable[Query]) -> list[QueryResult]:
+        """Execute queries in one round trip without a time limit."""
         if self._opening.hold_on is None:
             return self.run(queries)
-        answers = self.run(chain([self._opening.hold_on(hold_ms=0)], queries))
+        results = self.run(chain([self._opening.hold_on(hold_ms=0)], queries))
         self._hold_on_s = 0.0
-        return answers[1:]
+        return results[1:]
 
     def rows(self, query: Query) -> Rows:
         return self.run([query])[0].rows
 
     def commit(self, queries: Iterable[Query]) -> None:
-        """The last statements and the commit, in one round trip. Returns only if it is durable."""
+        """Send the last statements and the commit in one round trip; returns when it is durable."""
         if self._failed is not None:
             raise self._failed
         if self._connection is None:
@@ -95,18 +95,18 @@ class Transaction:
             if self._connection is not None and self._connection.alive:
                 raise
             raise Unavailable(
-                f"{error.message} It was lost during the commit: whether that was written is not "
-                "known. Asking again with the same idempotency key is safe.",
+                f"{error.message} It is not known whether the commit was written. Trying again "
+                "with the same idempotency key is safe.",
                 retry_after_s=RETRY_AFTER_S,
             ) from error
         if last.done != "COMMIT":
             raise Unavailable(
-                f"{self._where}: the transaction was undone instead of committed.",
+                f"{self._where}: the transaction was rolled back instead of committed.",
                 retry_after_s=RETRY_AFTER_S,
             )
 
     def end(self) -> None:
-        """Undo what was not committed, and give the connection back."""
+        """Roll back unless committed, and return the connection."""
         if self._connection is None:
             return
         connection, self._connection = self._connection, None
@@ -121,9 +121,9 @@ class Transaction:
         finally:
             self._pool.give_back(connection)
 
-    def _start(self, queries: Sequence[Query]) -> list[Answer]:
-        """A connection that was free may be dead; then all of them probably are, and one is made
-        anew.
+    def _start(self, queries: Sequence[Query]) -> list[QueryResult]:
+        """Take a connection and begin. If an idle one was lost, the others probably were too: all
+        are dropped, and a new one is opened.
         """
         self._connection = self._pool.take()
         try:

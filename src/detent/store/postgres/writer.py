@@ -45,7 +45,7 @@ CLEAR_ROWS = [
 
 
 class PostgresWriter(PostgresReader):
-    """Others write at the same time: what this one reads stays as it is once its root is locked."""
+    """Writes concurrently with others: rows do not change once their root is locked."""
 
     def __init__(self, transaction: Transaction, clock: Clock, lanes: Lanes) -> None:
         super().__init__(transaction, clock)
@@ -71,10 +71,10 @@ class PostgresWriter(PostgresReader):
     def _run(self, *queries: Query) -> list[Rows]:
         """The answers to these; rows that were saved before go ahead of them."""
         leases = self._leases
-        answers = self._transaction.run(chain(self._unsent(), queries))
-        if leases and answers[0].done != f"MERGE {leases}":
-            raise Broken("a job was claimed that is not in the queue: its lease has no row")
-        return [answer.rows for answer in answers[len(answers) - len(queries) :]]
+        results = self._transaction.run(chain(self._unsent(), queries))
+        if leases and results[0].done != f"MERGE {leases}":
+            raise Broken("A job was claimed that has no row in the queue.")
+        return [answer.rows for answer in results[len(results) - len(queries) :]]
 
     def _unsent(self) -> Iterator[Query]:
         """What was saved and not sent yet. Leases, which are counted, come first."""
@@ -120,7 +120,7 @@ class PostgresWriter(PostgresReader):
 
     def claimable(self, claim_filter: ClaimFilter, limit: int, now: int) -> Sequence[Candidate]:
         if self._entries:
-            raise Broken("a claim came after a save: where lanes begin would be seen wrongly")
+            raise Broken("A claim must come before the saves of its transaction.")
         found = claimable(self._run, self._lanes, claim_filter, limit, now)
         self._roots.update(root for _, root in found)
         return [candidate for candidate, _ in found]
@@ -136,9 +136,9 @@ class PostgresWriter(PostgresReader):
         counts = [
             READY[f"running_by_{kind}"](names=to_json(found)) for kind, found in names.items()
         ]
-        _, *answers = self._run(lock_names(Lock.LIMITS, keys), *counts)
+        _, *results = self._run(lock_names(Lock.LIMITS, keys), *counts)
         running = dict.fromkeys(keys, 0)
-        for kind, rows in zip(names, answers, strict=True):
+        for kind, rows in zip(names, results, strict=True):
             running.update({f"{kind}:{name}": count for name, count in rows})
         return running
 
@@ -203,7 +203,7 @@ class PostgresWriter(PostgresReader):
             self.put_rows("limits", changes.limits)
         self._saved.append(save_statements.rows_of(changes, now))
         if changes.deleted_tasks or changes.deleted_jobs:
-            self._forget(changes.deleted_tasks, changes.deleted_jobs)
+            self._delete(changes.deleted_tasks, changes.deleted_jobs)
         self._entries += changes.entries
         for lane, rank in save_statements.arrivals_of(changes, now).items():
             self._arrivals[lane] = min(rank, self._arrivals.get(lane, rank))
@@ -273,7 +273,7 @@ class PostgresWriter(PostgresReader):
         return int(trimmed.done.split()[-1])
 
     def commit(self) -> bool:
-        """Send what is left and make it durable; whether others were told with it."""
+        """Send the remaining statements and commit; returns whether others were notified."""
         if self._leases:
             self._run()
         appended = save_statements.appended(self._entries, self._arrivals, self._deleted)
@@ -281,17 +281,17 @@ class PostgresWriter(PostgresReader):
         return bool(self._arrivals)
 
     def _time(self) -> Iterator[Query]:
-        """The clock goes on from the time of a write without an event. It comes last, so that
-        nobody waits long for its row.
+        """Renew the row of the clock after a write without an event. It comes last, so that other
+        writers do not wait long for the row.
         """
         moment = self._moment() if self._timed and not self._entries else None
         row = None if moment is None else clock.renewed(moment)
         if moment is not None and row is not None:
             yield READY["renew_clock"](value=row, now=moment.now, old=moment.written.row)
 
-    # -- forgetting ------------------------------------------------------------------------
+    # -- deleting --------------------------------------------------------------------------
 
-    def _forget(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
+    def _delete(self, task_ids: Sequence[str], job_ids: Sequence[str]) -> None:
         """Remove rows, and blank what the events of their streams said; digests keep the chain
         whole.
         """

@@ -1,4 +1,4 @@
--- What time has brought, oldest first, each from an index of its own.
+-- Due timers, oldest first, each kind from its own index.
 
 -- name: due_leases
 SELECT job_id, fence

@@ -1,4 +1,4 @@
--- Work that other programs have left in their own transactions.
+-- Submissions that other programs insert in their own transactions.
 
 -- name: intake
 SELECT id, operation, body, idempotency_key

@@ -1,4 +1,4 @@
--- The log, read forward.
+-- Reads of the log.
 
 -- name: events_after
 SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest

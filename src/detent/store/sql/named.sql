@@ -1,4 +1,4 @@
--- Small tables of named JSON values. `named` stands for the table: one statement is made for each.
+-- Small tables of named JSON values. `named` is replaced by the name of each table.
 
 -- name: named_rows
 SELECT name, value FROM named;
@@ -7,7 +7,7 @@ SELECT name, value FROM named;
 INSERT INTO named (name, value, updated_at) VALUES (:name, :value, :updated_at)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at;
 
--- The store's clock goes on from here, unless somebody else has written the row since it was read.
+-- The store's clock continues from here, unless another process has written the row since it was read.
 -- name: renew_clock
 INSERT INTO system_state (name, value, updated_at) VALUES ('clock', :value, :now)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at

@@ -1,4 +1,4 @@
--- What is to be sent to somebody outside: a small window on the log for each target.
+-- Messages to external targets: a small window on the log for each target.
 
 -- name: outbox
 SELECT id, target, stream, position, body, due_at, attempts, error

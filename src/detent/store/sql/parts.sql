@@ -1,4 +1,4 @@
--- Parts of single jobs, and who holds resources.
+-- Parts of single jobs, and the steps that hold resources.
 
 -- name: job_checkpoints
 SELECT job_id, name, kind, step, done, value

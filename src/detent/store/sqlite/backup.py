@@ -1,6 +1,6 @@
-"""A SQLite database as one file: made while others write, and put in the place of another.
+"""Backs up a SQLite database while it is in use, and restores a backup.
 
-A backup is a whole database of its own, without a write-ahead log beside it.
+A backup is a complete database in one file, without a write-ahead log.
 """
 
 from contextlib import closing
@@ -15,21 +15,23 @@ from detent.store.sqlite import checks
 from detent.store.sqlite.error_mapping import explained
 from detent.store.sqlite.schema import APPLIED, MIGRATIONS
 
-#: How many pages are copied between two words of how far it is.
+#: The number of pages that are copied between two reports of the progress.
 PAGES = 4_096
-#: What may stand beside a database file and belongs to it: its write-ahead log, shared memory.
+#: The files that belong to a database file: the write-ahead log and the shared memory.
 LOG = "-wal"
-BESIDE = (LOG, "-shm")
+COMPANIONS = (LOG, "-shm")
 
 
-def back_up(path: Path, to: Path, tell: CopyProgress = no_progress) -> None:
-    """Copy the database as it is at one moment. Readers and writers go on meanwhile."""
+def back_up(path: Path, to: Path, progress: CopyProgress = no_progress) -> None:
+    """Copy the database as of one moment. Readers and writers are not blocked."""
     if to.exists():
-        raise Refused(f"{to} is there already.", hint="Give another name, or move it away.")
+        raise Refused(
+            f"The file {to} already exists.", hint="Use another name, or move the file away."
+        )
     part = to.with_name(f"{to.name}.part")
     checks.prepare_file(part)
     try:
-        _copy(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE), part, tell)
+        _copy(apsw.Connection(str(path), apsw.SQLITE_OPEN_READWRITE), part, progress)
         check_image(part)
         part.replace(to)
     except apsw.Error as error:
@@ -39,19 +41,19 @@ def back_up(path: Path, to: Path, tell: CopyProgress = no_progress) -> None:
     checks.sync_directory(to.parent)
 
 
-def _copy(source: apsw.Connection, to: Path, tell: CopyProgress = no_progress) -> None:
-    """The source stands in one read transaction, which blocks nobody and sees no later write."""
+def _copy(source: apsw.Connection, to: Path, progress: CopyProgress = no_progress) -> None:
+    """Copy within one read transaction, which blocks no writer and sees no later write."""
     target = apsw.Connection(str(to), apsw.SQLITE_OPEN_READWRITE)
     try:
         target.pragma("synchronous", "FULL")
         source.execute("BEGIN")
-        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # only this begins it
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # begins the read
         with target.backup("main", source, "main") as copying:
             while not copying.done:
                 copying.step(PAGES)
                 total = copying.page_count
-                tell("database", total - copying.remaining, total)
-        # One file: a write-ahead log beside it could be left behind when it is carried away.
+                progress("database", total - copying.remaining, total)
+        # Leave no write-ahead log, which could be forgotten when the file is moved.
         target.pragma("journal_mode", "DELETE")
     finally:
         target.close()
@@ -59,11 +61,11 @@ def _copy(source: apsw.Connection, to: Path, tell: CopyProgress = no_progress) -
 
 
 def check_image(image: Path) -> None:
-    """Refuse a file that is no whole database of ours, or one that a newer version made."""
+    """Refuse a file that is not a complete database of detent, or is from a newer version."""
     if _size(image, LOG):
         raise Refused(
-            f"{image} has a write-ahead log beside it: it is in use, or was copied by hand.",
-            hint="Give a file that `detent db backup` made.",
+            f"{image} has a write-ahead log: it is in use, or was copied manually.",
+            hint="Use a file that `detent db backup` has written.",
         )
     try:
         with closing(_open_image(image)) as opened:
@@ -73,7 +75,7 @@ def check_image(image: Path) -> None:
 
 
 def _open_image(image: Path) -> apsw.Connection:
-    """Without locks, so that it may also lie where nothing can be written."""
+    """Open a backup without locks, so that it may be on a read-only file system."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"{image.absolute().as_uri()}?immutable=1", flags)
 
@@ -81,23 +83,23 @@ def _open_image(image: Path) -> apsw.Connection:
 def _check_contents(opened: apsw.Connection, image: Path) -> None:
     if opened.pragma("application_id") != checks.APPLICATION_ID:
         raise Misconfigured(
-            f"{image} is no database of detent.",
+            f"{image} is not a database of detent.",
             setting="store",
-            hint="Give a file that `detent db backup` made.",
+            hint="Use a file that `detent db backup` has written.",
         )
     pending(MIGRATIONS, map(Applied._make, opened.execute(APPLIED)), str(image))
     damage = opened.execute("PRAGMA integrity_check(1)").fetchall()
     if damage != [("ok",)]:
         raise Misconfigured(
-            f"{image} is damaged: {damage[0][0]}", setting="store", hint="Give another backup."
+            f"{image} is damaged: {damage[0][0]}.", setting="store", hint="Use another backup."
         )
 
 
 def restore(path: Path, image: Path) -> Path | None:
-    """Put a backup in the place of the database. Where the old one is now, if there was one.
+    """Replace the database by a backup; returns the new path of the old database, if any.
 
-    Nobody may be using it. The old file goes first with all that belongs to it: a write-ahead log
-    beside another file would be written into that one.
+    No process may be using the database. The old file is moved together with its write-ahead log,
+    which SQLite would otherwise apply to the restored file.
     """
     check_image(image)
     part = path.with_name(f"{path.name}.restoring")
@@ -124,12 +126,13 @@ def _set_aside(path: Path) -> Path | None:
     number = 1
     while (aside := path.with_name(f"{path.name}.before-restore-{number}")).exists():
         number += 1
-    for suffix in (*BESIDE, ""):
+    for suffix in (*COMPANIONS, ""):
         if _size(path, suffix) is not None:
             path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
     return aside
 
 
 def _size(path: Path, suffix: str) -> int | None:
-    beside = path.with_name(path.name + suffix)
-    return beside.stat().st_size if beside.exists() else None
+    """The size of a companion file; None if it does not exist."""
+    companion = path.with_name(path.name + suffix)
+    return companion.stat().st_size if companion.exists() else None

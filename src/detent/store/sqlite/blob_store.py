@@ -21,7 +21,7 @@ LOCK = ".lock"
 
 
 class DirectoryBlobs:
-    """For any number of threads and processes; the directory is made with the first blob."""
+    """Blobs as files, for any number of threads and processes."""
 
     def __init__(self, directory: Path, clock: Callable[[], int]) -> None:
         self.directory = directory
@@ -40,7 +40,7 @@ class DirectoryBlobs:
                 draft.unlink(missing_ok=True)
         except OSError as error:
             raise Unavailable(
-                f"{self.directory} cannot be written: {error.strerror}", retry_after_s=1
+                f"{self.directory} cannot be written: {error.strerror}.", retry_after_s=1
             ) from error
         return blob
 
@@ -57,7 +57,7 @@ class DirectoryBlobs:
         return Blob(digest.hexdigest(), size)
 
     def _place(self, draft: Path, path: Path) -> None:
-        """Over what is there already: it is the same, and has the new time."""
+        """Move the file to its place, also over an existing one: it has the same content."""
         with self._lock(fcntl.LOCK_SH):
             if not path.parent.exists():
                 path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -106,7 +106,7 @@ class DirectoryBlobs:
             return False
 
     def _path(self, digest: str) -> Path:
-        """Only a digest names a file: whatever else somebody gives is not there."""
+        """The path of a blob; only a valid digest has one."""
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise FileNotFoundError(digest)
         return self.directory / digest[:2] / digest[2:]
@@ -120,7 +120,7 @@ class DirectoryBlobs:
 
     @contextmanager
     def _lock(self, kind: int) -> Iterator[None]:
-        """Between putting and removing: a file that is put anew is not removed for its old time."""
+        """Lock storing against removing, so that a blob that is stored again is not removed."""
         descriptor = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, kind)
@@ -130,7 +130,7 @@ class DirectoryBlobs:
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    """Opened with the first piece: whoever takes none leaves nothing open."""
+    """The content of a file; it is opened with the first chunk."""
     with path.open("rb") as file:
         while piece := file.read(CHUNK_BYTES):
             yield piece

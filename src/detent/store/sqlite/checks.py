@@ -1,6 +1,6 @@
-"""What is looked at before a SQLite file is used: library, file, file system, contents.
+"""Checks a SQLite database before it is used: library, file, file system, contents.
 
-Whoever runs detent must put these right, so each refusal says what to do.
+The operator must correct what they find, so each error says what to do.
 """
 
 import ctypes
@@ -12,10 +12,10 @@ import apsw
 from detent.errors import Misconfigured
 from detent.store.sqlite.connection import WriteLock
 
-#: The first version in which a commit cannot be lost when the write-ahead log starts anew.
+#: The first version in which a commit cannot be lost when the write-ahead log restarts.
 OLDEST_SQLITE = (3, 51, 3)
 
-#: File systems on which locks or shared memory may not hold, by their number in statfs.
+#: File systems on which locks or shared memory may not work, by their number in statfs.
 UNSAFE_FILE_SYSTEMS = {
     0x6969: "NFS",
     0xFF534D42: "CIFS",
@@ -34,23 +34,23 @@ UNSAFE_FILE_SYSTEMS = {
     0x19830326: "BeeGFS",
 }
 
-#: Written into every file of ours: "dtnt".
+#: The application id in every database of detent: "dtnt".
 APPLICATION_ID = 0x64746E74
 
 
 def check_version(version: str) -> None:
-    """Older libraries could lose an acknowledged commit."""
+    """Refuse a version of SQLite that can lose a confirmed commit."""
     if tuple(int(part) for part in version.split(".")) < OLDEST_SQLITE:
         oldest = ".".join(map(str, OLDEST_SQLITE))
         raise Misconfigured(
-            f"SQLite {version} is too old: {oldest} is the first that never loses a commit.",
+            f"SQLite {version} is too old and can lose commits. detent needs {oldest} or later.",
             setting="store",
-            hint="Upgrade the package apsw, which brings SQLite with it.",
+            hint="Upgrade the package apsw, which contains SQLite.",
         )
 
 
 def prepare_file(path: Path) -> None:
-    """Make the file and its directory if they are not there, for their owner alone."""
+    """Create the file and its directory if they do not exist, with access for the owner only."""
     try:
         for parent in reversed([each for each in path.parents if not each.exists()]):
             parent.mkdir(mode=0o700, exist_ok=True)
@@ -73,12 +73,12 @@ def _not_writable(path: Path, error: OSError) -> Misconfigured:
     return Misconfigured(
         f"the database {path} cannot be written: {error.strerror} ({error.filename}).",
         setting="store",
-        hint=f"Give this user write access to {path.parent}, or set store to another path.",
+        hint=f"Give this user write access to {path.parent}, or set store.url to another path.",
     )
 
 
 def sync_directory(directory: Path) -> None:
-    """A new file is there for certain only when its directory is on the disk."""
+    """Write a directory to the disk, so that a new file in it survives a crash."""
     opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)
@@ -87,11 +87,11 @@ def sync_directory(directory: Path) -> None:
 
 
 def check_file_system(path: Path) -> None:
-    """SQLite's locks and its shared memory hold on one machine only."""
+    """Refuse a network file system: SQLite's locks and shared memory need a local one."""
     kind = UNSAFE_FILE_SYSTEMS.get(file_system(path))
     if kind is not None:
         raise Misconfigured(
-            f"the database {path} is on a {kind} file system, where SQLite's locks may not hold.",
+            f"the database {path} is on a {kind} file system, where SQLite's locks may not work.",
             setting="store",
             hint="Put it on a local disk, or use PostgreSQL. If the file system is local after "
             "all, add ?local=yes to the URL.",
@@ -99,9 +99,9 @@ def check_file_system(path: Path) -> None:
 
 
 def file_system(path: Path) -> int:
-    """The type of the file system, as the kernel numbers them."""
+    """The type number of the file system from `statfs`."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # The struct begins with the type; 256 bytes are more than any of its forms has.
+    # The struct begins with the type; 256 bytes are enough for every platform.
     found = (ctypes.c_ulong * 32)()
     if libc.statfs(os.fsencode(path), ctypes.byref(found)) != 0:
         number = ctypes.get_errno()
@@ -110,19 +110,19 @@ def file_system(path: Path) -> int:
 
 
 def check_owner(path: Path, application_id: int, tables: int) -> None:
-    """Another program's database is left alone."""
+    """Refuse the database of another program."""
     if application_id != APPLICATION_ID and tables > 0:
         raise Misconfigured(
-            f"{path} is the database of another program.",
+            f"{path} is a database of another program.",
             setting="store",
-            hint="Set store to a path that no other program uses.",
+            hint="Set store.url to a path that no other program uses.",
         )
 
 
 def unreadable(path: Path, error: apsw.Error) -> Misconfigured:
-    """What is there cannot be opened as a database."""
+    """The error for a file that cannot be opened as a database."""
     return Misconfigured(
         f"{path} cannot be opened as a SQLite database: {error}.",
         setting="store",
-        hint="Set store to another path, or restore a backup.",
+        hint="Set store.url to another path, or restore a backup.",
     )

@@ -1,4 +1,4 @@
-"""Which work a claimer may take: by rank, from indexes that hold nothing but claimable work.
+"""Finds claimable jobs by rank, from indexes that contain only claimable jobs.
 
 Without lists that is one statement. With them the queue is read lane by lane and project by
 project, so that no claim walks past work that it must leave alone.
@@ -19,7 +19,7 @@ NEXT_LANE, NEXT_PROJECT, NEXT_KEY = (
     SQL[name].text for name in ("next_lane", "next_project", "next_key")
 )
 
-#: How much work of full concurrency keys is passed over before each key is looked at by itself.
+#: How many jobs of full concurrency keys are skipped before each key is read separately.
 LOOKED_PAST = 200
 #: Greater than every rank.
 ANY_RANK = (1 << 63) - 1
@@ -28,7 +28,7 @@ ANY_RANK = (1 << 63) - 1
 def claimable(
     connection: Connection, claim_filter: ClaimFilter, limit: int, now: int
 ) -> list[Candidate]:
-    """Due work by rank, after waking what has come due since the last claim."""
+    """Due jobs by rank; first moves jobs that have become due into the queue."""
     connection.all(WAKE, (now,))
     best = _Best(connection, frozenset(claim_filter.full_keys), limit)
     if _listed(claim_filter) or not best.add(CLAIMABLE):
@@ -55,12 +55,12 @@ class _Best:
         self._connection = connection
 
     def add(self, text: str, *values: Any) -> bool:
-        """Take in what a statement finds. False: full keys hide what may stand behind them."""
+        """Add the rows of a statement. False if jobs of full keys may hide further rows."""
         most = self.limit + LOOKED_PAST if self.full_keys else self.limit
         found = self._connection.all(text, (*values, most))
         fit = [row for row in found if row[-1] not in self.full_keys][: self.limit]
         if self.rows:
-            # A key is read by itself after some of its rows were found: each row counts once.
+            # A key is read separately after some of its rows were found: each row counts once.
             self.rows = sorted({*self.rows, *fit})[: self.limit] if fit else self.rows
         else:
             self.rows = fit
@@ -68,7 +68,7 @@ class _Best:
 
     @property
     def worst_rank(self) -> int:
-        """What ranks behind this cannot get in any more."""
+        """The highest rank that a further row may have."""
         full = self.rows and len(self.rows) == self.limit
         return self.rows[-1][0] if full else ANY_RANK
 
@@ -82,7 +82,7 @@ def _add_lane(connection: Connection, best: _Best, lane: tuple[str, str]) -> Non
 
 
 def _lanes(connection: Connection, claim_filter: ClaimFilter) -> Iterator[tuple[str, str]]:
-    """Lanes and projects that the claimer may take from, each found by one step in the index."""
+    """The lanes and projects that the filter allows, each found by one step in the index."""
     some = claim_filter.intents
     for lane in _following(connection, NEXT_LANE) if some is None else _suiting(connection, some):
         if intent_of(lane) in claim_filter.paused_intents:
@@ -104,7 +104,7 @@ def _suiting(connection: Connection, intents: Collection[str]) -> Iterator[str]:
 
 
 def _following(connection: Connection, text: str, *fixed: str) -> Iterator[str]:
-    """One name after the other, until the statement finds no later one."""
+    """The names in order, until the statement finds no later one."""
     name = ""
     while found := connection.all(text, (*fixed, name)):
         [(name,)] = found

@@ -1,4 +1,4 @@
-"""Connections to one SQLite file, the write lock between processes, the turns of threads.
+"""Connections to one SQLite file, the write lock between processes, and the lock of threads.
 
 The only module that opens the database file for work; `backup` opens it for a copy.
 """
@@ -27,7 +27,7 @@ WAL_BYTES_KEPT = 64 * 1_024 * 1_024
 #: More than a batch of a hundred jobs executes: each execution pushes an old statement out.
 STATEMENTS_CACHED = 512
 #: Rows that one INSERT takes together; more are hardly faster.
-ROWS_AT_ONCE = 25
+ROWS_PER_INSERT = 25
 
 INSERT = re.compile(r"(INSERT .* VALUES )\(([^()]*)\)([^:]*)")
 
@@ -46,18 +46,18 @@ Rows = list[tuple[Any, ...]]
 
 
 def array(texts: Collection[str]) -> Any:
-    """A list of texts as the one parameter that `carray` in a statement reads."""
+    """A list of texts as a parameter for `carray`."""
     return apsw.carray(tuple(texts), flags=apsw.SQLITE_CARRAY_TEXT)
 
 
 @lru_cache
 def insert_of_several(text: str) -> str | None:
-    """An INSERT of one row as one of `ROWS_AT_ONCE`; None for every other statement."""
+    """An INSERT of one row turned into one of `ROWS_PER_INSERT`; None for other statements."""
     match = INSERT.fullmatch(text)
     if match is None:
         return None
     marks = ", ".join("?" * match[2].count(":"))
-    return f"{match[1]}{', '.join([f'({marks})'] * ROWS_AT_ONCE)}{match[3]}"
+    return f"{match[1]}{', '.join([f'({marks})'] * ROWS_PER_INSERT)}{match[3]}"
 
 
 class Connection:
@@ -76,34 +76,34 @@ class Connection:
         for pragma in PRAGMAS:
             self.all(f"PRAGMA {pragma}")
         if self.all("PRAGMA journal_mode = WAL") != [("wal",)]:
-            raise apsw.CantOpenError("it cannot be switched to a write-ahead log")
+            raise apsw.CantOpenError("it cannot be switched to WAL mode")
         if reads_only:
             self.all("PRAGMA query_only = ON")
 
     def all(self, text: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Rows:
-        """Every row that a statement returns."""
+        """Execute a statement and return all its rows."""
         rows: Rows = self._execute(text, values).fetchall()
         return rows
 
     def many(self, text: str, rows: Sequence[Sequence[Any]]) -> Rows:
-        """The same statement for each row of values; every row that any of them returns."""
-        several = insert_of_several(text) if len(rows) >= ROWS_AT_ONCE else None
+        """Execute a statement once for each row of values; returns the rows of all executions."""
+        several = insert_of_several(text) if len(rows) >= ROWS_PER_INSERT else None
         if several is not None:
-            whole = len(rows) - len(rows) % ROWS_AT_ONCE
-            for at in range(0, whole, ROWS_AT_ONCE):
-                values = chain.from_iterable(rows[at : at + ROWS_AT_ONCE])
+            whole = len(rows) - len(rows) % ROWS_PER_INSERT
+            for at in range(0, whole, ROWS_PER_INSERT):
+                values = chain.from_iterable(rows[at : at + ROWS_PER_INSERT])
                 self._execute(several, list(values)).fetchall()
             rows = rows[whole:]
         found: Rows = self._executemany(text, rows).fetchall()
         return found
 
     def script(self, text: str) -> None:
-        """Several statements, one after the other."""
+        """Execute several statements in order."""
         self._execute(text).fetchall()
 
     @property
     def changed(self) -> int:
-        """How many rows this connection has written in its life."""
+        """The number of rows that this connection has written so far."""
         return self._db.total_changes()
 
     def roll_back(self) -> None:
@@ -111,15 +111,15 @@ class Connection:
             self._execute("ROLLBACK")
 
     def close(self) -> None:
-        """Closing undoes what was not committed."""
+        """Close the connection; an open transaction is rolled back."""
         self._db.close(force=True)
 
 
 class WriteLock:
     """The lock file that every writing process takes before its transaction.
 
-    SQLite's own lock is won by whoever happens to try at the right moment: under load a second
-    process got hardly a turn. Whoever waits for a file lock is woken when it is free.
+    SQLite's own lock is polled: under load a second process rarely gets it. A process that waits
+    for a file lock is woken when the lock is free.
     """
 
     def __init__(self, path: Path) -> None:
@@ -141,7 +141,7 @@ class WriteLock:
 
 
 class Turn:
-    """A lock that threads get in the order in which they asked.
+    """A lock that threads get in the order in which they requested it.
 
     With an ordinary lock a thread that writes again and again leaves no gap for a heartbeat.
     """
@@ -161,7 +161,7 @@ class Turn:
             self._waiting.append(mine)
         try:
             mine.acquire()
-        except BaseException:  # a signal's handler raised: nobody must wait for us for ever
+        except BaseException:  # a signal handler raised: other threads must not wait for this one
             self._give_up(mine)
             raise
 

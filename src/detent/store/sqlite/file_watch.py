@@ -1,4 +1,4 @@
-"""Hearing at once that a file was written to, by whichever process: inotify, where there is one."""
+"""Watches a file for writes of any process with inotify, where it is available."""
 
 import ctypes
 import os

@@ -1,7 +1,7 @@
-"""Whether the files under a database's path are still those that were opened.
+"""Checks that the database files are still the ones that were opened.
 
-A file that is deleted or replaced stays writable for whoever has it open, and nobody will ever read
-what is written to it. So a commit is acknowledged only if the path still leads to it.
+A process can still write to a file that was deleted or replaced, and these writes are lost. So a
+commit is confirmed only if the path still leads to the opened file.
 """
 
 import os
@@ -15,7 +15,7 @@ Identity = tuple[int, int]
 
 
 class Files:
-    """The database file and its write-ahead log, known by device and inode."""
+    """The database file and its write-ahead log, identified by device and inode."""
 
     def __init__(self, path: Path, where: str) -> None:
         self._path, self._log = str(path), f"{path}-wal"
@@ -24,11 +24,11 @@ class Files:
         self._opened_log: Identity | None = None
 
     def check(self) -> None:
-        """Refuse if either is another file now, or none. Costs two looks at the file system."""
+        """Raise Unavailable if a file was deleted or replaced. Costs two calls of `stat`."""
         if _identity(self._path) != self._opened:
             raise self._replaced(self._path)
         log = _identity(self._log)
-        if self._opened_log is None:  # it is made with the first transaction
+        if self._opened_log is None:  # it is created by the first transaction
             self._opened_log = log
         elif log != self._opened_log:
             raise self._replaced(self._log)
@@ -36,7 +36,7 @@ class Files:
     def _replaced(self, path: str) -> Unavailable:
         return Unavailable(
             f"{self._where}: the file {path} was deleted or replaced while detent had it open. "
-            "Nothing was acknowledged. Stop detent, put the file back or restore a backup "
+            "The write was not confirmed. Stop detent, put the file back or restore a backup "
             "(detent db restore FILE), and start it again.",
             retry_after_s=RETRY_AFTER_S,
         )

@@ -49,7 +49,7 @@ TAG_IN_JSON_EACH = "EXISTS (SELECT 1 FROM json_each({column}) WHERE value = :{va
 
 
 class SqliteReader:
-    """A consistent view: the transaction that it stands in began before it was made."""
+    """Reads within a transaction that the caller has begun."""
 
     def __init__(self, connection: Connection, moment: Moment) -> None:
         self._all = connection.all

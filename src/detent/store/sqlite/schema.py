@@ -1,4 +1,4 @@
-"""Bringing a SQLite file to the present schema, once: the caller holds the write lock."""
+"""Migrates a SQLite database to the present schema. The caller holds the write lock."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ NOTE = "INSERT INTO schema_migrations (number, name, digest, at) VALUES (?, ?, ?
 
 
 def applied(connection: Connection) -> list[Applied]:
-    """The migrations that the file has seen."""
+    """The migrations that were applied to the file."""
     if not connection.all(HAS_SCHEMA):
         return []
     return [Applied._make(row) for row in connection.all(APPLIED)]
 
 
 def bring_up(connection: Connection, path: Path, now: int) -> None:
-    """Apply what is missing, each migration in a transaction of its own."""
+    """Apply the missing migrations, each in its own transaction."""
     [(application_id,)], [(tables,)] = (
         connection.all("PRAGMA application_id"),
         connection.all(TABLES),

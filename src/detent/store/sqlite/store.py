@@ -1,4 +1,4 @@
-"""The SQLite store: one connection that writes, some that read, one that listens."""
+"""The SQLite store: one connection for writing, several for reading, one for the notifier."""
 
 import os
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ from detent.store.sqlite.reader import SQL, SqliteReader
 from detent.store.sqlite.writer import SqliteWriter
 
 WRITTEN = SQL["written"].text
-#: Connections for reading that are kept when nobody uses them.
+#: The maximum number of idle connections for reading.
 IDLE_READERS = 8
 
 
 class SqliteStore:
-    """One file, for any number of threads and processes; `write` is given to one after another."""
+    """One database file for any number of threads and processes; one at a time writes."""
 
-    #: Output is in the files of the runs: whoever reads the database reads them too.
+    #: Output is in the files of the runs, on the same disk as the database.
     outputs = None
 
     def __init__(
@@ -55,7 +55,7 @@ class SqliteStore:
         self.blobs = DirectoryBlobs(self.path.parent / "blobs", self._source)
 
     def _first_connection(self) -> Connection:
-        """Under the lock: switching to the write-ahead log and migrating happen once."""
+        """Open the first connection under the write lock: it enables WAL mode and migrates."""
         connection = None
         try:
             with self._lock:
@@ -75,7 +75,7 @@ class SqliteStore:
 
     @contextmanager
     def read(self) -> Iterator[SqliteReader]:
-        """A consistent view. What it shows was committed when its first statement ran."""
+        """A consistent view as of its first statement."""
         self._check_process()
         connection = None
         try:
@@ -121,12 +121,12 @@ class SqliteStore:
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            raise Broken("a SQLite store was carried into a forked process: open it there anew")
+            raise Broken("A SQLite store cannot be used in a forked process. Open a new one there.")
 
     # -- connections -----------------------------------------------------------------------
 
     def _open_writer(self) -> Connection:
-        """After a fault the connection is made anew, so that nothing of the fault stays."""
+        """The connection for writing; it is opened again after a fault."""
         if self._writer is None:
             self._files.check()
             self._writer = Connection(self.path)
@@ -175,7 +175,7 @@ class SqliteStore:
         self._notifier.notify()
 
     def close(self) -> None:
-        """Whoever writes or waits is let finish first."""
+        """Close the store after the present write and all waits have ended."""
         with self._turn:
             self._drop_writer()
         self._notifier.close()

@@ -1,4 +1,4 @@
-"""Whole tables out of a SQLite database, as they are, some rows at a time."""
+"""Reads whole tables of a SQLite database in batches."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ def count(view: SqliteReader, table: str) -> int:
 
 
 def batches(view: SqliteReader, table: str) -> Iterator[list[tuple[Any, ...]]]:
-    """All rows in the order of the key. The table's name is one of ours, never somebody's input."""
+    """All rows in the order of the key. The name of the table is never user input."""
     named = view.raw(COLUMNS, (table,))
     names = [f'"{name}"' for name, _ in named]
     places = [at for at, (_, pk) in sorted(enumerate(named), key=lambda each: each[1][1]) if pk]

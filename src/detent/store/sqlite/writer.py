@@ -73,7 +73,7 @@ PARTS_OF_JOBS = [
 
 
 class SqliteWriter(SqliteReader):
-    """Nobody else writes while this lives: SQLite has one writer."""
+    """Writes within a transaction; SQLite has one writer at a time."""
 
     def __init__(self, connection: Connection, moment: Moment, where: str) -> None:
         super().__init__(connection, moment)

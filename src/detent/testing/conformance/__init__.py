@@ -1,7 +1,7 @@
-"""What every store must do, as plain functions: the specification of the store's port, published.
+"""The conformance suite: checks that every implementation of a store must pass.
 
 `run(check, open_store)` for each of `CHECKS` tests a store. `open_store(clock)` opens a store on
-one database that is empty at first; a check may open several at once.
+one database that is empty at first; a check may open several on it.
 """
 
 from detent.testing.conformance import (

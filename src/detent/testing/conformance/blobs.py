@@ -1,4 +1,4 @@
-"""Checks of blobs: the same bytes come back, once, whole or not at all, until nobody needs them."""
+"""Checks of blobs: they are stored once, read back completely, and kept while they are used."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -41,7 +41,7 @@ def got(case: Case, digest: str) -> bytes:
 
 
 class Endless(BytesIO):
-    """A file that goes on for ever."""
+    """A file without an end."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         return bytes(size or 0)
@@ -162,7 +162,7 @@ def ended_runs_are_found_by_their_ids(case: Case) -> None:
     run_id = run_of(claimed)
     case.engine.do(c.CompleteRun(claimed.grant, run_id), PERSON)
     with case.store.read() as view:
-        (run,) = view.runs([run_id, "nobody"])
+        (run,) = view.runs([run_id, "missing"])
         assert (run.id, run.state, run.job_id) == (run_id, "succeeded", claimed.job.id)
         assert list(view.runs([])) == []
 
@@ -176,7 +176,7 @@ def a_person_adds_evidence_to_a_run_that_no_worker_holds(case: Case) -> None:
     assert refusal(case.engine, c.AttachEvidence(job, run_id, *known)) == "held_by_worker"
     case.engine.do(c.CompleteRun(claimed.grant, run_id), PERSON)
     do(case.engine, c.AttachEvidence(job, run_id, *known))
-    assert refusal(case.engine, c.AttachEvidence(job, "nobody", *known)) == "unknown_run"
+    assert refusal(case.engine, c.AttachEvidence(job, "missing", *known)) == "unknown_run"
     other = submit_job(case.engine)
     assert refusal(case.engine, c.AttachEvidence(other, run_id, *known)) == "unknown_run"
     with case.store.read() as view:

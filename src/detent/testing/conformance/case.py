@@ -1,4 +1,4 @@
-"""What a check works with: a database of its own, a clock that it sets, and engines on both.
+"""The environment of a check: its own database, a clock that it sets, and engines on both.
 
 `run` ends every check by comparing the rows with the log.
 """

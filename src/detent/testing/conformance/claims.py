@@ -1,4 +1,4 @@
-"""Checks of the claim: nobody takes what another has, what comes first, and what is left alone."""
+"""Checks of claims: each job is claimed once, in the order of rank, within the filter."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Checks of deletion: rows go, the log keeps its events without what they said, ids stay taken."""
+"""Checks of deletion: rows are deleted, events are blanked, ids cannot be used again."""
 
 from detent.engine import CommandRequest
 from detent.errors import DetentError

@@ -1,4 +1,4 @@
-"""Checks of races to an end: cancels against claims and reports, in trees too. Nobody hangs."""
+"""Checks of races at the end of work: cancels against claims and reports, without deadlocks."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ ROUNDS = 10
 
 @check
 def a_cancel_and_a_success_at_once(case: Case) -> None:
-    """Whoever is first, the success that was reported stays, and the canceller is told."""
+    """In either order the reported success is kept, and the cancel is refused."""
     other = case.another()
     for _ in range(ROUNDS):
         task = submit_task(case.engine)
@@ -98,7 +98,7 @@ def trees_end_without_deadlock(case: Case) -> None:
 
 @check
 def the_last_subtask_releases_what_waits_for_its_parent(case: Case) -> None:
-    """A report moves its job, its task, the parent, and whoever waits for the parent, at once."""
+    """One report changes its job, its task, the parent and the tasks that depend on it."""
     top = submit_task(case.engine)
     follower = submit_task(case.engine, depends_on=(top,))
     middle = submit_task(case.engine, parent_id=top)
@@ -182,7 +182,7 @@ def a_job_tells_its_parents_task(case: Case) -> None:
 
 @check
 def a_job_that_is_run_again_hears_of_a_child_that_ended_meanwhile(case: Case) -> None:
-    """While it had failed nobody could tell it, and it must not wait for that for ever."""
+    """It was not notified while it had failed, and it must not wait without end."""
     top = submit_job(case.engine, options={"retry": {"max_attempts": 1}})
     first = claim_one(case.engine)
     child = submit_job(case.engine, parent_job_id=top)

@@ -1,4 +1,4 @@
-"""Checks of the fence: only who holds the newest claim reports, renews or is reclaimed."""
+"""Checks of fences: only the holder of the newest claim can report, renew or be reclaimed."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -28,7 +28,7 @@ PLAN = {"steps": [{"name": "dig"}, {"name": "fill", "needs": ["dig"]}]}
 NEEDS_PHONE = {"steps": [{"name": "call", "capabilities_required": ["phone"]}]}
 
 RUN = "<the run>"
-#: Every kind of report with what stands in it after the grant: what its holder may send.
+#: Every kind of report with its fields after the grant.
 REPORTS: Mapping[type[c.Report], tuple[Any, ...]] = {
     c.RecordCheckpoint: ("page-1", {"read": True}),
     c.BeginEffect: ("mail", "manual"),
@@ -84,7 +84,7 @@ def report(kind: Any, grant: c.Grant, run: str | None) -> c.Command:
 
 @check
 def a_stale_fence_is_refused_for_every_report(case: Case) -> None:
-    """Nothing changes by it, while the holder's own report is heard; after the end nobody's is."""
+    """It changes nothing; the holder's report is accepted until the end of the job."""
     kinds = {each.__name__ for each in c.Report.__subclasses__()}
     assert {kind.__name__ for kind in REPORTS} == kinds, "a kind of report is not checked"
     phone = {"capabilities": ["phone"], "healthy": False}
@@ -126,7 +126,7 @@ def a_heartbeat_renews_only_what_is_still_held(case: Case) -> None:
     claim_one(case.engine, "w2", intents=["d"])
     assert case.engine.renew("w1", grants) == {mine[kept].grant[:2]}
     assert case.engine.renew("w2", grants) == set()
-    assert case.engine.renew("w1", [(kept, 7), ("nobody", 1)]) == set()
+    assert case.engine.renew("w1", [(kept, 7), ("missing", 1)]) == set()
     assert case.engine.renew("w1", []) == set()
 
 

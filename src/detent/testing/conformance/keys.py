@@ -1,4 +1,4 @@
-"""Checks of idempotency keys: the first one wins, for as long as it lives."""
+"""Checks of idempotency keys: the first request with a key counts until the key expires."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Checks of what holds claims back: limits on an intent, a project or a key, and pauses."""
+"""Checks of limits: concurrency limits on an intent, a project or a key, rates, and pauses."""
 
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from detent.testing.conformance.work_actions import (
     together,
 )
 
-#: By the name of a limit, the fields of a job that stands under it.
+#: By the name of a limit, the fields of a job that it applies to.
 UNDER = {
     "intent:saw": {"intent": "saw"},
     "project:barn": {"project": "barn"},
@@ -129,7 +129,7 @@ def one_claim_fills_every_place_it_may(case: Case) -> None:
 
 @check
 def a_rate_holds_and_its_window_passes(case: Case) -> None:
-    """At most so many start in each window, whoever asks; ending makes no more room."""
+    """A rate limits the starts in each window, for all workers; the end of a job does not count."""
     for name, fields in UNDER.items():
         set_limits(case, **{name: {"rate": 4, "per_s": 60, "running": 100}})
         for _ in range(10):
@@ -139,7 +139,7 @@ def a_rate_holds_and_its_window_passes(case: Case) -> None:
         complete(case.engine, started.pop())
         assert claimed_at_once(case) == []
         free = submit_job(case.engine)
-        assert claim_one(case.engine).job.id == free, "what stands under no rate must not wait"
+        assert claim_one(case.engine).job.id == free, "a job without a rate must not wait"
         case.clock.advance(seconds=60)
         assert len(claimed_at_once(case)) == 4
         set_limits(case, **{name: None})

@@ -1,4 +1,4 @@
-"""Checks of lists: filters, order, pages that meet without a gap, and counts."""
+"""Checks of lists: filters, order, pages without gaps, and counts."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -172,8 +172,8 @@ def questions_of_jobs_alone_are_listed(case: Case) -> None:
     held = {each.grant.job_id: each for each in claim(case.engine, 4, intents=["talk"])}
     for job_id in ("t-j1", "j1", "j3", "j2"):
         case.clock.advance(seconds=1)
-        told = {"detail": {"text": job_id}, "due_at": case.clock() + 9_000_000}
-        suspend(case.engine, held[job_id], "ask", asking[job_id], **told)
+        fields = {"detail": {"text": job_id}, "due_at": case.clock() + 9_000_000}
+        suspend(case.engine, held[job_id], "ask", asking[job_id], **fields)
     with case.store.read() as view:
         rows = view.page(Query("questions", {}, "begun_at"))
         assert [row["job_id"] for row in rows] == ["j3", "j2"]

@@ -1,4 +1,4 @@
-"""Checks of the outbox: what is kept for a target comes back in order, and is changed as told."""
+"""Checks of the outbox: deliveries are returned in order, updated and deleted."""
 
 import threading
 from functools import partial

@@ -1,4 +1,4 @@
-"""Checks of plans in the queue: they are claimed by workers that can run their next steps."""
+"""Checks of plans in the queue: a worker claims them if it can run their next steps."""
 
 from typing import Any
 
@@ -119,7 +119,7 @@ def a_step_that_waits_for_its_retry_brings_no_worker_before_its_time(case: Case)
     keep(case.engine)
     again = claim_one(case.engine, intents=["saw"])
     with case.store.read() as view:
-        assert list(view.waits([job])) == [], "a claim looks at everything by itself"
+        assert list(view.waits([job])) == [], "a claim checks all steps again"
     finish(case, again, "saw")
 
 

@@ -1,4 +1,4 @@
-"""Checks of reads: what the kernel is shown is what the log says, for every kind of row."""
+"""Checks of reads: the rows that the kernel gets match the log, for every kind of row."""
 
 import threading
 from collections.abc import Iterable
@@ -99,7 +99,7 @@ def the_kernel_is_shown_what_the_log_says(case: Case) -> None:
             assert live, f"no {kind} to compare"
             assert alike(found, live), kind
         names = [(each.job_id, each.name) for each in checkpoints]
-        assert alike(view.checkpoints([*names, ("nobody", "x")]), checkpoints)
+        assert alike(view.checkpoints([*names, ("missing", "x")]), checkpoints)
         assert view.plans(jobs) == world.plans
 
 
@@ -111,7 +111,7 @@ def alike(found: Iterable[Any], expected: Iterable[Any]) -> bool:
 @check
 def what_is_not_there_is_absent(case: Case) -> None:
     submit_task(case.engine, task_id="t")
-    ids = ["t", "t-j1", "nobody"]
+    ids = ["t", "t-j1", "missing"]
     with case.store.read() as view:
         assert [task.id for task, _ in view.tasks(ids)] == ["t"]
         assert [job.id for job, _ in view.jobs(ids)] == ["t-j1"]

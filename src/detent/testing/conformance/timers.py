@@ -1,4 +1,4 @@
-"""Checks of time: retries that the claim finds, waits that are over, limits that have passed."""
+"""Checks of timers: due retries, expired waits, and deadlines."""
 
 from detent.kernel import commands as c
 from detent.store.types import DueTimers
@@ -135,7 +135,7 @@ def a_limit_on_the_queue_wait_passes(case: Case) -> None:
 
 @check
 def a_limit_on_the_whole_job_passes(case: Case) -> None:
-    """Running work is asked to stop, resting work is cancelled at once."""
+    """A running job is requested to stop; a suspended job is cancelled immediately."""
     options = {"job_timeout_ms": 5_000, "queue_timeout_ms": 1_000}
     submit_job(case.engine, options=options)
     submit_job(case.engine, options=options)

@@ -1,4 +1,4 @@
-"""What checks let happen: work that is submitted, claimed, reported, kept, and races."""
+"""Actions for checks: submit, claim, report and complete work, and run actions in parallel."""
 
 import threading
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def submit_job(engine: Engine, **fields: Any) -> str:
 
 
 def submit_task(engine: Engine, **fields: Any) -> str:
-    """A board task, queued at once; its id."""
+    """Submit and queue a board task; returns its id."""
     known = {"task_id": new_id(), "project": "p", "lifecycle": "board", "intent": "dig"}
     command = c.SubmitTask(**{**known, "source": "cli", "queue": True, **fields})
     answer: str = do(engine, command)
@@ -118,7 +118,7 @@ def names(view: ReadTransaction, stream: str) -> list[str]:
 
 
 def together(*work: Callable[[], T], deadline_s: float = 180) -> list[T]:
-    """Start all at the same moment, each on a thread, and wait; whoever hangs fails the check."""
+    """Run all at the same time, each in a thread; a thread that hangs fails the check."""
     start = threading.Barrier(len(work))
     results: dict[int, T] = {}
     errors: list[BaseException] = []

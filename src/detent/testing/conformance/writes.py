@@ -1,4 +1,4 @@
-"""Checks of the write itself: all of it or nothing, refusals, batches, values, time."""
+"""Checks of write transactions: atomicity, refusals, batches, values, time."""
 
 from typing import Any
 
@@ -109,7 +109,7 @@ def a_refused_command_refuses_alone(case: Case) -> None:
     commands = [
         c.SubmitJob("one", "p", "dig"),
         c.SubmitJob("known", "p", "dig"),
-        c.CancelJob("nobody"),
+        c.CancelJob("missing"),
         c.CancelJob("one"),
         c.SubmitJob("two", "p", "dig"),
     ]

@@ -1,4 +1,4 @@
-"""Runs scenarios under many schedules on a real PostgreSQL, and audits what is left.
+"""Runs scenarios under many schedules on a real PostgreSQL, and audits the result.
 
 A seed gives the scenario, the number of writers and the schedule. A reader follows the log after
 every step; at the end it must have seen all of it.
@@ -21,9 +21,9 @@ from detent.testing.interleavings.scheduler import Scheduler, Writer
 from detent.testing.postgres_proxy import Proxy, proxy_to
 from verification.postgres_server import HOST, Server
 
-#: Of a hundred runs at least so many must be interleavings that no other run had.
+#: The minimum number of different interleavings among a hundred runs.
 FLOOR = 80
-#: So many runs share a database, which is verified after them.
+#: The number of runs on one database, which is verified after them.
 RUNS_OF_A_DATABASE = 10
 WRITERS = (2, 3)
 FOLLOW = "SELECT position FROM events WHERE position > %s ORDER BY position"
@@ -63,7 +63,7 @@ class Exploration:
         )
 
     def shortfalls(self) -> list[str]:
-        """Too few to mean anything."""
+        """A message if there were too few distinct interleavings or no waits."""
         few = len(self.interleavings) * 100 < self.runs * FLOOR
         return [f"too few distinct interleavings: {self.line()}"] if few or not self.waits else []
 

@@ -30,18 +30,18 @@ def heartbeat_of_any_fence() -> Patches:
 
 
 def arrival_read_after_the_lanes() -> Patches:
-    """The last arrival is read after the lanes: what comes between the two is never looked at."""
+    """The last arrival is read after the lanes: what comes between the two is never read."""
 
-    look = Lanes._look
+    refresh = Lanes._refresh
 
     def late(self: Lanes, run: Any) -> None:
         def turned(arrival: Query, *queries: Query) -> list[Any]:
             *answers, last = run(*queries, arrival)
             return [last, *answers]
 
-        look(self, turned)
+        refresh(self, turned)
 
-    yield patch.object(Lanes, "_look", late)
+    yield patch.object(Lanes, "_refresh", late)
 
 
 def claim_waits_for_locked_rows() -> Patches:
@@ -77,7 +77,7 @@ def limits_without_a_turn() -> Patches:
     yield _without(Lock.LIMITS)
 
 
-def seals_without_a_turn() -> Patches:
+def chain_blocks_without_a_turn() -> Patches:
     """Two processes write a chain block for the same events at the same time."""
     yield _without(Lock.SEALS)
 
@@ -93,7 +93,7 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     named_rows_without_a_turn: "named-rows",
     keys_without_a_turn: "same-key",
     limits_without_a_turn: "limits",
-    seals_without_a_turn: "sealing",
+    chain_blocks_without_a_turn: "hash-chain-growth",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY

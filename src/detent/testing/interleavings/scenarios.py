@@ -1,4 +1,4 @@
-"""What writers do to each other in the simulation, and what must be true afterwards."""
+"""Scenarios of concurrent writers, and the condition that must hold afterwards."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from detent.store.types import ClaimFilter
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
-#: Kinds of locks for rows that somebody else has changed.
+#: Kinds of locks for rows that another transaction has changed.
 ROW_LOCKS = ("transactionid", "tuple")
 #: Operations that pass over the rows that others change, and never wait for them.
 NEVER_WAIT = ("claim", "renew")
 
 
 class Hand:
-    """What a writer can do; `operation` says what it is doing."""
+    """The actions of a writer; `operation` is the current one."""
 
     def __init__(self, engine: Engine, name: str, intent: str) -> None:
         self.engine = engine
@@ -41,7 +41,7 @@ class Hand:
         return job_id
 
     def do(self, command: c.Command, key: Idempotency | None = None) -> Any:
-        """The answer or the refusal; both are kept."""
+        """Execute a command and record its result or its refusal."""
         self.operation = type(command).__name__
         self.answers += self.engine.execute([CommandRequest(command, ACTOR, key)])
         return self.answers[-1]
@@ -67,7 +67,7 @@ class Hand:
 
 @dataclass(slots=True)
 class Scene:
-    """Several writers, one who prepares and looks afterwards, and a clock for all of them."""
+    """Several writers, one for preparation and checks, and a clock for all of them."""
 
     hands: Sequence[Hand]
     direct: Hand
@@ -90,7 +90,7 @@ class Script(NamedTuple):
 
 
 def same_key(scene: Scene) -> Script:
-    """Everybody submits another job with the same idempotency key."""
+    """Every writer submits a job with the same idempotency key."""
     key = Idempotency("p", new_id(), "body")
     jobs = [c.SubmitJob(new_id(), "p", scene.direct.intent) for _ in scene.hands]
 
@@ -105,7 +105,7 @@ def same_key(scene: Scene) -> Script:
 
 
 def claims(scene: Scene) -> Script:
-    """Everybody claims from one lane, renews, and completes."""
+    """Every writer claims from one lane, renews, and completes."""
     for _ in range(len(scene.hands) + 1):
         scene.direct.submit()
 
@@ -126,7 +126,7 @@ def claims(scene: Scene) -> Script:
 
 
 def named_rows(scene: Scene) -> Script:
-    """Everybody adds to one counter, twice."""
+    """Every writer adds to one counter, twice."""
     name = scene.direct.intent
 
     def add(tx: WriteTransaction) -> bool:
@@ -149,7 +149,7 @@ def named_rows(scene: Scene) -> Script:
 
 
 def limits(scene: Scene) -> Script:
-    """Everybody claims under a limit of one."""
+    """Every writer claims under a limit of one."""
     name = f"intent:{scene.direct.intent}"
     scene.direct.engine.transaction(lambda tx: tx.put_rows("limits", {name: {"running": 1}}))
     for _ in scene.hands:
@@ -235,11 +235,11 @@ def trees(scene: Scene) -> Script:
     return Script([partial(canceller.do, c.CancelTask(top.task_id)), take, *works], bool)
 
 
-def sealing(scene: Scene) -> Script:
+def hash_chain_growth(scene: Scene) -> Script:
     """Two processes extend the hash chain while others append to the log."""
 
     def extend(hand: Hand) -> None:
-        hand.operation = "seal"
+        hand.operation = "extend_chain"
         hand.submit()
         hash_chain.extend_chain(hand.engine.store)
 
@@ -264,5 +264,5 @@ def claimable(hand: Hand) -> set[str]:
 
 SCENARIOS: Mapping[str, Callable[[Scene], Script]] = {
     each.__name__.replace("_", "-"): each
-    for each in (same_key, claims, named_rows, limits, leases, arrivals, trees, sealing)
+    for each in (same_key, claims, named_rows, limits, leases, arrivals, trees, hash_chain_growth)
 }

@@ -1,5 +1,5 @@
 -- Differs because: SQLite keeps blobs and output in files beside the database; other machines reach only rows.
--- A blob is removed only if nobody has put it lately, which its first chunk says.
+-- A blob is removed only if it was not stored again recently; its first chunk has the time.
 
 -- name: blob_size
 SELECT coalesce(sum(octet_length(data)), 0) AS size, count(*) AS chunks
@@ -12,7 +12,7 @@ SELECT data FROM blobs WHERE sha256 = :sha256 AND chunk = :chunk;
 -- name: touch_blob
 UPDATE blobs SET at = greatest(at, :at) WHERE sha256 = :sha256 AND chunk = 0 RETURNING sha256;
 
--- Whoever puts the same blob at the same time waits here and then has nothing to do.
+-- A transaction that stores the same blob at the same time waits here and then has nothing to do.
 -- name: insert_chunk
 INSERT INTO blobs (sha256, chunk, at, data) VALUES (:sha256, :chunk, :at, :data)
 ON CONFLICT (sha256, chunk) DO NOTHING;
@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
 DELETE FROM blobs WHERE sha256 = ANY (ARRAY(SELECT json_array_elements_text(:ids)))
 RETURNING sha256, octet_length(data) AS size;
 
--- Output is not promised to survive a crash of the server, so that nobody waits for its disk.
+-- Output may be lost in a crash of the server, so that no writer waits for its disk.
 -- name: output_may_be_lost
 SELECT set_config('synchronous_commit', 'off', true);
 
@@ -44,7 +44,7 @@ SELECT set_config('synchronous_commit', 'off', true);
 INSERT INTO output (run_id, at_offset, data) VALUES (:run_id, :at_offset, :data)
 ON CONFLICT (run_id, at_offset) DO NOTHING;
 
--- The piece in which the offset stands, and those that begin before the end.
+-- The part that contains the offset, and those that begin before the end.
 -- name: output_from
 SELECT at_offset, data FROM output
 WHERE run_id = :run_id AND at_offset < :upto AND at_offset >= coalesce((
@@ -55,7 +55,7 @@ WHERE run_id = :run_id AND at_offset < :upto AND at_offset >= coalesce((
 ), 0)
 ORDER BY at_offset;
 
--- One step in the index for each run, however many pieces it has.
+-- One step in the index for each run, independent of the number of its parts.
 -- name: output_runs
 WITH RECURSIVE found (run_id, number) AS (
     (SELECT run_id, 1 FROM output WHERE run_id > :after ORDER BY run_id LIMIT 1)

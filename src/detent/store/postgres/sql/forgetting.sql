@@ -1,4 +1,4 @@
--- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
+-- Differs because: every statement costs a round trip to the server, so that one statement takes a whole set,
 -- as one JSON parameter; and blanking goes through a function, the only one that may change the log.
 
 -- name: delete_waits
@@ -64,7 +64,7 @@ ON idempotency_keys.project = old.project AND idempotency_keys.key = old.key
 WHEN MATCHED THEN DELETE
 WHEN NOT MATCHED AND old.key IS NULL THEN INSERT (project) VALUES (old.project);
 
--- A tombstone keeps what it says.
+-- A tombstone keeps its data.
 -- name: events_to_blank
 SELECT events.position, events.stream, events.version, events.project, events.name, events.schema,
     events.subject, events.at, events.actor, events.data, events.digest

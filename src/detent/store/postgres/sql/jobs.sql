@@ -1,4 +1,4 @@
--- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
+-- Differs because: every statement costs a round trip to the server, so that one statement takes a whole set,
 -- as one JSON parameter.
 --
 -- A plan is made once and kept while tables grow, so it must not depend on how large they were: a set is always

@@ -1,12 +1,12 @@
--- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
--- as one JSON parameter; and several writers append at once, which makes an order out of who is first.
+-- Differs because: every statement costs a round trip to the server, so that one statement takes a whole set,
+-- as one JSON parameter; and several writers append at the same time, so that they need an order.
 
--- Positions follow the order of commits: whoever appends holds this until its commit is through, so that no
--- position becomes visible before a lower one.
+-- Positions follow the order of commits: a writer holds this lock until it has committed, so that no position
+-- becomes visible before a lower one.
 -- name: append_turn
 SELECT pg_advisory_xact_lock(:kind::integer, 0);
 
--- What is long is handed over before the turn to append, so that what follows the turn is short.
+-- Long rows are sent before the lock is taken, so that the lock is held for a short time.
 -- name: hand_over
 SELECT
     set_config('detent.events', :events, true) IS NULL AS events,

@@ -1,6 +1,6 @@
--- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
+-- Differs because: every statement costs a round trip to the server, so that one statement takes a whole set,
 -- as one JSON parameter.
--- How plans are kept is said in jobs.sql.
+-- jobs.sql explains how query plans are kept stable.
 
 -- name: live_runs
 SELECT runs.id, runs.job_id, runs.state, runs.attempt, runs.fence, runs.worker, runs.queued_at,

@@ -1,5 +1,5 @@
--- Differs because: several claimers look at the queue at once and none waits for another, so rows are locked or
--- passed over; and the database is on the other side of a connection, so that one statement takes a whole set.
+-- Differs because: several workers claim at the same time and none waits for another, so rows are locked or
+-- skipped; and every statement costs a round trip to the server, so that one statement takes a whole set.
 
 -- name: upsert_queue
 INSERT INTO queue (
@@ -13,7 +13,7 @@ ON CONFLICT (job_id) DO UPDATE SET
     rank = excluded.rank, due_at = excluded.due_at, lane = excluded.lane, asleep = excluded.asleep,
     worker = NULL, fence = 0, lease_until = NULL;
 
--- Held work is in the lane of its intent: the next lane is written when the job is queued again.
+-- A leased job is in the lane of its intent; its lane is written again when it is queued again.
 -- name: lease_queue
 MERGE INTO queue USING json_populate_recordset(NULL::queue, :rows) AS given
 ON queue.job_id = given.job_id
@@ -55,7 +55,7 @@ GROUP BY lane, project, key;
 -- name: last_arrival
 SELECT coalesce(max(id), 0) AS id FROM arrivals;
 
--- One at a time: nobody waits for another who does the same.
+-- One process at a time; the others skip this and do not wait.
 -- name: forget_arrivals
 DELETE FROM arrivals
 WHERE id <= (
@@ -69,7 +69,7 @@ WHERE id <= (
     ) END
 );
 
--- Every lane with claimable work, found one after the other by one step in the index.
+-- Every lane with claimable jobs; each is found by one step in the index.
 -- name: lanes
 WITH RECURSIVE found (lane, project, key, rank) AS (
     (
@@ -91,7 +91,7 @@ WITH RECURSIVE found (lane, project, key, rank) AS (
 )
 SELECT lane, project, key, rank FROM found;
 
--- Where lanes begin now; rows that others are just taking count, for they may leave them.
+-- The lowest rank of each lane; rows that others have locked count, because those may roll back.
 -- name: lane_floors
 SELECT wanted.lane, wanted.project, wanted.key, first.rank
 FROM json_to_recordset(:lanes) AS wanted (lane text, project text, key text, floor bigint)
@@ -108,7 +108,7 @@ CROSS JOIN LATERAL (
 -- name: next_asleep
 SELECT due_at FROM queue WHERE asleep AND due_at >= :floor ORDER BY due_at LIMIT 1;
 
--- A bounded number, oldest first, so that it never takes long when a great many come due together.
+-- A limited number, oldest first, so that a claim stays short when many jobs become due together.
 -- name: due_asleep
 SELECT job_id, lane, project, coalesce(concurrency_key, '') AS key, rank FROM queue
 WHERE asleep AND due_at >= :floor AND due_at <= :now
@@ -123,8 +123,8 @@ WHEN NOT MATCHED AND due.id IS NULL THEN INSERT (job_id) VALUES (due.id);
 
 -- ---- claiming -------------------------------------------------------------------------------
 
--- How many of the lowest ranks stand in each lane is counted without locks; then each lane gives that many which
--- nobody else is taking and whose root nobody is changing. So no lane's rows are locked in vain.
+-- First the number of the lowest ranks in each lane is counted without locks. Then that many rows of each lane are
+-- locked, without those that another transaction has locked or whose root it is changing.
 -- name: claimable
 WITH seen AS MATERIALIZED (
     SELECT wanted.lane, wanted.project, wanted.key, ready.rank
@@ -205,7 +205,7 @@ CROSS JOIN LATERAL (
 ) AS queue
 GROUP BY queue.concurrency_key;
 
--- A heartbeat waits for nobody: a row that somebody is just changing keeps its time, and is answered as it stands.
+-- A heartbeat does not wait: a row that another transaction has locked keeps its time, and its lease counts as held.
 -- name: held_leases
 SELECT held.job_id, held.fence
 FROM json_to_recordset(:rows) AS wanted (job_id text, fence bigint)
@@ -229,7 +229,7 @@ MERGE INTO queue USING json_array_elements_text(:ids) AS held (id) ON queue.job_
 WHEN MATCHED THEN UPDATE SET lease_until = :until
 WHEN NOT MATCHED AND held.id IS NULL THEN INSERT (job_id) VALUES (held.id);
 
--- Differs because: two keepers that look at once must not both take the same rows; on SQLite there is one writer.
+-- Differs because: two keepers must not take the same rows at the same time; SQLite has one writer.
 -- name: lock_intake
 SELECT id, operation, body, idempotency_key
 FROM intake

@@ -1,6 +1,6 @@
--- Differs because: the database is on the other side of a connection, so that one statement takes a whole set,
+-- Differs because: every statement costs a round trip to the server, so that one statement takes a whole set,
 -- as one JSON parameter.
--- How plans are kept is said in jobs.sql.
+-- jobs.sql explains how query plans are kept stable.
 
 -- name: tasks
 SELECT tasks.id, tasks.project, tasks.lifecycle, tasks.state, tasks.state_at, tasks.intent,
@@ -59,7 +59,7 @@ INSERT INTO dependencies (task_id, depends_on)
 SELECT given.task_id, given.depends_on
 FROM json_populate_recordset(NULL::dependencies, :rows) AS given;
 
--- The root of who waits comes along: a writer holds it before it moves anything there.
+-- Includes the root of each dependent task: a writer locks it before it changes anything there.
 -- name: dependents
 SELECT dependencies.depends_on, dependencies.task_id, tasks.root_id
 FROM json_array_elements_text(:ids) AS wanted (id)

@@ -1,8 +1,8 @@
--- Differs because: SQLite has one writer and a clock in its process; here a transaction says how it is planned
--- and how long it may be left alone, asks the server for the time, and locks what it is going to change.
+-- Differs because: SQLite has one writer and a clock in its process; here a transaction sets how it is planned
+-- and how long it may be idle, reads the server's time, and locks what it is going to change.
 
--- A plan that was made while a table was small reads all of it, and is kept. These settings end with the
--- transaction, so nothing of them stays on the connection.
+-- A query plan from when a table was small reads the whole table, and it is kept. These settings end with the
+-- transaction, so that they do not stay on the connection.
 -- name: begin_reading
 SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
@@ -31,7 +31,7 @@ SELECT
     (SELECT at FROM events ORDER BY position DESC LIMIT 1) AS last_at,
     (SELECT position FROM events ORDER BY position DESC LIMIT 1) AS head;
 
--- Starts the time of the transaction again, for one that is long and goes on; 0 takes its limit away.
+-- Restarts the time limit of a long transaction; 0 removes the limit.
 -- name: hold_on
 SELECT
     CASE WHEN current_setting('server_version_num')::integer >= 170000 THEN
@@ -51,7 +51,7 @@ WHERE datname = current_database() AND usename = current_user
     AND query_start < clock_timestamp() - :silent_ms::integer * interval '1 millisecond'
     AND current_setting('server_version_num')::integer < 170000;
 
--- Lists for people are planned as the server thinks best.
+-- Lists use the server's default settings for planning.
 -- name: plan_freely
 SELECT
     set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
@@ -62,9 +62,9 @@ SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
     set_config('enable_mergejoin', 'off', true), set_config('enable_material', 'off', true);
 
--- Everything that hangs together has one root. Whoever changes any of it holds the root's row: of the named tasks
--- and jobs, of the tasks above them, and of the tasks that wait for one of these. Roots never change, so they
--- are found without a lock; all writers lock them in the same order, tasks by id, then jobs by id.
+-- Every task tree has one root. A writer locks the row of the root: that of the named tasks and jobs, of the
+-- tasks above them, and of the tasks that depend on one of these. Roots never change, so they are found without
+-- a lock; all writers lock them in the same order, tasks by id, then jobs by id.
 -- name: lock_roots
 WITH RECURSIVE job AS MATERIALIZED (
     SELECT jobs.id, jobs.task_id, jobs.root_id
@@ -107,7 +107,7 @@ SELECT locked.id
 FROM (SELECT id FROM of_jobs ORDER BY id) AS root
 CROSS JOIN LATERAL (SELECT jobs.id FROM jobs WHERE jobs.id = root.id FOR UPDATE) AS locked;
 
--- Roots that turn out to be needed late are out of the order, so nobody waits for them.
+-- Roots that are needed later are out of the order, so they are locked without waiting.
 -- name: lock_late
 SELECT locked.id
 FROM json_array_elements_text(:ids) AS wanted (id)
@@ -115,11 +115,11 @@ CROSS JOIN LATERAL (
     SELECT tasks.id FROM tasks WHERE tasks.id = wanted.id FOR UPDATE NOWAIT
 ) AS locked;
 
--- How many steps hold a resource stays true until the end. Without resources nobody waits here.
+-- Keeps the number of steps that hold a resource unchanged until the end. Without resources there is no wait.
 -- name: lock_resources
 SELECT pg_advisory_xact_lock(:kind::integer, 0) WHERE EXISTS (SELECT FROM resources);
 
--- What has no row of its own to lock: numbers that stand for it, given in their order.
+-- Advisory locks for objects without a row: their numbers, in order.
 -- name: lock_numbers
 SELECT pg_advisory_xact_lock(:kind::integer, number::integer)
 FROM json_array_elements_text(:numbers) AS wanted (number);

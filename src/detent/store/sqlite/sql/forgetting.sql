@@ -1,5 +1,5 @@
 -- Differs because: SQLite takes a list as an array in memory (carray), and writes fastest with one short
--- statement for each row; a database on the other side of a connection wants everything in one parameter.
+-- statement for each row; with a database server every statement costs a round trip.
 
 -- name: delete_waits
 DELETE FROM waits WHERE job_id IN (SELECT value FROM carray(:ids));
@@ -32,7 +32,7 @@ DELETE FROM idempotency_keys WHERE (project, key) IN (
     LIMIT :limit
 );
 
--- A tombstone keeps what it says.
+-- A tombstone keeps its data.
 -- name: events_to_blank
 SELECT position, stream, version, project, name, schema, subject, at, actor, data, digest
 FROM carray(:streams) AS wanted CROSS JOIN events

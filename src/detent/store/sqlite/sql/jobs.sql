@@ -1,5 +1,5 @@
 -- Differs because: SQLite takes a list as an array in memory (carray), and writes fastest with one short
--- statement for each row; a database on the other side of a connection wants everything in one parameter.
+-- statement for each row; with a database server every statement costs a round trip.
 
 -- name: jobs
 SELECT id, project, state, state_at, intent, priority, rank, root_id, task_id, parent_job_id,

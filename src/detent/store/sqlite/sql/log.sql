@@ -5,7 +5,7 @@
 INSERT INTO events (stream, version, project, name, schema, subject, at, actor, data)
 VALUES (:stream, :version, :project, :name, :schema, :subject, :at, :actor, :data);
 
--- Which times were written: the row of the store's clock, and the last event.
+-- The times that were written: the row of the store's clock, and the last event.
 -- name: written
 SELECT
     (SELECT value FROM system_state WHERE name = 'clock') AS clock,

@@ -1,5 +1,5 @@
 -- Differs because: SQLite takes a list as an array in memory (carray), and writes fastest with one short
--- statement for each row; a database on the other side of a connection wants everything in one parameter.
+-- statement for each row; with a database server every statement costs a round trip.
 
 -- name: live_runs
 SELECT id, job_id, state, attempt, fence, worker, queued_at, step, started_at, ended_at, outcome,

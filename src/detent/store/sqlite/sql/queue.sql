@@ -1,4 +1,4 @@
--- Differs because: SQLite has one writer, so that nothing needs to be locked or skipped, and is told which
+-- Differs because: SQLite has one writer, so that no rows are locked or skipped, and the statements name the
 -- index to use.
 
 -- name: upsert_queue
@@ -8,7 +8,7 @@ ON CONFLICT (job_id) DO UPDATE SET
     rank = excluded.rank, due_at = excluded.due_at, lane = excluded.lane, asleep = excluded.asleep,
     worker = NULL, fence = 0, lease_until = NULL;
 
--- Held work is in the lane of its intent: the next lane is written when the job is queued again.
+-- A leased job is in the lane of its intent; its lane is written again when it is queued again.
 -- name: lease_queue
 UPDATE queue SET worker = :worker, fence = :fence, lease_until = :until, lane = intent
 WHERE job_id = :job_id;
@@ -23,7 +23,7 @@ ON CONFLICT (job_id) DO UPDATE SET due_at = excluded.due_at;
 -- name: delete_deadlines
 DELETE FROM deadlines WHERE job_id IN (SELECT value FROM carray(:ids));
 
--- A bounded number, oldest first, so that no claim takes long when a great many come due together.
+-- A limited number, oldest first, so that a claim stays short when many jobs become due together.
 -- name: wake_queue
 UPDATE queue SET asleep = 0
 WHERE job_id IN (
@@ -40,7 +40,7 @@ WHERE worker IS NULL AND asleep = 0
 ORDER BY rank, job_id
 LIMIT :limit;
 
--- Lanes that have claimable work, and the projects in each. They are found one after the other.
+-- Lanes with claimable jobs, and the projects in each; each is found by one step in the index.
 -- name: next_lane
 SELECT lane
 FROM queue INDEXED BY queue_lanes
