@@ -44,7 +44,7 @@ DIFF = """diff --git a/app/session.py b/app/session.py
 
 @app.intent("ask")
 def ask(run: detent.Run, text: str = "Which?", choices: list = (), other: bool = False):
-    run.log("Looking at the options")
+    run.log("Comparing the options")
     return run.ask(text, choices=list(choices), other=other)
 
 

@@ -97,7 +97,7 @@ def test_what_is_not_there_is_not_found(
     gateway.report(lost)
     answer = owner.get(f"/api/runs/{run_id}/evidence/lost.log")
     assert answer.status_code == 404
-    assert "not kept any more" in answer.json()["detail"]
+    assert "has been deleted" in answer.json()["detail"]
 
 
 def test_a_worker_is_not_interfered_with(gateway: Installation, owner: httpx2.Client) -> None:
