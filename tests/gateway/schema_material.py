@@ -159,6 +159,8 @@ def wanted(gateway: Installation, method: str, path: str, operation: Json) -> It
     """The operation with what the document gives as an example, for everything that there is."""
     owner = owner_of(gateway)
     content, media_type = _content(gateway, operation)
+    if "{session_id}" in path:
+        gateway.session_of(gateway.token)
     for target in targets(owner, path):
         yield LoadRequest(method, target, content, media_type)
 

@@ -174,7 +174,7 @@ def test_a_refusal_names_the_open_question_and_its_command(
     made = client.submit(lifecycle=lifecycle)
     client.suspend("question")
     found = refusal(client, f"{verb}_task", made)
-    assert (found.code, found.message) == ("open_question", f"task {made} has an open question")
+    assert (found.code, found.message) == ("open_question", f"Task {made} has an open question.")
     assert found.hint.startswith(f"Answer it first: `detent answer {made} ANSWER`.")
 
 

@@ -5,7 +5,7 @@ from itertools import chain, islice
 from typing import Any
 
 from detent.operations import schemas
-from detent.operations.context import Core
+from detent.operations.context import Core, check_choice
 from detent.operations.cursor_pages import of_project
 from detent.operations.registry import Caller, Scope, operation
 from detent.store.port import ReadTransaction
@@ -24,6 +24,7 @@ def find_ids(core: Core, caller: Caller, *, part: str, kind: str = "task") -> sc
 
     At most ten ids are returned; `more` is true if there are others.
     """
+    check_choice(kind, TABLES, "kind")
     with core.store.read() as view:
         # A run has no project; that of its job counts.
         where = {} if kind == "run" else of_project(caller, {}, None)

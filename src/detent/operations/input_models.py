@@ -69,8 +69,23 @@ class InputModel:
 
     def read(self, given: Mapping[str, Any], *, strict: bool = True) -> dict[str, Any]:
         """The arguments that were given. If not `strict`, text is read as numbers and booleans."""
+        if not strict:
+            self._refuse_null(given)
         found = convert(self.struct, given, strict=strict)
         return {name: getattr(found, name) for name in given}
+
+    def _refuse_null(self, given: Mapping[str, Any]) -> None:
+        """In a query string, `null` is a text: only a parameter that takes texts may have it."""
+        for each in self.fields:
+            value = given.get(each.name)
+            if not isinstance(value, str) or value.lower() != "null":
+                continue
+            if str not in (each.parameter.annotation, *get_args(each.parameter.annotation)):
+                raise Invalid(
+                    f"{each.name} must not be null. Leave it out instead.",
+                    field=each.name,
+                    given=value,
+                )
 
     def schema(self) -> Schema:
         made: Schema = {
