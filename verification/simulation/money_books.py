@@ -86,6 +86,14 @@ class MoneyBooks:
         penniless = (self._penniless(stream) for stream in began.values() if stream not in waits)
         return next(filter(None, penniless), None) or self._told(command, answer)
 
+    def _can_spend(self, run_id: str, task_id: str) -> int:
+        """What a run can still spend of a task's budget: its reservation, within the budgets of the
+        tasks between the two. A budget that is set later stops the run before its reservation."""
+        line = self.live[run_id]
+        below = [self.accounts[each] for each in line[: line.index(task_id)]]
+        left = [each.budget - each.spent for each in below if each.budget is not None]
+        return max(0, min(self.reserved[run_id] - self.costs[run_id], *left, 1 << 62))
+
     def _reserve(self, run_id: str, event: e.RunReserved) -> str | None:
         """Nothing is promised twice: what is spent and reserved below a budget is within it."""
         self.reserved[run_id] = event.amount
@@ -95,8 +103,8 @@ class MoneyBooks:
         for task_id in own:
             account = self.accounts[task_id]
             held = sum(
-                max(0, amount - self.costs[run])
-                for run, amount in self.reserved.items()
+                self._can_spend(run, task_id)
+                for run in self.reserved
                 if run == run_id or (task_id in self.live[run] and self.live[run][0] not in own)
             )
             if account.budget is not None and account.spent + held > account.budget:
