@@ -35,6 +35,9 @@ def field_values(hint: Any) -> st.SearchStrategy[Any]:
         Any: values,
         Mapping[str, int]: st.dictionaries(texts, numbers, max_size=3),
         Mapping[str, Any]: st.dictionaries(texts, values, max_size=3),
+        Mapping[str, Mapping[str, Any]]: st.dictionaries(
+            texts, st.dictionaries(texts, values, max_size=3), max_size=3
+        ),
         tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
     }
     if hint in known:

@@ -6,6 +6,7 @@ from detent.engine import Claimed
 from detent.kernel import commands as c
 from detent.store.types import Query
 from detent.testing.conformance.case import Case, check
+from detent.testing.conformance.limits import set_limits
 from detent.testing.conformance.work_actions import claim, claim_one, do, job_of, keep, submit_job
 
 PLANNED = "made"
@@ -36,7 +37,7 @@ def refused(case: Case, *intents: str) -> bool:
 
 
 def limit(case: Case, rows: dict[str, Any]) -> None:
-    case.engine.transaction(lambda tx: tx.put_rows("limits", rows))
+    set_limits(case, **rows)
 
 
 @check

@@ -200,12 +200,13 @@ def a_new_plan_takes_the_place_of_the_old_one(case: Case) -> None:
 @check
 def named_values_are_kept_by_table(case: Case) -> None:
     value = {"deep": [1, {"ü": None}], "flag": True}
-    for table in TABLES:
+    tables = [table for table in TABLES if table != "limits"]  # its rows follow from the log
+    for table in tables:
         for rows in ({table: value, "b": 1}, {"b": None, "none": None}):
             with case.store.write() as tx:
                 tx.put_rows(table, rows)
     with case.store.read() as view:
-        for table in TABLES:
+        for table in tables:
             kept = {name: each for name, each in view.rows(table).items() if name != CLOCK}
             assert kept == {table: value}
 
