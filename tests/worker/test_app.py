@@ -303,7 +303,7 @@ def test_the_same_key_gives_the_same_job_and_another_body_is_refused() -> None:
     Harness(app)
     first = work.using(key="k").submit(n=1)
     assert work.using(key="k").submit(n=1).job_id == first.job_id
-    with pytest.raises(Refused, match="used before with another body"):
+    with pytest.raises(Refused, match="used before with another request"):
         work.using(key="k").submit(n=2)
 
 
@@ -326,7 +326,7 @@ def test_a_concurrency_key_is_made_of_texts_and_numbers_as_at_every_other_door()
 
     Harness(app)
     for arguments in ({}, {"repo": None}, {"repo": ["a", "b"]}):
-        with pytest.raises(Invalid, match=r"payload\.repo must be a text or a number"):
+        with pytest.raises(Invalid, match=r"payload\.repo must be text or a number"):
             work.submit(**arguments)
     with pytest.raises(Invalid, match="concurrency_key must be printable text"):
         work.submit(repo="x" * 200)

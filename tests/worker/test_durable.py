@@ -104,7 +104,7 @@ def test_a_name_used_twice_in_one_pass_is_an_error_that_says_what_to_do() -> Non
     handle = h.submit("twice", options={"retry": {"retries": 0}})
     h.drain()
     assert "'fetch' was used before in this pass" in error_of(handle)
-    assert "a loop puts its index into it" in error_of(handle)
+    assert "in a loop, put the index into the name" in error_of(handle)
 
 
 def test_steps_of_a_coroutine_may_be_coroutines() -> None:
