@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from detent.testing.interleavings.mutants import MUTANTS as INTERLEAVED
 from tests.kernel.test_search import VARIANTS
 from tools.mutants import PASSED
 from verification.fault_injection.mutants import MUTANTS as TORTURED
+from verification.interleavings.mutants import MUTANTS as INTERLEAVED
 from verification.simulation import MUTANTS as SIMULATED
 
 ROOT = Path(__file__).resolve().parents[2]

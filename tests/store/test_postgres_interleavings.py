@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from detent.testing.interleavings import explore
-from detent.testing.interleavings.exploration import Exploration
-from detent.testing.interleavings.mutants import MUTANTS, NOTICED_BY, mutated
-from detent.testing.interleavings.scenarios import SCENARIOS
+from verification.interleavings import explore
+from verification.interleavings.exploration import Exploration
+from verification.interleavings.mutants import MUTANTS, NOTICED_BY, mutated
+from verification.interleavings.scenarios import SCENARIOS
 from verification.memory_directory import directory_in_memory
 from verification.postgres_server import Server
 

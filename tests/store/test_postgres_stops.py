@@ -1,6 +1,6 @@
 """A process that is really stopped (SIGSTOP) at random points of its writes freezes nobody."""
 
-from detent.testing import postgres_stops
+from verification import postgres_stops
 from verification.postgres_server import Server
 
 STOPS = 24

@@ -278,7 +278,7 @@ def _soak(at: Session) -> None:
 
 def _interleavings(at: Session) -> None:
     """Writers on a real PostgreSQL, statement by statement in an order that the seed decides."""
-    from detent.testing.interleavings import explore
+    from verification.interleavings import explore
 
     seen = []
     for server in at.servers():
@@ -291,7 +291,7 @@ def _interleavings(at: Session) -> None:
 
 def _freezes(at: Session) -> None:
     """A process that is stopped at random points of its writes must not freeze the others."""
-    from detent.testing import postgres_stops
+    from verification import postgres_stops
 
     seen = []
     for server in at.servers():

@@ -14,7 +14,7 @@ from detent.kernel import events as e
 from detent.kernel.entities import Job, Task
 from detent.kernel.lifecycles import LIFECYCLES
 from detent.kernel.world import RUNS, WAITS, World
-from detent.testing import settlement
+from verification import settlement
 from verification.model_search.observer import Witness, class_of
 
 

@@ -20,7 +20,7 @@ from detent.kernel.world import RUNS, STEPS, World
 from detent.store.codec import read_event
 from detent.store.port import Logged, Reading
 from detent.store.sqlite import SqliteStore
-from detent.testing import settlement
+from verification import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused
 from verification.simulation.injected_faults import Violation

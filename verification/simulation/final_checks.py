@@ -12,7 +12,7 @@ from detent.kernel import commands as c
 from detent.operations import why_reasons
 from detent.store.port import Query
 from detent.testing.clock import VirtualClock
-from detent.testing.settlement import failed
+from verification.settlement import failed
 from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Violation
 from verification.simulation.planned_work import RESOURCES

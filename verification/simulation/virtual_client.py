@@ -13,7 +13,7 @@ from detent.errors import DetentError, Unavailable
 from detent.kernel import commands as c
 from detent.operations import resources
 from detent.operations.registry import Caller, Scope
-from detent.testing import settlement
+from verification import settlement
 from verification.simulation.injected_faults import Died, Violation
 from verification.simulation.money_books import MAX_CALL
 from verification.simulation.planned_work import INTENT, RESOURCES, document
