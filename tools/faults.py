@@ -29,7 +29,7 @@ from verification.postgres_programs import find_binaries
 ROOT = Path(__file__).resolve().parents[1]
 LEDGER = ROOT / "docs/explanation/fault-injection-results.md"
 #: Parts that are done on each store, and those that are about a file alone.
-ON_BOTH = ("soak", "storm", "failpoints", "stops", "races")
+ON_BOTH = ("soak", "chaos", "failpoints", "stops", "races")
 ON_FILES = ("simulation", "images", "disk")
 ON_POSTGRES = ("interleavings", "freezes")
 #: About this repository, not about an installation.

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from detent.store.store_url import open_store
 from verification.fault_injection import parts, races
 from verification.fault_injection.__main__ import PARTS, fault_injection
-from verification.fault_injection.chaos_run import Plan, Storm
+from verification.fault_injection.chaos_run import ChaosRun, Plan
 from verification.fault_injection.matrix import Databases
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 from verification.simulation import FLOORS, Outcome
 
 #: Twenty seconds of faults, and then peace.
@@ -21,8 +21,10 @@ MINUTES = 1 / 3
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_a_cluster_keeps_its_promises_in_a_storm(store: str, nursery: Nursery, where: Path) -> None:
-    report = Storm(Plan(1, MINUTES, store), nursery, where, lambda _: None).run()
+def test_a_cluster_keeps_its_promises_in_a_storm(
+    store: str, supervisor: ProcessSupervisor, where: Path
+) -> None:
+    report = ChaosRun(Plan(1, MINUTES, store), supervisor, where, lambda _: None).run()
     assert report.problems == [], "\n".join([*report.lines(), report.plan.command()])
 
 
@@ -49,14 +51,14 @@ def test_the_command_runs_a_part_and_says_what_it_saw() -> None:
 
 
 def test_a_part_that_fails_leaves_a_bundle_and_its_replay(
-    monkeypatch: pytest.MonkeyPatch, nursery: Nursery
+    monkeypatch: pytest.MonkeyPatch, supervisor: ProcessSupervisor
 ) -> None:
     def broken(at: parts.Session) -> None:
         (at.where / "seen").write_text("something")
         at.result.problems.append("P1: lost")
 
     monkeypatch.setattr(parts, "PARTS", {"races": broken})
-    result = parts.run("races", parts.Order(seed=5), nursery, lambda _: None)
+    result = parts.run("races", parts.Order(seed=5), supervisor, lambda _: None)
     assert (Path(result.bundle) / "seen").read_text() == "something"
     assert (
         result.replay
@@ -76,7 +78,7 @@ def test_a_part_that_fails_leaves_a_bundle_and_its_replay(
 )
 def test_the_seeds_of_a_simulation_are_enough_together(
     monkeypatch: pytest.MonkeyPatch,
-    nursery: Nursery,
+    supervisor: ProcessSupervisor,
     seen: list[int],
     failure: str | None,
     problem: str,
@@ -86,7 +88,7 @@ def test_the_seeds_of_a_simulation_are_enough_together(
         return Outcome(seed, steps, Counter(counts), failure)
 
     monkeypatch.setattr(parts, "simulate", simulated)
-    result = parts.run("simulation", parts.Order(steps=20_000), nursery, lambda _: None)
+    result = parts.run("simulation", parts.Order(steps=20_000), supervisor, lambda _: None)
     assert bool(result.problems) == bool(problem)
     assert not problem or problem in result.problems
     if result.bundle:

@@ -11,7 +11,7 @@ from verification.fault_injection import chaos_run
 from verification.fault_injection.chaos_run import Plan, Report, too_little
 from verification.fault_injection.checker import Evidence, Seen, problems
 from verification.fault_injection.client_history import OK, REFUSED, UNKNOWN, Op, ops
-from verification.fault_injection.effects_ledger import Line
+from verification.fault_injection.effect_record import Line
 from verification.fault_injection.parts import Order
 
 Event = tuple[str, str, str, Mapping[str, Any]]
@@ -65,7 +65,7 @@ def test_a_good_history_passes() -> None:
         Line("do", "step:one", 2, 8),
         Line("past", "step:one", 2, 8),
     ]
-    assert said(history=told, ledger={"j": lines}) == []
+    assert said(history=told, effects={"j": lines}) == []
 
 
 def test_an_answer_that_the_log_has_is_no_problem() -> None:
@@ -105,7 +105,7 @@ def test_a_broken_log_is_seen(events: Sequence[Event], promise: str) -> None:
     ],
 )
 def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> None:
-    (found,) = said(ledger={"j": lines})
+    (found,) = said(effects={"j": lines})
     assert found.startswith("P6")
     assert what in found
 
@@ -161,13 +161,13 @@ def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPat
     quiet: Any = SimpleNamespace(
         start=lambda: None, end=lambda: None, started=Counter(), done=Counter()
     )
-    short = chaos_run.Storm.__new__(chaos_run.Storm)
+    short = chaos_run.ChaosRun.__new__(chaos_run.ChaosRun)
     short.plan, short.report = Plan(minutes=0), Report(Plan(minutes=0))
     short.cluster = short.injector = quiet
     short.clients, short.say = [], lambda _: None
     monkeypatch.setattr(chaos_run, "LOOK_EVERY_S", 0.0)
-    monkeypatch.setattr(chaos_run.Storm, "_start_readers", lambda _: None)
-    monkeypatch.setattr(chaos_run.Storm, "_shows_too_little", lambda _: next(looks))
+    monkeypatch.setattr(chaos_run.ChaosRun, "_start_readers", lambda _: None)
+    monkeypatch.setattr(chaos_run.ChaosRun, "_shows_too_little", lambda _: next(looks))
     short._rage()
     assert [*looks] == [True]
 

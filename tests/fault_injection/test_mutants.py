@@ -11,10 +11,10 @@ from detent.failpoints import Action
 from detent.store.store_url import open_store
 from verification import power_loss
 from verification.fault_injection import credentials, environment, fault_cells, races
-from verification.fault_injection.environment import Place
+from verification.fault_injection.environment import Environment
 from verification.fault_injection.fault_cells import Scene
 from verification.fault_injection.mutants import MUTANTS, mutated
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 #: What a mutant hinders for ever is given up after so many seconds.
 DEADLINE_S = 8.0
@@ -85,7 +85,7 @@ OTHERS: dict[str, tuple[Callable[[Path], list[str]], str]] = {
 
 @pytest.mark.parametrize("name", CELLS)
 def test_a_broken_process_is_caught_at_its_failpoint(
-    name: str, nursery: Nursery, where: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, supervisor: ProcessSupervisor, where: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, action, promise = CELLS[name]
     heal = fault_cells._heal
@@ -97,7 +97,9 @@ def test_a_broken_process_is_caught_at_its_failpoint(
     if promise == "Failed":  # only what the mutant hinders is given up so soon
         monkeypatch.setattr(fault_cells, "_heal", heal_soon)
     for attempt in range(MAX_TRIES):
-        outcome = fault_cells.run(Place(nursery, where / f"{attempt}", mutant=name), scene, action)
+        outcome = fault_cells.run(
+            Environment(supervisor, where / f"{attempt}", mutant=name), scene, action
+        )
         assert outcome.hit
         if not outcome.blocked:
             break

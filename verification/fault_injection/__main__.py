@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 STORES = ("sqlite", "postgres", "both")
 PARTS = (
-    *("storm", "failpoints", "stops", "races", "images", "disk", "simulation", "soak"),
+    *("chaos", "failpoints", "stops", "races", "images", "disk", "simulation", "soak"),
     *("interleavings", "freezes"),
 )
 
@@ -65,7 +65,7 @@ def fault_injection(
         _require_postgres()
     from verification.fault_injection import parts as tortures
     from verification.fault_injection.cluster_faults import FAULTS
-    from verification.fault_injection.process_supervisor import Nursery
+    from verification.fault_injection.process_supervisor import ProcessSupervisor
 
     named = tuple(each.strip() for each in faults.split(",") if each.strip())
     if wrong := [each for each in named if each not in FAULTS]:
@@ -78,12 +78,12 @@ def fault_injection(
         )
     size = tortures.QUICK if quick else tortures.FULL
     results = []
-    with Nursery() as nursery:
+    with ProcessSupervisor() as supervisor:
         for each in ("sqlite", "postgres") if store == "both" else (store,):
             order = tortures.Order(seed, minutes, each, named, size, keep, steps)
             for part in parts or PARTS:
                 output.note(f"== {part} on {each}")
-                results.append(tortures.run(part, order, nursery, output.note))
+                results.append(tortures.run(part, order, supervisor, output.note))
                 _tell(results[-1])
     if as_json:
         output.print_json({"results": [asdict(each) for each in results]})

@@ -23,10 +23,10 @@ from verification.fault_injection.checker import Seen
 from verification.fault_injection.client_history import History
 from verification.fault_injection.cluster import Cluster
 from verification.fault_injection.cluster_faults import OF_A_FILE, OF_A_SERVER, Injector
-from verification.fault_injection.environment import SQLITE, Failed, Place, live, until
+from verification.fault_injection.environment import SQLITE, Environment, Failed, live, until
 from verification.fault_injection.load import CLIENTS, Client, total
 from verification.fault_injection.log_readers import KINDS, Readers, log_in
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
     from verification.postgres_server import Server
@@ -81,10 +81,10 @@ class Report:
         return [f"seen: {seen}", f"faults: {done}", *self.problems]
 
 
-class Storm:
+class ChaosRun:
     """One run of a plan in a directory of its own."""
 
-    def __init__(self, plan: Plan, nursery: Nursery, where: Path, say: Say) -> None:
+    def __init__(self, plan: Plan, supervisor: ProcessSupervisor, where: Path, say: Say) -> None:
         self.plan, self.where, self.say = plan, where, say
         self.report = Report(plan)
         #: What the log has told so far, and up to where.
@@ -92,9 +92,9 @@ class Storm:
         self._looked = 0
         self._stack = ExitStack()
         self.server = None if plan.store == SQLITE else self._serve()
-        url = "" if self.server is None else self.server.create_database("torture")
-        self.place = Place(nursery, where / "place", url)
-        self.cluster = Cluster(self.place)
+        url = "" if self.server is None else self.server.create_database("faults")
+        self.environment = Environment(supervisor, where / "environment", url)
+        self.cluster = Cluster(self.environment)
         self.history = History(where / "history.jsonl")
         rng = Random(plan.seed)
         self.injector = Injector(self.cluster, Random(rng.random()), plan.kinds, self.server)
@@ -112,7 +112,12 @@ class Storm:
             return self.cluster.address(Random(rng.random()))
 
         return Readers(
-            kind(f"{kind.kind}-{number}", address, lambda: self.place.token, Random(rng.random()))
+            kind(
+                f"{kind.kind}-{number}",
+                address,
+                lambda: self.environment.token,
+                Random(rng.random()),
+            )
             for kind in KINDS
             for number in range(READERS)
         )
@@ -132,7 +137,7 @@ class Storm:
             self.report.problems.append(f"{type(error).__name__}: {error}")
         finally:
             self.readers.end()
-            self.place.end()
+            self.environment.end()
             self.history.close()
             self._stack.close()
         self.report.seconds = time.monotonic() - begun_s
@@ -161,7 +166,7 @@ class Storm:
         self.report.faults = self.injector.done
 
     def _start_readers(self) -> None:
-        with self.place.core() as core:
+        with self.environment.core() as core:
             self.receiver.subscribe(core)
         self.readers.start()
 
@@ -175,15 +180,15 @@ class Storm:
     def _shows_too_little(self) -> bool:
         """Whether it would prove nothing if it ended now."""
         try:
-            with self.place.core() as core:
+            with self.environment.core() as core:
                 for piece in collected_results.pieces_of(core.store, self._looked):
                     self._logged += counted(piece)
                     self._looked = piece[-1].position
         except Exception:  # away, as it is now and then, whatever it says
             return True
         seen = self._logged.copy()
-        seen["marks"] = self.place.ledger.size()
-        seen["stale writes refused"] = self.place.refused()
+        seen["marks"] = self.environment.effects.size()
+        seen["stale writes refused"] = self.environment.refused()
         faults = Counter(dict(self.injector.done))
         counts = total(self.clients) + seen + self._read()
         now = Report(self.plan, counts=counts, faults=faults)
@@ -199,7 +204,7 @@ class Storm:
 
     def _calm(self) -> None:
         """Nobody is hurt any more: answers come, work ends, everybody leaves."""
-        self.place.clock.unlink(missing_ok=True)
+        self.environment.clock.unlink(missing_ok=True)
         self.cluster.refill_all()
         settling = [threading.Thread(target=each.settle, args=(PEACE_S,)) for each in self.clients]
         for thread in settling:
@@ -208,13 +213,13 @@ class Storm:
             thread.join()
         if any(client.unknown for client in self.clients):
             raise Failed("P3: submissions are not answered although the faults have stopped")
-        with self.place.core() as core:
+        with self.environment.core() as core:
             while (left := live(core)) and self._is_worked_off(core, left):
                 pass
             while (left := self._unread(core)) and self._is_read(core, left):
                 pass
         self.readers.end()
-        self.report.problems += self.place.end()
+        self.report.problems += self.environment.end()
 
     def _is_worked_off(self, core: Core, left: int) -> bool:
         """However much there is, some of it ends within its time: a slow machine is no fault."""
@@ -242,15 +247,17 @@ class Storm:
     def _judge(self) -> None:
         self.history.close()
         told = collected_results.told(self.where / "history.jsonl")
-        with self.place.core() as core:
-            seen = collected_results.gather(core.store, self.place.ledger, told)
-            self.report.problems += collected_results.judge(core.store, self.place.ledger, told)
+        with self.environment.core() as core:
+            seen = collected_results.gather(core.store, self.environment.effects, told)
+            self.report.problems += collected_results.judge(
+                core.store, self.environment.effects, told
+            )
             self.report.problems += self.readers.problems(log_in(core.store))
             wanted = log_in(core.store, receiver.EVENTS)
         self.report.problems += deliveries.webhook_problems(self.receiver.messages, wanted)
         self.report.counts = total(self.clients) + counted(seen.log) + self._read()
-        self.report.counts["marks"] = sum(map(len, seen.ledger.values()))
-        self.report.counts["stale writes refused"] = self.place.refused()
+        self.report.counts["marks"] = sum(map(len, seen.effects.values()))
+        self.report.counts["stale writes refused"] = self.environment.refused()
         self.report.problems += too_little(self.report)
 
     def _leave(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from verification.fault_injection.client_history import Op
-from verification.fault_injection.effects_ledger import DO, PAST, Line
+from verification.fault_injection.effect_record import DO, PAST, Line
 
 WORKER = "worker:"
 #: What only the holder of a job may write into the job's stream.
@@ -42,7 +42,7 @@ class Evidence(NamedTuple):
     """Everything that a torture leaves behind."""
 
     log: Sequence[Seen]
-    ledger: Mapping[str, Sequence[Line]] = {}
+    effects: Mapping[str, Sequence[Line]] = {}
     history: Sequence[Op] = ()
     #: States by id, as the rows have them at the end.
     jobs: Mapping[str, str] = {}
@@ -55,7 +55,7 @@ def problems(seen: Evidence) -> list[str]:
         *order_problems(seen.log),
         *stream_problems(seen.log),
         *subtask_problems(seen.log),
-        *ledger_problems(seen.ledger),
+        *effect_problems(seen.effects),
         *end_problems(seen),
         *answer_problems(seen),
     ]
@@ -77,7 +77,7 @@ def order_problems(log: Sequence[Seen]) -> Iterator[str]:
             yield f"P7: {event.stream} has version {event.version} at {versions[event.stream]}"
 
 
-class JobBook:
+class JobRecord:
     """One job's stream, read from the front."""
 
     def __init__(self) -> None:
@@ -128,9 +128,9 @@ class JobBook:
 
 def stream_problems(log: Iterable[Seen]) -> Iterator[str]:
     """P4, P5, P6, P9 for every job of the log."""
-    books: defaultdict[str, JobBook] = defaultdict(JobBook)
+    records: defaultdict[str, JobRecord] = defaultdict(JobRecord)
     for event in log:
-        yield from books[event.stream].read(event)
+        yield from records[event.stream].read(event)
 
 
 def subtask_problems(log: Iterable[Seen]) -> Iterator[str]:
@@ -148,9 +148,9 @@ def subtask_problems(log: Iterable[Seen]) -> Iterator[str]:
 # ---- the world outside -----------------------------------------------------------------------
 
 
-def ledger_problems(ledger: Mapping[str, Sequence[Line]]) -> Iterator[str]:
+def effect_problems(effects: Mapping[str, Sequence[Line]]) -> Iterator[str]:
     """P6: an effect is done once; a step is not done again once its result was seen."""
-    for job_id, lines in ledger.items():
+    for job_id, lines in effects.items():
         done = Counter(line.name for line in lines if line.word == DO)
         for name, count in done.items():
             if name.startswith("effect:") and count > 1:

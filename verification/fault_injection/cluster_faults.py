@@ -146,7 +146,9 @@ class Injector:
 
         with (
             suppress(psycopg.Error),
-            psycopg.connect(str(self.cluster.place.settings["store_url"]), autocommit=True) as one,
+            psycopg.connect(
+                str(self.cluster.environment.settings["store_url"]), autocommit=True
+            ) as one,
         ):
             one.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -157,7 +159,7 @@ class Injector:
 
     def clock(self) -> bool:
         """The clock of the host jumps, for every process of the cluster."""
-        file = self.cluster.place.clock
+        file = self.cluster.environment.clock
         offset_us = round(self.rng.uniform(*JUMP_S) * 1_000_000)
         file.write_text(str(offset_us))
         return True

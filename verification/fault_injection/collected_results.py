@@ -1,4 +1,4 @@
-"""Gathers what a torture has left: the log, the rows, the ledger, the history. Reads only."""
+"""Gathers what a torture has left: the log, the rows, the effects, the history. Reads only."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,17 @@ from detent.testing.audit import audit
 from verification.fault_injection import client_history
 from verification.fault_injection.checker import Evidence, Seen, problems
 from verification.fault_injection.client_history import Op
-from verification.fault_injection.effects_ledger import Ledger
+from verification.fault_injection.effect_record import EffectRecord
 
 BATCH = 1_000
 FAR = 1 << 62
 
 
-def gather(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> Evidence:
+def gather(store: Store, effects: EffectRecord, told: Sequence[Op] = ()) -> Evidence:
     with store.read() as view:
         return Evidence(
             log=[_seen(each) for piece in batches(view) for each in piece],
-            ledger={job_id: ledger.lines(job_id) for job_id in ledger.jobs()},
+            effects={job_id: effects.lines(job_id) for job_id in effects.jobs()},
             history=told,
             jobs=_states(view, "jobs"),
             tasks=_states(view, "tasks"),
@@ -38,9 +38,9 @@ def pieces_of(store: Store, after: int) -> Iterator[list[Seen]]:
         after = piece[-1].position
 
 
-def judge(store: Store, ledger: Ledger, told: Sequence[Op] = ()) -> list[str]:
+def judge(store: Store, effects: EffectRecord, told: Sequence[Op] = ()) -> list[str]:
     """Every broken promise, P8 among them: the rows are what the log says."""
-    found = problems(gather(store, ledger, told))
+    found = problems(gather(store, effects, told))
     try:
         audit(store)
     except AssertionError as error:

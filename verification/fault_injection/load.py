@@ -146,7 +146,7 @@ class Client:
         if url is None:
             time.sleep(0.05)
             return Answered(UNKNOWN, {})
-        return ask(url, self.cluster.place.token, method, path, body, key=key, timeout_s=1.5)
+        return ask(url, self.cluster.environment.token, method, path, body, key=key, timeout_s=1.5)
 
 
 def total(clients: list[Client]) -> Counter[str]:

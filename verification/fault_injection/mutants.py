@@ -1,6 +1,6 @@
 """Deliberately broken variants that only real processes or a real disk give away, by name.
 
-A process of the nursery becomes one by the variable DETENT_TORTURE_MUTANT; `mutated` is for this
+A process of the supervisor becomes one by the variable DETENT_FAULTS_MUTANT; `mutated` is for this
 process. The engine's and the kernel's own variants stand beside the simulation and the search.
 """
 

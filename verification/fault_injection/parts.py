@@ -18,10 +18,10 @@ from detent.failpoints import Action
 from detent.store.store_url import open_store
 from verification import power_loss
 from verification.fault_injection import fault_cells, matrix, races, soak
-from verification.fault_injection.chaos_run import Plan, Storm
+from verification.fault_injection.chaos_run import ChaosRun, Plan
 from verification.fault_injection.environment import SQLITE
 from verification.fault_injection.matrix import Databases
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 from verification.memory_directory import MEMORY
 from verification.simulation import FLOORS, Outcome, simulate
 
@@ -68,8 +68,8 @@ class Order:
     steps: int | None = None
 
     def command(self, part: str) -> str:
-        if part == "storm":
-            return f"{self.plan.command()} --part storm"
+        if part == "chaos":
+            return f"{self.plan.command()} --part chaos"
         steps = f" --steps {self.steps}" if part == "simulation" and self.steps else ""
         quick = " --quick" if self.size is QUICK else ""
         options = f"--store {self.store} --seed {self.seed} --part {part}{steps}{quick}"
@@ -100,7 +100,7 @@ class Session:
     """What a part works with: what was asked for, a place, and where to say what it sees."""
 
     order: Order
-    nursery: Nursery
+    supervisor: ProcessSupervisor
     where: Path
     say: Say
     result: Result
@@ -137,13 +137,13 @@ class Session:
         return self.order.store == SQLITE
 
 
-def run(part: str, order: Order, nursery: Nursery, say: Say) -> Result:
+def run(part: str, order: Order, supervisor: ProcessSupervisor, say: Say) -> Result:
     """One part on one store; what it leaves behind is kept if it failed, or if asked for."""
     result = Result(part, order.store, replay=order.command(part))
     begun_s = time.monotonic()
-    where = Path(tempfile.mkdtemp(prefix="detent-torture-", dir=MEMORY))
+    where = Path(tempfile.mkdtemp(prefix="detent-faults-", dir=MEMORY))
     try:
-        PARTS[part](Session(order, nursery, where, say, result))
+        PARTS[part](Session(order, supervisor, where, say, result))
     finally:
         result.seconds = time.monotonic() - begun_s
         if order.keep or result.problems:
@@ -156,8 +156,8 @@ def run(part: str, order: Order, nursery: Nursery, say: Say) -> Result:
 # ---- the parts -------------------------------------------------------------------------------
 
 
-def _storm(at: Session) -> None:
-    report = Storm(at.order.plan, at.nursery, at.where, at.say).run()
+def _chaos(at: Session) -> None:
+    report = ChaosRun(at.order.plan, at.supervisor, at.where, at.say).run()
     at.result.problems = report.problems
     at.result.seen = "; ".join(report.lines()[:2])
 
@@ -165,7 +165,9 @@ def _storm(at: Session) -> None:
 def _failpoints(at: Session) -> None:
     """The whole matrix once for each seed."""
     seeds = range(at.order.seed, at.order.seed + at.order.size.seeds)
-    _play(at, [each for seed in seeds for each in matrix.cells_of(at.order.size.actions, seed)])
+    _play(
+        at, [each for seed in seeds for each in matrix.fault_cells_of(at.order.size.actions, seed)]
+    )
 
 
 def _stops(at: Session) -> None:
@@ -178,7 +180,7 @@ def _stops(at: Session) -> None:
     _play(at, [*islice(every, at.order.size.stops)])
 
 
-def _play(at: Session, wanted: Sequence[matrix.Cell]) -> None:
+def _play(at: Session, wanted: Sequence[matrix.FaultCell]) -> None:
     """Every cell; where the work was done before the pass that was drawn, at the scene's own."""
     played: list[fault_cells.Outcome] = []
 
@@ -190,9 +192,9 @@ def _play(at: Session, wanted: Sequence[matrix.Cell]) -> None:
             at.say(f"{len(played)} cells of {len(wanted)}, and a few again")
 
     with at.databases() as databases:
-        first = matrix.run(at.nursery, at.where, databases, wanted, told)
+        first = matrix.run(at.supervisor, at.where, databases, wanted, told)
         late = [(each.scene, each.action, None) for each in first if each.unmet]
-        again = matrix.run(at.nursery, at.where / "again", databases, late, told)
+        again = matrix.run(at.supervisor, at.where / "again", databases, late, told)
     at.result.problems = [f"{cell.name}: {each}" for cell in first for each in cell.problems]
     at.result.problems += [line for cell in again for line in cell.lines()]
     met, refused = sum(each.hit for each in played), sum(each.refused for each in played)
@@ -271,7 +273,7 @@ def _soak(at: Session) -> None:
     """Even load for minutes: whatever need not grow must not."""
     with at.databases() as databases:
         url = "" if databases is None else databases.cluster.create_database("soak")
-        report = soak.run(at.nursery, at.where, url, at.order.size.soak_minutes, at.say)
+        report = soak.run(at.supervisor, at.where, url, at.order.size.soak_minutes, at.say)
     at.result.problems = report.problems
     at.result.seen = report.line()
 
@@ -304,7 +306,7 @@ def _freezes(at: Session) -> None:
 
 
 PARTS: Mapping[str, Callable[[Session], None]] = {
-    "storm": _storm,
+    "chaos": _chaos,
     "failpoints": _failpoints,
     "stops": _stops,
     "races": _races,

@@ -23,9 +23,9 @@ from detent.store.port import Store
 from detent.testing.audit import audit
 from verification.fault_injection.client_history import OK
 from verification.fault_injection.cluster import Cluster
-from verification.fault_injection.environment import SQLITE, Place, at_rest, until
+from verification.fault_injection.environment import SQLITE, Environment, at_rest, until
 from verification.fault_injection.http_client import ask
-from verification.fault_injection.process_supervisor import Nursery
+from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
     import psycopg
@@ -87,22 +87,22 @@ class Report:
         return ", ".join(told)
 
 
-def run(nursery: Nursery, where: Path, url: str, minutes: float, say: Say) -> Report:
+def run(supervisor: ProcessSupervisor, where: Path, url: str, minutes: float, say: Say) -> Report:
     """Load one installation for so long; then everything must have ended, and nothing grown."""
     report = Report()
-    place = Place(nursery, where / "place", url, **SETTINGS)
-    cluster = Cluster(place, SIZE)
+    environment = Environment(supervisor, where / "environment", url, **SETTINGS)
+    cluster = Cluster(environment, SIZE)
     try:
         cluster.start()
-        with _looking(place, url) as look, _load(place, cluster, report):
+        with _looking(environment, url) as look, _load(environment, cluster, report):
             _watch(cluster, look, minutes, report, say)
-        with place.core() as core:
+        with environment.core() as core:
             until(lambda: at_rest(core), "all work has ended")
-        report.problems += place.end()
-        with place.core() as core:
+        report.problems += environment.end()
+        with environment.core() as core:
             report.problems += _differences(core.store)
     finally:
-        place.end()
+        environment.end()
     if minutes >= LEAST_MINUTES:
         report.problems += [*grown(report.samples), *too_little(report, minutes)]
     return report
@@ -118,7 +118,7 @@ def _differences(store: Store) -> list[str]:
 
 
 @contextmanager
-def _load(place: Place, cluster: Cluster, report: Report) -> Iterator[None]:
+def _load(environment: Environment, cluster: Cluster, report: Report) -> Iterator[None]:
     """So many jobs a second over HTTP, whatever the answers are."""
     end = threading.Event()
     rng = Random(1)
@@ -128,7 +128,7 @@ def _load(place: Place, cluster: Cluster, report: Report) -> Iterator[None]:
             body = {"intent": "small", "payload": {"key": str(report.submitted)}}
             address = cluster.address(rng) or ""
             key = f"soak-{report.submitted}-{report.unanswered}"
-            answered = ask(address, place.token, "POST", "/api/jobs", body, key=key)
+            answered = ask(address, environment.token, "POST", "/api/jobs", body, key=key)
             report.submitted += answered.outcome == OK
             report.unanswered += answered.outcome != OK
 
@@ -166,9 +166,9 @@ def _memory(cluster: Cluster) -> Sample:
 
 
 @contextmanager
-def _looking(place: Place, url: str) -> Iterator[Callable[[], Sample]]:
-    if place.store == SQLITE:
-        path = place.data_dir / "detent.db"
+def _looking(environment: Environment, url: str) -> Iterator[Callable[[], Sample]]:
+    if environment.store == SQLITE:
+        path = environment.data_dir / "detent.db"
         file = apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)
         try:
             yield lambda: _look_at_file(path, file)

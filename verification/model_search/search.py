@@ -25,11 +25,11 @@ Hands = tuple[Hand | None, ...]
 
 
 class State(NamedTuple):
-    """Where the search stands: the kernel's world, the workers' hands, the onlooker's books."""
+    """Where the search stands: the kernel's world, the workers' hands, the onlooker's witnesses."""
 
     world: World
     hands: Hands
-    books: Mapping[str, Witness]
+    witnesses: Mapping[str, Witness]
 
 
 class Counterexample(NamedTuple):
@@ -135,12 +135,12 @@ def _look(outcome: Outcome, world: World) -> None:
 def beginning(scene: Scene) -> State:
     """The scene set up, with empty hands."""
     world = World()
-    books: Mapping[str, Witness] = {}
+    witnesses: Mapping[str, Witness] = {}
     for command in scene.setup:
         draft = decide(world, command, 0, PERSON)
         world.merge(draft, draft.records)
-        books = keep(books, command, draft.records)
-    return State(world, (None,) * len(WORKERS), books)
+        witnesses = keep(witnesses, command, draft.records)
+    return State(world, (None,) * len(WORKERS), witnesses)
 
 
 def attempt(scene: Scene, state: State, action: Action, outcome: Outcome) -> State | Broken | None:
@@ -152,20 +152,20 @@ def attempt(scene: Scene, state: State, action: Action, outcome: Outcome) -> Sta
         if error.code == "stale_fence":
             outcome.stale[type(action.command).__name__] += 1
         due = action.now == LATER_US
-        return wrongly_refused(state.world, state.books, action.command, due, error)
+        return wrongly_refused(state.world, state.witnesses, action.command, due, error)
     outcome.accepted[type(action.command).__name__] += 1
     if not folds(state.world, draft):
         return Broken("P8", f"the fold of its events is not the row: {action.command}")
     after = follow(state, action, draft) if draft.records else state
     step = Step(
         state.world,
-        state.books,
+        state.witnesses,
         action.command,
         action.actor,
         draft.records,
         draft.answer,
         after.world,
-        after.books,
+        after.witnesses,
         scene.allowed,
     )
     return broken(step) or (None if after is state else after)
@@ -194,7 +194,7 @@ def follow(state: State, action: Action, draft: Draft) -> State:
         filled = list(hands)
         filled[action.worker] = Hand(draft.answer, run_id)
         hands = tuple(filled)
-    return State(world, hands, keep(state.books, action.command, draft.records))
+    return State(world, hands, keep(state.witnesses, action.command, draft.records))
 
 
 # ---- when two states are one -----------------------------------------------------------------
@@ -231,12 +231,15 @@ _of_task = itemgetter(*(i for i, name in enumerate(Task._fields) if name not in 
 
 def key(state: State) -> tuple[Any, ...]:
     """What tells a state from every other one that behaves differently."""
-    world, hands, books = state
+    world, hands, witnesses = state
     names = {job.id: name for job in world.jobs.values() if (name := _latest(world, job))}
     return (
-        *((name, _job_key(world.jobs[job_id], books[job_id])) for job_id, name in names.items()),
+        *(
+            (name, _job_key(world.jobs[job_id], witnesses[job_id]))
+            for job_id, name in names.items()
+        ),
         *(_task_key(task) for task in world.tasks.values()),
-        _hands_key(world, hands, names, books),
+        _hands_key(world, hands, names, witnesses),
         _parts_key(world, names),
     )
 
@@ -260,13 +263,13 @@ def _task_key(task: Task) -> tuple[Any, ...]:
 
 
 def _hands_key(
-    world: World, hands: Hands, names: Mapping[str, str], books: Mapping[str, Witness]
+    world: World, hands: Hands, names: Mapping[str, str], witnesses: Mapping[str, Witness]
 ) -> tuple[Any, ...]:
     """Each hand by its job and by how many fences in other hands are higher; workers unnamed."""
     grants = [hand.grant for hand in hands if hand is not None]
     ranked = []
     for grant in grants:
-        if grant.job_id not in names or books[grant.job_id].ended in ("completed", "cancelled"):
+        if grant.job_id not in names or witnesses[grant.job_id].ended in ("completed", "cancelled"):
             ranked.append((grant.job_id[0], -1))
             continue
         known = {each.fence for each in grants if each.job_id == grant.job_id}

@@ -24,10 +24,10 @@ from verification import settlement
 from verification.model_search.observer import Witness, keep
 from verification.model_search.promises import CHECKS, Step, cancel_is_told, wrongly_refused
 from verification.simulation.injected_faults import Violation
-from verification.simulation.money_books import MoneyBooks
-from verification.simulation.plan_books import PlanBooks
+from verification.simulation.money_records import MoneyRecords
+from verification.simulation.plan_records import PlanRecords
 from verification.simulation.planned_work import RESOURCES
-from verification.simulation.run_books import MONEY, ROLE, Books
+from verification.simulation.run_records import MONEY, ROLE, RunRecords
 
 BATCH = 1_000
 #: Who is told that one of these was done finds it in the log.
@@ -60,9 +60,9 @@ class Auditor:
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self._file = apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)
-        self.books = Books()
-        self.plans = PlanBooks(RESOURCES)
-        self.money = MoneyBooks()
+        self.run_records = RunRecords()
+        self.plans = PlanRecords(RESOURCES)
+        self.money = MoneyRecords()
         self.witnesses: dict[str, Witness] = {}
         self.world = World()
         self.log: list[Logged] = []
@@ -97,7 +97,7 @@ class Auditor:
         if isinstance(result, Answer):
             self._asked[name] = (ask, result.value)
         self.look()
-        events = self.books.heard[name]
+        events = self.run_records.heard[name]
         if isinstance(result, DetentError):
             self._refused(ask, result, events, before)
         elif isinstance(result, Answer):
@@ -154,13 +154,13 @@ class Auditor:
             holder = self.witnesses[job_id].holder
             held = holder is not None and holder.fence == fence
             _check(held, "P5: a heartbeat renewed", job_id, "under", fence, ", held by", holder)
-            self.books.leases[job_id, fence] = until
+            self.run_records.leases[job_id, fence] = until
 
     def performed(self, grant: c.Grant, name: str) -> None:
         """A worker does something that the database knows nothing of."""
         self.look()
         self.counts["effects"] += 1
-        found = self.books.performed(grant, name)
+        found = self.run_records.performed(grant, name)
         _check(found is None, "P6:", found)
 
     def performed_step(self, grant: c.Grant, run_id: str, name: str, resource: str | None) -> None:
@@ -182,7 +182,7 @@ class Auditor:
 
     def short_of_money(self) -> Iterator[str]:
         """Tasks whose budget is used up while work below them waits for it."""
-        for (job_id, _), wait in self.books.waits.items():
+        for (job_id, _), wait in self.run_records.waits.items():
             if wait.kind in MONEY:
                 line = self.money.line(self.money.task_of.get(job_id))
                 yield from (each for each in line if self.money.accounts[each].used_up)
@@ -209,7 +209,7 @@ class Auditor:
         """Each command by itself: the log says by whom an event was caused."""
         for name, group in groupby(events, key=lambda event: event.actor):
             records = [_record(event) for event in group]
-            self.books.heard[name] += len(records)
+            self.run_records.heard[name] += len(records)
             if name == "clock":
                 yield from self._of_clock(records)
             elif name in self._asked:
@@ -250,7 +250,7 @@ class Auditor:
         job_id = records[0].stream
         holder = self.witnesses[job_id].holder
         fence = 0 if holder is None else holder.fence
-        found = self.books.reclaimed(job_id, fence, records[0].at)
+        found = self.run_records.reclaimed(job_id, fence, records[0].at)
         _check(found is None, "P14:", found)
         return Act(c.ReclaimJob(job_id, fence), c.Actor("clock"), records, UNKNOWN)
 
@@ -261,7 +261,7 @@ class Auditor:
         found = self.money.note(act.command, act.records, act.answer)
         _check(found is None, "money:", found, "by", act.command)
         for record in act.records:
-            found = self.books.note(record, act.command)
+            found = self.run_records.note(record, act.command)
             _check(found is None, "P10:", found)
             found = self.plans.note(record)
             _check(found is None, "plans:", found, "by", act.command)
@@ -271,16 +271,16 @@ class Auditor:
                 self._count(record.event)
         concerned = self._concerned(act)
         before = part_of(self.world, concerned)
-        books = {each: self.witnesses[each] for each in concerned if each in self.witnesses}
+        witnesses = {each: self.witnesses[each] for each in concerned if each in self.witnesses}
         self._fold(act.records)
         found = next(settlement.flaws(before, self.world, act.command, act.records), None)
         _check(found is None, "settled:", found, "by", act.command)
         concerned = {**concerned, **self._concerned(act)}
         after = part_of(self.world, concerned)
-        kept = keep(books, act.command, act.records)
-        self._book(after, kept)
+        kept = keep(witnesses, act.command, act.records)
+        self._record(after, kept)
         step = Step(
-            *(before, books, act.command, act.actor, act.records),
+            *(before, witnesses, act.command, act.actor, act.records),
             *(act.answer, after, kept, lambda job_id: ROLE.retries),  # noqa: ARG005
         )
         for check in CHECKS:
@@ -320,7 +320,7 @@ class Auditor:
                     ids[latest] = None
         return ids
 
-    def _book(self, after: World, kept: Mapping[str, Witness]) -> None:
+    def _record(self, after: World, kept: Mapping[str, Witness]) -> None:
         self.witnesses.update(kept)
         for job_id, witness in kept.items():
             _keep_in(self.live, job_id, witness.ended is None)
@@ -356,13 +356,13 @@ class Auditor:
             self._compare_plans(view, planned)
 
     def _compare_plans(self, view: Reading, job_ids: list[str]) -> None:
-        """The same of steps, and what is held by the rows is held by the books."""
+        """The same for steps; the rows and the records agree on what is held."""
         for step in view.steps(job_ids):
             folded = self.world.part(STEPS, step.job_id, step.name)
             _check(folded == step, "P8: the row is", step, ", the log says", folded)
         in_use = {each.id: each.in_use for each in view.resources()}
-        booked = self.plans.in_use()
-        _check(in_use == booked, "resources: in use are", in_use, ", booked", booked)
+        recorded = self.plans.in_use()
+        _check(in_use == recorded, "resources: in use are", in_use, ", booked", recorded)
 
 
 def subjects(command: c.Command) -> Iterator[str]:

@@ -16,7 +16,7 @@ from verification.settlement import failed
 from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Violation
 from verification.simulation.planned_work import RESOURCES
-from verification.simulation.run_books import LEASE_US, MONEY
+from verification.simulation.run_records import LEASE_US, MONEY
 from verification.simulation.virtual_keeper import Reader, VirtualKeeper
 from verification.simulation.virtual_worker import Worker
 
@@ -62,7 +62,7 @@ def end_in_peace(
         while auditor.unread(reader.process.name):
             next(life)
     _whole_log(auditor)
-    undone = auditor.books.undone()
+    undone = auditor.run_records.undone()
     if undone:
         raise Violation(f"P6: recorded as done and never performed: {undone}")
 
@@ -101,7 +101,7 @@ def _nothing_runnable(auditor: Auditor, *, helped: bool) -> None:
     with auditor.store.read() as view:
         rows = {row["id"]: row["state"] for row in view.page(Query("jobs", limit=1_000_000))}
         queue = [row["job_id"] for row in view.page(Query("queue", limit=1_000_000))]
-    waiting = {job_id for job_id, _ in auditor.books.waits}
+    waiting = {job_id for job_id, _ in auditor.run_records.waits}
     for job_id, witness in auditor.witnesses.items():
         if job_id not in rows:
             raise Violation(f"P3: {job_id} is gone")
@@ -134,7 +134,7 @@ def _gathers(auditor: Auditor, job_id: str) -> bool:
     tasks = auditor.world.tasks
     needs = [
         each.partition(":")[2]
-        for (waiting, _), wait in auditor.books.waits.items()
+        for (waiting, _), wait in auditor.run_records.waits.items()
         if waiting == job_id and wait.kind == "subtasks"
         for each in wait.needs
         if each.startswith("task:")
@@ -144,7 +144,9 @@ def _gathers(auditor: Auditor, job_id: str) -> bool:
 
 def _penniless_for_good(auditor: Auditor, job_id: str) -> bool:
     """It waits for the money of a task that has ended, which nobody can raise any more."""
-    kinds = {wait.kind for (waiting, _), wait in auditor.books.waits.items() if waiting == job_id}
+    kinds = {
+        wait.kind for (waiting, _), wait in auditor.run_records.waits.items() if waiting == job_id
+    }
     line = auditor.money.line(auditor.money.task_of.get(job_id))
     tasks, accounts = auditor.world.tasks, auditor.money.accounts
     return bool(kinds.intersection(MONEY)) and any(
@@ -173,7 +175,7 @@ def _everything_explained(auditor: Auditor) -> None:
 def _help(auditor: Auditor, worker: Worker) -> bool:
     """Answer and signal whatever is open; False if nothing was."""
     process = worker.process
-    open_waits = dict(auditor.books.waits)
+    open_waits = dict(auditor.run_records.waits)
     for (job_id, name), wait in open_waits.items():
         for needed in wait.needs if wait.kind == "signal" else ():
             process.ask(Ask(c.SendSignal(job_id, needed), process.actor()))

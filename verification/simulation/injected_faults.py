@@ -43,7 +43,7 @@ def nothing() -> None:
 
 
 class Times(Protocol):
-    """Hears of every write transaction: see `time_books`."""
+    """Hears of every write transaction: see `time_records`."""
 
     def begun(self, now: int, before: Any) -> Any: ...
 

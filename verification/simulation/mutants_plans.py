@@ -134,7 +134,7 @@ def step_looks_into_no_purse() -> Patches:
 
 
 def raised_budget_wakes_nobody() -> Patches:
-    """More money is booked, and whoever waits for it is not told."""
+    """More money is recorded, and whoever waits for it is not told."""
     yield patch.object(edit, "_let_go_on", lambda *_: None)
 
 

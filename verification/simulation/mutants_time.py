@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from detent.store.clock import Moment, StoreClock, Written
 from detent.worker.active_run import Hold
-from verification.simulation import time_books
+from verification.simulation import time_records
 
 Patches = Iterator[Any]
 
@@ -33,7 +33,7 @@ def worker_never_gives_up_leases() -> Patches:
 
 def lease_is_judged_by_the_wall_clock() -> Patches:
     """A worker takes the end of its lease from a clock that can be set."""
-    yield patch.object(time_books, "own_s", lambda clock: clock() / 1_000_000)
+    yield patch.object(time_records, "own_s", lambda clock: clock() / 1_000_000)
 
 
 TIME: tuple[Callable[[], Patches], ...] = (

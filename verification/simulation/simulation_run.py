@@ -18,15 +18,15 @@ from detent.testing.audit import audit
 from detent.testing.clock import VirtualClock
 from detent.worker import active_run
 from verification.memory_directory import directory_in_memory
-from verification.simulation import time_books
+from verification.simulation import time_records
 from verification.simulation.auditor import Auditor
 from verification.simulation.final_checks import end_in_peace
 from verification.simulation.injected_faults import Died, Faults, Violation
 from verification.simulation.mutants import mutated
 from verification.simulation.planned_work import ABILITIES, INTENTS, RESOURCES, STEP_INTENTS
 from verification.simulation.report import Outcome
-from verification.simulation.run_books import LEASE_US
-from verification.simulation.time_books import TimeBook
+from verification.simulation.run_records import LEASE_US
+from verification.simulation.time_records import TimeRecord
 from verification.simulation.virtual_client import Client
 from verification.simulation.virtual_keeper import Reader, VirtualKeeper
 from verification.simulation.virtual_process import Process
@@ -81,7 +81,7 @@ class Run:
         self.faults = Faults(self.rng)
         self.faults.others = self._others
         self.faults.sleep = self._sleep
-        self.times = self.faults.times = TimeBook(self.clock)
+        self.times = self.faults.times = TimeRecord(self.clock)
         #: Its own, so that jumps of the clock do not change whose turn it is.
         self._jumps = random.Random(f"clock of {seed}")
         self.auditor = Auditor(SqliteStore(path, self.clock))
@@ -182,7 +182,7 @@ def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
     outcome = Outcome(seed, steps, mutant=mutant)
     with mutated(mutant), directory_in_memory("detent-simulation-") as directory:
         run = Run(seed, directory / "simulation.db")
-        own_clock = patch.object(active_run, "since_boot_s", lambda: time_books.own_s(run.clock))
+        own_clock = patch.object(active_run, "since_boot_s", lambda: time_records.own_s(run.clock))
         own_clock.start()
         try:
             run.go(outcome)

@@ -15,9 +15,9 @@ from detent.operations import resources
 from detent.operations.registry import Caller, Scope
 from verification import settlement
 from verification.simulation.injected_faults import Died, Violation
-from verification.simulation.money_books import MAX_CALL
+from verification.simulation.money_records import MAX_CALL
 from verification.simulation.planned_work import INTENT, RESOURCES, document
-from verification.simulation.run_books import ROLE
+from verification.simulation.run_records import ROLE
 from verification.simulation.virtual_process import Process
 
 PROJECT = "simulation"
@@ -171,7 +171,7 @@ class Client:
 
     def _signal(self) -> Iterator[None]:
         """What something waits for, or, early, what nothing waits for yet."""
-        open_waits = self.process.auditor.books.waits.items()
+        open_waits = self.process.auditor.run_records.waits.items()
         waits = [key for key, wait in open_waits if wait.kind == "signal"]
         if waits and self.rng.random() < 0.8:
             job_id, name = self.rng.choice(waits)
@@ -182,7 +182,7 @@ class Client:
         yield
 
     def _answer(self) -> Iterator[None]:
-        open_waits = self.process.auditor.books.waits.items()
+        open_waits = self.process.auditor.run_records.waits.items()
         asked = [(*key, wait.kind) for key, wait in open_waits if wait.kind in ANSWERS]
         if asked:
             job_id, name, kind = self.rng.choice(asked)

@@ -19,7 +19,7 @@ from detent.worker.executor import UNKNOWN_CRITIC
 from detent.worker.plan_runner import NOTHING, PlanRun, Work
 from detent.worker.run_files import RunFiles
 from verification.simulation.planned_work import APPS, script
-from verification.simulation.time_books import Leases
+from verification.simulation.time_records import Leases
 from verification.simulation.virtual_process import Process
 
 if TYPE_CHECKING:

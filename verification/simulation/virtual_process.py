@@ -19,8 +19,8 @@ from detent.testing.clock import VirtualClock
 from verification.simulation.auditor import Auditor
 from verification.simulation.injected_faults import Faults, FaultyStore
 from verification.simulation.planned_work import INTENT, STEP_INTENTS
-from verification.simulation.run_books import LEASE_US
-from verification.simulation.time_books import Leases
+from verification.simulation.run_records import LEASE_US
+from verification.simulation.time_records import Leases
 
 MAX_DUE = 20
 

@@ -12,8 +12,8 @@ from detent.errors import Unavailable
 from detent.kernel import commands as c
 from verification.model_search.observer import Hand
 from verification.model_search.scenarios import late
-from verification.simulation.money_books import MAX_CALL
-from verification.simulation.run_books import ROLE
+from verification.simulation.money_records import MAX_CALL
+from verification.simulation.run_records import ROLE
 from verification.simulation.virtual_executor import Carrying
 from verification.simulation.virtual_process import Process
 

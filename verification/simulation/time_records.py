@@ -10,7 +10,7 @@ from detent.kernel import commands as c
 from detent.store.clock import OVERLAP_US, SLEW
 from detent.testing.clock import VirtualClock
 from verification.simulation.injected_faults import Violation
-from verification.simulation.run_books import LEASE_US
+from verification.simulation.run_records import LEASE_US
 
 
 class Reading(NamedTuple):
@@ -23,7 +23,7 @@ class Reading(NamedTuple):
     jumps: int
 
 
-class TimeBook:
+class TimeRecord:
     """The store's time as all processes were told it."""
 
     def __init__(self, clock: VirtualClock) -> None:

@@ -37,7 +37,7 @@ class OpenWait:
 
 
 @dataclass(slots=True)
-class Books:
+class RunRecords:
     """Kept event by event; each `note` answers what is wrong with an event, if anything is."""
 
     leases: dict[tuple[str, int], int] = field(default_factory=dict)

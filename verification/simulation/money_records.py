@@ -35,7 +35,7 @@ class Account:
 
 
 @dataclass(slots=True)
-class MoneyBooks:
+class MoneyRecords:
     """Kept act by act; `note` says what is wrong with an act, if anything is."""
 
     accounts: dict[str, Account] = field(default_factory=dict)

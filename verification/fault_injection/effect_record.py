@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 #: Names the directory to the processes that work.
-VARIABLE = "DETENT_TORTURE_LEDGER"
+VARIABLE = "DETENT_FAULTS_EFFECTS"
 
 DO, PAST = "do", "past"
 
@@ -30,7 +30,7 @@ class Line(NamedTuple):
     pid: int
 
 
-class Ledger:
+class EffectRecord:
     """Marks by job; each call is one atomic look and write."""
 
     def __init__(self, directory: Path) -> None:
@@ -79,9 +79,9 @@ class Ledger:
             os.close(file)
 
 
-def from_environment() -> Ledger:
-    """The ledger of the process that runs this."""
-    return Ledger(Path(os.environ[VARIABLE]))
+def from_environment() -> EffectRecord:
+    """The effects of the process that runs this."""
+    return EffectRecord(Path(os.environ[VARIABLE]))
 
 
 def _shut_out(lines: list[Line], fence: int) -> None:
