@@ -24,7 +24,7 @@ from detent.store.sqlite.connection import PRAGMAS, Connection
 from detent.store.store_url import open_store
 
 JOBS = 3_000
-SOMEBODY = c.Actor("bench")
+ACTOR = c.Actor("bench")
 PAYLOAD = {"repo": "https://example.org/small.git", "depth": 1, "labels": ["nightly", "quick"]}
 
 #: A write statement with the values of each of its executions.
@@ -66,14 +66,14 @@ def live(engine: Engine, count: int, batch: int) -> None:
 
 def submit(engine: Engine, count: int) -> None:
     jobs = [c.SubmitJob(new_id(), "bench", "nothing", payload=PAYLOAD) for _ in range(count)]
-    engine.ask([Ask(job, SOMEBODY, fresh=True) for job in jobs])
+    engine.ask([Ask(job, ACTOR, fresh=True) for job in jobs])
 
 
 def finish(engine: Engine, count: int) -> None:
     held = engine.claim(ClaimAsk("bench", "nonce", count))
     assert len(held) == count, f"{len(held)} jobs of {count} were there to be claimed"
     reports = [c.CompleteRun(each.grant, each.job.run_id or "", {"ok": True}) for each in held]
-    engine.ask([Ask(report, SOMEBODY) for report in reports])
+    engine.ask([Ask(report, ACTOR) for report in reports])
 
 
 def written(count: int, batch: int) -> Recording:

@@ -21,7 +21,7 @@ from detent.kernel.world import World
 
 JOB = LIFECYCLES["job"]
 NOW_US = 1_700_000_000_000_000
-SOMEBODY = c.Actor("bench")
+ACTOR = c.Actor("bench")
 JOBS = 2_000
 MOVES = (
     *("job_created", "job_running", "job_waiting", "wait_completed", "job_running"),
@@ -77,7 +77,7 @@ def log(count: int = JOBS) -> list[list[Record]]:
     for number in range(count):
         stream = []
         for command in life(f"j{number}"):
-            draft = decide(world, command, NOW_US, SOMEBODY)
+            draft = decide(world, command, NOW_US, ACTOR)
             world.merge(draft, draft.records)
             stream += draft.records
         streams.append(stream)
@@ -140,7 +140,7 @@ def _costs(count: int) -> dict[str, float]:
 
 def _decide(world: World, commands: tuple[c.Command, ...]) -> None:
     for command in commands:
-        draft = decide(world, command, NOW_US, SOMEBODY)
+        draft = decide(world, command, NOW_US, ACTOR)
         world.merge(draft, draft.records)
 
 

@@ -1,4 +1,4 @@
-"""Enqueuing: one by one beside a bare commit, by a hundred callers at once, and in bulk."""
+"""Enqueuing: one by one beside a bare commit, by a hundred concurrent callers, and in bulk."""
 
 import statistics
 import threading
@@ -10,7 +10,7 @@ import psycopg
 
 from bench.harness import Aim, Benchmark, Contestant, Scale
 from bench.installations import STORES, installation
-from bench.jobs import PAYLOAD, SOMEBODY, directory
+from bench.jobs import ACTOR, PAYLOAD, directory
 from bench.jobs_postgres import database
 from detent.engine import Ask
 from detent.ids import new_id
@@ -39,7 +39,7 @@ def single(kind: str, count: int) -> float:
         for _ in range(count):
             each = job()
             begun = time.perf_counter()
-            core.engine.do(each, SOMEBODY, fresh=True)
+            core.engine.do(each, ACTOR, fresh=True)
             took.append(time.perf_counter() - begun)
     return statistics.median(took) * 1e6
 
@@ -105,7 +105,7 @@ def concurrent(kind: str, count: int) -> float:
 
 def _repeat(core: Core, count: int) -> None:
     for _ in range(count):
-        core.engine.do(job(), SOMEBODY, fresh=True)
+        core.engine.do(job(), ACTOR, fresh=True)
 
 
 def bulk(kind: str, count: int) -> float:
@@ -114,7 +114,7 @@ def bulk(kind: str, count: int) -> float:
         begun = time.perf_counter()
         for begin in range(0, count, IN_BULK):
             size = min(IN_BULK, count - begin)
-            core.engine.ask([Ask(job(), SOMEBODY, fresh=True) for _ in range(size)], bulk=True)
+            core.engine.ask([Ask(job(), ACTOR, fresh=True) for _ in range(size)], bulk=True)
         return count / (time.perf_counter() - begun)
 
 

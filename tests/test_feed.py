@@ -12,7 +12,7 @@ from detent.store.memory import MemoryStore
 from detent.store.port import Logged
 from tests.gateway.installation import until
 
-SOMEBODY = c.Actor("person")
+ACTOR = c.Actor("person")
 
 
 class Taker:
@@ -38,7 +38,7 @@ def store_with(count: int) -> MemoryStore:
 
 def add(store: MemoryStore, count: int, name: str = "j") -> None:
     for number in range(count):
-        Engine(store).do(c.SubmitJob(f"{name}{number}", "p", "dig"), SOMEBODY)
+        Engine(store).do(c.SubmitJob(f"{name}{number}", "p", "dig"), ACTOR)
 
 
 def positions(store: MemoryStore) -> list[int]:

@@ -88,7 +88,7 @@ def tell(story: Story) -> None:
 
 
 def found_in(store: Store) -> dict[str, Any]:
-    """What a later version must find: where the chain stands, and how everything does."""
+    """What a later version must find: the end of the hash chain, and the state of every row."""
     verdict = verify(store)
     with store.read() as view:
         return {
@@ -118,7 +118,7 @@ def make(directory: Path, name: str) -> None:
 def main(arguments: list[str]) -> int:
     name = version("detent")
     if (GOLDEN / f"{name}.db.gz").exists() and arguments != ["--replace"]:
-        print(f"{name} is there; only before its release may it be made anew: --replace")
+        print(f"{name} is there; it may only be written again before its release: --replace")
         return 1
     make(GOLDEN, name)
     print(f"wrote {GOLDEN / name}.db.gz")

@@ -56,7 +56,7 @@ WORDS = (
     Word("enlist(?:ing|ed)?", "transactional enqueue"),
     Word("byhand", "manual"),
     Word("lately", "recent"),
-    Word("supervisor", "process supervisor"),
+    Word("nursery", "process supervisor"),
     Word("storms?", "chaos run"),
     Word("tortur(?:e|es|ed|ing)", "fault injection"),
     Word("doors?", "endpoint, authentication middleware"),

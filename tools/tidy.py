@@ -40,7 +40,7 @@ FORBIDDEN_WORDS = (
 
 @dataclass(frozen=True)
 class Module:
-    """One Python file of the tree, parsed when first looked at."""
+    """One Python file of the tree, parsed on first use."""
 
     root: Path
     path: Path
@@ -59,7 +59,7 @@ class Module:
 
 
 class Function(NamedTuple):
-    """Where a function stands and how long it is, decorators left out."""
+    """Where a function is and how long it is, decorators left out."""
 
     place: str
     lines: int
@@ -109,7 +109,7 @@ def name_flaws(root: Path = ROOT) -> list[str]:
 
 
 def module_size_flaws(root: Path = ROOT) -> list[str]:
-    """Modules that nobody reads in one sitting."""
+    """Modules that are too long to read in one go."""
     return [
         f"{module.place}: {lines} lines, at most {MODULE_LINES}"
         for module in modules(root)

@@ -36,9 +36,9 @@ def text() -> str:
 def _document() -> dict[str, Any]:
     store = open_store("memory:")
     try:
-        door, gateway = make_app(Core(store, Engine(store)), [])
+        application, gateway = make_app(Core(store, Engine(store)), [])
         gateway.bridge.close()
-        return openapi(door.app, "0")  # type: ignore[attr-defined]
+        return openapi(application.app, "0")  # type: ignore[attr-defined]
     finally:
         store.close()
 

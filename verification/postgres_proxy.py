@@ -41,7 +41,7 @@ class Link:
         #: `application_name` of the client, and the number of the server's process for it.
         self.name = ""
         self.pid = 0
-        #: The answers of the server reach nobody while this is set.
+        #: The answers of the server reach no client while this is set.
         self.swallows = False
         self.closed = threading.Event()
 
@@ -78,9 +78,9 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self.links: list[Link] = []
         self.gate: Gate = pass_on
-        #: Told of the bytes of each read from a client, as they came.
+        #: Called with the bytes of each read from a client, as they came.
         self.on_read: Callable[[Link, bytes], None] = lambda _link, _data: None
-        #: Told of each message of the server after it was passed to the client, by its letter;
+        #: Called with each message of the server after it was passed to the client, by its letter;
         #: of the end of a link by an empty one.
         self.on_answer: Callable[[Link, str], None] = lambda _link, _kind: None
         threading.Thread(target=self._accept, daemon=True).start()

@@ -62,7 +62,7 @@ def _of_event(before: World, after: World, command: c.Command, record: e.Record)
     if child.id in parent.settled:
         yield f"{child.id} was settled for {parent.id} twice"
     if isinstance(event, e.SubtaskDismissed) and not isinstance(command, c.DismissSubtask):
-        yield f"{child.id} was dismissed, and nobody has asked for it"
+        yield f"{child.id} was dismissed without a request"
 
 
 def _of_row(before: World, task: Task, records: Sequence[e.Record]) -> Iterator[str]:

@@ -51,12 +51,12 @@ def detent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     made = scene(Path(tmp_path_factory.mktemp("dashboard")))
     made.up()
     yield made
-    made.kill()  # some work is held for ever, and would be given its time to end
+    made.kill()  # some work never ends, and would be given its time to end
 
 
 @pytest.fixture
 def stranger(browser: Browser, detent: Scene) -> Iterator[BrowserContext]:
-    """A browser that nobody has signed in."""
+    """A browser that is not signed in."""
     made = _context(browser)
     yield made
     made.close()

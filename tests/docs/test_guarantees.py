@@ -1,4 +1,4 @@
-"""The pages about promises name tests that exist, and every mutant stands on its page."""
+"""The pages about guarantees name tests that exist, and every mutant is on its page."""
 
 import ast
 import re

@@ -21,7 +21,7 @@ MINUTES = 1 / 3
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
-def test_a_cluster_keeps_its_promises_in_a_storm(
+def test_a_cluster_keeps_its_promises_in_a_chaos_run(
     store: str, supervisor: ProcessSupervisor, where: Path
 ) -> None:
     report = ChaosRun(Plan(1, MINUTES, store), supervisor, where, lambda _: None).run()
@@ -40,12 +40,12 @@ def test_accept_reject_and_cancel_have_one_winner(stores: Databases | None, wher
 
 
 def test_the_command_runs_a_part_and_says_what_it_saw() -> None:
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         fault_injection,
         ["--store", "sqlite", "--part", "disk", "--part", "races", "--quick", "--json"],
     )
-    assert told.exit_code == 0, told.output
-    results = json.loads(told.stdout)["results"]
+    assert result.exit_code == 0, result.output
+    results = json.loads(result.stdout)["results"]
     assert [(each["part"], each["problems"]) for each in results] == [("disk", []), ("races", [])]
     assert "200 races" in results[1]["seen"]
 
@@ -96,9 +96,9 @@ def test_the_seeds_of_a_simulation_are_enough_together(
 
 
 def test_an_unknown_fault_is_refused() -> None:
-    told = CliRunner().invoke(fault_injection, ["--faults", "earthquake"])
-    assert told.exit_code != 0
-    assert "earthquake" in str(told.exception)
+    result = CliRunner().invoke(fault_injection, ["--faults", "earthquake"])
+    assert result.exit_code != 0
+    assert "earthquake" in str(result.exception)
 
 
 def test_every_part_has_a_name_at_the_command() -> None:

@@ -1,4 +1,4 @@
-"""The checker of tortures: a good history passes, and every way to break a promise is seen."""
+"""The checker of fault injection: a good history passes, and every broken promise is found."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def said(events: Sequence[Event] = GOOD, **more: Any) -> list[str]:
 
 
 def test_a_good_history_passes() -> None:
-    told = [
+    history = [
         Op("submit", "k", "j", OK),
         Op("submit", "k", "", UNKNOWN),
         Op("cancel", "", "j", REFUSED),
@@ -65,15 +65,15 @@ def test_a_good_history_passes() -> None:
         Line("do", "step:one", 2, 8),
         Line("past", "step:one", 2, 8),
     ]
-    assert said(history=told, effects={"j": lines}) == []
+    assert said(history=history, effects={"j": lines}) == []
 
 
 def test_an_answer_that_the_log_has_is_no_problem() -> None:
     asked: Event = ("j", "job_created", "client", {"task_id": "t"})
     answered: Event = ("j", "wait_completed", "client", {"outcome": "answered"})
-    told = [Op("answer", "", about, OK, "answered") for about in ("j", "t")]
-    assert said((asked, answered), history=told) == []
-    assert len(said((asked,), history=told)) == len(told)
+    history = [Op("answer", "", about, OK, "answered") for about in ("j", "t")]
+    assert said((asked, answered), history=history) == []
+    assert len(said((asked,), history=history)) == len(history)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("told", "promise"),
+    ("history", "promise"),
     [
         ([Op("submit", "gone", "x", OK)], "P1"),
         ([Op("submit", "k", "j", OK), Op("submit", "k", "other", OK)], "P2"),
@@ -120,8 +120,8 @@ def test_what_was_done_twice_or_never_is_seen(lines: list[Line], what: str) -> N
         ([Op("answer", "", "j", OK, "answered")], "P1"),
     ],
 )
-def test_a_false_answer_is_seen(told: list[Op], promise: str) -> None:
-    found = said(history=told, jobs={"j": "failed"})
+def test_a_false_answer_is_seen(history: list[Op], promise: str) -> None:
+    found = said(history=history, jobs={"j": "failed"})
     assert any(each.startswith(promise) for each in found), found
 
 
@@ -168,7 +168,7 @@ def test_a_storm_goes_on_until_it_has_shown_enough(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(chaos_run, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(chaos_run.ChaosRun, "_start_readers", lambda _: None)
     monkeypatch.setattr(chaos_run.ChaosRun, "_shows_too_little", lambda _: next(looks))
-    short._rage()
+    short._inject_faults()
     assert [*looks] == [True]
 
 

@@ -16,10 +16,10 @@ from verification.fault_injection.fault_cells import Scene
 from verification.fault_injection.mutants import MUTANTS, mutated
 from verification.fault_injection.process_supervisor import ProcessSupervisor
 
-#: What a mutant hinders for ever is given up after so many seconds.
+#: What a mutant blocks without end is given up after this many seconds.
 DEADLINE_S = 8.0
 #: A process that was stopped while another of its threads was within a transaction shows nothing:
-#: nobody else could take its job. It is tried again.
+#: no other worker could take its job. It is tried again.
 MAX_TRIES = 8
 
 FEED_READ = Scene("feed.read", "feed", intent="small")

@@ -1,4 +1,4 @@
-"""The engine keeps its promises in simulated storms, and no broken variant of it passes."""
+"""The engine keeps its promises in simulated chaos runs, and no broken variant of it passes."""
 
 import pytest
 from click.testing import CliRunner

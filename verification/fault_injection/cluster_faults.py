@@ -1,6 +1,6 @@
 """What is done to a cluster while it works: every fault by name, drawn from a seed.
 
-A fault is done at once or begins and ends by itself; `Injector.end` undoes whatever is left.
+A fault happens immediately or begins and ends by itself; `Injector.end` undoes whatever is left.
 """
 
 import signal
@@ -32,7 +32,7 @@ JUMP_S = (-3.0, 3.0)
 
 
 class Injector:
-    """A thread that injects one fault after the other until it is told to end."""
+    """A thread that injects one fault after the other until it is stopped."""
 
     def __init__(
         self, cluster: Cluster, rng: Random, kinds: Sequence[str], server: "Server | None" = None
@@ -43,13 +43,13 @@ class Injector:
         self._stopped: list[tuple[float, Child]] = []
         self._next_kill_s = 0.0
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="torture-faults", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name="injected-faults", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def end(self) -> None:
-        """No more faults, and nobody stays stopped."""
+        """No more faults, and no process stays stopped."""
         self._end.set()
         self._thread.join()
         for _, child in self._stopped:

@@ -1,6 +1,6 @@
 """What was really done, outside the store: a file for each job, as a fenced service would keep it.
 
-Whoever comes with a higher fence shuts out everybody below it; that is what `run.fence` is for.
+A caller with a higher fence shuts out all lower ones; that is what `run.fence` is for.
 Touches one directory.
 """
 
@@ -47,7 +47,7 @@ class EffectRecord:
         self._add(job_id, PAST, name, fence)
 
     def has_done(self, job_id: str, name: str, fence: int) -> bool:
-        """Whether it was done; from here on nobody with a lower fence can do it."""
+        """Whether it was done; from here on no caller with a lower fence can do it."""
         with self._open(job_id) as (file, lines):
             _shut_out(lines, fence)
             _write(file, Line("look", name, fence, os.getpid()))
@@ -80,7 +80,7 @@ class EffectRecord:
 
 
 def from_environment() -> EffectRecord:
-    """The effects of the process that runs this."""
+    """The record of effects of this process."""
     return EffectRecord(Path(os.environ[VARIABLE]))
 
 

@@ -1,4 +1,4 @@
-"""An installation of its own for a torture: a store, a data directory, a effects, and processes."""
+"""A temporary installation: a store, a data directory, a record of effects, and processes."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -65,7 +65,7 @@ def past_the_lease() -> None:
 
 
 class Environment:
-    """Its processes are started by the supervisor, and ended here."""
+    """A temporary installation; the process supervisor starts its processes."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Environment:
         }
         self.effects = EffectRecord(directory / "effects")
         self.hits = directory / "hits"
-        #: How far the host's clock is off, in microseconds, for those who are told to read it.
+        #: How far the host's clock is off, in microseconds, for processes that read it.
         self.clock = directory / "clock"
         #: The broken variant that its processes are; empty: none.
         self.mutant = mutant
@@ -145,7 +145,7 @@ class Environment:
         return noted.stat().st_size if noted.exists() else 0
 
     def end(self) -> list[str]:
-        """All at once, so that nobody's grace is waited for alone; who had to be killed."""
+        """Stop all processes in parallel; a problem for each that had to be killed."""
         for child in self.children:
             child.stop()
         for child in self.children:
@@ -174,7 +174,7 @@ def ended(core: Core, *job_ids: str) -> bool:
 
 
 def at_rest(core: Core) -> bool:
-    """Whether all work has ended, subtasks that nobody waits for too."""
+    """Whether all work has ended, including subtasks that no job waits for."""
     return live(core) == 0
 
 

@@ -37,9 +37,9 @@ from verification.fault_injection.receiver import EVENTS, Receiver, receiving
 
 BOTH, FILE = frozenset({SQLITE, POSTGRES}), frozenset({SQLITE})
 FAR = 1 << 62
-#: A client does not wait for ever for a gateway that may be dead.
+#: How long a client waits for a gateway that may be dead.
 PATIENCE_S = 1.0
-#: How long others get to finish the work of a process that is stopped; on a slow machine so many
+#: How long others get to finish the work of a process that is stopped; on a slow machine this many
 #: times as long as that process took to come there.
 UNBLOCKED_S, UNBLOCKED_TIMES = 10.0, 10
 #: What a gateway is asked for before and after it has met its failpoint.
@@ -50,7 +50,7 @@ LAG_MS = 3_000
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Who meets a failpoint, at which work, the how-manieth time."""
+    """Which process meets a failpoint, with which work, on which occurrence."""
 
     point: str
     role: str = "worker"
@@ -68,7 +68,7 @@ class Scene:
         return f"{self.point}{more}@{self.role}"
 
     def armed(self, action: Action, count: int | None) -> str:
-        """What the process is told: `name:action:count` for each."""
+        """What the process is armed with: `name:action:count` for each."""
         each = [(self.point, count or self.count), *((one.point, one.count) for one in self.others)]
         return ",".join(f"{point}:{action}:{number}" for point, number in each)
 
@@ -119,10 +119,10 @@ SCENES: tuple[Scene, ...] = (
 )
 
 
-#: The end of a run is reported while somebody else, who has written nothing yet, holds its job.
+#: The end of a run is reported while another worker, which has written nothing yet, holds its job.
 LATE_REPORT = Scene("report.before", intent="held", midway=True)
 
-#: Before every kind of write: the sleeper wakes while somebody else holds its job.
+#: Before every kind of write: the sleeper wakes while another worker holds its job.
 SLEEPERS: tuple[Scene, ...] = (
     LATE_REPORT,
     *(
@@ -249,7 +249,7 @@ def _play_worker(environment: Environment, armed: str, outcome: Outcome) -> None
         if outcome.scene.midway and outcome.hit:
             _wake_midway(environment, victim, outcome, lambda: _is_taken(core, job_id))
         else:
-            # Subtasks that nobody waits for write too, until they have ended.
+            # Subtasks that no job waits for write too, until they have ended.
             _heal(
                 victim,
                 outcome,
@@ -296,7 +296,7 @@ def _play_first(environment: Environment, armed: str, outcome: Outcome) -> None:
 
 
 def _conclude(environment: Environment, core: Core, outcome: Outcome, *job_ids: str) -> None:
-    """All work ends, then nobody writes any more: every promise is held against what is there."""
+    """All work ends and all processes stop; then every promise is checked."""
     until(lambda: at_rest(core), "all work has ended")
     outcome.problems += environment.end()
     with core.store.read() as view:
@@ -326,25 +326,25 @@ def _play_keeper(environment: Environment, armed: str, outcome: Outcome) -> None
             lambda: (
                 ended(core, job_id)
                 and _is_kept(environment, core)
-                and _is_told(receiver, outcome, len(_to_tell(core)))
+                and _is_delivered(receiver, outcome, len(_to_deliver(core)))
             ),
         )
         tasks = _tasks(core)
         if [task["state"] for task in tasks] != ["done"]:
             outcome.problems.append(f"P2: a schedule that was due once made {tasks}")
-        if receiver.events() != _to_tell(core) or not {*EVENTS} <= {*receiver.events()}:
-            outcome.problems.append(f"P20: the receiver was told {receiver.messages}")
+        if receiver.events() != _to_deliver(core) or not {*EVENTS} <= {*receiver.events()}:
+            outcome.problems.append(f"P20: the receiver got {receiver.messages}")
         _conclude(environment, core, outcome, job_id)
         with core.store.read() as view:
             outcome.problems += [f"the chain: {each}" for each in hash_chain.check(view).breaks]
 
 
-def _to_tell(core: Core) -> list[str]:
+def _to_deliver(core: Core) -> list[str]:
     """What the receiver asked for; a task whose worker was too slow for its lease starts again."""
     return [event.name for event in _log(core) if event.name in EVENTS]
 
 
-def _is_told(receiver: Receiver, outcome: Outcome, count: int) -> bool:
+def _is_delivered(receiver: Receiver, outcome: Outcome, count: int) -> bool:
     """Everything has arrived; what a sender that died had sent already, once more."""
     armed = "webhook.sent" in (outcome.scene.point, *(each.point for each in outcome.scene.others))
     again = armed and outcome.action in (Action.KILL, Action.RAISE)
@@ -379,11 +379,11 @@ def _play_gateway(environment: Environment, armed: str, outcome: Outcome) -> Non
     with environment.core() as core:
         environment.up("worker", "hands")
         victim = environment.up("gateway", "victim", armed)
-        told: list[Op] = []
+        answers: list[Op] = []
         keys = [f"key-{number}" for number in range(SUBMISSIONS)]
         for key in keys:
             if not environment.was_hit(armed):
-                told.append(_submit(environment, victim, outcome.scene.intent, key))
+                answers.append(_submit(environment, victim, outcome.scene.intent, key))
         _meet(environment, victim, armed, outcome)
         relief = environment.start("gateway", "relief")
         answered: set[str] = set()
@@ -392,17 +392,17 @@ def _play_gateway(environment: Environment, armed: str, outcome: Outcome) -> Non
             """Every key once more, whatever the first answer was."""
             for key in keys:
                 if relief.ready.exists() and key not in answered:
-                    told.append(_submit(environment, relief, outcome.scene.intent, key))
-                    answered.update({key} if told[-1].outcome == OK else ())
+                    answers.append(_submit(environment, relief, outcome.scene.intent, key))
+                    answered.update({key} if answers[-1].outcome == OK else ())
             return len(answered) == len(keys)
 
         _heal(victim, outcome, again)
-        made = sorted({op.id for op in told if op.outcome == OK})
+        made = sorted({op.id for op in answers if op.outcome == OK})
         until(lambda: ended(core, *made), "everything is done")
         _conclude(environment, core, outcome, *made)
-        outcome.problems += collected_results.judge(core.store, environment.effects, told)
-        if any(op.outcome == REFUSED for op in told):
-            outcome.problems.append(f"P2: a repeated submission was refused: {told}")
+        outcome.problems += collected_results.judge(core.store, environment.effects, answers)
+        if any(op.outcome == REFUSED for op in answers):
+            outcome.problems.append(f"P2: a repeated submission was refused: {answers}")
 
 
 def _submit(environment: Environment, gateway: Child, intent: str, key: str) -> Op:

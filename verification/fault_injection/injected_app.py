@@ -1,4 +1,4 @@
-"""The work that is tortured: an app whose handlers mark every act in the effects.
+"""The app under fault injection: its handlers record every effect outside the store.
 
 `tour` passes everything that a run can do; the other intents are one thing each.
 """
@@ -14,7 +14,7 @@ from detent.worker.run_context import Run
 from verification.fault_injection.effect_record import EffectRecord, from_environment
 
 REFERENCE = "verification.fault_injection.injected_app:app"
-#: Faults are many and not the work's own: it is tried again at once, and often.
+#: Faults are many and not the work's own: it is retried immediately, and often.
 RETRY = {"retries": 50, "backoff": "fixed", "delay_ms": 20, "classes": {"lost": {"retries": 200}}}
 #: A step of a plan has a count of its own.
 MAX_STEP_RETRIES = 50
@@ -92,7 +92,7 @@ def long(run: Run) -> str:
 
 @app.intent("held", retry=RETRY)
 def held(run: Run) -> str:
-    """Ends at once, and records nothing before; while it is held, it does not end."""
+    """Ends immediately, and records nothing before; while it is held, it does not end."""
     while from_environment().hold.exists():
         linger(run, NAP_S)
     return run.job_id
@@ -118,15 +118,15 @@ def signalled(run: Run) -> Any:
     """Waits for a signal, or for its time."""
     acts = Acts(run)
     acts.effect("effect:asked")
-    value = run.wait_for("go", timeout=1.0, default="nobody came")
+    value = run.wait_for("go", timeout=1.0, default="no signal")
     acts.effect("effect:heard")
     return value
 
 
 @app.intent("asking", retry=RETRY)
 def asking(run: Run) -> Any:
-    """Asks a person; a default stands in for one who does not come."""
-    answer = run.ask("Go on?", ["yes", "no"], timeout=4.0, default="nobody")
+    """Asks a person; a default is used if no answer comes."""
+    answer = run.ask("Go on?", ["yes", "no"], timeout=4.0, default="no answer")
     Acts(run).effect("effect:answered")
     return answer
 

@@ -34,7 +34,7 @@ OPEN_S = 2.0
 PAUSE_S = 0.05
 #: Events in a page of the log, at least and at most.
 PAGE = (1, 200)
-#: SSE connections: certificates are not looked at, because gateways are local.
+#: SSE connections: certificates are not checked, because gateways are local.
 _http = httpx2.Client(verify=False, timeout=httpx2.Timeout(OPEN_S, read=QUIET_S))
 
 Json = Mapping[str, Any]

@@ -22,10 +22,10 @@ from verification.fault_injection.process_supervisor import ProcessSupervisor
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL
     from verification.postgres_server import Cluster
 
-#: Cells at once: they wait for leases more than they work.
+#: Cells in parallel: they wait for leases more than they work.
 SIDE_BY_SIDE = 6
 
-Told = Callable[[Outcome], None]
+OnOutcome = Callable[[Outcome], None]
 #: What is played; at which pass of the failpoint, or at the scene's own.
 FaultCell = tuple[Scene, Action, int | None]
 
@@ -53,7 +53,7 @@ def run(
     where: Path,
     databases: Databases | None,
     wanted: Iterable[FaultCell],
-    told: Told = lambda _: None,
+    on_outcome: OnOutcome = lambda _: None,
 ) -> list[Outcome]:
     """Play cells side by side; without databases on SQLite files."""
 
@@ -66,7 +66,7 @@ def run(
                 outcome = fault_cells.run(
                     Environment(supervisor, directory, url), scene, action, count
                 )
-        told(outcome)
+        on_outcome(outcome)
         return outcome
 
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:

@@ -1,7 +1,7 @@
 """Deliberately broken variants that only real processes or a real disk give away, by name.
 
-A process of the supervisor becomes one by the variable DETENT_FAULTS_MUTANT; `mutated` is for this
-process. The engine's and the kernel's own variants stand beside the simulation and the search.
+A process of the supervisor becomes one through the variable DETENT_FAULTS_MUTANT; `mutated` is
+for this process. The engine's and the kernel's own variants stand beside the simulation and the search.
 """
 
 import itertools
@@ -47,7 +47,7 @@ def effect_is_not_looked_up() -> Patches:
 
 
 def effect_begins_without_a_word() -> Patches:
-    """That an effect begins is not recorded: whoever comes later finds nothing to look up."""
+    """That an effect begins is not recorded: a later run finds nothing to look up."""
     tell = Journal._tell
 
     def keep_quiet(self: Journal, command: Any, under: Any = None) -> Any:
@@ -137,7 +137,7 @@ def subtask_has_a_new_id_each_time() -> Patches:
 
 
 def lost_leases_are_never_found() -> Patches:
-    """Nobody looks for leases that have run out."""
+    """Expired leases are never looked for."""
     run = due_timers.run
 
     def blind(tx: Any, limit: int, limits: Any) -> int:
@@ -170,14 +170,14 @@ def schedule_fires_without_a_key() -> Patches:
     submit = operations.submit
     numbers = itertools.count()
 
-    def anew(core: Any, schedule: Any, key: str) -> str:
+    def submit_again(core: Any, schedule: Any, key: str) -> str:
         return submit(core, schedule, f"{key}:{next(numbers)}:{new_id()}")
 
-    yield patch.object(scheduler, "submit", anew)
+    yield patch.object(scheduler, "submit", submit_again)
 
 
 def sleeper_is_not_fenced() -> Patches:
-    """Whoever reports about a running job is heard."""
+    """Any worker may report about a running job."""
     yield from simulated.no_fence()
 
 
@@ -221,7 +221,7 @@ def failed_sync_is_no_fault() -> Patches:
 
 
 def full_disk_is_no_fault() -> Patches:
-    """A full disk is passed over, and the caller is told that it is done."""
+    """A full disk is passed over, and the caller gets an acknowledgement."""
     commit = Engine._commit_once
 
     def whatever(self: Engine, asks: Any) -> Any:

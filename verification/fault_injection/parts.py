@@ -1,4 +1,4 @@
-"""The parts of a torture by name, each in its full and in a quick size, and what each one found.
+"""The parts of fault injection by name, each in full and in quick size, and their results.
 
 A part says how it goes on, answers with everything that is wrong, and with the command that does
 the same again.
@@ -56,7 +56,7 @@ QUICK = Size(1, (Action.KILL,), 6, 200, 200, 20, 4, 4_000, 0.1, 16, 4)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What somebody asks for."""
+    """What was requested."""
 
     seed: int = 1
     minutes: float = 1.0
@@ -184,7 +184,7 @@ def _play(at: Session, wanted: Sequence[matrix.FaultCell]) -> None:
     """Every cell; where the work was done before the pass that was drawn, at the scene's own."""
     played: list[fault_cells.Outcome] = []
 
-    def told(outcome: fault_cells.Outcome) -> None:
+    def on_outcome(outcome: fault_cells.Outcome) -> None:
         played.append(outcome)
         for each in outcome.problems:
             at.say(f"{outcome.name}: {each}")
@@ -192,9 +192,9 @@ def _play(at: Session, wanted: Sequence[matrix.FaultCell]) -> None:
             at.say(f"{len(played)} cells of {len(wanted)}, and a few again")
 
     with at.databases() as databases:
-        first = matrix.run(at.supervisor, at.where, databases, wanted, told)
+        first = matrix.run(at.supervisor, at.where, databases, wanted, on_outcome)
         late = [(each.scene, each.action, None) for each in first if each.unmet]
-        again = matrix.run(at.supervisor, at.where / "again", databases, late, told)
+        again = matrix.run(at.supervisor, at.where / "again", databases, late, on_outcome)
     at.result.problems = [f"{cell.name}: {each}" for cell in first for each in cell.problems]
     at.result.problems += [line for cell in again for line in cell.lines()]
     met, refused = sum(each.hit for each in played), sum(each.refused for each in played)
@@ -216,7 +216,7 @@ def _races(at: Session) -> None:
 
 
 def _images(at: Session) -> None:
-    """Only a file can be looked at like this; PostgreSQL's own log is PostgreSQL's matter."""
+    """Only for a file: PostgreSQL tests its own log."""
     if not at.is_for_a_file():
         return
     trace = power_loss.record(at.where / "recorded.db", at.order.size.jobs)
@@ -227,8 +227,8 @@ def _images(at: Session) -> None:
         )
         done, held = done + found.images, held + found.held
         at.result.problems += found.problems
-        at.say(f"{done} of {at.order.size.images} images, {held} acknowledged commits looked for")
-    at.result.seen = f"{done} images, {held} acknowledged commits looked for"
+        at.say(f"{done} of {at.order.size.images} images, {held} acknowledged commits checked")
+    at.result.seen = f"{done} images, {held} acknowledged commits checked"
 
 
 def _disk(at: Session) -> None:
@@ -265,8 +265,8 @@ def _simulation(at: Session) -> None:
         # One seed may see little of something; all of them together may not.
         at.result.problems += [f"too little happened: {each}" for each in total.shortfalls()]
     at.result.counts = {name: total.counts[name] for name in ("steps", *FLOORS)}
-    told = ", ".join(f"{name} {total.counts[name]:,}" for name in FLOORS)
-    at.result.seen = f"{total.counts['steps']:,} steps, seeds {at.order.seed} to {seed}: {told}"
+    seen = ", ".join(f"{name} {total.counts[name]:,}" for name in FLOORS)
+    at.result.seen = f"{total.counts['steps']:,} steps, seeds {at.order.seed} to {seed}: {seen}"
 
 
 def _soak(at: Session) -> None:

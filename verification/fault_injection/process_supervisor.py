@@ -1,4 +1,4 @@
-"""A supervisor: one process that has imported everything and forks real processes in milliseconds.
+"""The process supervisor has imported everything and forks real processes in milliseconds.
 
 `python -m verification.fault_injection.process_supervisor` reads one JSON request per line and
 answers with one.
@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
-#: How often a process that must end is looked at.
+#: How often a process that must end is polled.
 LOOK_S = 0.005
 
 
@@ -48,12 +48,12 @@ class ProcessSpec:
 
 
 class Child:
-    """A process of the supervisor's."""
+    """A process that the supervisor started."""
 
     def __init__(self, supervisor: "ProcessSupervisor", spec: ProcessSpec, pid: int) -> None:
         self.supervisor, self.spec, self.pid = supervisor, spec, pid
         self.code: int | None = None
-        #: It was asked to stop; a second time would make it leave at once.
+        #: It was asked to stop; a second time would make it exit immediately.
         self.asked = False
         #: It did not stop when it was asked to.
         self.unruly = False
@@ -74,7 +74,7 @@ class Child:
         return self.code
 
     def send(self, number: signal.Signals) -> None:
-        """By the supervisor, which alone knows that the number is still this process's."""
+        """Through the supervisor, which alone knows that the pid is still this process."""
         if self.code is None:
             self.supervisor.ask({"signal": self.pid, "number": int(number)})
 
@@ -136,7 +136,7 @@ class ProcessSupervisor:
             process.stdin.flush()
             line = process.stdout.readline()
         if not line:
-            raise RuntimeError("the supervisor has died")
+            raise RuntimeError("the process supervisor has died")
         return json.loads(line)
 
     def start(self, spec: ProcessSpec) -> Child:
@@ -200,7 +200,7 @@ def main() -> None:
             ended.pop(pid, None)
             answer = {"pid": pid}
         elif "signal" in request:
-            # One that has ended and was not asked for keeps its number: nobody else is hit.
+            # One that has ended and was not asked for keeps its pid: no other process is hit.
             if request["signal"] in children:
                 os.kill(request["signal"], request["number"])
         else:
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def _code(pid: int, children: set[int], ended: dict[int, int]) -> int | None:
-    """How a child ended; who asks a second time is told the same."""
+    """How a child ended; a second request gets the same answer."""
     if pid in children:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found == 0:

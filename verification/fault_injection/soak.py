@@ -1,8 +1,8 @@
-"""A soak: even load on real processes for minutes, and a look at whatever must not grow.
+"""A soak: even load on real processes for minutes, and samples of what must not grow.
 
 Retention forgets what has ended, so the work that is kept stays the same. Then memory, the files
 and dead rows must stay the same too. Only the log grows: of what was forgotten it keeps the events
-without what they said, and how many bytes that takes is told.
+without what they said, and the report has how many bytes that takes.
 """
 
 import statistics
@@ -35,7 +35,7 @@ Sample = dict[str, int]
 
 SIZE: Mapping[str, int] = {"gateway": 1, "worker": 1, "keeper": 1}
 #: Work is forgotten as soon as retention comes by. Nothing is hurried here: leases and looks are
-#: as long as in earnest.
+#: as long as in production.
 SETTINGS: Mapping[str, Any] = {
     "retention_done_days": 0,
     "retention_cancelled_days": 0,
@@ -53,7 +53,7 @@ RATE = 20
 SAMPLE_S = 5.0
 #: Retention comes by once a minute. In less than this many minutes nothing can be flat.
 LEAST_MINUTES = 5.0
-#: What may differ between the second quarter and the last: a share, and so many bytes or rows.
+#: What may differ between the second quarter and the last: a share, and a number of bytes or rows.
 SHARE = 1.15
 SLACK: Mapping[str, int] = {
     "memory": 8 << 20,
@@ -80,11 +80,11 @@ class Report:
     def line(self) -> str:
         if len(self.samples) < 8:
             return f"{self.submitted} jobs, {len(self.samples)} samples: too short to tell"
-        told = [f"{self.submitted} jobs"]
+        parts = [f"{self.submitted} jobs"]
         for name in sorted(self.samples[-1]):
             early, late = quarters([each[name] for each in self.samples])
-            told.append(f"{name} {_size(name, early)} then {_size(name, late)}")
-        return ", ".join(told)
+            parts.append(f"{name} {_size(name, early)} then {_size(name, late)}")
+        return ", ".join(parts)
 
 
 def run(supervisor: ProcessSupervisor, where: Path, url: str, minutes: float, say: Say) -> Report:
@@ -94,7 +94,7 @@ def run(supervisor: ProcessSupervisor, where: Path, url: str, minutes: float, sa
     cluster = Cluster(environment, SIZE)
     try:
         cluster.start()
-        with _looking(environment, url) as look, _load(environment, cluster, report):
+        with _sampling(environment, url) as look, _load(environment, cluster, report):
             _watch(cluster, look, minutes, report, say)
         with environment.core() as core:
             until(lambda: at_rest(core), "all work has ended")
@@ -119,7 +119,7 @@ def _differences(store: Store) -> list[str]:
 
 @contextmanager
 def _load(environment: Environment, cluster: Cluster, report: Report) -> Iterator[None]:
-    """So many jobs a second over HTTP, whatever the answers are."""
+    """This many jobs a second over HTTP, whatever the answers are."""
     end = threading.Event()
     rng = Random(1)
 
@@ -154,7 +154,7 @@ def _watch(
             say(f"{max(left_s, 0):5.0f} s left: {report.submitted} jobs, {said}")
 
 
-# ---- what is looked at -----------------------------------------------------------------------
+# ---- what is sampled -------------------------------------------------------------------------
 
 
 def _memory(cluster: Cluster) -> Sample:
@@ -166,7 +166,7 @@ def _memory(cluster: Cluster) -> Sample:
 
 
 @contextmanager
-def _looking(environment: Environment, url: str) -> Iterator[Callable[[], Sample]]:
+def _sampling(environment: Environment, url: str) -> Iterator[Callable[[], Sample]]:
     if environment.store == SQLITE:
         path = environment.data_dir / "detent.db"
         file = apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)
@@ -181,7 +181,7 @@ def _looking(environment: Environment, url: str) -> Iterator[Callable[[], Sample
         yield lambda: _look_at_server(connection)
 
 
-#: Pages of the log and its indexes, of everything else, and those that nobody uses.
+#: Pages of the log and its indexes, of everything else, and those that are unused.
 IN_FILE = """
     SELECT sum(s.pgsize) FILTER (WHERE t.tbl_name = 'events'),
            sum(s.pgsize) FILTER (WHERE t.tbl_name IS NOT 'events')

@@ -21,9 +21,9 @@ from verification.interleavings.scheduler import Scheduler, Writer
 from verification.postgres_proxy import Proxy, proxy_to
 from verification.postgres_server import HOST, Server
 
-#: Of a hundred runs at least so many must be interleavings that no other run had.
+#: Of a hundred runs at least this many must be interleavings that no other run had.
 FLOOR = 80
-#: So many runs share a database, which is verified after them.
+#: This many runs share a database, which is verified after them.
 RUNS_OF_A_DATABASE = 10
 WRITERS = (2, 3)
 FOLLOW = "SELECT position FROM events WHERE position > %s ORDER BY position"

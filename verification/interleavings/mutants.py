@@ -30,7 +30,7 @@ def heartbeat_of_any_fence() -> Patches:
 
 
 def arrival_read_after_the_lanes() -> Patches:
-    """The last arrival is read after the lanes: what comes between the two is never looked at."""
+    """The last arrival is read after the lanes: what arrives between the two is never claimed."""
 
     look = Lanes._look
 

@@ -15,7 +15,7 @@ from detent.store.port import Abilities, Writing
 
 ACTOR = c.Actor("person:ann")
 LEASE_US = 30_000_000
-#: Kinds of locks for rows that somebody else has changed.
+#: Kinds of locks for rows that another writer has changed.
 ROW_LOCKS = ("transactionid", "tuple")
 #: Operations that pass over the rows that others change, and never wait for them.
 NEVER_WAIT = ("claim", "renew")

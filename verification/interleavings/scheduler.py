@@ -1,7 +1,7 @@
 """Lets the statements of several writers through a proxy one at a time, in an order of its own.
 
 The next statement passes when every writer has one ready, waits for a lock, or is done. So the
-server never does two things at once, except where one ends the wait of another.
+server never does two things at the same time, except where one ends the wait of another.
 """
 
 import random
@@ -31,14 +31,14 @@ from verification.postgres_proxy import (
 
 #: A statement that has no answer after this time may be waiting for a lock: the server is asked.
 SOON_S = 0.002
-#: Nothing takes this long: somebody waits for ever.
+#: Nothing takes this long: a writer waits without end.
 DEADLINE_S = 60.0
 TERMINATE = "X"
 WAITING = "SELECT pid, locktype FROM pg_locks WHERE NOT granted AND pid = ANY(%s)"
 
 
 class Unit(NamedTuple):
-    """What passes at once: a statement with all its messages, or the end of a round trip."""
+    """What passes as one: a statement with all its messages, or the end of a round trip."""
 
     link: Link
     kind: str
@@ -51,7 +51,7 @@ class Writer:
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self.name = name
         self.work = work
-        #: What it is doing, for whoever judges whether it may wait.
+        #: What it is doing, for the check of whether it may wait.
         self.operation = ""
         self.ready: deque[Unit] = deque()
         #: What has passed and has no answer yet, and the lock that it waits for.
@@ -144,7 +144,7 @@ class Scheduler:
                 self._changed.notify_all()
 
     def _pass(self, writer: Writer) -> None:
-        """The server answers a statement at once if it is asked to; after an error it does not."""
+        """The server answers a statement immediately on request; after an error it does not."""
         with self._changed:
             unit = writer.ready.popleft()
             if unit.kind == SYNC or unit.link not in self._skipping:

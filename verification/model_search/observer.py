@@ -1,7 +1,7 @@
-"""What an onlooker of a search knows: the workers' hands, and witnesses of each job kept by itself.
+"""An independent observer of a search: which worker holds what, and a record of each job.
 
-The witnesses follow from commands and from the names of events, never from rows, so that they tell
-what a row should say. Pure.
+The records follow from commands and from the names of events, never from rows, so that they show
+what a row should contain. Pure.
 """
 
 from collections.abc import Mapping

@@ -82,7 +82,7 @@ LEVELS_PLANNED: Mapping[str, Mapping[str, frozenset[str]]] = {
         "retrying": frozenset({"queued"}),
     },
 }
-#: What the holder may be refused: it used a name twice, nobody wants what it confirms, or what a
+#: What the holder may be refused: it used a name twice, nothing awaits what it confirms, or what a
 #: plan can do has changed since it looked.
 FAIRLY_REFUSED = frozenset(
     {
@@ -173,7 +173,7 @@ def touched(step: Step) -> list[Job]:
 
 
 def one_grant(step: Step) -> Iterator[Broken]:
-    """P4: a claim finds nobody holding the job, and its fence is higher than all before."""
+    """P4: a claim finds no holder of the job, and its fence is higher than all before."""
     for record in step.records:
         if isinstance(record.event, e.JobRunning):
             witness = step.witnesses.get(record.stream, Witness())
@@ -239,7 +239,7 @@ def rest_is_left_alone(step: Step) -> Iterator[Broken]:
     if isinstance(step.command, c.ReclaimJob):
         witness = step.witnesses[step.command.job_id]
         if witness.holder is None or witness.holder.fence != step.command.fence:
-            yield Broken("P10", f"reclaimed what nobody held: {step.command}")
+            yield Broken("P10", f"reclaimed what no worker held: {step.command}")
 
 
 def cancel_is_told(step: Step) -> Iterator[Broken]:
@@ -250,7 +250,7 @@ def cancel_is_told(step: Step) -> Iterator[Broken]:
     if isinstance(step.command, c.Report) and isinstance(step.answer, str) and not otherwise:
         state = step.after.jobs[step.command.grant.job_id].state
         if step.answer != state:
-            yield Broken("P11", f"the worker was told {step.answer}, the job is {state}")
+            yield Broken("P11", f"the worker got {step.answer}, the job is {state}")
     for record in step.records:
         name = record.event.name
         witness = step.witnesses.get(record.stream)
@@ -314,7 +314,7 @@ def _judged(step: Step, command: c.ReclaimJob | c.FailRun | c.TimeOutRun) -> Ite
 
 
 def no_self_approval(step: Step) -> Iterator[Broken]:
-    """P12: nobody judges, answers or restarts work of the tree that it works on."""
+    """P12: no agent judges, answers or restarts work of its own tree."""
     judged = c.AcceptTask | c.RejectTask | c.AnswerTask | c.RetryTask | c.DismissSubtask
     if isinstance(step.command, judged) and step.records:
         task = step.before.tasks[step.command.task_id]
@@ -323,7 +323,7 @@ def no_self_approval(step: Step) -> Iterator[Broken]:
 
 
 def levels_agree(step: Step) -> Iterator[Broken]:
-    """Each task stands where its latest job puts it."""
+    """Each task is in the state that follows from its latest job."""
     for task in step.after.tasks.values():
         if task.job_id is not None:
             job = step.after.jobs[task.job_id]

@@ -25,7 +25,7 @@ Hands = tuple[Hand | None, ...]
 
 
 class State(NamedTuple):
-    """Where the search stands: the kernel's world, the workers' hands, the onlooker's witnesses."""
+    """A state of the search: the kernel's world, the workers' hands, the onlooker's witnesses."""
 
     world: World
     hands: Hands
@@ -65,8 +65,8 @@ class Outcome:
     def lines(self) -> list[str]:
         taken, refused = sum(self.accepted.values()), sum(self.refused.values())
         size = f"{self.states} states, {self.depth} deep, {taken} commands taken, {refused} refused"
-        told = [] if self.counterexample is None else self.counterexample.lines()
-        return [f"{self.scene}: {size}", *told]
+        steps = [] if self.counterexample is None else self.counterexample.lines()
+        return [f"{self.scene}: {size}", *steps]
 
 
 class Trail:
@@ -93,8 +93,8 @@ class Trail:
         return tuple(reversed(actions))
 
 
-def search(scene: Scene, most_states: int | None = None) -> Outcome:
-    """Visit every state that the scene can reach, nearest first, or until so many are seen."""
+def search(scene: Scene, max_states: int | None = None) -> Outcome:
+    """Visit every state that the scene can reach, nearest first, or up to a maximum number."""
     outcome = Outcome(scene.name)
     first = beginning(scene)
     trail = Trail(first)
@@ -102,7 +102,7 @@ def search(scene: Scene, most_states: int | None = None) -> Outcome:
     while level and outcome.counterexample is None:
         outcome.depth += 1
         level = _next_level(scene, level, trail, outcome)
-        if most_states is not None and outcome.states >= most_states:
+        if max_states is not None and outcome.states >= max_states:
             break
     return outcome
 
@@ -202,7 +202,7 @@ def follow(state: State, action: Action, draft: Draft) -> State:
 # Dropped is what no decision reads: times that have passed, serial numbers of jobs and runs, values
 # that are the same everywhere. Fences are replaced by their order among the grants in hands, nonces
 # go with their fence, and workers are interchangeable. Live runs follow from the grant, which the
-# promises check. Of a job that has ended only its end is left, since a person's retry counts anew;
+# promises check. Of a job that has ended only its end is left, since a person's retry counts again;
 # of a job that its task has replaced by another, only the hands that still hold its grants.
 
 DROPPED_OF_JOB = frozenset(
@@ -245,7 +245,7 @@ def key(state: State) -> tuple[Any, ...]:
 
 
 def _latest(world: World, job: Job) -> str | None:
-    """The name of a job that somebody can still ask for: its task's, or its own if it has none."""
+    """The name of a job that can still be requested: its task's, or its own if it has none."""
     if job.task_id is None:
         return job.id
     return job.task_id if world.tasks[job.task_id].job_id == job.id else None
@@ -281,13 +281,13 @@ def _hands_key(
 def _parts_key(world: World, names: Mapping[str, str]) -> tuple[Any, ...]:
     found: list[tuple[Any, ...]] = []
     for (kind, job_id), parts in world.parts.items():
-        told = TOLD.get(kind)
-        if told is not None and job_id in names:
-            found += ((kind, names[job_id], name, told(each)) for name, each in parts.items())
+        part_key = PART_KEYS.get(kind)
+        if part_key is not None and job_id in names:
+            found += ((kind, names[job_id], name, part_key(each)) for name, each in parts.items())
     return tuple(sorted(found))
 
 
-TOLD: Mapping[str, Callable[[Any], Any]] = {
+PART_KEYS: Mapping[str, Callable[[Any], Any]] = {
     WAITS: attrgetter("missing"),
     SIGNALS: attrgetter("taken"),
     CHECKPOINTS: attrgetter("done"),

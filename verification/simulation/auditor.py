@@ -1,6 +1,6 @@
-"""The independent auditor: books of its own, from what was asked, told, and written to the log.
+"""The independent auditor: its own records of requests, answers and the log.
 
-It looks at the file through a store of its own and never asks a guard of the kernel. What the
+It reads the file through its own store and never asks a guard of the kernel. What the
 exhaustive search holds every step against, it holds against every step of the real engine too.
 """
 
@@ -30,7 +30,7 @@ from verification.simulation.planned_work import RESOURCES
 from verification.simulation.run_records import MONEY, ROLE, RunRecords
 
 BATCH = 1_000
-#: Who is told that one of these was done finds it in the log.
+#: If one of these was acknowledged, it is in the log.
 EVENTFUL = (
     *(c.SubmitTask, c.SubmitJob, c.CompleteRun, c.FailRun, c.TimeOutRun, c.SuspendRun),
     *(c.RecordCheckpoint, c.HandBack, c.ConfirmCancel, c.AcceptTask, c.RejectTask, c.RetryTask),
@@ -46,7 +46,7 @@ COUNTED = frozenset(
 
 
 class Act(NamedTuple):
-    """The events of one command. `answer` is UNKNOWN if whoever asked has not heard yet."""
+    """The events of one command. `answer` is UNKNOWN if the caller has no answer yet."""
 
     command: c.Command
     actor: c.Actor
@@ -82,13 +82,13 @@ class Auditor:
         """Differs as soon as anybody has committed a change to the file."""
         return self._file.pragma("data_version"), len(self.log)
 
-    # -- what was asked and told -----------------------------------------------------------
+    # -- requests and answers --------------------------------------------------------------
 
     def asked(self, ask: Ask) -> None:
         self.counts["operations"] += 1
         self._asked[ask.actor.name] = (ask, UNKNOWN)
 
-    def told(self, ask: Ask, result: Result | None, before: tuple[int, int] | None) -> None:
+    def answered(self, ask: Ask, result: Result | None, before: tuple[int, int] | None) -> None:
         """What the asker heard; None: nothing, its process died. It may have happened all the same.
 
         `before` is the version of the file before it was asked, if it was asked alone.
@@ -164,7 +164,7 @@ class Auditor:
         _check(found is None, "P6:", found)
 
     def performed_step(self, grant: c.Grant, run_id: str, name: str, resource: str | None) -> None:
-        """A step of a plan does its work, with the resource that it was told to hold."""
+        """A step of a plan does its work, with the resource that it was given."""
         self.look()
         self.counts["step effects"] += 1
         found = self.plans.performed(run_id, resource)
@@ -306,7 +306,7 @@ class Auditor:
         """The tasks and jobs that an act is about, and with each job its task and the reverse.
 
         The promises are about these: whatever else there is has no event in the act, and that the
-        rows of what has no event do not change is looked at in the end.
+        rows of what has no event do not change is checked in the end.
         """
         ids = dict.fromkeys(record.stream for record in act.records)
         ids.update(dict.fromkeys(subjects(act.command)))
@@ -328,7 +328,7 @@ class Auditor:
             _keep_in(self.ready, task.id, task.state == "ready")
 
     def _free(self, job_id: str) -> None:
-        """P4: nobody holds what is claimed, nor anything else under its concurrency key."""
+        """P4: no worker holds what is claimed, nor anything else under its concurrency key."""
         holder, key = self.witnesses[job_id].holder, self.world.jobs[job_id].concurrency_key
         _check(holder is None, "P4:", job_id, "was claimed while", holder, "holds it")
         for other, witness in self.witnesses.items() if key is not None else ():

@@ -1,6 +1,6 @@
 """The end of a run: the faults have stopped, time passes, and nothing may be left that could run.
 
-First nobody helps: what is not waiting for a person or a signal must end by itself. Then all
+First without help: what is not waiting for a person or a signal must end by itself. Then all
 questions are answered, all signals sent and all budgets raised, and everything must end. Whatever
 is left then has a reason that `why` can name. No step that sleeps holds anything for so long.
 """
@@ -31,7 +31,7 @@ ENDED = (*DONE, "cancelled", "budget_exceeded")
 #: What is answered in the end, by kind of question, and the money that is given.
 SAID = {"question": "yes", "confirmation": "confirm"}
 ENOUGH = 1_000_000
-#: So many of those that are left are asked for their reasons.
+#: Of the rest, the reasons of this many are checked.
 MAX_ASKED = 40
 
 
@@ -42,7 +42,7 @@ def end_in_peace(
     keepers: Sequence[VirtualKeeper],
     readers: Sequence[Reader],
 ) -> None:
-    """Let everything come to its end, then look at what is left."""
+    """Let everything come to its end, then check what is left."""
     cast: list[Worker | VirtualKeeper | Reader] = [*workers, *keepers, *readers]
     for each in cast:
         each.process.restart()
@@ -143,7 +143,7 @@ def _gathers(auditor: Auditor, job_id: str) -> bool:
 
 
 def _penniless_for_good(auditor: Auditor, job_id: str) -> bool:
-    """It waits for the money of a task that has ended, which nobody can raise any more."""
+    """It waits for the money of a task that has ended, which can no longer be raised."""
     kinds = {
         wait.kind for (waiting, _), wait in auditor.run_records.waits.items() if waiting == job_id
     }
@@ -155,7 +155,7 @@ def _penniless_for_good(auditor: Auditor, job_id: str) -> bool:
 
 
 def _nothing_held(auditor: Auditor) -> None:
-    """Nobody works, and who sleeps has slept too long to keep anything: all resources are free."""
+    """No worker is active and all sleeping steps are over their limit: all resources are free."""
     with auditor.store.read() as view:
         held = [each for each in view.resources() if each.in_use]
     if held or auditor.plans.held:
@@ -169,7 +169,7 @@ def _everything_explained(auditor: Auditor) -> None:
         look = why_reasons.Look(view, blocked_ms=300_000, lease_ms=LEASE_US // 1_000)
         for task in tasks[-MAX_ASKED:]:
             if not why_reasons.why(look, task)["reasons"]:
-                raise Violation(f"why: {task.id} is {task.state}, and nobody can say why")
+                raise Violation(f"why: {task.id} is {task.state}, and there is no reason")
 
 
 def _help(auditor: Auditor, worker: Worker) -> bool:

@@ -49,7 +49,7 @@ def lost_step_keeps_its_resource() -> Patches:
 
 
 def hold_never_ends() -> Patches:
-    """Nobody looks for steps that have slept too long with a resource in their hands."""
+    """Steps that sleep too long with a resource are never looked for."""
     yield patch.object(due_timers, "_held_too_long", lambda *_: [])
 
 
@@ -93,12 +93,12 @@ def sleeping_step_is_taken_up() -> Patches:
 
 
 def start_is_not_fenced() -> Patches:
-    """Whoever has had a job may start a step of it."""
+    """A former holder of a job may start a step of it."""
     yield from unfenced(c.StartStep)
 
 
 def finished_plan_is_not_ended() -> Patches:
-    """Of a new plan of which all is done, nobody says that it is over."""
+    """A new plan whose steps are all done does not end."""
     yield patch.object(plan_progress, "plan_is_over", _unless_it_is_new(plan_progress.plan_is_over))
 
 
@@ -134,12 +134,12 @@ def step_looks_into_no_purse() -> Patches:
 
 
 def raised_budget_wakes_nobody() -> Patches:
-    """More money is recorded, and whoever waits for it is not told."""
+    """More money is recorded, and the jobs that wait for it are not notified."""
     yield patch.object(edit, "_let_go_on", lambda *_: None)
 
 
 def exceeded_is_told_too_late() -> Patches:
-    """A run may spend twice its budget before it is told to stop."""
+    """A run may spend twice its budget before it is stopped."""
 
     def over(draft: Draft, task: Any) -> bool:
         line = (task, *draft.ancestors(task))
@@ -149,7 +149,7 @@ def exceeded_is_told_too_late() -> Patches:
 
 
 def budget_ignores_new_subtasks() -> Patches:
-    """What was promised to those at work is promised to whoever comes later too."""
+    """What was promised to those at work is promised to later runs too."""
     yield patch.object(budget_reservation, "_unspent", lambda *_: 0)
 
 

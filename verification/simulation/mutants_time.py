@@ -1,4 +1,4 @@
-"""Broken variants of time: a store's clock that stands still or goes back, endless leases."""
+"""Broken variants of time: a store's clock that stops or goes back, endless leases."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the auditor books of plans and of what their steps hold, from the log's own words.
+"""What the auditor records about plans and of what their steps hold, from the log's own words.
 
 The rules are written down a second time here: no rule of the kernel is asked. Pure.
 """
@@ -20,7 +20,7 @@ AFTER = {
     "switch_resource": "step_failed_resource",
     "needs_user": "step_needs_user",
 }
-#: What is said of a run that failed, if nobody says anything.
+#: The default verdict on a run that failed.
 BY_CLASS: Mapping[str | None, str] = {
     None: "accept",
     **dict.fromkeys(("error", "network", "timeout", "rate_limit"), "retry"),

@@ -42,7 +42,7 @@ DEEPEST = 3
 
 
 class Actor(Protocol):
-    """Somebody with a process; `life` pauses wherever no transaction is open."""
+    """An actor with a process; `life` pauses wherever no transaction is open."""
 
     process: Process
     mortal: bool
@@ -64,7 +64,7 @@ class Player:
             self.die()
 
     def die(self) -> None:
-        """Whatever it had in mind is gone; its process is started anew."""
+        """Whatever it had in mind is gone; its process is started again."""
         try:
             self._life.close()
         finally:
@@ -99,7 +99,7 @@ class Run:
         cast: list[Actor] = [*self.workers, *self.workers, *self.clients, *self.clients]
         cast += [*self.keepers, *self.readers]
         players = {id(actor): Player(actor) for actor in cast}
-        #: Who stands here twice has its turn twice as often.
+        #: An actor that is listed twice has its turn twice as often.
         self._players = [players[id(actor)] for actor in cast]
         self._acting: list[Player] = []
 
@@ -143,7 +143,7 @@ class Run:
             self._acting.remove(player)
 
     def _step_with_a_fast_clock(self, player: Player) -> None:
-        """The host's clock is fast for one turn, and somebody sets it right."""
+        """The host's clock is fast for one turn, and is then corrected."""
         self.auditor.counts["turns with a fast clock"] += 1
         ahead = self._jumps.randrange(LEASE_US * 3)
         self.times.jump(ahead)
@@ -189,7 +189,7 @@ def simulate(seed: int, steps: int, mutant: str | None = None) -> Outcome:
         except (Violation, AssertionError) as found:
             outcome.failure = str(found)
         except DetentError as error:
-            outcome.failure = f"something was raised that nobody asked for: {error!r}"
+            outcome.failure = f"an unexpected exception was raised: {error!r}"
         finally:
             own_clock.stop()
             outcome.digest = sha256(repr(run.auditor.log).encode()).hexdigest()

@@ -24,7 +24,7 @@ class Reading(NamedTuple):
 
 
 class TimeRecord:
-    """The store's time as all processes were told it."""
+    """The store's time as all processes have read it."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

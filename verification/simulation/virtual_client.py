@@ -33,7 +33,7 @@ RECENT = 15
 
 
 class Client:
-    """Picks what to do by chance, from what it was told of and from what waits for it."""
+    """Picks what to do by chance, from its answers and from what waits for a person."""
 
     mortal = False
 
@@ -64,7 +64,7 @@ class Client:
             yield
 
     def ask(self, *asks: Ask) -> list[Result | None]:
-        """The answers; None where nobody knows, because the process died on the way."""
+        """The answers; None where it is unknown, because the process died on the way."""
         try:
             results = self.process.ask(*asks)
         except Died:
@@ -186,7 +186,7 @@ class Client:
         asked = [(*key, wait.kind) for key, wait in open_waits if wait.kind in ANSWERS]
         if asked:
             job_id, name, kind = self.rng.choice(asked)
-            yield  # somebody else may answer, or cancel, while this one thinks
+            yield  # another client may answer or cancel meanwhile
             self.do(c.AnswerJob(job_id, self.rng.choice(ANSWERS[kind]), name))
         yield
 
@@ -200,7 +200,7 @@ class Client:
         yield
 
     def _drain(self) -> Iterator[None]:
-        """Nobody is given a resource for a while."""
+        """A resource is drained for a while."""
         name = self.rng.choice(list(RESOURCES))
         self._operate(resources.drain_resource, name)
         yield
@@ -209,7 +209,7 @@ class Client:
         yield
 
     def _operate(self, operation: Callable[..., Any], name: str) -> None:
-        """As an operator would; whether it was done is looked up by whoever wants to know."""
+        """As an operator would; whether it was done is looked up where it matters."""
         self.process.store.begin()
         try:
             operation(self.process.core, OPERATOR, name=name)
@@ -242,7 +242,7 @@ class Client:
         task_id = self._one_of(failed) if self.rng.random() < 0.8 else self._one_of(self.tasks)
         if task_id is None:
             return
-        yield  # somebody may run it again meanwhile
+        yield  # another client may run it again meanwhile
         own = tasks[task_id].root_id if self.rng.random() < 0.1 else None
         result = self.do(c.DismissSubtask(task_id, "not needed"), own)
         if own is not None and isinstance(result, Answer):
