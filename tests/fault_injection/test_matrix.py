@@ -7,7 +7,8 @@ import pytest
 
 from detent.failpoints import Action
 from verification.fault_injection import matrix, parts
-from verification.fault_injection.fault_cells import SCENES, SLEEPERS, Outcome
+from verification.fault_injection.fault_cells import Outcome
+from verification.fault_injection.fault_scenes import SCENES, SLEEPERS
 from verification.fault_injection.matrix import Databases
 from verification.fault_injection.process_supervisor import ProcessSupervisor
 

@@ -22,11 +22,11 @@ NOTICED = {
     "arrival-read-after-the-lanes": "P3: w0 does not see",
     "claim-waits-for-locked-rows": "a claim waited for a row",
     "lease-without-its-fence": "P4: w0 holds",
-    "append-without-a-turn": "P7: a reader missed",
-    "named-rows-without-a-turn": "a change of a named row was lost",
-    "keys-without-a-turn": "P2: one key has the answers",
-    "limits-without-a-turn": "run under a limit of one",
-    "seals-without-a-turn": "duplicate key value",
+    "append-without-lock": "P7: a reader missed",
+    "named-rows-without-lock": "a change of a named row was lost",
+    "keys-without-lock": "P2: one key has the answers",
+    "limits-without-lock": "run under a limit of one",
+    "seals-without-lock": "duplicate key value",
 }
 
 

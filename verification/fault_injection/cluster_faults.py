@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from detent.failpoints import Action
 from verification.fault_injection.cluster import Cluster
 from verification.fault_injection.environment import LEASE_MS
-from verification.fault_injection.fault_cells import SCENES, Scene
+from verification.fault_injection.fault_scenes import SCENES, Scene
 from verification.fault_injection.process_supervisor import Child
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL

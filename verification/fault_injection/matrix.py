@@ -16,7 +16,8 @@ from detent.failpoints import NAMES, Action
 from detent.store.store_url import open_store
 from verification.fault_injection import fault_cells
 from verification.fault_injection.environment import Environment
-from verification.fault_injection.fault_cells import SCENES, SUBMISSIONS, Outcome, Scene
+from verification.fault_injection.fault_cells import SUBMISSIONS, Outcome
+from verification.fault_injection.fault_scenes import SCENES, Scene
 from verification.fault_injection.process_supervisor import ProcessSupervisor
 
 if TYPE_CHECKING:  # a plain installation has no PostgreSQL

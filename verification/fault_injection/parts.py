@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from detent.failpoints import Action
 from detent.store.store_url import open_store
 from verification import power_loss
-from verification.fault_injection import fault_cells, matrix, races, soak
+from verification.fault_injection import fault_cells, fault_scenes, matrix, races, soak
 from verification.fault_injection.chaos_run import ChaosRun, Plan
 from verification.fault_injection.environment import SQLITE
 from verification.fault_injection.matrix import Databases
@@ -173,8 +173,8 @@ def _failpoints(at: Session) -> None:
 def _stops(at: Session) -> None:
     """Workers that sleep past their leases before every kind of write, again and again."""
     scenes = [
-        *fault_cells.SLEEPERS,
-        *(each for each in fault_cells.SCENES if each.role == "worker"),
+        *fault_scenes.SLEEPERS,
+        *(each for each in fault_scenes.SCENES if each.role == "worker"),
     ]
     every = ((scene, Action.STOP, count) for count in range(1, 1_000) for scene in scenes)
     _play(at, [*islice(every, at.order.size.stops)])

@@ -56,28 +56,28 @@ def lease_without_its_fence() -> Patches:
     )
 
 
-def append_without_a_turn() -> Patches:
+def append_without_lock() -> Patches:
     """Writers append at the same time: a later position may be committed before an earlier one."""
     free = _changed(READY["append_turn"], b"pg_advisory_xact_lock($1::integer, 0)", b"$1::integer")
     yield patch.dict(READY, {"append_turn": free})
 
 
-def named_rows_without_a_turn() -> Patches:
+def named_rows_without_lock() -> Patches:
     """Two change the same table of named rows at the same time."""
     yield _without(Lock.NAMED)
 
 
-def keys_without_a_turn() -> Patches:
+def keys_without_lock() -> Patches:
     """Two bring the same idempotency key at the same time."""
     yield _without(Lock.KEYS)
 
 
-def limits_without_a_turn() -> Patches:
+def limits_without_lock() -> Patches:
     """Two claimers count what runs under a limit at the same time."""
     yield _without(Lock.LIMITS)
 
 
-def seals_without_a_turn() -> Patches:
+def seals_without_lock() -> Patches:
     """Two seal the same events at the same time."""
     yield _without(Lock.SEALS)
 
@@ -89,11 +89,11 @@ NOTICED_BY: Mapping[Callable[[], Patches], str] = {
     arrival_read_after_the_lanes: "arrivals",
     claim_waits_for_locked_rows: "claims",
     lease_without_its_fence: "claims",
-    append_without_a_turn: "claims",
-    named_rows_without_a_turn: "named-rows",
-    keys_without_a_turn: "same-key",
-    limits_without_a_turn: "limits",
-    seals_without_a_turn: "sealing",
+    append_without_lock: "claims",
+    named_rows_without_lock: "named-rows",
+    keys_without_lock: "same-key",
+    limits_without_lock: "limits",
+    seals_without_lock: "sealing",
 }
 MUTANTS: Mapping[str, Callable[[], Patches]] = {
     each.__name__.replace("_", "-"): each for each in NOTICED_BY

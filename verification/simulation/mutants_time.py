@@ -11,7 +11,7 @@ from verification.simulation import time_records
 Patches = Iterator[Any]
 
 
-def store_clock_stands_still() -> Patches:
+def store_clock_stops() -> Patches:
     """After a write with a fast clock, the store's time waits for the wall clock."""
     yield patch.object(StoreClock, "_passed", lambda *_: 0)
 
@@ -37,7 +37,7 @@ def lease_is_judged_by_the_wall_clock() -> Patches:
 
 
 TIME: tuple[Callable[[], Patches], ...] = (
-    store_clock_stands_still,
+    store_clock_stops,
     store_clock_goes_back,
     worker_never_gives_up_leases,
     lease_is_judged_by_the_wall_clock,
