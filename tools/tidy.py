@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tools import layers, safety
+from tools import language, layers, module_names, safety
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src", "tests", "tools", "bench", "examples", "verification")
@@ -108,6 +108,11 @@ def name_flaws(root: Path = ROOT) -> list[str]:
     ]
 
 
+def same_name_flaws(root: Path = ROOT) -> list[str]:
+    """Modules that one opens together and that have the same file name."""
+    return list(module_names.flaws(root))
+
+
 def module_size_flaws(root: Path = ROOT) -> list[str]:
     """Modules that are too long to read in one go."""
     return [
@@ -160,6 +165,14 @@ def word_flaws(root: Path = ROOT) -> list[str]:
     ]
 
 
+def language_flaws(root: Path = ROOT) -> list[str]:
+    """Metaphors, private vocabulary and odd English: see `tools/language.py`."""
+    return [
+        f"{use.path}:{use.line}: {use.word!r}, write: {language.instead_of(use.word)}"
+        for use in language.uses(root)
+    ]
+
+
 def lock_flaws(root: Path = ROOT) -> list[str]:
     """Lock files that name a host other than the public registries."""
     return [
@@ -201,6 +214,7 @@ RULES: tuple[Callable[[], list[str]], ...] = (
     safety_flaws,
     docstring_flaws,
     name_flaws,
+    same_name_flaws,
     module_size_flaws,
     function_size_flaws,
     word_flaws,
