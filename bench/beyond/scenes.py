@@ -7,6 +7,7 @@ figures.
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -82,8 +83,11 @@ def drained(made: Installation, core: Core, intent: str, count: int) -> float:
 
 @contextmanager
 def core_of(url: str) -> Iterator[Core]:
-    with open_core(Loaded(Settings(store_url=url), {}, {}, None)) as core:
-        yield core
+    """A core on a store, with a data directory that is removed with it."""
+    with tempfile.TemporaryDirectory(prefix="detent-bench-") as directory:
+        settings = Settings(store_url=url, store_data_dir=directory)
+        with open_core(Loaded(settings, {}, {}, None)) as core:
+            yield core
 
 
 @contextmanager
